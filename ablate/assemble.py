@@ -1,0 +1,54 @@
+"""From a config to a language model with its loss and regularizers; refuses what makes no sense."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from ablate import registry
+from ablate.components.flow import Shapes
+from ablate.components.loss import Loss
+from ablate.components.regularizer import Regularizer
+from ablate.config import Choice, Config
+from ablate.model import Embedding, LanguageModel, num_parameters
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What a training loop needs of the techniques, apart from the optimizer."""
+
+    model: LanguageModel
+    loss: Loss
+    regularizers: tuple[Regularizer, ...]
+
+
+def assemble(config: Config, vocabulary: int, device: str = "cpu") -> Assembly:
+    """The config's model, uninitialised, on `device` ("meta" takes no memory)."""
+    with torch.device(device):
+        model = _model(config, vocabulary)
+    chosen = config.listed.get("regularizer", ())
+    regularizers = tuple(registry.make(c.slot, c.name, c.config) for c in chosen)
+    loss = registry.make("loss", config["loss"].name, config["loss"].config)
+    return Assembly(model, loss, regularizers)
+
+
+def count_parameters(config: Config, vocabulary: int) -> int:
+    """How many parameters the config's model has; builds it without memory."""
+    return num_parameters(assemble(config, vocabulary, "meta").model)
+
+
+def _model(config: Config, vocabulary: int) -> LanguageModel:
+    size = config.embedding.size
+    shapes = Shapes(vocabulary=vocabulary, embedding=size)
+    backbone = _made(config["backbone"], shapes)
+    shapes = replace(shapes, layers=backbone.widths, output=backbone.widths[-1])
+    bridge = _made(config["bridge"], shapes)
+    shapes = replace(shapes, output=bridge.width)
+    embedding = Embedding(vocabulary, size, config.embedding.initial_range)
+    head, gate = _made(config["head"], shapes), _made(config["gate"], shapes)
+    return LanguageModel(embedding, backbone, bridge, head, gate)
+
+
+def _made(choice: Choice, shapes: Shapes):
+    return registry.make(choice.slot, choice.name, choice.config, shapes)

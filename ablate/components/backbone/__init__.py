@@ -1,0 +1,35 @@
+"""Backbones: from word vectors to a vector for every step and layer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from ablate.components.flow import Draw, State
+from ablate.components.regularizer import Masks
+
+
+class Backbone(nn.Module, ABC):
+    """Built as `Backbone(config, shapes)`; says its layers' units in `widths`.
+
+    Masks are asked for by site: "hidden" between layers, "output" after the last, "recurrent"
+    on the recurrent state, and `masks.weight` for recurrent matrices. ("input", on the word
+    vectors, is applied before the backbone.)
+    """
+
+    widths: tuple[int, ...]
+
+    @abstractmethod
+    def initial_state(self, rows: int) -> State:
+        """The state before the first token: zeros, on the parameters' device."""
+
+    @abstractmethod
+    def forward(
+        self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]:
+        """Each layer's output before masks, and after, and the state after the last step."""
+
+    @abstractmethod
+    def initialize(self, draw: Draw) -> None:
+        """Draw every parameter from the stream of its own name."""

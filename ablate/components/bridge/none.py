@@ -1,0 +1,32 @@
+"""No bridge: the head reads the backbone's last layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from ablate.components.bridge import Bridge
+from ablate.components.flow import Draw, Features, Shapes
+from ablate.components.regularizer import Masks
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoBridgeConfig:
+    """Nothing to set."""
+
+
+@register("bridge", "none", config=NoBridgeConfig)
+@final
+class NoBridge(Bridge):
+    """output = the last layer's masked output."""
+
+    def __init__(self, config: NoBridgeConfig, shapes: Shapes) -> None:
+        super().__init__()
+        self.width = shapes.layers[-1]
+
+    def forward(self, features: Features, masks: Masks) -> Features:
+        return features
+
+    def initialize(self, draw: Draw) -> None:
+        pass

@@ -1,0 +1,74 @@
+"""What flows through a language model: embedding -> backbone -> bridge -> head (-> gate).
+
+Shape suffixes: T steps, B rows, N = T*B tokens (time-major), E word-vector units, H a layer's
+units, J mixture components, V words, G gate units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+State = tuple[Tensor, ...]  # of a backbone; every tensor's dimension 1 is the row
+Draw = Callable[[str], torch.Generator]  # the generator for the parameter of that name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shapes:
+    """The sizes that slots share. They come from the model, never from a technique."""
+
+    vocabulary: int
+    embedding: int
+    layers: tuple[int, ...] = ()  # the backbone's layers, first to last
+    output: int = 0  # what the head reads: the last layer's units, or the bridge's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """Everything a bridge, a head, a gate or a penalty may want from the backbone."""
+
+    ids_TB: Tensor
+    embedded_TBE: Tensor  # word vectors before any mask
+    inputs_TBE: Tensor  # what the first layer reads: "layer 0"
+    raw: tuple[Tensor, ...]  # each layer's output [T, B, H], before masks
+    masked: tuple[Tensor, ...]  # and after
+    output_TBH: Tensor  # what the head reads
+
+    def layer(self, index: int) -> Tensor:
+        """Layer `index` as the papers count: 0 is the embedded input, 1 the first layer."""
+        return self.inputs_TBE if index == 0 else self.masked[index - 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateSignal:
+    """A gate sigmoid(z W' + b) on the logits, kept factored so that [N, V] need not live."""
+
+    vectors_NG: Tensor
+    weight_VG: Tensor
+    bias_V: Tensor | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """A distribution over words: sum_j prior_j softmax(gate * (vectors_j W' + bias)).
+
+    Every head is one, of one component or of many; `components/mixture.py` computes with it.
+    """
+
+    vectors_NJE: Tensor
+    log_prior_NJ: Tensor | None  # None: one component
+    weight_VE: Tensor
+    bias_V: Tensor | None
+    gate: GateSignal | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One forward pass over a window."""
+
+    features: Features
+    mixture: Mixture
+    state: State

@@ -1,0 +1,41 @@
+"""Optimizers with their schedules."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+Saved = tuple[dict[str, Tensor], dict]  # tensors by name, and plain data for JSON
+
+
+class Optimizer(ABC):
+    """Built as `Optimizer(config, model)`, over the parameters that require a gradient."""
+
+    @abstractmethod
+    def step(self, scale: float = 1.0) -> None:
+        """One update from the gradients there are, at `scale` times the rate."""
+
+    @abstractmethod
+    def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
+        """Adapt to epoch `epoch` (from 1) and its validation; says what changed, for the log."""
+
+    @property
+    @abstractmethod
+    def rate(self) -> float:
+        """The learning rate now."""
+
+    @contextmanager
+    def evaluated_weights(self, model: nn.Module) -> Iterator[None]:
+        """Inside, the model has the weights to be judged and kept (averaged ones, say)."""
+        yield
+
+    @abstractmethod
+    def saved(self) -> Saved:
+        """All state, from which `restore` continues to the same bits."""
+
+    @abstractmethod
+    def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
+        """Take up the state that `saved` gave."""

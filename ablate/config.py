@@ -1,0 +1,228 @@
+"""A resolved trial configuration, and the flat `{"slot.field": value}` form it is made from.
+
+Recipes, arms and samplers all speak in flat values, later ones over earlier ones:
+
+    {"backbone": "lstm", "backbone.units": 960, "regularizer.weight_drop.rate": 0.5}
+
+`resolve` checks every one against the registry and gives a `Config`; `Config.identity` is the
+part that determines what a trial finds. A regularizer whose fields are all defaults is the
+identity and leaves no trace, so that a new technique never changes an old id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablate import fields, registry
+from ablate.errors import ConfigError, unknown, wrong_value
+from ablate.fields import setting
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """Which text, and how it is cut into tokens."""
+
+    name: str = setting("grammar", doc="a corpus of `ablate data list`, or a folder of text files")
+    level: str = setting("word", doc="what a token is", choices=("word", "character"))
+    lowercase: bool = setting(False, doc="lower-case the text first (002's WikiText-2 is)")
+    min_count: int = setting(1, doc="rarer training words become <unk>", low=1)
+    train_tokens: int | None = setting(None, doc="only the first so many training tokens", low=100)
+    eval_tokens: int | None = setting(None, doc="only the first so many of valid and test", low=100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig:
+    """The word vectors that the backbone reads, and a tied head writes with."""
+
+    size: int = setting(400, doc="units of a word vector", low=1)
+    initial_range: float = setting(0.1, doc="word vectors start uniform in +- this", low=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Truncated backpropagation through time over one continuous stream."""
+
+    epochs: int = setting(1, doc="passes over the training text", low=0)
+    batch_size: int = setting(20, doc="rows the stream is cut into", low=1)
+    window: int = setting(70, doc="steps of a window (BPTT)", low=1)
+    variable_window: bool = setting(
+        False, doc="AWD: lengths ~ N(window, 5), 5% of them around half; the rate follows"
+    )
+    max_window_excess: int | None = setting(
+        None, doc="longest variable window, as steps above `window` (MoS, DOC: 40)", low=0
+    )
+    clip: float | None = setting(None, doc="largest global norm of the gradient", low=0)
+    loss_reduction: str = setting(
+        "mean",
+        doc="mean over tokens (AWD), or sum over time of the mean over rows (Zaremba)",
+        choices=("mean", "sum_time_mean_batch"),
+    )
+    accumulate: int = setting(1, doc="sub-batches whose gradients are added up", low=1)
+    valid_batch_size: int = setting(10, doc="rows for validation after an epoch", low=1)
+    valid_window: int = setting(200, doc="steps of a window in evaluation", low=1, identity=False)
+    stop_after_worse: int | None = setting(
+        None, doc="stop once validation exceeds the best of all but the last so many epochs", low=0
+    )
+
+
+SECTIONS = {"corpus": CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig}
+SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
+DEFAULT_TECHNIQUES = {"bridge": "none", "gate": "none", "loss": "cross_entropy"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A technique chosen for a slot, with its checked config."""
+
+    slot: str
+    name: str
+    config: Any
+
+    @property
+    def technique(self) -> registry.Technique:
+        return registry.get(self.slot, self.name)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        version = self.technique.version
+        return {"name": self.name, "version": version, **fields.identity_fields(self.config)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that a trial is told, but for its seed and where it runs."""
+
+    corpus: CorpusConfig
+    embedding: EmbeddingConfig
+    training: TrainingConfig
+    slots: Mapping[str, Choice]
+    listed: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
+
+    def __getitem__(self, slot: str) -> Choice:
+        return self.slots[slot]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Plain data that two configs share exactly when they find the same."""
+        sections = {name: fields.identity_fields(getattr(self, name)) for name in SECTIONS}
+        slots = {slot: choice.identity for slot, choice in self.slots.items()}
+        listed = {slot: [c.identity for c in choices] for slot, choices in self.listed.items()}
+        return {**sections, **slots, **{k: v for k, v in listed.items() if v}}
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """Every value, defaults included, by its dotted name."""
+        values = {
+            f"{name}.{key}": value
+            for name in SECTIONS
+            for key, value in fields.all_fields(getattr(self, name)).items()
+        }
+        for choice in self.slots.values():
+            values[choice.slot] = choice.name
+            values |= _prefixed(choice.slot, fields.all_fields(choice.config))
+        for slot, choices in self.listed.items():
+            for choice in choices:
+                values |= _prefixed(f"{slot}.{choice.name}", fields.all_fields(choice.config))
+        return values
+
+
+def resolve(values: Values, place: str = "config") -> Config:
+    """The config that flat values describe, or an error that says which value is wrong."""
+    grouped = _grouped(_expanded(values, place), place)
+    sections = {
+        name: fields.build(section, grouped.get(name, {}), f"{place}: {name}")
+        for name, section in SECTIONS.items()
+    }
+    slots = {slot: _single(slot, grouped, values, place) for slot in SINGLE_SLOTS}
+    listed = {slot: _listed(slot, grouped.get(slot, {}), place) for slot in registry.LISTED_SLOTS}
+    return Config(**sections, slots=slots, listed=listed)
+
+
+def merge(base: Values, changes: Values) -> dict[str, Any]:
+    """`changes` over `base`. A slot given another technique keeps the fields both have."""
+    merged = dict(base)
+    for slot in SINGLE_SLOTS:
+        if slot in changes and changes[slot] != base.get(slot):
+            valid = {info.name for info in fields.describe(_config_type(slot, changes[slot]))}
+            for key in [k for k in merged if k.startswith(f"{slot}.")]:
+                if key.split(".", 1)[1].split("[")[0] not in valid:
+                    del merged[key]
+    for key in changes:  # a whole list replaces its elements, and an element a whole list's
+        if "[" not in key:
+            merged = {k: v for k, v in merged.items() if not k.startswith(f"{key}[")}
+    return {**merged, **changes}
+
+
+def _config_type(slot: str, name: Any) -> type:
+    return registry.get(slot, str(name), "arm").config
+
+
+def _single(slot: str, grouped: Mapping[str, dict], values: Values, place: str) -> Choice:
+    name = values.get(slot, DEFAULT_TECHNIQUES.get(slot))
+    if name is None:
+        raise ConfigError(
+            f"{place}: no {slot} was chosen. Allowed: {', '.join(registry.names(slot))}."
+        )
+    technique = registry.get(slot, str(name), place)
+    config = fields.build(technique.config, grouped.get(slot, {}), f"{place}: {slot} {name}")
+    return Choice(slot, technique.name, config)
+
+
+def _listed(slot: str, given: Mapping[str, Any], place: str) -> tuple[Choice, ...]:
+    """The techniques of a listed slot that do something, in alphabetical order."""
+    by_name: dict[str, dict[str, Any]] = {}
+    for key, value in given.items():
+        name, _, field_name = key.partition(".")
+        by_name.setdefault(name, {})
+        if field_name:
+            by_name[name][field_name] = value
+    choices = []
+    for name, chosen in sorted(by_name.items()):
+        technique = registry.get(slot, name, place)
+        config = fields.build(technique.config, chosen, f"{place}: {slot} {name}")
+        if slot != "regularizer" or fields.non_defaults(config):
+            choices.append(Choice(slot, name, config))
+    return tuple(choices)
+
+
+def _grouped(values: Values, place: str) -> dict[str, dict[str, Any]]:
+    rooms = (*SECTIONS, *registry.SLOTS)
+    grouped: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        room, _, rest = key.partition(".")
+        if room not in rooms:
+            raise ConfigError(unknown("slot or section", room, rooms, place))
+        if rest:
+            grouped.setdefault(room, {})[rest] = value
+        elif room not in SINGLE_SLOTS:
+            raise ConfigError(wrong_value(room, value, f"'{room}.<field>' keys only", place))
+    return grouped
+
+
+def _expanded(values: Values, place: str) -> dict[str, Any]:
+    """`units[0]`, `units[1]`, ... gathered into the list `units`."""
+    whole = {key: value for key, value in values.items() if "[" not in key}
+    elements: dict[str, dict[int, Any]] = {}
+    for key, value in values.items():
+        if "[" in key:
+            match = re.fullmatch(r"([a-z0-9_.]+)\[(\d+)\]", key)
+            if match is None:
+                raise ConfigError(f"{place}: '{key}' is no field; elements read 'units[0]'.")
+            elements.setdefault(match[1], {})[int(match[2])] = value
+    for key, items in elements.items():
+        start = whole.get(key, [])
+        filled = dict(enumerate(start)) if isinstance(start, list | tuple) else {}
+        filled |= items
+        if sorted(filled) != list(range(len(filled))):
+            raise ConfigError(f"{place}: {key} has elements {sorted(filled)}; they start at 0.")
+        whole[key] = [filled[index] for index in range(len(filled))]
+    return whole
+
+
+def _prefixed(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}.{name}": value for name, value in values.items()}
