@@ -1,0 +1,82 @@
+"""A trial's journal: one plain file in the store that says all that is known about it.
+
+`{"trial", "config", "attempts", "epochs", "outcome"}`; it is rewritten whole after every epoch,
+so that what is in it is always consistent. A trial is done exactly when its outcome is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablate.identity import Trial
+from ablate.store import Store
+
+COMPLETED, DIVERGED, PRUNED, FAILED = "completed", "diverged", "pruned", "failed"
+
+
+@dataclass
+class Journal:
+    """What a trial is, what was tried, what it has learnt."""
+
+    trial: Trial
+    config: dict[str, Any] = field(default_factory=dict)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    outcome: dict[str, Any] | None = None
+
+    @property
+    def status(self) -> str | None:
+        """completed, diverged, pruned or failed; None while the trial has no outcome."""
+        return None if self.outcome is None else self.outcome["status"]
+
+    def write(self, store: Store) -> None:
+        plain = {
+            "trial": self.trial.to_plain(),
+            "config": self.config,
+            "attempts": self.attempts,
+            "epochs": self.epochs,
+            "outcome": self.outcome,
+        }
+        store.write_json(key(self.trial.id), without_nan(plain))
+
+
+def key(trial_id: str) -> str:
+    return f"trials/{trial_id}/journal.json"
+
+
+def read(store: Store, trial_id: str) -> Journal | None:
+    """The journal of a trial, or None if nobody has begun it."""
+    plain = store.read_json(key(trial_id))
+    if plain is None:
+        return None
+    return Journal(**{**plain, "trial": Trial.from_plain(plain["trial"])})
+
+
+def read_all(store: Store, trial_ids: Iterable[str] | None = None) -> dict[str, Journal]:
+    """The journals there are, of all trials in the store or of those named."""
+    wanted = store.names("trials") if trial_ids is None else trial_ids
+    found = ((trial_id, read(store, trial_id)) for trial_id in wanted)
+    return {trial_id: journal for trial_id, journal in found if journal is not None}
+
+
+def close(store: Store, trial: Trial, status: str, **details: Any) -> Journal:
+    """Give a trial an outcome from outside: pruned by a search, or lost for good."""
+    journal = read(store, trial.id) or Journal(trial)
+    if journal.outcome is None:
+        journal.outcome = {"status": status, "metrics": {}, **details}
+        journal.write(store)
+    return journal
+
+
+def without_nan(data: Any) -> Any:
+    """Plain data in which numbers that JSON has no word for are written as text."""
+    if isinstance(data, Mapping):
+        return {name: without_nan(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [without_nan(item) for item in data]
+    if isinstance(data, float) and not math.isfinite(data):
+        return str(data)
+    return data

@@ -1,0 +1,167 @@
+"""The study's store: a folder, or any filesystem that pyarrow opens by URI.
+
+Every write is whole and durable or not there at all: a local file is written beside its place,
+synced and renamed; an object store shows an object when it is complete. Nothing here is pickled.
+
+    trials/<id>/journal.json           what the trial is, its attempts, its epochs, its outcome
+    trials/<id>/checkpoint/last/...    where a stopped trial goes on
+    trials/<id>/checkpoint/best/...    the weights that others build on
+    trials/<id>/tokens/<split>.arrow   log-probability of every token
+    studies/<key>/...                  the plan, who runs it, what it has spent
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ablate.errors import StoreError
+
+
+class Store:
+    """Whole files by key (`a/b/c`) under one root."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = str(uri)
+        self.folder = _local_folder(self.uri)
+        if self.folder is None:
+            self._remote, self._root = _open_remote(self.uri)
+        else:
+            self.uri = str(self.folder)
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
+        return Store, (self.uri,)
+
+    def write(self, key: str, data: bytes) -> None:
+        """Put `data` under `key`, durably and whole."""
+        try:
+            if self.folder is None:
+                self._write_remote(key, data)
+            else:
+                _write_local(self.folder / _safe(key), data)
+        except OSError as error:
+            raise StoreError(
+                f"cannot write {key} to the store {self.uri}: {error.strerror or error}. "
+                "Free some space or name another place with --workspace or --store; "
+                "the same command then goes on where this one stopped."
+            ) from error
+
+    def read(self, key: str) -> bytes | None:
+        """The data under `key`, or None."""
+        try:
+            if self.folder is not None:
+                return (self.folder / _safe(key)).read_bytes()
+            with self._remote.open_input_stream(self._path(key)) as stream:
+                return stream.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise StoreError(f"cannot read {key} in the store {self.uri}: {error}.") from error
+
+    def write_json(self, key: str, data: Any) -> None:
+        self.write(key, json.dumps(data, indent=1, sort_keys=True).encode())
+
+    def read_json(self, key: str) -> Any | None:
+        """The plain data under `key`, or None; damage is an error that names the file."""
+        data = self.read(key)
+        if data is None:
+            return None
+        try:
+            return json.loads(data)
+        except ValueError as error:
+            raise StoreError(
+                f"{key} in the store {self.uri} is damaged ({error}). Delete it, and the same "
+                "command makes it again."
+            ) from error
+
+    def exists(self, key: str) -> bool:
+        if self.folder is not None:
+            return (self.folder / _safe(key)).exists()
+        from pyarrow import fs
+
+        info = self._remote.get_file_info(self._path(key))
+        return info.type != fs.FileType.NotFound
+
+    def names(self, prefix: str) -> list[str]:
+        """The names directly under `prefix`, sorted."""
+        if self.folder is not None:
+            place = self.folder / _safe(prefix)
+            found = os.listdir(place) if place.is_dir() else []
+            return sorted(name for name in found if not name.endswith(".partial"))
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self._path(prefix), allow_not_found=True)
+        return sorted(info.base_name for info in self._remote.get_file_info(selector))
+
+    def delete(self, prefix: str) -> None:
+        """Remove everything under `prefix`."""
+        if self.folder is not None:
+            import shutil
+
+            place = self.folder / _safe(prefix)
+            if place.is_dir():
+                shutil.rmtree(place, ignore_errors=True)
+            else:
+                place.unlink(missing_ok=True)
+        elif self.exists(prefix):
+            self._remote.delete_dir(self._path(prefix))
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{_safe(key)}"
+
+    def _write_remote(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        self._remote.create_dir(path.rsplit("/", 1)[0], recursive=True)
+        with self._remote.open_output_stream(path) as stream:
+            stream.write(data)
+
+
+def _safe(key: str) -> str:
+    """Refuse a key that would leave the store."""
+    parts = key.split("/")
+    if key.startswith("/") or ".." in parts or "\\" in key:
+        raise StoreError(f"'{key}' is not a place inside the store.")
+    return key
+
+
+def _local_folder(uri: str) -> Path | None:
+    if uri.startswith("file://"):
+        return Path(uri.removeprefix("file://"))
+    return None if "://" in uri else Path(uri).absolute()
+
+
+def _open_remote(uri: str) -> tuple[Any, str]:
+    from pyarrow import fs
+
+    try:
+        filesystem, root = fs.FileSystem.from_uri(uri)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot open the store {uri}: {error}.") from error
+    return filesystem, root.rstrip("/")
+
+
+def _write_local(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

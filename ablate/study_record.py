@@ -1,0 +1,116 @@
+"""What the store knows of a study: its question, its arms, and which trials make its cells.
+
+Written when a study is started (`studies/<key>/study.json`), read by everything that comes after
+it (status, records, tables), so that none of these needs the study's file, or torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablate.errors import ConfigError, unknown
+from ablate.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTrial:
+    """A trial's place in a study. `seed_index` pairs the arms: same index, same seed."""
+
+    id: str
+    arm: str
+    stage: str
+    seed: int
+    seed_index: int
+    final: bool  # its result enters the arm's cell
+    parents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmRecord:
+    """An arm as a table shows it. `published`: {"valid": ppl, "test": ppl}, with its source."""
+
+    name: str
+    num_parameters: int | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    published: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRecord:
+    """A search of one arm: how many trials it may ask for, and those it has asked for."""
+
+    arm: str
+    repeat: int
+    num_trials: int
+    trials: tuple[str, ...] = ()
+    chosen: str | None = None  # the winner on validation, once the search is over
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRecord:
+    """One study at one scale."""
+
+    name: str
+    scale: str
+    question: str
+    paper: str
+    tables: tuple[str, ...]
+    file: str
+    command: str
+    corpus: str  # its name, with the options that change it
+    corpus_digest: str
+    level: str  # "word" or "character"
+    num_seeds: int
+    base_arm: str
+    arms: tuple[ArmRecord, ...]
+    trials: tuple[PlannedTrial, ...]
+    searches: tuple[SearchRecord, ...] = ()
+    published_scale: bool = False  # may be set beside published numbers
+    floor: Mapping[str, float] = field(default_factory=dict)  # split -> best possible nats a token
+
+    @property
+    def key(self) -> str:
+        return study_key(self.name, self.scale)
+
+    def arm(self, name: str) -> ArmRecord:
+        return next(arm for arm in self.arms if arm.name == name)
+
+    def trial_ids(self) -> list[str]:
+        searched = (trial for search in self.searches for trial in search.trials)
+        return list(dict.fromkeys([*(trial.id for trial in self.trials), *searched]))
+
+
+def study_key(name: str, scale: str) -> str:
+    """`doc_layer_mix@laptop`: how a study at a scale is called everywhere."""
+    return f"{name}@{scale}"
+
+
+def write(store: Store, record: StudyRecord) -> None:
+    store.write_json(f"studies/{record.key}/study.json", dataclasses.asdict(record))
+
+
+def read(store: Store, key: str) -> StudyRecord:
+    """The study `name@scale`; a name alone is enough where it has been run at one scale."""
+    known = names(store)
+    matching = [name for name in known if key in (name, name.split("@")[0])]
+    if len(matching) != 1:
+        raise ConfigError(unknown("study", key, matching or known, store.uri))
+    plain = store.read_json(f"studies/{matching[0]}/study.json")
+    return from_plain(plain)
+
+
+def names(store: Store) -> list[str]:
+    """Every study begun in this store."""
+    found = store.names("studies")
+    return [name for name in found if store.exists(f"studies/{name}/study.json")]
+
+
+def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
+    trials = [PlannedTrial(**{**t, "parents": tuple(t["parents"])}) for t in plain["trials"]]
+    searches = [SearchRecord(**{**s, "trials": tuple(s["trials"])}) for s in plain["searches"]]
+    arms = tuple(ArmRecord(**arm) for arm in plain["arms"])
+    lists = {"tables": tuple(plain["tables"]), "arms": arms}
+    return StudyRecord(**{**plain, **lists, "trials": tuple(trials), "searches": tuple(searches)})
