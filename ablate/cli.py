@@ -1,0 +1,263 @@
+"""The command line: one function a command, which imports what it needs when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ablate.errors import AblateError
+
+EXAMPLES = """examples:
+  ablate study studies/doc_layer_mix.py            run a study, or go on with it
+  ablate study studies/doc_layer_mix.py --local    the same without Ray, to step through
+  ablate plan studies/doc_layer_mix.py --scale paper
+  ablate status                                    what is done, running, failed and left
+  ablate table doc_layer_mix                       the table of a study, as far as it is
+  ablate components head doc                       a technique: paper, equation, fields
+  ablate spaces takase2018doc_table2               a paper's hyperparameter table
+  ablate data get ptb --from ~/ptb                 take over a corpus you have
+  ablate ui                                        open the MLflow UI on the records
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status tells what kind of failure there was."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options) or 0
+    except AblateError as error:
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return _fail("stopped; nothing that was done is lost.", 130)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("ablate"):
+            raise
+        need = "pip install 'ablate[study]'"
+        return _fail(f"this command needs the package {error.name}: {need}.", 7)
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"ablate: {message}", file=sys.stderr)
+    return status
+
+
+def study(options: argparse.Namespace) -> int:
+    from ablate.engine import RunOptions, run_and_show
+
+    chosen = RunOptions(
+        local=options.local,
+        workers=options.workers,
+        address=options.cluster,
+        verbose=options.verbose,
+    )
+    return run_and_show(options.file, options.scale, _workspace(options), chosen, _command(options))
+
+
+def plan(options: argparse.Namespace) -> int:
+    from ablate.show_plan import show_plan
+
+    return _shown(show_plan(options.file, options.scale, _workspace(options)))
+
+
+def status(options: argparse.Namespace) -> int:
+    from ablate.status import show_status
+
+    return _shown(show_status(_workspace(options), options.study))
+
+
+def table(options: argparse.Namespace) -> int:
+    from ablate.status import show_table
+
+    return _shown(show_table(_workspace(options), options.study, options.format))
+
+
+def trial(options: argparse.Namespace) -> int:
+    from ablate.single import run_config
+
+    return run_config(options.config, options.seed, options.threads, _workspace(options))
+
+
+def rerun(options: argparse.Namespace) -> int:
+    from ablate.single import rerun_trial
+
+    return rerun_trial(options.trial, _workspace(options))
+
+
+def components(options: argparse.Namespace) -> int:
+    from ablate.show_components import show_components
+
+    return _shown(show_components(options.slot, options.name, options.techniques))
+
+
+def spaces(options: argparse.Namespace) -> int:
+    from ablate import space
+
+    if options.name is None:
+        return _shown(space.render_index())
+    found = space.load(options.name)
+    if options.check:
+        found.check()
+    return _shown(found.render())
+
+
+def data(options: argparse.Namespace) -> int:
+    from ablate.data import commands
+
+    return commands.run(options.action, options.name, options.source, _workspace(options).data)
+
+
+def sync(options: argparse.Namespace) -> int:
+    from ablate.engine import sync_records
+
+    return sync_records(_workspace(options))
+
+
+def ui(options: argparse.Namespace) -> int:
+    from ablate.engine import open_ui
+
+    return open_ui(_workspace(options), options.port)
+
+
+def doctor(options: argparse.Namespace) -> int:
+    from ablate.doctor import examine
+
+    return examine(_workspace(options))
+
+
+def _shown(text: str) -> int:
+    print(text)
+    return 0
+
+
+def _command(options: argparse.Namespace) -> str:
+    scale = f" --scale {options.scale}" if options.scale else ""
+    return f"ablate study {options.file}{scale}"
+
+
+def _workspace(options: argparse.Namespace) -> Any:
+    from ablate.workspace import open_workspace
+
+    return open_workspace(
+        options.workspace,
+        store=options.store,
+        mlflow=options.mlflow,
+        searches=options.searches,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ablate",
+        description="Which technique really helps, once every variant had a fair chance?",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    places = _places()
+
+    def command(function: Any, summary: str, example: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            function.__name__,
+            help=summary,
+            description=summary,
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            parents=[places],
+        )
+        added.set_defaults(run=function)
+        return added
+
+    _study_commands(command)
+    _trial_commands(command)
+    _other_commands(command)
+    return parser
+
+
+def _study_commands(command: Any) -> None:
+    added = command(
+        study, "run a study, or go on with it where it stopped", "ablate study studies/x.py"
+    )
+    added.add_argument("file", help="the study file")
+    added.add_argument("--scale", help="one of the study's scales (the first, if not given)")
+    added.add_argument("--local", action="store_true", help="in this process, without Ray")
+    added.add_argument("--workers", type=_count, help="trials at a time (all cores, if not given)")
+    added.add_argument("--cluster", metavar="ADDRESS", help="a Ray cluster (else RAY_ADDRESS)")
+    added.add_argument("-v", "--verbose", action="store_true", help="Ray's and Tune's own messages")
+    added = command(
+        plan, "what a study would run: arms, trials, cost", "ablate plan studies/x.py --scale paper"
+    )
+    added.add_argument("file", help="the study file")
+    added.add_argument("--scale", help="one of the study's scales (the first, if not given)")
+    added = command(
+        status, "what is done, running, failed, pruned and left", "ablate status doc_layer_mix"
+    )
+    added.add_argument("study", nargs="?", help="a study's name, or name@scale (else all)")
+    added = command(table, "a study's table, as far as it is", "ablate table x --format markdown")
+    added.add_argument("study", help="a study's name, or name@scale")
+    added.add_argument("--format", choices=("text", "markdown"), default="text")
+
+
+def _trial_commands(command: Any) -> None:
+    added = command(
+        trial, "run one trial from a config, with torch alone", "ablate trial config.toml --seed 2"
+    )
+    added.add_argument("config", help="a TOML file of values, or a recipe of search_spaces/")
+    added.add_argument("--seed", type=int, default=1)
+    added.add_argument("--threads", type=_count, default=1)
+    added = command(rerun, "repeat a recorded trial: do the bits agree?", "ablate rerun 3f2a9c")
+    added.add_argument("trial", help="a trial's id, or its first digits")
+
+
+def _other_commands(command: Any) -> None:
+    added = command(
+        components, "the techniques, with paper, equation and fields", "ablate components head doc"
+    )
+    added.add_argument("slot", nargs="?")
+    added.add_argument("name", nargs="?")
+    added.add_argument("--techniques", metavar="FILE", help="a file with techniques of your own")
+    added = command(
+        spaces, "the papers' hyperparameter tables", "ablate spaces takase2018doc_table2"
+    )
+    added.add_argument("name", nargs="?", help="a file of search_spaces/ (else all)")
+    added.add_argument("--check", action="store_true", help="check it against the techniques too")
+    added = command(data, "list, fetch or verify corpora", "ablate data get ptb --from ~/ptb")
+    added.add_argument("action", choices=("list", "get", "verify"))
+    added.add_argument("name", nargs="?")
+    added.add_argument("--from", dest="source", metavar="DIR", help="take the files from a folder")
+    command(sync, "deliver what a tracking server missed", "ablate sync --mlflow http://host:5000")
+    added = command(ui, "open the MLflow UI on the records", "ablate ui --port 5050")
+    added.add_argument("--port", type=_count, default=5050)
+    command(doctor, "check versions, devices, disk, workspace and servers", "ablate doctor")
+
+
+def _places() -> argparse.ArgumentParser:
+    places = argparse.ArgumentParser(add_help=False)
+    group = places.add_argument_group("places")
+    group.add_argument("--workspace", metavar="DIR", help="where everything is kept (.ablate)")
+    group.add_argument("--store", metavar="URI", help="trials and studies elsewhere")
+    group.add_argument("--mlflow", metavar="URI", help="an MLflow server")
+    group.add_argument("--searches", metavar="URL", help="a database for searches")
+    return places
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"ablate {version('ablate')}"
+    except PackageNotFoundError:
+        return "ablate (not installed)"

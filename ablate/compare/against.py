@@ -1,0 +1,121 @@
+"""Each arm against the base arm, and the best arm against all others: where verdicts are given.
+
+No verdict is given
+- before every planned trial of both arms has ended: a table that is read while its study runs is
+  one of many looks, and would be decided by the luckiest of them;
+- in favour of an arm that lost seeds to divergence or early stopping: those were not just any
+  seeds, and what is left of it flatters it. A failure (out of memory, a lost machine) does not
+  choose by the loss, and only costs a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ablate.compare import statistics
+from ablate.compare.rows import ArmSummary, Comparison
+from ablate.compare.statistics import HIGHER, LOWER, UNDECIDED, Difference
+from ablate.compare.units import Unit
+
+
+@dataclass(frozen=True)
+class Against:
+    """The arms of one table, against their base."""
+
+    arms: Sequence[ArmSummary]
+    unit: Unit
+    alpha: float
+
+    @property
+    def base(self) -> ArmSummary | None:
+        return next((arm for arm in self.arms if arm.is_base), None)
+
+    @property
+    def others(self) -> list[ArmSummary]:
+        return [arm for arm in self.arms if not arm.is_base]
+
+    def compared(self) -> list[ArmSummary]:
+        """The arms with their comparisons, corrected over all of them, and the best one marked."""
+        base, best = self.base, self._best()
+        differences = {a.name: difference(a, base, self.alpha) for a in self.others if base}
+        corrected = statistics.holm([d and d.p for d in differences.values()])
+        comparisons = {
+            name: self._comparison(name, found, p)
+            for (name, found), p in zip(differences.items(), corrected, strict=True)
+            if found is not None
+        }
+        return [
+            replace(arm, comparison=comparisons.get(arm.name), best=arm.name == best)
+            for arm in self.arms
+        ]
+
+    def _comparison(self, name: str, found: Difference, p_holm: float | None) -> Comparison:
+        arm = next(arm for arm in self.arms if arm.name == name)
+        base = next(arm for arm in self.arms if arm.is_base)
+        verdict = statistics.verdict(found, p_holm, self.alpha)
+        reason = _reservation(arm, base, found, verdict)
+        at = statistics.mean([self.unit.show(base.values[i]) for i in shared_seeds(arm, base)])
+        low, high = found.interval or (None, None)
+        return Comparison(
+            difference=found,
+            delta=self.unit.shift(found.mean, at),
+            interval=None
+            if low is None or high is None
+            else (self.unit.shift(low, at), self.unit.shift(high, at)),
+            p_holm=p_holm,
+            verdict=UNDECIDED if reason else verdict,
+            reason=reason,
+            more_seeds=self._more_seeds(found) if verdict == UNDECIDED and not reason else None,
+        )
+
+    def _more_seeds(self, found: Difference) -> int | None:
+        num = len(self.others)
+        return statistics.seeds_needed(found.deltas, alpha=self.alpha, comparisons=num)
+
+    def _best(self) -> str | None:
+        """The arm that the test finds lower than each of the others, if there is one.
+
+        The candidate is picked by its mean, so its comparisons with all others are corrected as a
+        family. An arm of which nothing is known yet could still be lower: then there is no best.
+        """
+        known = [arm for arm in self.arms if arm.values]
+        if len(known) < 2 or any(_unknown(arm) for arm in self.arms):
+            return None
+        first = min(known, key=lambda arm: statistics.mean([*arm.values.values()]))
+        if first.counts.selected:
+            return None
+        found = [difference(first, arm, self.alpha) for arm in known if arm is not first]
+        corrected = statistics.holm([d and d.p for d in found])
+        pairs = zip(found, corrected, strict=True)
+        lowest = all(statistics.verdict(d, p, self.alpha) == LOWER for d, p in pairs)
+        return first.name if lowest else None
+
+
+def difference(arm: ArmSummary, base: ArmSummary, alpha: float) -> Difference | None:
+    """Over the seeds that both completed."""
+    shared = shared_seeds(arm, base)
+    ours, theirs = ([each.values[index] for index in shared] for each in (arm, base))
+    return statistics.paired_difference(ours, theirs, alpha=alpha)
+
+
+def shared_seeds(arm: ArmSummary, base: ArmSummary) -> list[int]:
+    return [index for index in arm.values if index in base.values]
+
+
+def _reservation(arm: ArmSummary, base: ArmSummary, found: Difference, verdict: str) -> str:
+    """Why the test may not speak, or not in this arm's favour; empty where it may."""
+    missing = arm.counts.missing + base.counts.missing
+    if missing:
+        return f"{missing} to run"
+    if set(arm.trials) == set(base.trials):
+        return "same trials"
+    if arm.counts.selected and verdict != HIGHER:
+        return "lost seeds"
+    if base.counts.selected and verdict != LOWER:
+        return "base lost seeds"
+    return "1 pair" if found.num_pairs == 1 else ""
+
+
+def _unknown(arm: ArmSummary) -> bool:
+    return arm.counts.missing > 0 or arm.counts.failed == arm.counts.planned

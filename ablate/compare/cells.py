@@ -1,0 +1,164 @@
+"""What enters a table's cells: final trials that completed with a finite value, and no other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ablate.compare import statistics
+from ablate.compare.rows import SPLITS, ArmSummary, Cell, Cost, Counts, EnsembleSummary
+from ablate.compare.units import Unit
+from ablate.journal import COMPLETED, DIVERGED, FAILED, PRUNED, Journal
+from ablate.study_record import ArmRecord, PlannedTrial, StudyRecord
+
+ENSEMBLE = "ensemble"
+MISSING = "missing"
+
+
+class Cells:
+    """Rows from a study's record and the journals of its trials."""
+
+    def __init__(self, record: StudyRecord, journals: Mapping[str, Journal], unit: Unit) -> None:
+        self._record, self._journals, self._unit = record, journals, unit
+        self._finals: dict[str, list[PlannedTrial]] = {}
+        for trial in record.trials:
+            if trial.final and trial.stage != ENSEMBLE:
+                self._finals.setdefault(trial.arm, []).append(trial)
+        self._parents = {trial.id: trial.parents for trial in record.trials}
+        finals = [trial for trials in self._finals.values() for trial in trials]
+        test_was_read = any(value(journals.get(trial.id), "test") is not None for trial in finals)
+        self.split = "test" if test_was_read else "valid"
+
+    def arms(self) -> list[ArmSummary]:
+        """A row for each arm, but for those that are ensembles of other arms' trials only."""
+        ensembles = {trial.arm for trial in self._record.trials if trial.stage == ENSEMBLE}
+        return [
+            self._arm(arm)
+            for arm in self._record.arms
+            if arm.name in self._finals or arm.name not in ensembles
+        ]
+
+    def ensembles(self) -> list[EnsembleSummary]:
+        return [self._ensemble(t) for t in self._record.trials if t.stage == ENSEMBLE]
+
+    def _arm(self, arm: ArmRecord) -> ArmSummary:
+        finals = self._finals.get(arm.name, [])
+        done = [trial.id for trial in finals if fate(self._journals.get(trial.id)) == COMPLETED]
+        by_split = {split: self._by_seed(finals, split) for split in SPLITS}
+        lineages = [trial_id for final in done for trial_id in self._lineage(final)]
+        return ArmSummary(
+            name=arm.name,
+            is_base=arm.name == self._record.base_arm,
+            num_parameters=self._num_parameters(arm, done),
+            counts=self._counts(finals),
+            cells=self._cells({split: [*found.values()] for split, found in by_split.items()}),
+            published=dict(arm.published) if self._record.published_scale else {},
+            cost_of_one=self._cost(lineages, among=max(1, len(done))),
+            cost_of_all=self._cost(self._all_trials(arm.name)),
+            trials=tuple(done),
+            values=by_split[self.split],
+        )
+
+    def _ensemble(self, trial: PlannedTrial) -> EnsembleSummary:
+        journal = self._journals.get(trial.id)
+        found = {split: value(journal, split) for split in SPLITS}
+        return EnsembleSummary(
+            arm=trial.arm,
+            trial=trial.id,
+            num_members=len(trial.parents),
+            status=fate(journal),
+            cells=self._cells({s: [] if nats is None else [nats] for s, nats in found.items()}),
+        )
+
+    def _cells(self, values: Mapping[str, list[float]]) -> dict[str, Cell]:
+        return {split: self._cell(split, nats) for split, nats in values.items() if nats}
+
+    def _cell(self, split: str, nats: list[float]) -> Cell:
+        shown = [self._unit.show(each) for each in nats]
+        centre, floor = statistics.mean(nats), self._record.floor.get(split)
+        return Cell(
+            mean=statistics.mean(shown),
+            spread=statistics.spread(shown),
+            num=len(nats),
+            nats=centre,
+            above_floor=None if floor is None else centre - floor,
+            floor_ratio=statistics.mean(shown) / self._unit.show(floor) if floor else None,
+        )
+
+    def _counts(self, finals: list[PlannedTrial]) -> Counts:
+        """Final trials of a searched arm are planned when its search is over; N is known before."""
+        planned = len(finals) or self._record.num_seeds
+        fates = [fate(self._journals.get(trial.id)) for trial in finals]
+        ended = {name: fates.count(name) for name in (COMPLETED, DIVERGED, FAILED, PRUNED)}
+        return Counts(planned=planned, missing=planned - sum(ended.values()), **ended)
+
+    def _by_seed(self, finals: list[PlannedTrial], split: str) -> dict[int, float]:
+        """Seed index -> nats. Trials of one seed (a repeated search) are one observation."""
+        found: dict[int, list[float | None]] = {}
+        for trial in finals:
+            nats = value(self._journals.get(trial.id), split)
+            found.setdefault(trial.seed_index, []).append(nats)
+        whole = {index: [v for v in values if v is not None] for index, values in found.items()}
+        return {
+            index: statistics.mean(values)
+            for index, values in sorted(whole.items())
+            if len(values) == len(found[index])
+        }
+
+    def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
+        counted = ((self._journals[t].outcome or {}).get("num_parameters") for t in done)
+        found = (num for num in (arm.num_parameters, *counted) if num is not None)
+        return next(found, None)
+
+    def _lineage(self, trial_id: str) -> list[str]:
+        """The trial and all those it builds on."""
+        found, waiting = [], [trial_id]
+        while waiting:
+            current = waiting.pop()
+            if current not in found:
+                found.append(current)
+                waiting += self._parents.get(current, ())
+        return found
+
+    def _all_trials(self, arm: str) -> list[str]:
+        planned = [trial.id for trial in self._record.trials if trial.arm == arm]
+        searches = [search for search in self._record.searches if search.arm == arm]
+        return list(dict.fromkeys([*planned, *(t for s in searches for t in s.trials)]))
+
+    def _cost(self, trial_ids: Iterable[str], among: int = 1) -> Cost:
+        known = [self._journals[each] for each in trial_ids if each in self._journals]
+        epochs = [epoch for journal in known for epoch in journal.epochs]
+        return Cost(
+            tokens=round(sum(number(epoch.get("tokens")) or 0 for epoch in epochs) / among),
+            seconds=sum(number(epoch.get("seconds")) or 0.0 for epoch in epochs) / among,
+        )
+
+
+def value(journal: Journal | None, split: str) -> float | None:
+    """A completed trial's nats a token on a split; None for any other trial."""
+    if journal is None or journal.outcome is None or journal.status != COMPLETED:
+        return None
+    return number(journal.outcome.get("metrics", {}).get(f"{split}_nll"))
+
+
+def fate(journal: Journal | None) -> str:
+    """What a trial counts as. One that completed with a loss that is no number has diverged."""
+    if journal is None or journal.outcome is None:
+        return MISSING
+    metrics = journal.outcome.get("metrics", {})
+    losses = [metrics[f"{split}_nll"] for split in SPLITS if f"{split}_nll" in metrics]
+    if journal.status == COMPLETED and any(_no_number(loss) for loss in losses):
+        return DIVERGED
+    return str(journal.status)
+
+
+def number(found: Any) -> float | None:
+    """A finite number, or None: a journal writes nan and inf as text."""
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    return float(found) if math.isfinite(found) else None
+
+
+def _no_number(loss: Any) -> bool:
+    return loss is not None and number(loss) is None

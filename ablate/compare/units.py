@@ -1,0 +1,35 @@
+"""What a loss in nats is shown as: perplexity, or bits per character."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ablate.compare.rows import BITS, PERPLEXITY
+
+LARGEST_EXPONENT = 700.0  # exp of more overflows
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a table, by the level of its corpus."""
+
+    name: str
+
+    def show(self, nats: float) -> float:
+        if self.name == BITS:
+            return nats / math.log(2)
+        return math.exp(min(nats, LARGEST_EXPONENT))
+
+    def shift(self, nats: float, at: float) -> float:
+        """A difference in nats as a difference in the unit, from the value `at`.
+
+        Monotone, so that an interval excludes 0 in one exactly when it does in the other.
+        """
+        if self.name == BITS:
+            return nats / math.log(2)
+        return at * math.expm1(min(nats, LARGEST_EXPONENT))
+
+
+def unit_of(level: str) -> Unit:
+    return Unit(BITS if level == "character" else PERPLEXITY)

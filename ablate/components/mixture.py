@@ -1,0 +1,64 @@
+"""Computing with a `Mixture`: its log-probabilities, and its loss with gradients.
+
+p(w) = sum_j prior_j softmax(gate * (vectors_j W' + bias))_w, always through logsumexp, so that
+log p is exact where the papers' codes add 1e-8 to p. Everything goes by chunks of tokens; the
+training loss never holds the [N, J, V] logits (`mixture_gradient.py`).
+
+Shape suffixes: n tokens of a chunk, K = n*J component rows; others as in `flow.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ablate.components.flow import Mixture
+from ablate.components.mixture_gradient import fused_summed_nll, token_chunks, token_log_probs
+
+
+def log_probs(mixture: Mixture) -> Tensor:
+    """log p of every word after every token, [N, V]; differentiable by plain autograd."""
+    return torch.cat(list(_log_probs_by_chunk(mixture)))
+
+
+@torch.no_grad()
+def token_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
+    """-log p of each target, without gradients and without whole distributions."""
+    chunks = token_chunks(mixture)
+    return -torch.cat([token_log_probs(mixture, targets_N, rows).log_prob_n for rows in chunks])
+
+
+def summed_nll(mixture: Mixture, targets_N: Tensor, *, fused: bool = True) -> Tensor:
+    """-sum log p of the targets, a scalar with gradients: the training loss."""
+    if not fused:
+        return summed_nll_plain(mixture, targets_N)
+    if not torch.is_grad_enabled():
+        return token_nll(mixture, targets_N).sum()
+    return fused_summed_nll(mixture, targets_N)
+
+
+def summed_nll_plain(mixture: Mixture, targets_N: Tensor) -> Tensor:
+    """The same by plain autograd over whole distributions, to step through and to test against."""
+    return -log_probs(mixture).gather(1, targets_N[:, None]).sum()
+
+
+def component_logits(mixture: Mixture, rows: slice) -> Tensor:
+    """The (gated) logits of each component for some tokens, [n, J, V]."""
+    logits_nJV = F.linear(mixture.vectors_NJE[rows], mixture.weight_VE, mixture.bias_V)
+    gate = mixture.gate
+    if gate is None:
+        return logits_nJV
+    gate_nV = F.linear(gate.vectors_NG[rows], gate.weight_VG, gate.bias_V).sigmoid()
+    return logits_nJV * gate_nV[:, None]
+
+
+def _log_probs_by_chunk(mixture: Mixture) -> Iterator[Tensor]:
+    for rows in token_chunks(mixture):
+        components_nJV = component_logits(mixture, rows).log_softmax(-1)
+        if mixture.log_prior_NJ is None:
+            yield components_nJV.squeeze(1)
+        else:
+            yield (components_nJV + mixture.log_prior_NJ[rows, :, None]).logsumexp(1)

@@ -1,0 +1,124 @@
+"""Non-monotonically triggered averaged gradient descent (Merity et al. 2018, Algorithm 1).
+
+Plain SGD until validation is worse than the best of all epochs but the last `nonmono`; from
+then on torch's ASGD averages the iterates, and the averages are what is validated and kept.
+The rule is that of the authors' code, and so are torch's two quirks: the average leaves out the
+first iterate, and a window's scaling of the rate is felt one update late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from ablate.components.optimizer import Optimizer, Saved
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class NtAsgdConfig:
+    """The rate, and when averaging starts."""
+
+    learning_rate: float = setting(30.0, doc="rate, before and after the switch", low=0)
+    weight_decay: float = setting(0.0, doc="L2 in the gradient, of all parameters", low=0)
+    nonmono: int = setting(5, doc="last epochs that the rule leaves out (AWD 5, DOC 60)", low=0)
+    trigger: str = setting(
+        "non_monotonic",
+        doc="averaging starts by the rule, or with the first update (fine-tuning)",
+        choices=("non_monotonic", "at_once"),
+    )
+
+
+def triggers(history: list[float], valid_nll: float, nonmono: int) -> bool:
+    """Algorithm 1's test, as the code has it: `history` is without this epoch's value."""
+    older = history[: len(history) - nonmono]
+    return len(history) > nonmono and valid_nll > min(older)
+
+
+@register(
+    "optimizer",
+    "nt_asgd",
+    config=NtAsgdConfig,
+    paper="merity2018awd",
+    equation="Algorithm 1",
+    departures=("compares with the best of all but the last n epochs, as the code does",),
+)
+@final
+class NtAsgd(Optimizer):
+    """torch's SGD, then torch's ASGD with t0 = 0 and lambd = 0."""
+
+    def __init__(self, config: NtAsgdConfig, model: nn.Module) -> None:
+        self.config = config
+        self.named = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        self.history: list[float] = []
+        self.averaging = False
+        self.torch: torch.optim.Optimizer = torch.optim.SGD(
+            self.named.values(), lr=config.learning_rate, weight_decay=config.weight_decay
+        )
+        if config.trigger == "at_once":
+            self._start_averaging()
+
+    @property
+    def rate(self) -> float:
+        return self.config.learning_rate
+
+    def step(self, scale: float = 1.0) -> None:
+        self.torch.param_groups[0]["lr"] = self.rate * scale
+        self.torch.step()
+
+    def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
+        if self.averaging:  # as in the code, averages' values do not enter the history
+            return None
+        started = triggers(self.history, valid_nll, self.config.nonmono)
+        self.history.append(valid_nll)
+        if not started:
+            return None
+        self._start_averaging()
+        return f"averaging starts after epoch {epoch}"
+
+    @contextmanager
+    def evaluated_weights(self, model: nn.Module) -> Iterator[None]:
+        """The averages, where there are any yet; the raw weights come back afterwards."""
+        state = self.torch.state
+        averaged = [p for p in self.named.values() if "ax" in state.get(p, {})]
+        kept = [parameter.detach().clone() for parameter in averaged]
+        for parameter in averaged:
+            parameter.data.copy_(state[parameter]["ax"])
+        try:
+            yield
+        finally:
+            for parameter, weights in zip(averaged, kept, strict=True):
+                parameter.data.copy_(weights)
+
+    def saved(self) -> Saved:
+        tensors = {
+            f"{key}/{name}": value.clone()
+            for name, parameter in self.named.items()
+            for key, value in self.torch.state.get(parameter, {}).items()
+            if isinstance(value, Tensor)
+        }
+        return tensors, {"averaging": self.averaging, "history": list(self.history)}
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
+        self.history = list(plain["history"])
+        if plain["averaging"] and not self.averaging:
+            self._start_averaging()
+        for path, value in tensors.items():
+            key, _, name = path.partition("/")
+            self.torch.state[self.named[name]][key] = value.clone()
+
+    def _start_averaging(self) -> None:
+        self.averaging = True
+        self.torch = torch.optim.ASGD(
+            self.named.values(),
+            lr=self.rate,
+            lambd=0.0,
+            t0=0.0,
+            weight_decay=self.config.weight_decay,
+        )

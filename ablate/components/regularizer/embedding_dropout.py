@@ -1,0 +1,50 @@
+"""Dropout of whole words: every occurrence of a word in the batch, or none (Gal & Ghahramani 2016).
+
+As AWD-LSTM uses it (Merity et al. 2018, Section 4.3): one mask over the vocabulary for the
+complete mini-batch; a tied output matrix stays whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from ablate.components.regularizer import Chance, Regularizer
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingDropoutConfig:
+    """The share of words dropped. 0 is the identity."""
+
+    rate: float = setting(0.0, doc="share of word types dropped (dropoute)", low=0, high=0.99)
+
+
+def drop_words(ids_TB: Tensor, embedded_TBE: Tensor, mask_V1: Tensor) -> Tensor:
+    """Each word vector times its word's mask."""
+    return embedded_TBE * F.embedding(ids_TB, mask_V1)
+
+
+@register(
+    "regularizer",
+    "embedding_dropout",
+    config=EmbeddingDropoutConfig,
+    paper="merity2018awd",
+    equation="Section 4.3",
+)
+@final
+class EmbeddingDropout(Regularizer):
+    """A mask over word types for each window."""
+
+    def __init__(self, config: EmbeddingDropoutConfig) -> None:
+        self.rate = config.rate
+
+    def words(self, ids_TB: Tensor, embedded_TBE: Tensor, num_words: int, chance: Chance) -> Tensor:
+        if self.rate == 0:
+            return embedded_TBE
+        mask_V1 = chance.keep("embedding_dropout", (num_words, 1), self.rate, embedded_TBE)
+        return drop_words(ids_TB, embedded_TBE, mask_V1)

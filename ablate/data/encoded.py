@@ -1,0 +1,228 @@
+"""Encoded corpora on disk: Arrow files, written once, whole, and mapped into memory by all.
+
+    encoded/<key>/tokens.arrow       token numbers, int32, one batch a split; facts as metadata
+    encoded/<key>/vocabulary.arrow   the words in order of their numbers
+    encoded/<key>/floor.arrow        where known: each token's log probability under the source
+    encoded/<key>/seal.json          what the files hash to, and how they looked when they did
+
+A folder appears by one rename, so it is whole or not there; of several processes that start at
+once the first encodes and the others wait for it (a lock that dies with its holder; where the
+file system has none, each encodes and the last rename wins, with the same bytes).
+
+Opening hashes nothing as long as the files' sizes, times and inodes are the sealed ones; otherwise
+(a copy, a damage) it hashes them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ablate.data.texts import file_stamp, replace_if_possible, sha256
+from ablate.errors import CorpusError
+
+TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
+SEAL = "seal.json"
+ABANDONED_SECONDS = 3600  # after which a partial folder's writer is taken for dead
+
+
+class Damaged(Exception):
+    """An encoded corpus that is not what was written."""
+
+
+Streams = Mapping[str, np.ndarray]  # by split
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is written: token numbers, the words, plain facts, the floor's log probabilities."""
+
+    splits: Streams
+    vocabulary: list[str]
+    facts: Mapping[str, Any]
+    floor: Streams
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An encoded corpus, mapped into memory."""
+
+    place: Path
+    splits: Streams
+    facts: Mapping[str, Any]
+
+    def vocabulary(self) -> list[str]:
+        with pa.ipc.open_file(pa.memory_map(str(self.place / VOCABULARY))) as reader:
+            return reader.read_all().column(0).to_pylist()
+
+    def floor(self) -> Streams:
+        """Log probability of each token but a split's first, where the source is known."""
+        path = self.place / FLOOR
+        return _mapped(path, np.float64)[0] if path.exists() else {}
+
+
+def read(place: Path) -> Encoded | None:
+    """The encoded corpus at `place`, or None if there is none."""
+    try:
+        sealed = json.loads((place / SEAL).read_bytes())
+        if {name: file_stamp(place / name) for name in sealed["stamps"]} != sealed["stamps"]:
+            _check(place, sealed["sha256"])
+        splits, facts = _mapped(place / TOKENS, np.int32)
+        return Encoded(place, splits, facts)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if place.is_dir():
+            raise Damaged(f"{Path(str(error.filename)).name} is missing") from error
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowInvalid) as error:
+        raise Damaged(f"{type(error).__name__}: {error}") from error
+    except OSError as error:
+        raise CorpusError(f"cannot read {place}: {error.strerror or error}.") from error
+
+
+def read_or_make(place: Path, make: Callable[[str], Columns]) -> Encoded:
+    """The encoded corpus at `place`, made if it is not there or no longer what it was.
+
+    `make` is told why an encoding must be replaced, or "".
+    """
+    with suppress(Damaged):
+        found = read(place)
+        if found is not None:
+            return found
+    with _writing(place), _lock(place.parent):
+        try:
+            found, damage = read(place), ""  # by now somebody else may have made it
+        except Damaged as error:
+            found, damage = None, str(error)
+        if found is None:
+            _write(place, make(damage))
+            found = read(place)
+    if found is None:
+        raise CorpusError(f"{place} was removed while it was being opened. Try again.")
+    return found
+
+
+def _mapped(path: Path, dtype: type) -> tuple[Streams, dict[str, Any]]:
+    """A file's batches by split, as read-only arrays over the file, and its facts."""
+    reader = pa.ipc.open_file(pa.memory_map(str(path)))
+    facts = json.loads(reader.schema.metadata[b"ablate"])
+    columns = [reader.get_batch(index).column(0) for index in range(len(facts["splits"]))]
+    # Arrow's own `to_numpy` would import pandas, which takes a hundred times as long as all this
+    arrays = [np.frombuffer(column.buffers()[1], dtype, len(column)) for column in columns]
+    return dict(zip(facts["splits"], arrays, strict=True)), facts
+
+
+def _check(place: Path, hashes: Mapping[str, str]) -> None:
+    """Hash the files; seal them anew if they are what they were (a copy, say)."""
+    for name, expected in hashes.items():
+        if sha256(place / name) != expected:
+            raise Damaged(f"{name} is not what was written")
+    replace_if_possible(place / SEAL, _seal(place, list(hashes)))
+
+
+def _seal(place: Path, names: list[str]) -> str:
+    stamps = {name: file_stamp(place / name) for name in names}
+    return json.dumps({"stamps": stamps, "sha256": {name: sha256(place / name) for name in names}})
+
+
+def _write(place: Path, columns: Columns) -> None:
+    """Everything beside its place, synced; then one rename."""
+    partial = place.with_name(f"{place.name}.{os.getpid()}-{time.time_ns()}.partial")
+    partial.mkdir()
+    try:
+        _write_streams(partial / TOKENS, columns.splits, pa.int32(), columns.facts)
+        if columns.floor:
+            _write_streams(partial / FLOOR, columns.floor, pa.float64(), {})
+        words = pa.record_batch({"word": pa.array(columns.vocabulary, pa.string())})
+        _write_arrow(partial / VOCABULARY, words.schema, [words])
+        _write_synced(partial / SEAL, _seal(partial, sorted(os.listdir(partial))).encode())
+        _move(partial, place)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_streams(path: Path, streams: Streams, type_: pa.DataType, facts: Mapping) -> None:
+    plain = {**facts, "splits": list(streams)}
+    schema = pa.schema([pa.field("value", type_, nullable=False)], {"ablate": json.dumps(plain)})
+    arrays = [pa.array(stream, type_) for stream in streams.values()]
+    batches = [pa.record_batch([array], schema=schema) for array in arrays]
+    _write_arrow(path, schema, batches)
+
+
+def _write_arrow(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    _write_synced(path, sink.getvalue())
+
+
+def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _move(partial: Path, place: Path) -> None:
+    """Put `partial` where `place` is; a sound one that came first stays."""
+    for _ in range(10):
+        try:
+            os.rename(partial, place)
+            return
+        except OSError:
+            if not place.is_dir():
+                raise
+        with suppress(Damaged):
+            if read(place) is not None:
+                return
+        damaged = place.with_name(f"{partial.name}.damaged.partial")
+        with suppress(FileNotFoundError):
+            os.rename(place, damaged)
+        shutil.rmtree(damaged, ignore_errors=True)
+
+
+@contextmanager
+def _writing(place: Path) -> Iterator[None]:
+    """Make the folder above `place`; say what is wrong with a disk that cannot be written."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _clear_abandoned(place.parent)
+        yield
+    except OSError as error:
+        raise CorpusError(
+            f"cannot write the encoded corpus to {place}: {error.strerror or error}. Free some "
+            "space, or name a workspace on a disk that can be written."
+        ) from error
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """One writer at a time, where the system can tell; the lock dies with its holder."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except (ImportError, OSError):
+            pass  # no locks here: the renames alone keep it safe
+        yield
+    finally:
+        os.close(handle)
+
+
+def _clear_abandoned(folder: Path) -> None:
+    for partial in folder.glob("*.partial"):
+        with suppress(OSError):
+            if time.time() - partial.stat().st_mtime > ABANDONED_SECONDS:
+                shutil.rmtree(partial, ignore_errors=True)

@@ -1,0 +1,309 @@
+"""Running a study: plan, schedule, workers, records and screen, tied together; from Python too.
+
+    from ablate import run
+    summary = run("studies/doc_layer_mix.py", local=True)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ablate import journal as journals
+from ablate import study_record
+from ablate.compare.rows import Summary
+from ablate.compare.summary import summarise
+from ablate.compare.table import markdown, plain_text
+from ablate.errors import AblateError, Interrupted, TrialError
+from ablate.identity import Trial
+from ablate.journal import Journal
+from ablate.plan import Plan, make_plan
+from ablate.study import Study, check
+from ablate.study_file import load as load_study
+from ablate.workspace import Workspace, held, make_folders, open_workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a study is run; nothing of this changes what it finds."""
+
+    local: bool = False
+    workers: int | None = None
+    address: str | None = None
+    verbose: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run of a study ended."""
+
+    record: study_record.StudyRecord
+    summary: Summary
+    journals: Mapping[str, Journal]
+    interrupted: str | None  # by what, if it was: the same command goes on
+    closed: str | None  # the budget that is spent, if one is
+    undelivered: int  # trials that the tracking server has not taken yet
+
+
+def run(
+    study: Study | str | Path,
+    scale: str | None = None,
+    *,
+    workspace: str | None = None,
+    store: str | None = None,
+    mlflow: str | None = None,
+    local: bool = False,
+    workers: int | None = None,
+    quiet: bool = True,
+) -> Summary:
+    """Run a study, or go on with it, and give its table's numbers."""
+    place = open_workspace(workspace, store=store, mlflow=mlflow)
+    options = RunOptions(local=local, workers=workers, quiet=quiet)
+    return run_study(study, scale, place, options).summary
+
+
+def load(study: str, *, workspace: str | None = None, store: str | None = None) -> Summary:
+    """The numbers of a study that was run before, by its name or `name@scale`."""
+    place = open_workspace(workspace, store=store)
+    record = study_record.read(place.store, study)
+    return summarise(record, journals.read_all(place.store, record.trial_ids()))
+
+
+def run_and_show(
+    file: str, scale: str | None, workspace: Workspace, options: RunOptions, command: str
+) -> int:
+    """The `ablate study` command: run, then print the table and what is to be said about it."""
+    ended = run_study(file, scale, workspace, options, command)
+    print(plain_text(ended.summary, next_steps=_where_to_look(ended, workspace)))
+    if ended.interrupted:
+        raise Interrupted(f"{ended.interrupted}. Nothing is lost; go on with: {command}")
+    troubles = _troubles(ended)
+    if troubles:
+        raise TrialError(troubles)
+    return 0
+
+
+def run_study(
+    study: Study | str | Path,
+    scale: str | None,
+    workspace: Workspace,
+    options: RunOptions,
+    command: str = "",
+) -> Ended:
+    """Run what is left of a study; everything learnt is in the store before this returns."""
+    asked = _studied(study)
+    make_folders(workspace)
+    plan = make_plan(asked, scale, data=workspace.data, command=command)
+    plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
+    with held(workspace, plan.record.key):
+        return _run_plan(plan, workspace, options)
+
+
+def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
+    from ablate.record.background import BackgroundRecorder
+    from ablate.screen import Screen
+    from ablate.tune.schedule import Schedule
+    from ablate.tune.search import open_searches
+
+    store = workspace.store
+    recorder = BackgroundRecorder(
+        store, workspace.tracking_uri, plan.record, artifacts=str(workspace.artifacts)
+    )
+    stream = open(os.devnull, "w") if options.quiet else None
+    with contextlib.ExitStack() as stack:
+        if stream is not None:
+            stack.enter_context(stream)
+        screen = stack.enter_context(
+            Screen(plan.record, interactive=False if stream else None, stream=stream)
+        )
+        listeners = (_Told(screen, recorder),)
+        schedule = Schedule(plan, store, open_searches(workspace.searches), listeners)
+        with _stopped_by_signals(schedule):
+            _drive(schedule, workspace, options)
+        found = journals.read_all(store, schedule.plan.record.trial_ids())
+        summary = summarise(schedule.plan.record, found)
+        _write_tables(summary, workspace)
+        delivered = _deliver(recorder, schedule, summary)
+    schedule.ledger.write()
+    return Ended(
+        record=schedule.plan.record,
+        summary=summary,
+        journals=found,
+        interrupted=schedule.stop_reason,
+        closed=schedule.closed_reason,
+        undelivered=delivered,
+    )
+
+
+def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
+    def order(trial: Trial) -> dict[str, Any]:
+        return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
+
+    if schedule.exhausted:
+        return
+    if options.local:
+        from ablate.tune import local
+
+        local.run(schedule, order)
+        return
+    from ablate.tune import cluster
+
+    cluster.run(schedule, _fleet(schedule.plan, workspace, options), order)
+
+
+def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
+    from ablate.tune.cluster import Fleet
+
+    address = options.address or os.environ.get("RAY_ADDRESS")
+    fitting = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    return Fleet(
+        workers=options.workers or fitting,
+        cpus_per_trial=plan.scale.threads,
+        gpus_per_trial=plan.scale.gpus,
+        address=address,
+        verbose=options.verbose,
+        tmp=str(workspace.folder / "ray"),
+    )
+
+
+def _studied(study: Study | str | Path) -> Study:
+    if isinstance(study, Study):
+        check(study)
+        return study if study.name else replace(study, name="study")
+    return load_study(study)
+
+
+def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
+    """Encode the corpus before any worker needs it; its floor, where it is known."""
+    from ablate.data.corpus import open_corpus
+
+    return open_corpus(plan.configs[plan.study.base_arm].corpus, workspace.data).floor
+
+
+class _Told:
+    """Tells the screen and the recorder what happens in the schedule."""
+
+    def __init__(self, screen: Any, recorder: Any) -> None:
+        self.screen, self.recorder = screen, recorder
+
+    def started(self, trial: Trial) -> None:
+        self.screen.started(trial)
+
+    def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None:
+        self.screen.progress(trial_id, epoch)
+        if epoch is not None:
+            self.recorder.notify(trial_id)
+
+    def finished(self, trial_id: str, journal: Journal) -> None:
+        self.screen.finished(trial_id, journal)
+        self.recorder.notify(trial_id)
+
+    def retried(self, trial_id: str, why: str) -> None:
+        self.screen.retried(trial_id, why)
+
+    def note(self, text: str) -> None:
+        self.screen.note(text)
+
+    def planned(self, plan: Plan) -> None:
+        self.screen.planned(plan.record)
+        self.recorder.planned(plan.record)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(schedule: Any) -> Iterator[None]:
+    """Ctrl-C or SIGTERM once: stop with everything kept. A second time: at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        if schedule.stop_reason is not None:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        schedule.stop_reason = f"stopped by {signal.Signals(number).name}"
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_tables(summary: Summary, workspace: Workspace) -> None:
+    folder = workspace.study_folder(summary.record.key)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "table.txt").write_text(plain_text(summary) + "\n")
+    (folder / "table.md").write_text(markdown(summary) + "\n")
+
+
+def _deliver(recorder: Any, schedule: Any, summary: Summary) -> int:
+    """Give the tracking server what it has not got; how many trials it still lacks."""
+    if schedule.stopping or schedule.closed_reason:
+        return recorder.pause(markdown(summary))
+    return recorder.finish(markdown(summary))
+
+
+def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
+    steps = [
+        f"table:    {workspace.study_folder(ended.record.key) / 'table.md'}",
+        "curves:   ablate ui",
+        f"details:  ablate status {ended.record.name}",
+    ]
+    if ended.closed:
+        steps.append(f"{ended.closed}: what is left needs a larger one")
+    if ended.undelivered:
+        steps.append(f"records of {ended.undelivered} trials will follow: ablate sync")
+    return steps
+
+
+def _troubles(ended: Ended) -> str:
+    """One message for all final trials that found nothing, each reason once."""
+    final = {trial.id for trial in ended.record.trials}
+    reasons: dict[str, list[Journal]] = {}
+    for trial_id, journal in ended.journals.items():
+        if trial_id in final and journal.status in ("failed", "diverged") and journal.outcome:
+            reasons.setdefault(_reason(journal.outcome), []).append(journal)
+    if not reasons:
+        return ""
+    total = sum(len(found) for found in reasons.values())
+    lines = [f"{total} of {len(final)} trials found nothing (the table counts them as holes):"]
+    for reason, found in reasons.items():
+        first = found[0].trial
+        lines.append(f"{len(found)} x {found[0].status}, {first.arm} seed {first.seed} first: {reason}")
+    return "\n".join(lines)
+
+
+def _reason(outcome: Mapping[str, Any]) -> str:
+    return outcome.get("frames") or str(outcome.get("reason", ""))
+
+
+def sync_records(workspace: Workspace) -> int:
+    """The `ablate sync` command."""
+    from ablate.record.mlflow_records import sync
+
+    missing = sync(workspace.store, workspace.tracking_uri, artifacts=str(workspace.artifacts))
+    print("every trial is recorded" if not missing else f"{missing} trials are still missing")
+    return 0 if not missing else 6
+
+
+def open_ui(workspace: Workspace, port: int) -> int:
+    """The `ablate ui` command: serve the records until Ctrl-C."""
+    import subprocess
+
+    from ablate.record.mlflow_records import ui_command
+
+    command = ui_command(workspace.tracking_uri, str(workspace.artifacts), port)
+    print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C stops it)")
+    try:
+        return subprocess.run(command, check=False).returncode
+    except OSError as error:
+        raise AblateError(f"the MLflow UI did not start: {error}.") from error

@@ -1,0 +1,147 @@
+"""A row of a search space: the field it sets, and the values it takes.
+
+    Fixed     one value                      a recipe's row
+    Choices   one of several                 open
+    Range     from one number to another     open; both ends included
+
+A row's values may differ by corpus (`by_corpus`); `row.at(corpus)` is the row of one corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ablate.space_rules import Clause
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The one value there is."""
+
+    value: Any
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        return (self.value,)
+
+    def admits(self, value: Any) -> bool:
+        return same(value, self.value)
+
+    def __str__(self) -> str:
+        return shown(self.value)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One of these, in the paper's order."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        return self.values
+
+    def admits(self, value: Any) -> bool:
+        return any(same(value, choice) for choice in self.values)
+
+    def points(self, num: int | None) -> tuple[Any, ...] | None:
+        return self.values
+
+    def __str__(self) -> str:
+        return " | ".join(shown(value) for value in self.values)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Any number from `low` to `high`, both included."""
+
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = False
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        kind = int if self.integer else float
+        return (kind(self.low), kind(self.high))
+
+    def admits(self, value: Any) -> bool:
+        if not is_number(value) or (self.integer and value != int(value)):
+            return False
+        return self.low <= value <= self.high
+
+    def points(self, num: int | None) -> tuple[Any, ...] | None:
+        """`num` values evenly (on the scale) from end to end; None where that needs a `num`."""
+        if num is None:
+            return tuple(range(int(self.low), int(self.high) + 1)) if self.integer else None
+        inner = (self._at(step / (num - 1)) for step in range(1, num - 1))
+        spread = (self.low, *inner, self.high)
+        if self.integer:
+            return tuple(dict.fromkeys(round(point) for point in spread))
+        return tuple(float(point) for point in spread)
+
+    def _at(self, share: float) -> float:
+        if self.log:
+            point = self.low * (self.high / self.low) ** share
+        else:
+            point = self.low + (self.high - self.low) * share
+        return min(max(point, self.low), self.high)
+
+    def __str__(self) -> str:
+        kinds = ["whole"] if self.integer else []
+        kinds += ["log scale"] if self.log else []
+        return f"{shown(self.low)} .. {shown(self.high)}" + "".join(f", {kind}" for kind in kinds)
+
+
+Domain = Fixed | Choices | Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row, under the name that the paper gives it."""
+
+    name: str
+    line: int
+    place: str
+    field: str | None = None  # None: a name that other rows refer to
+    domain: Domain | None = None  # None: tied to another row, or another one for each corpus
+    by_corpus: Mapping[str, Domain] = field(default_factory=dict)
+    same_as: str | None = None
+    when: tuple[Clause, ...] = ()
+    condition: str = ""  # `when` as it is written
+    description: str = ""
+    marker: str = ""
+    note: str = ""
+    source: str = ""
+    printed: bool = True
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """What it takes, over all corpora."""
+        return (self.domain,) if self.domain else tuple(self.by_corpus.values())
+
+    def at(self, corpus: str | None) -> Row:
+        """The row as it stands for one corpus."""
+        if not self.by_corpus or corpus is None:
+            return self
+        return replace(self, domain=self.by_corpus[corpus], by_corpus={})
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, where true is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """A value as a paper's table prints it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return "(" + ", ".join(shown(item) for item in value) + ")"
+    return repr(value).replace("e-0", "e-") if isinstance(value, float) else str(value)

@@ -1,0 +1,78 @@
+"""A search space printed as its paper's table: aligned columns of plain text."""
+
+from __future__ import annotations
+
+import textwrap
+
+from ablate.space_row import Row
+
+_GAP = "  "
+_NARROWEST = 24  # columns kept for the last, wrapped one
+
+
+def render(
+    title: str,
+    note: str,
+    rows: tuple[Row, ...],
+    rules: list[str],
+    corpora: tuple[str, ...],
+    width: int,
+) -> str:
+    """The printed rows in the paper's order, then all that the page does not have."""
+    printed = [row for row in rows if row.printed]
+    ours = [row for row in rows if not row.printed]
+    values = list(corpora) or ["Values"]
+    last = "Description" if any(row.description for row in printed) else ""
+    lines = [*textwrap.wrap(title, width), *(textwrap.wrap(note, width) if note else []), ""]
+    lines += _table(
+        ["Parameter", *values, last], [_cells(r, corpora, r.description) for r in printed], width
+    )
+    if ours:
+        table = _table(
+            ["Parameter", *values, "Source"], [_cells(r, corpora, r.source) for r in ours], width
+        )
+        lines += ["", "Not in the printed table", *table]
+    fields = [(f"{row.name}{row.marker}", row.field) for row in rows if row.field]
+    lines += _section("Fields", fields, width)
+    lines += _section("Only when", [(r.name, r.condition) for r in rows if r.condition], width)
+    lines += _section("Rules between rows", [("", rule) for rule in rules], width)
+    notes = [(row.name, row.note) for row in rows if row.note]
+    notes += [(row.name, f"from {row.source}") for row in printed if row.source]
+    lines += _section("Notes", notes, width)
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: Row, corpora: tuple[str, ...], last: str) -> list[str]:
+    if row.same_as is not None:
+        values = [f"= {row.same_as}"] * max(1, len(corpora))
+    elif row.by_corpus:
+        values = [str(row.by_corpus[corpus]) for corpus in corpora]
+    else:
+        values = [str(row.domain)] * max(1, len(corpora))
+    return [f"{row.name}{row.marker}", *values, last]
+
+
+def _table(header: list[str], rows: list[list[str]], width: int) -> list[str]:
+    """Aligned columns; the last wraps into what the others leave."""
+    columns = list(zip(header, *rows, strict=True))
+    widths = [max(map(len, column)) for column in columns[:-1]]
+    left = sum(widths) + len(_GAP) * len(widths)
+    room = max(_NARROWEST, width - left)
+    lines = []
+    for row in [header, *rows]:
+        wrapped = textwrap.wrap(row[-1], room) or [""]
+        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
+        lines.append(_GAP.join([*cells, wrapped[0]]).rstrip())
+        lines += [" " * left + more for more in wrapped[1:]]
+    rule = "-" * min(width, max(map(len, lines)))
+    return [lines[0], rule, *lines[1:]]
+
+
+def _section(title: str, items: list[tuple[str, str]], width: int) -> list[str]:
+    if not items:
+        return []
+    lines = ["", title]
+    for name, text in items:
+        item = f"{name}: {text}" if name else text
+        lines += textwrap.wrap(item, width, initial_indent="  ", subsequent_indent="      ")
+    return lines

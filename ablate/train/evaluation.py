@@ -1,0 +1,113 @@
+"""Judging trained models: validation after an epoch, evaluators at the end, ensembles of trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ablate import registry
+from ablate.assemble import assemble
+from ablate.components.mixture import token_nll
+from ablate.config import Choice, Config, resolve
+from ablate.data.corpus import Corpus, open_corpus
+from ablate.identity import Trial
+from ablate.journal import read as read_journal
+from ablate.model import LanguageModel, num_parameters
+from ablate.train.checkpoint import read_weights, weights_digest
+from ablate.train.task import Conclusion, Place
+
+
+@torch.no_grad()
+def rows_nll(model: LanguageModel, rows: Tensor, window: int) -> float:
+    """Mean nats a token over rows read side by side, state carried from window to window."""
+    model.eval()
+    device = model.embedding.weight.device
+    state = model.initial_state(rows.shape[1])
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    for start in range(0, len(rows) - 1, window):
+        span = rows[start : start + window + 1].to(device, torch.long)
+        passed = model(span[:-1], state)
+        total += token_nll(passed.mixture, span[1:].reshape(-1)).double().sum()
+        state = passed.state
+    return total.item() / ((len(rows) - 1) * rows.shape[1])
+
+
+def judge(
+    models: Sequence[LanguageModel], config: Config, corpus: Corpus, splits: Sequence[str]
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Each split's mean nats and perplexity by each evaluator, and every token's log p.
+
+    The first evaluator (`standard` where none is chosen) gives `valid_nll`, `test_nll`; others
+    prefix their name.
+    """
+    metrics: dict[str, float] = {}
+    kept: dict[str, np.ndarray] = {}
+    for choice in _evaluators(config, len(models)):
+        evaluator = registry.make("evaluator", choice.name, choice.config)
+        prefix = f"{choice.name}." if kept and not set(splits) - set(kept) else ""
+        for split in splits:
+            log_probs = evaluator.token_log_probs(models, corpus.stream(split))
+            kept.setdefault(split, log_probs)
+            nll = -float(np.mean(log_probs))
+            metrics[f"{prefix}{split}_nll"] = nll
+            metrics[f"{prefix}{split}_ppl"] = math.exp(min(nll, 700))
+            if corpus.level == "character":
+                metrics[f"{prefix}{split}_bits_per_character"] = nll / math.log(2)
+    return metrics, kept
+
+
+def _evaluators(config: Config, num_models: int) -> Sequence[Choice]:
+    chosen = config.listed.get("evaluator", ())
+    if chosen:
+        return chosen
+    name = "standard" if num_models == 1 else "ensemble"
+    return (Choice("evaluator", name, registry.get("evaluator", name).config()),)
+
+
+class Evaluation:
+    """Finished trials judged together, nothing trained; a `Task`. Parents: "member"."""
+
+    def __init__(self, trial: Trial, place: Place) -> None:
+        torch.set_num_threads(trial.threads)
+        self.trial = trial
+        self.config = resolve(trial.values)
+        self.corpus = open_corpus(self.config.corpus, place.data)
+        self.models = [self._member(member, place) for member in trial.parent_ids("member")]
+
+    def _member(self, trial_id: str, place: Place) -> LanguageModel:
+        journal = read_journal(place.store, trial_id)
+        values = self.trial.values if journal is None else journal.trial.values
+        model = assemble(resolve(values), self.corpus.num_words, self.trial.device).model
+        model.load_state_dict(read_weights(place.store, trial_id))
+        return model.eval()
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        return None
+
+    @property
+    def finished(self) -> bool:
+        return True
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return {}, {}
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Nothing is carried over: an evaluation begins again."""
+
+    def conclude(self) -> Conclusion:
+        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
+        metrics, token_log_probs = judge(self.models, self.config, self.corpus, splits)
+        weights = [model.state_dict() for model in self.models]
+        return Conclusion(
+            metrics=metrics,
+            num_parameters=sum(num_parameters(model) for model in self.models),
+            digest=weights_digest(
+                {f"{i}.{name}": t for i, state in enumerate(weights) for name, t in state.items()}
+            ),
+            token_log_probs=token_log_probs,
+        )

@@ -1,0 +1,218 @@
+"""Training by truncated backpropagation through time, from which a run continues bit for bit.
+
+Everything random comes from streams named by purpose and update (`ablate/streams.py`), so the
+state of a run is its tensors, the epoch, and how many of the epoch's windows are done.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ablate import registry
+from ablate.assemble import assemble
+from ablate.components.flow import State
+from ablate.components.regularizer import Chance, Masks
+from ablate.config import Config, resolve
+from ablate.data.batches import batchify, window_lengths
+from ablate.data.corpus import Corpus, open_corpus
+from ablate.identity import Trial
+from ablate.model import num_parameters
+from ablate.streams import Streams
+from ablate.train.checkpoint import prefixed, read_weights, weights_digest, within
+from ablate.train.evaluation import judge, rows_nll
+from ablate.train.task import Conclusion, Diverged, Place
+
+
+class Training:
+    """One model trained on one corpus; a `Task`."""
+
+    def __init__(self, trial: Trial, place: Place) -> None:
+        torch.set_num_threads(trial.threads)
+        self.trial = trial
+        self.config: Config = resolve(trial.values)
+        self.corpus: Corpus = open_corpus(self.config.corpus, place.data)
+        self.streams = Streams(trial.seed, trial.device)
+        self._assemble(place)
+        training = self.config.training
+        self.train_rows = batchify(self.corpus.stream("train"), training.batch_size)
+        self.valid_rows = batchify(self.corpus.stream("valid"), training.valid_batch_size)
+        self.epoch, self.update, self.seconds = 0, 0, 0.0
+        self.valid_history: list[float] = []
+        self.best: dict[str, Tensor] = {}
+        self._begin_epoch()
+
+    def _assemble(self, place: Place) -> None:
+        assembly = assemble(self.config, self.corpus.num_words, self.trial.device)
+        self.model, self.loss = assembly.model, assembly.loss
+        self.regularizers = assembly.regularizers
+        self.model.initialize(self.streams)
+        for start in self.trial.parent_ids("start"):
+            self.model.load_state_dict(read_weights(place.store, start))
+        chosen = self.config["optimizer"]
+        self.optimizer = registry.make("optimizer", chosen.name, chosen.config, self.model)
+
+    def _begin_epoch(self) -> None:
+        training = self.config.training
+        rng = np.random.Generator(
+            np.random.PCG64(self.streams.python("windows", self.epoch).getrandbits(63))
+        )
+        self.windows = window_lengths(
+            rng,
+            len(self.train_rows),
+            training.window,
+            training.variable_window,
+            training.max_window_excess,
+        )
+        self.done_windows = 0
+        self.nll_sum = torch.zeros((), dtype=torch.float64, device=self.trial.device)
+        self.num_tokens = 0
+        self.state = self.model.initial_state(training.batch_size)
+
+    @property
+    def finished(self) -> bool:
+        return self.epoch >= self.config.training.epochs or self._worse_for_long()
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        """Train for about so long, or to the end of the epoch; then its metrics."""
+        begun = time.monotonic()
+        self.model.train()
+        while self.done_windows < len(self.windows):
+            self._train_window(*self.windows[self.done_windows])
+            if time.monotonic() - begun > seconds:
+                break
+        self.seconds += time.monotonic() - begun
+        if not torch.isfinite(self.nll_sum):
+            raise Diverged(f"the training loss became {self.nll_sum.item()}")
+        if self.done_windows < len(self.windows):
+            return None
+        return self._end_epoch()
+
+    def _train_window(self, start: int, length: int, drawn: int) -> None:
+        """One update: forward, backward, clip, step. The rate follows the window's drawn length."""
+        training = self.config.training
+        rows = self.train_rows[start : start + length + 1].to(self.trial.device, torch.long)
+        inputs_TB, targets_TB = rows[:-1], rows[1:]
+        per_token = 1 / (length if training.loss_reduction == "mean" else 1) / training.batch_size
+        chance = Chance(self.streams, self.update)
+        self._backward(inputs_TB, targets_TB, per_token, Masks(self.regularizers, chance))
+        if training.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
+        self.optimizer.step(drawn / training.window if training.variable_window else 1.0)
+        self.model.zero_grad(set_to_none=True)
+        for regularizer in self.regularizers:
+            regularizer.project(self.model)
+        self.num_tokens += targets_TB.numel()
+        self.done_windows += 1
+        self.update += 1
+
+    def _backward(
+        self, inputs_TB: Tensor, targets_TB: Tensor, per_token: float, masks: Masks
+    ) -> None:
+        """Add up the gradients of the window's sub-batches (of all rows at once, usually)."""
+        parts = torch.arange(inputs_TB.shape[1]).chunk(self.config.training.accumulate)
+        after: list[State] = []
+        for rows in parts:
+            span = slice(int(rows[0]), int(rows[-1]) + 1)
+            state = tuple(tensor[:, span].contiguous() for tensor in self.state)
+            passed = self.model(inputs_TB[:, span], state, masks)
+            embedding = self.model.embedding.weight
+            nll = self.loss(passed, targets_TB[:, span].reshape(-1), embedding)
+            total = nll * per_token
+            for regularizer in self.regularizers:
+                penalty = regularizer.penalty(passed, self.model)
+                if penalty is not None:
+                    total = total + penalty * (len(rows) / inputs_TB.shape[1])
+            total.backward()
+            self.nll_sum += nll.detach().double()
+            after.append(passed.state)
+        joined = (torch.cat(tensors, dim=1) for tensors in zip(*after, strict=True))
+        self.state = tuple(tensor.detach() for tensor in joined)
+
+    def _end_epoch(self) -> dict[str, Any]:
+        begun = time.monotonic()
+        with self.optimizer.evaluated_weights(self.model):
+            valid_nll = self._validate()
+            if not self.valid_history or valid_nll < min(self.valid_history):
+                weights = self.model.state_dict()
+                self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
+        self.epoch += 1
+        self.valid_history.append(valid_nll)
+        rate = self.optimizer.rate
+        change = self.optimizer.epoch_ended(self.epoch, valid_nll)
+        self.seconds += time.monotonic() - begun
+        metrics = self._epoch_metrics(valid_nll, rate) | ({"event": change} if change else {})
+        self._begin_epoch()
+        return metrics
+
+    def _validate(self) -> float:
+        nll = rows_nll(self.model, self.valid_rows, self.config.training.valid_window)
+        if not math.isfinite(nll):
+            raise Diverged(f"the validation loss became {nll}")
+        return nll
+
+    def _epoch_metrics(self, valid_nll: float, rate: float) -> dict[str, Any]:
+        train_nll = self.nll_sum.item() / max(self.num_tokens, 1)
+        return {
+            "epoch": self.epoch,
+            "train_nll": train_nll,
+            "valid_nll": valid_nll,
+            "valid_ppl": math.exp(min(valid_nll, 700)),
+            "learning_rate": rate,
+            "tokens": self.num_tokens,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def _worse_for_long(self) -> bool:
+        """AWD's fine-tuning rule: the last validation exceeds the best but of the last few."""
+        patience = self.config.training.stop_after_worse
+        history = self.valid_history
+        if patience is None or len(history) <= patience + 1:
+            return False
+        return history[-1] > min(history[: -1 - patience])
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        optimizer_tensors, optimizer_plain = self.optimizer.saved()
+        tensors = {
+            **prefixed("model", self.model.state_dict()),
+            **prefixed("best", self.best),
+            **prefixed("optimizer", optimizer_tensors),
+            **{f"state.{index}": tensor for index, tensor in enumerate(self.state)},
+            "nll_sum": self.nll_sum,
+        }
+        names = ("epoch", "update", "seconds", "done_windows", "num_tokens", "valid_history")
+        plain = {name: getattr(self, name) for name in names}
+        return tensors, {**plain, "optimizer": optimizer_plain}
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        device = self.trial.device
+        tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+        self.model.load_state_dict(within("model", tensors))
+        self.optimizer.restore(within("optimizer", tensors), plain["optimizer"])
+        self.best = within("best", tensors)
+        for name in ("epoch", "update", "seconds", "valid_history"):
+            setattr(self, name, plain[name])
+        self._begin_epoch()
+        self.done_windows, self.num_tokens = plain["done_windows"], plain["num_tokens"]
+        self.nll_sum = tensors["nll_sum"]
+        self.state = tuple(tensors[f"state.{index}"] for index in range(len(self.state)))
+
+    def conclude(self) -> Conclusion:
+        """Judge the weights that were best on validation, once."""
+        if self.best:
+            self.model.load_state_dict(self.best)
+        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
+        metrics, token_log_probs = judge([self.model], self.config, self.corpus, splits)
+        weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
+        return Conclusion(
+            metrics=metrics,
+            num_parameters=num_parameters(self.model),
+            digest=weights_digest(weights),
+            weights=weights,
+            token_log_probs=token_log_probs,
+        )

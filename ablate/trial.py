@@ -1,0 +1,208 @@
+"""One trial, in this process: what it learns is durable in the store before anyone is told.
+
+    run = TrialRun(trial, store, data)
+    while not run.advance(seconds=2).done:
+        ...
+
+A trial that was begun before goes on from its last checkpoint, to the same bits. What goes wrong
+inside it becomes its outcome (diverged, failed) and never an exception of the caller's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablate import journal as journals
+from ablate.config import resolve
+from ablate.environment import environment
+from ablate.errors import AblateError, StoreError, StudyError, TrialError
+from ablate.identity import Trial
+from ablate.store import Store
+from ablate.train import checkpoint
+from ablate.train.task import Conclusion, Diverged, Place, Task
+from ablate.user_code import user_frames
+
+SAVE_SECONDS = 5.0  # a checkpoint at most so often ...
+SAVE_SHARE = 20  # ... and never more than a twentieth of the time
+MAX_ATTEMPTS = 4  # deaths without an epoch in between, before a trial counts as failed
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a slice ended: the metrics of an epoch, if one ended, and whether the trial is done."""
+
+    done: bool
+    epoch: dict[str, Any] | None = None
+
+
+class TrialRun:
+    """A trial being run: its task, its journal, its checkpoints."""
+
+    def __init__(self, trial: Trial, store: Store, data: str) -> None:
+        self.trial, self.store = trial, store
+        self.journal = journals.read(store, trial.id) or journals.Journal(trial)
+        self._saved_at, self._save_cost = time.monotonic(), 0.0
+        self._task: Task | None = None
+        if self.journal.outcome is None:
+            self._guarded(lambda: self._begin(data))
+
+    def _begin(self, data: str) -> None:
+        self._count_attempt()
+        load_modules(self.trial.modules)
+        self.journal.config = resolve(self.trial.values).flat
+        task = _runner(self.trial.runner)(self.trial, Place(self.store, data))
+        found = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
+        if found is not None:
+            tensors, plain = found
+            task.restore(tensors, plain["task"])
+        done_epochs = 0 if found is None else found[1]["num_epochs"]
+        self.journal.epochs = self.journal.epochs[:done_epochs]
+        self.journal.attempts[-1]["from_epoch"] = done_epochs
+        self.journal.write(self.store)
+        self._task = task
+
+    def _count_attempt(self) -> None:
+        """Record the attempt before anything can kill it; give up on what kills every one."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        attempt = {"started": now, "epochs_before": len(self.journal.epochs), **environment()}
+        self.journal.attempts.append(attempt)
+        self.journal.write(self.store)
+        epochs = len(self.journal.epochs)
+        barren = [a for a in self.journal.attempts if a["epochs_before"] == epochs]
+        if len(barren) > MAX_ATTEMPTS:
+            raise TrialError(
+                f"its worker died {MAX_ATTEMPTS} times after epoch {epochs}, most likely for want "
+                "of memory. Give each trial more of it (fewer workers, a smaller batch_size)."
+            )
+
+    def advance(self, seconds: float) -> Progress:
+        """Work for about so long, or to the end of an epoch, or to the end of the trial."""
+        if self.journal.outcome is not None:
+            return Progress(done=True)
+        epoch = self._guarded(lambda: self._slice(seconds))
+        return Progress(self.journal.outcome is not None, epoch)
+
+    def _slice(self, seconds: float) -> dict[str, Any] | None:
+        task = self._running
+        epoch = None if task.finished else task.advance(seconds)
+        if epoch is not None:
+            self.journal.epochs.append(epoch)
+            self.journal.write(self.store)
+        if task.finished:
+            self._conclude(task.conclude())
+        elif self._save_is_due():
+            self.save()
+        return epoch
+
+    def save(self) -> None:
+        """Write a checkpoint now."""
+        if self.journal.outcome is not None or self._task is None:
+            return
+        begun = time.monotonic()
+        tensors, plain = self._task.saved()
+        wrapped = {"task": plain, "num_epochs": len(self.journal.epochs)}
+        checkpoint.write(self.store, checkpoint.last_key(self.trial.id), tensors, wrapped)
+        self._saved_at = time.monotonic()
+        self._save_cost = self._saved_at - begun
+
+    def _save_is_due(self) -> bool:
+        interval = max(SAVE_SECONDS, SAVE_SHARE * self._save_cost)
+        return time.monotonic() - self._saved_at > interval
+
+    def _conclude(self, found: Conclusion) -> None:
+        """Everything others may need goes to the store first, the outcome last."""
+        if self.trial.keep == "weights" and found.weights:
+            checkpoint.write_weights(self.store, self.trial, found.weights)
+        for split, log_probs in found.token_log_probs.items():
+            self.store.write(f"trials/{self.trial.id}/tokens/{split}.arrow", _arrow(log_probs))
+        self._close(
+            journals.COMPLETED,
+            metrics=dict(found.metrics),
+            num_parameters=found.num_parameters,
+            digest=found.digest,
+        )
+
+    def _close(self, status: str, **details: Any) -> None:
+        self.journal.outcome = {"status": status, "metrics": {}, **details}
+        self.journal.write(self.store)
+        self.store.delete(checkpoint.last_key(self.trial.id))
+        self._task = None
+
+    @property
+    def _running(self) -> Task:
+        if self._task is None:
+            raise TrialError(f"trial {self.trial.id} is not running.")
+        return self._task
+
+    def _guarded(self, work: Any) -> Any:
+        """Do `work`; a failure of the trial's own becomes its outcome."""
+        try:
+            return work()
+        except StoreError:
+            raise  # not the trial's fault: nothing is recorded, the same command goes on
+        except Diverged as error:
+            self._close(journals.DIVERGED, reason=str(error))
+        except AblateError as error:
+            self._close(journals.FAILED, reason=str(error))
+        except Exception as error:
+            self._close(journals.FAILED, **_failure(error, self.trial))
+        return None
+
+
+def load_modules(modules: tuple[str, ...]) -> None:
+    """Import the files in which a study registers techniques of its own, once each."""
+    for path in modules:
+        name = f"ablate_user.{Path(path).stem}"
+        if name in sys.modules:
+            continue
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None or not Path(path).is_file():
+            raise StudyError(f"{path}: the study's techniques are not there.")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+
+
+def _runner(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _failure(error: Exception, trial: Trial) -> dict[str, Any]:
+    if _out_of_memory(error):
+        reason = "out of memory: a smaller batch_size or window, or fewer workers, needs less."
+        return {"reason": reason, "error": str(error)}
+    return {
+        "reason": f"{type(error).__name__}: {error}",
+        "frames": user_frames(error, trial.modules),
+    }
+
+
+def _out_of_memory(error: Exception) -> bool:
+    import torch
+
+    told = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return told or "not enough memory" in str(error) or "can't allocate memory" in str(error)
+
+
+def _arrow(log_probs: Any) -> bytes:
+    """Every token's log-probability as an Arrow file: position in the split, log p."""
+    import numpy as np
+    import pyarrow as pa
+
+    positions = np.arange(1, len(log_probs) + 1, dtype=np.int32)
+    table = pa.table({"position": positions, "log_prob": np.asarray(log_probs, np.float32)})
+    buffer = io.BytesIO()
+    with pa.ipc.new_file(buffer, table.schema) as writer:
+        writer.write_table(table)
+    return buffer.getvalue()

@@ -1,0 +1,77 @@
+"""What a study may spend and has spent: kept in the store, so that a restart does not forget.
+
+GPU-hours are reserved before a trial starts and replaced by what it used when it is done; a
+driver that dies leaves its reservations, under which the same trials go on.
+"""
+
+from __future__ import annotations
+
+from ablate.store import Store
+from ablate.study import Budget
+
+
+class Ledger:
+    """The account of one study."""
+
+    def __init__(self, store: Store, key: str, budget: Budget, gpus: float) -> None:
+        self.store, self.budget, self.gpus = store, budget, gpus
+        self._key = f"studies/{key}/ledger.json"
+        kept = store.read_json(self._key) or {}
+        self.reserved: dict[str, float] = kept.get("reserved", {})
+        self.spent: dict[str, float] = kept.get("spent", {})
+        self.seconds: float = kept.get("seconds", 0.0)
+        self.trials: int = kept.get("trials", 0)
+        self.epochs: int = kept.get("epochs", 0)
+
+    def refusal(self, trial_id: str) -> str | None:
+        """Why no further trial may start, or None."""
+        budget = self.budget
+        if budget.trials is not None and self.trials >= budget.trials:
+            return f"the budget of {budget.trials} trials is spent"
+        if budget.epochs is not None and self.epochs >= budget.epochs:
+            return f"the budget of {budget.epochs} epochs is spent"
+        if budget.gpu_hours is not None and trial_id not in self.reserved:
+            asked = self.gpu_hours + budget.gpu_hours_per_trial * self.gpus
+            if asked > budget.gpu_hours:
+                return f"the budget of {budget.gpu_hours:g} GPU-hours is spent or reserved"
+        return self.overtime
+
+    @property
+    def overtime(self) -> str | None:
+        """Why running trials should save and leave, or None."""
+        hours = self.budget.hours
+        if hours is not None and self.seconds >= hours * 3600:
+            return f"the budget of {hours:g} hours is spent"
+        return None
+
+    @property
+    def gpu_hours(self) -> float:
+        return sum(self.spent.values()) + sum(self.reserved.values())
+
+    def started(self, trial_id: str) -> None:
+        """Reserve a trial's GPU-hours, durably, before it is launched."""
+        self.trials += 1
+        if self.budget.gpu_hours is not None:
+            self.reserved.setdefault(trial_id, self.budget.gpu_hours_per_trial * self.gpus)
+        self._write_if_limited()
+
+    def epoch(self, trial_id: str, seconds: float) -> None:
+        """Count an epoch; a trial that outgrows its reservation reserves what it uses."""
+        self.epochs += 1
+        if trial_id in self.reserved:
+            used = seconds / 3600 * self.gpus
+            self.reserved[trial_id] = max(self.reserved[trial_id], used)
+        self._write_if_limited()
+
+    def finished(self, trial_id: str, seconds: float) -> None:
+        if self.reserved.pop(trial_id, None) is not None:
+            self.spent[trial_id] = seconds / 3600 * self.gpus
+        self._write_if_limited()
+
+    def _write_if_limited(self) -> None:
+        if self.budget != Budget():
+            self.write()
+
+    def write(self) -> None:
+        names = ("reserved", "spent", "seconds", "trials", "epochs")
+        self.store.write_json(self._key, {name: getattr(self, name) for name in names})

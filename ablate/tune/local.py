@@ -1,0 +1,35 @@
+"""The same study with no Ray at all: one worker, in this process, to step through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ablate.identity import Trial
+from ablate.tune.schedule import Schedule
+from ablate.tune.worker import Worker
+
+Order = Callable[[Trial], Mapping[str, Any]]
+
+
+def run(schedule: Schedule, order: Order) -> None:
+    """Run trials one after another until none is left or the schedule is stopping."""
+    worker = Worker()
+    while not schedule.exhausted:
+        trial = schedule.next()
+        if trial is None:
+            return  # nothing is running, so nothing that it waits for can come
+        worker.begin(order(trial))
+        _run_trial(worker, schedule, trial)
+
+
+def _run_trial(worker: Worker, schedule: Schedule, trial: Trial) -> None:
+    while True:
+        slice_ = worker.advance()
+        schedule.progress(trial.id, slice_["epoch"])
+        if slice_["done"]:
+            return schedule.finished(trial.id)
+        if slice_["epoch"] is not None and not schedule.report(trial.id, slice_["epoch"]):
+            return None
+        if schedule.stopping:
+            return worker.save()
