@@ -1,4 +1,4 @@
-"""What a plan will cost: training tokens exactly, time as an estimate that says what it rests on."""
+"""What a plan will cost: tokens exactly, time as an estimate that says what it rests on."""
 
 from __future__ import annotations
 

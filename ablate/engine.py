@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import threading
@@ -116,13 +117,8 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
     recorder = BackgroundRecorder(
         store, workspace.tracking_uri, plan.record, artifacts=str(workspace.artifacts)
     )
-    stream = open(os.devnull, "w") if options.quiet else None
-    with contextlib.ExitStack() as stack:
-        if stream is not None:
-            stack.enter_context(stream)
-        screen = stack.enter_context(
-            Screen(plan.record, interactive=False if stream else None, stream=stream)
-        )
+    stream = io.StringIO() if options.quiet else None
+    with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
         listeners = (_Told(screen, recorder),)
         schedule = Schedule(plan, store, open_searches(workspace.searches), listeners)
         with _stopped_by_signals(schedule):
@@ -278,7 +274,8 @@ def _troubles(ended: Ended) -> str:
     lines = [f"{total} of {len(final)} trials found nothing (the table counts them as holes):"]
     for reason, found in reasons.items():
         first = found[0].trial
-        lines.append(f"{len(found)} x {found[0].status}, {first.arm} seed {first.seed} first: {reason}")
+        where = f"{first.arm} seed {first.seed} first"
+        lines.append(f"{len(found)} x {found[0].status}, {where}: {reason}")
     return "\n".join(lines)
 
 

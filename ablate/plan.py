@@ -38,8 +38,9 @@ class PlannedSearch:
     @property
     def key(self) -> str:
         """A name for the sampler's own records, the same whenever the question is the same."""
-        asked = [dict(self.values), self.space.rows_digest, self.words.trials, self.words.sampler]
-        named = digest([*asked, self.words.early_stopping, self.words.synchronous, self.seed])
+        words = self.words
+        how = [words.sampler, words.early_stopping, words.synchronous, words.batch, self.seed]
+        named = digest([dict(self.values), repr(self.space.rows), dict(words.changes), *how])
         return f"{self.arm}/{self.repeat}/{named}"
 
 
@@ -66,7 +67,8 @@ class Plan:
         values = merge(merge(search.values, sampled), search.words.changes)
         seed = derived_seed("search", search.seed, index) % 2**31
         labels = {**_labels(self), "arm": search.arm, "stage": "search", "keep": "nothing"}
-        return _trial(self, values, seed=seed, reads_test=False, **labels)
+        runner = self.study.runner or TRAINING
+        return _trial(self, values, seed=seed, reads_test=False, runner=runner, **labels)
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ def make_plan(
 
 def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
     """An arm's flat values at a scale: base recipe, scale, arm, then the scale's last word."""
-    values = merge(_base_values(study, scale), {"corpus.name": scale.corpus, **scale.changes})
+    base = _base_values(study, scale, arm.recipe or study.base)
+    values = merge(base, {"corpus.name": scale.corpus, **scale.changes})
     values = merge(values, arm.changes)
     return merge(values, scale.adapt(dict(values))) if scale.adapt else values
 
@@ -126,9 +129,11 @@ def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
     for chain in added:
         trials |= {trial.id: trial for trial in chain.trials if trial.id not in trials}
         planned |= {(p.id, p.arm, p.stage): p for p in chain.planned}
-    every = tuple(planned.values())
+    every = tuple(sorted(planned.values(), key=lambda place: place.seed_index))
+    order = {place.id: position for position, place in enumerate(every)}
     record = replace(plan.record, trials=every)
-    return replace(plan, trials=tuple(trials.values()), planned=every, record=record)
+    in_order = tuple(sorted(trials.values(), key=lambda trial: order[trial.id]))
+    return replace(plan, trials=in_order, planned=every, record=record)
 
 
 def chains(plan: Plan, arm: str, values: Values, repeat: int = 0) -> Chains:
@@ -219,7 +224,7 @@ def _with_searches(plan: Plan, search: Search, values: Mapping[str, Values]) -> 
             values=arm_values,
             space=space,
             words=search,
-            seed=repeat,
+            seed=repeat + 1,
         )
         for repeat in range(search.repeats)
         for arm, arm_values in values.items()
@@ -230,10 +235,10 @@ def _with_searches(plan: Plan, search: Search, values: Mapping[str, Values]) -> 
     return replace(plan, searches=searches, record=replace(plan.record, searches=records))
 
 
-def _base_values(study: Study, scale: Scale) -> dict[str, Any]:
-    if not isinstance(study.base, str):
-        return dict(study.base)
-    recipe = spaces.load(study.base, near=Path(study.file).parent)
+def _base_values(study: Study, scale: Scale, base: str | Values) -> dict[str, Any]:
+    if not isinstance(base, str):
+        return dict(base)
+    recipe = spaces.load(base, near=Path(study.file).parent)
     return recipe.values(scale.column or scale.corpus)
 
 

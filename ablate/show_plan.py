@@ -58,7 +58,7 @@ def _searches(plan: Plan) -> list[str]:
     how = "synchronous" if words.synchronous else "asynchronous"
     return [
         f"each arm is tuned first: {words.repeats} search(es) of {words.trials} trials over "
-        f"{words.space} ({words.sampler}, {how}, early stopping: {words.early_stopping or 'none'}),",
+        f"{words.space} ({words.sampler}, {how}, early stopping: {words.early_stopping or 'no'}),",
         "and its best confirmed on seeds that the search never saw.",
         "",
     ]

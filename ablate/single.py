@@ -1,4 +1,4 @@
-"""One trial by itself: `ablate trial CONFIG.toml`, and `ablate rerun TRIAL`. Torch, no framework."""
+"""One trial by itself, with torch alone: `ablate trial CONFIG.toml`, `ablate rerun TRIAL`."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ from typing import Any
 from ablate import space_file
 from ablate.config import DEFAULT_TECHNIQUES
 from ablate.errors import SpaceError, unknown
-from ablate.space_check import check
-from ablate.space_file import Rule
+from ablate.space_check import problems
+from ablate.space_folders import find, folders
+from ablate.space_links import Rule, in_order
 from ablate.space_row import Choices, Fixed, Range, Row
-from ablate.space_table import render
+from ablate.space_table import columns, render
 
-FOLDER = "search_spaces"
 Values = Mapping[str, Any]
 Suggest = Callable[[Row], Any]
 
@@ -71,10 +71,15 @@ class Space:
         domains = (domain for row in self.rows for domain in row.domains)
         return any(not isinstance(domain, Fixed) for domain in domains)
 
+    @property
+    def identity(self) -> str:
+        """What the file means: the same text whenever nothing but its prose or place changed."""
+        return repr((self.rows, [rule.text for rule in self.rules]))
+
     @cached_property
     def order(self) -> tuple[Row, ...]:
         """The rows, each after those that it depends on."""
-        return space_file.in_order(self.rows)
+        return in_order(self.rows)
 
     def __getitem__(self, name: str) -> Row:
         for row in self.rows:
@@ -128,8 +133,14 @@ class Space:
         return [rule.text for rule in broken]
 
     def check(self) -> None:
-        """Every field and value against the registry (which imports the techniques)."""
-        check(self.rows)
+        """Refuses a field or value that the registry does not have (imports the techniques)."""
+        found = self.problems()
+        if found:
+            raise SpaceError(found[0])
+
+    def problems(self) -> list[str]:
+        """What `check` would refuse, one text for each row concerned."""
+        return problems(self.rows)
 
     def render(self, width: int = 100) -> str:
         """The file as its paper's table."""
@@ -169,7 +180,7 @@ class Space:
         if not all(clause.holds(self._lookup(row, assigned, fixed)) for clause in row.when):
             return (None,)
         for key in (row.name, row.field):
-            if key in fixed:
+            if key is not None and key in fixed:
                 return (fixed[key],)
         if row.same_as is not None:
             return (assigned.get(row.same_as),)
@@ -221,7 +232,7 @@ class Space:
 
 def load(name_or_path: str | Path, near: Path | None = None) -> Space:
     """The space of a file, or of a bare name (see `folders`); `near` is the study's file."""
-    path = _found(str(name_or_path), near)
+    path = find(str(name_or_path), near)
     read = space_file.read(path)
     return Space(path=path, **{key: getattr(read, key) for key in read.__dataclass_fields__})
 
@@ -248,29 +259,17 @@ def index(near: Path | None = None) -> list[Entry]:
     return [_entry(path) for _, path in sorted(found.items())]
 
 
-def folders(near: Path | None = None) -> list[Path]:
-    """Where bare names are looked up: from here upwards, beside the study, in the checkout."""
-    here = Path.cwd()
-    starts = [here, *here.parents]
-    if near is not None:
-        beside = near.resolve().parent
-        starts += [beside, *beside.parents]
-    starts.append(Path(__file__).parent.parent)
-    candidates = dict.fromkeys(start / FOLDER for start in starts)
-    return [folder for folder in candidates if folder.is_dir()]
-
-
-def _found(name: str, near: Path | None) -> Path:
-    beside = [near.resolve().parent] if near is not None else []
-    if name.endswith(".toml") or "/" in name:
-        candidates = [Path(name), *(folder / name for folder in beside)]
-    else:
-        candidates = [folder / f"{name}.toml" for folder in (*folders(near), *beside)]
-    for path in candidates:
-        if path.is_file():
-            return path
-    names = sorted({path.stem for folder in folders(near) for path in folder.glob("*.toml")})
-    raise SpaceError(unknown("search space", name, names))
+def render_index(width: int = 100) -> str:
+    """The list of every space, as plain text."""
+    header = ["Name", "Paper", "Rows", "Kind", "Tables"]
+    entries = index()
+    rows = [
+        [e.name, e.paper, str(e.num_rows), "open" if e.open else "fixed", ", ".join(e.tables)]
+        if not e.problem
+        else [e.name, "", "", "broken", e.problem]
+        for e in entries
+    ]
+    return "\n".join(columns(header, rows, width)) + "\n"
 
 
 def _entry(path: Path) -> Entry:

@@ -10,23 +10,23 @@ from typing import Any
 from ablate import fields, registry
 from ablate.config import DEFAULT_TECHNIQUES, SECTIONS, SINGLE_SLOTS
 from ablate.errors import ConfigError, SpaceError, unknown
-from ablate.space_file import possible
+from ablate.space_links import possible
 from ablate.space_row import Range, Row
 from ablate.space_rules import Clause
 
 
-def check(rows: tuple[Row, ...]) -> None:
-    """The first thing that the registry cannot take, as an error."""
+def problems(rows: tuple[Row, ...]) -> list[str]:
+    """What the registry cannot take, a text for each row that has something of the kind."""
+    found = []
     for row in rows:
         try:
             for clause in row.when:
                 _check_condition(clause, row)
             if row.field is not None:
                 _check_row(row, row.field, rows)
-        except SpaceError:
-            raise
         except ConfigError as error:
-            raise SpaceError(str(error)) from None
+            found.append(str(error))
+    return found
 
 
 def _check_condition(clause: Clause, row: Row) -> None:

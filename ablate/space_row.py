@@ -9,8 +9,9 @@ A row's values may differ by corpus (`by_corpus`); `row.at(corpus)` is the row o
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ablate.space_rules import Clause
@@ -100,22 +101,24 @@ Domain = Fixed | Choices | Range
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row, under the name that the paper gives it."""
+    """One row, under the name that the paper gives it. Its repr is what it means, no more."""
 
     name: str
-    line: int
-    place: str
+    line: int = dataclasses.field(repr=False, compare=False)
+    place: str = dataclasses.field(
+        repr=False, compare=False
+    )  # "file:line: row 'name'", for an error
     field: str | None = None  # None: a name that other rows refer to
     domain: Domain | None = None  # None: tied to another row, or another one for each corpus
-    by_corpus: Mapping[str, Domain] = field(default_factory=dict)
+    by_corpus: Mapping[str, Domain] = dataclasses.field(default_factory=dict)
     same_as: str | None = None
     when: tuple[Clause, ...] = ()
     condition: str = ""  # `when` as it is written
-    description: str = ""
-    marker: str = ""
-    note: str = ""
-    source: str = ""
-    printed: bool = True
+    description: str = dataclasses.field(default="", repr=False)
+    marker: str = dataclasses.field(default="", repr=False)
+    note: str = dataclasses.field(default="", repr=False)
+    source: str = dataclasses.field(default="", repr=False)
+    printed: bool = dataclasses.field(default=True, repr=False)
 
     @property
     def domains(self) -> tuple[Domain, ...]:

@@ -19,21 +19,23 @@ def render(
     width: int,
 ) -> str:
     """The printed rows in the paper's order, then all that the page does not have."""
+    if sum(bool(row.by_corpus) for row in rows) * 5 < len(rows):
+        corpora = ()  # a row or two that differ are no columns
     printed = [row for row in rows if row.printed]
     ours = [row for row in rows if not row.printed]
     values = list(corpora) or ["Values"]
     last = "Description" if any(row.description for row in printed) else ""
     lines = [*textwrap.wrap(title, width), *(textwrap.wrap(note, width) if note else []), ""]
-    lines += _table(
+    lines += columns(
         ["Parameter", *values, last], [_cells(r, corpora, r.description) for r in printed], width
     )
     if ours:
-        table = _table(
+        table = columns(
             ["Parameter", *values, "Source"], [_cells(r, corpora, r.source) for r in ours], width
         )
         lines += ["", "Not in the printed table", *table]
-    fields = [(f"{row.name}{row.marker}", row.field) for row in rows if row.field]
-    lines += _section("Fields", fields, width)
+    fields = [[row.name, row.field] for row in rows if row.field]
+    lines += ["", *columns(["Parameter", "Field of ablate"], fields, width)]
     lines += _section("Only when", [(r.name, r.condition) for r in rows if r.condition], width)
     lines += _section("Rules between rows", [("", rule) for rule in rules], width)
     notes = [(row.name, row.note) for row in rows if row.note]
@@ -45,14 +47,16 @@ def render(
 def _cells(row: Row, corpora: tuple[str, ...], last: str) -> list[str]:
     if row.same_as is not None:
         values = [f"= {row.same_as}"] * max(1, len(corpora))
-    elif row.by_corpus:
+    elif row.by_corpus and corpora:
         values = [str(row.by_corpus[corpus]) for corpus in corpora]
+    elif row.by_corpus:
+        values = ["; ".join(f"{domain} ({corpus})" for corpus, domain in row.by_corpus.items())]
     else:
         values = [str(row.domain)] * max(1, len(corpora))
     return [f"{row.name}{row.marker}", *values, last]
 
 
-def _table(header: list[str], rows: list[list[str]], width: int) -> list[str]:
+def columns(header: list[str], rows: list[list[str]], width: int) -> list[str]:
     """Aligned columns; the last wraps into what the others leave."""
     columns = list(zip(header, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns[:-1]]

@@ -35,6 +35,7 @@ class Arm:
 
     name: str
     changes: Values = field(default_factory=dict)
+    recipe: str | None = None  # another base than the study's, for this arm
     published: tuple[str, str] | None = None  # model and variant, as `ablate/papers` spells them
     levels: Mapping[str, str] = field(default_factory=dict)  # of a design's factors
 
@@ -190,6 +191,11 @@ def _check_scale(scale: Scale, arms: Sequence[str], place: str) -> None:
     if search is not None:
         _check_choice("sampler", search.sampler, ("tpe", "random"), place)
         _check_choice("early_stopping", search.early_stopping, (None, "asha", "hyperband"), place)
+        if search.synchronous and search.early_stopping:
+            raise StudyError(
+                f"{place}: a synchronous search repeats exactly, and stopping trials early would "
+                "make it depend on timing. Leave out one of synchronous and early_stopping."
+            )
         if search.trials < 1:
             raise StudyError(wrong_value("search.trials", search.trials, "at least 1", place))
 

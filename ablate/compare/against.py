@@ -6,6 +6,9 @@ No verdict is given
 - in favour of an arm that lost seeds to divergence or early stopping: those were not just any
   seeds, and what is left of it flatters it. A failure (out of memory, a lost machine) does not
   choose by the loss, and only costs a pair.
+
+Where each arm was tuned by several searches, the search varies too, and the seeds that confirm one
+search's winner share its luck: a pair is then a repeat of the search, averaged over its seeds.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ class Against:
     arms: Sequence[ArmSummary]
     unit: Unit
     alpha: float
+    seeds_a_pair: int = 1
 
     @property
     def base(self) -> ArmSummary | None:
@@ -38,7 +42,7 @@ class Against:
     def compared(self) -> list[ArmSummary]:
         """The arms with their comparisons, corrected over all of them, and the best one marked."""
         base, best = self.base, self._best()
-        differences = {a.name: difference(a, base, self.alpha) for a in self.others if base}
+        differences = {a.name: self._difference(a, base) for a in self.others if base}
         corrected = statistics.holm([d and d.p for d in differences.values()])
         comparisons = {
             name: self._comparison(name, found, p)
@@ -69,9 +73,21 @@ class Against:
             more_seeds=self._more_seeds(found) if verdict == UNDECIDED and not reason else None,
         )
 
+    def _difference(self, arm: ArmSummary, base: ArmSummary) -> Difference | None:
+        """Over the seeds that both completed."""
+        groups: dict[int, list[int]] = {}
+        for index in shared_seeds(arm, base):
+            groups.setdefault(index // self.seeds_a_pair, []).append(index)
+        ours, theirs = (
+            [statistics.mean([each.values[index] for index in group]) for group in groups.values()]
+            for each in (arm, base)
+        )
+        return statistics.paired_difference(ours, theirs, alpha=self.alpha)
+
     def _more_seeds(self, found: Difference) -> int | None:
         num = len(self.others)
-        return statistics.seeds_needed(found.deltas, alpha=self.alpha, comparisons=num)
+        more = statistics.seeds_needed(found.deltas, alpha=self.alpha, comparisons=num)
+        return None if more is None else more * self.seeds_a_pair
 
     def _best(self) -> str | None:
         """The arm that the test finds lower than each of the others, if there is one.
@@ -85,18 +101,11 @@ class Against:
         first = min(known, key=lambda arm: statistics.mean([*arm.values.values()]))
         if first.counts.selected:
             return None
-        found = [difference(first, arm, self.alpha) for arm in known if arm is not first]
+        found = [self._difference(first, arm) for arm in known if arm is not first]
         corrected = statistics.holm([d and d.p for d in found])
         pairs = zip(found, corrected, strict=True)
         lowest = all(statistics.verdict(d, p, self.alpha) == LOWER for d, p in pairs)
         return first.name if lowest else None
-
-
-def difference(arm: ArmSummary, base: ArmSummary, alpha: float) -> Difference | None:
-    """Over the seeds that both completed."""
-    shared = shared_seeds(arm, base)
-    ours, theirs = ([each.values[index] for index in shared] for each in (arm, base))
-    return statistics.paired_difference(ours, theirs, alpha=alpha)
 
 
 def shared_seeds(arm: ArmSummary, base: ArmSummary) -> list[int]:

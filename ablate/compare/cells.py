@@ -51,7 +51,7 @@ class Cells:
             name=arm.name,
             is_base=arm.name == self._record.base_arm,
             num_parameters=self._num_parameters(arm, done),
-            counts=self._counts(finals),
+            counts=self._counts(arm.name, finals),
             cells=self._cells({split: [*found.values()] for split, found in by_split.items()}),
             published=dict(arm.published) if self._record.published_scale else {},
             cost_of_one=self._cost(lineages, among=max(1, len(done))),
@@ -86,25 +86,26 @@ class Cells:
             floor_ratio=statistics.mean(shown) / self._unit.show(floor) if floor else None,
         )
 
-    def _counts(self, finals: list[PlannedTrial]) -> Counts:
+    def _counts(self, arm: str, finals: list[PlannedTrial]) -> Counts:
         """Final trials of a searched arm are planned when its search is over; N is known before."""
-        planned = len(finals) or self._record.num_seeds
-        fates = [fate(self._journals.get(trial.id)) for trial in finals]
+        repeats = {search.repeat for search in self._record.searches if search.arm == arm}
+        planned = max(len(finals), self._record.num_seeds * max(1, len(repeats)))
+        fates = [self._fate(trial.id) for trial in finals]
         ended = {name: fates.count(name) for name in (COMPLETED, DIVERGED, FAILED, PRUNED)}
         return Counts(planned=planned, missing=planned - sum(ended.values()), **ended)
 
+    def _fate(self, trial_id: str) -> str:
+        """What became of a trial; one that failed because its parent diverged has diverged."""
+        found = fate(self._journals.get(trial_id))
+        if found != FAILED:
+            return found
+        before = [fate(self._journals.get(each)) for each in self._lineage(trial_id)]
+        return next((each for each in before if each in (DIVERGED, PRUNED)), found)
+
     def _by_seed(self, finals: list[PlannedTrial], split: str) -> dict[int, float]:
-        """Seed index -> nats. Trials of one seed (a repeated search) are one observation."""
-        found: dict[int, list[float | None]] = {}
-        for trial in finals:
-            nats = value(self._journals.get(trial.id), split)
-            found.setdefault(trial.seed_index, []).append(nats)
-        whole = {index: [v for v in values if v is not None] for index, values in found.items()}
-        return {
-            index: statistics.mean(values)
-            for index, values in sorted(whole.items())
-            if len(values) == len(found[index])
-        }
+        """Seed index -> nats, in order."""
+        found = {t.seed_index: value(self._journals.get(t.id), split) for t in finals}
+        return {index: nats for index, nats in sorted(found.items()) if nats is not None}
 
     def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
         counted = ((self._journals[t].outcome or {}).get("num_parameters") for t in done)
@@ -128,11 +129,10 @@ class Cells:
 
     def _cost(self, trial_ids: Iterable[str], among: int = 1) -> Cost:
         known = [self._journals[each] for each in trial_ids if each in self._journals]
-        epochs = [epoch for journal in known for epoch in journal.epochs]
-        return Cost(
-            tokens=round(sum(number(epoch.get("tokens")) or 0 for epoch in epochs) / among),
-            seconds=sum(number(epoch.get("seconds")) or 0.0 for epoch in epochs) / among,
-        )
+        tokens = (number(epoch.get("tokens")) or 0 for journal in known for epoch in journal.epochs)
+        clocks = ([number(e.get("seconds")) or 0.0 for e in journal.epochs] for journal in known)
+        seconds = (max(clock, default=0.0) for clock in clocks)  # they count on from epoch to epoch
+        return Cost(tokens=round(sum(tokens) / among), seconds=sum(seconds) / among)
 
 
 def value(journal: Journal | None, split: str) -> float | None:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ablate.compare import statistics
-from ablate.compare.rows import BITS, ArmSummary, Cell, Summary
+from ablate.compare.figures import NONE, count, decimal, signed
+from ablate.compare.rows import ArmSummary, Cell, Summary
+from ablate.compare.units import BITS
 
-NONE = "–"
 Writer = Callable[[str], str]
 
 
@@ -88,38 +89,6 @@ def verdict(arm: ArmSummary) -> str:
     if found.more_seeds is not None:
         return f"{found.verdict} +{found.more_seeds}"
     return f"{found.verdict} >{statistics.MAX_SEEDS}"
-
-
-def count(number: float | None) -> str:
-    """1234567 -> 1.23M."""
-    if number is None:
-        return NONE
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= 0.9995 * size:
-            return f"{number / size:.3g}{letter}"
-    return str(round(number))
-
-
-def duration(seconds: float) -> str:
-    """95 -> 1m35s."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
-
-
-def decimal(number: float, digits: int) -> str:
-    return f"{number:.{digits}f}" if abs(number) < 1e7 else f"{number:.1e}"
-
-
-def signed(number: float, digits: int) -> str:
-    """With a sign always, and a minus as long as a plus."""
-    text = decimal(abs(number), digits)
-    return f"{'−' if number < 0 else '+'}{text}"
 
 
 def decimals(summary: Summary) -> int:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ablate.compare.statistics import Difference
 from ablate.study_record import StudyRecord
 
+if TYPE_CHECKING:  # what only looks at a summary does not wait for scipy
+    from ablate.compare.statistics import Difference
+
 SPLITS = ("valid", "test")
-PERPLEXITY, BITS = "perplexity", "bits per character"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ablate.compare import columns as shown
+from ablate.compare.figures import NONE, count, decimal, duration
 from ablate.compare.layout import Grid, paragraph, printable
 from ablate.compare.rows import SPLITS, ArmSummary, EnsembleSummary, Summary
 from ablate.compare.statistics import MIN_PAIRS
@@ -18,7 +19,7 @@ from ablate.compare.statistics import MIN_PAIRS
 WIDTH = 100
 
 
-def render_text(
+def plain_text(
     summary: Summary,
     *,
     width: int = WIDTH,
@@ -42,6 +43,7 @@ def render_text(
         "",
         *grid.lines(width, rule),
         *wrapped(_ensembles(summary)),
+        *wrapped(_holes(summary)),
         "",
         *wrapped(_reading(summary, marked="*")),
         *wrapped(_left_out(left_out, width)),
@@ -53,17 +55,14 @@ def render_text(
         grid = Grid(titles, [[plain(cell) for cell in row] for row in rows])
         lines += ["", *grid.lines(width, rule)]
     if next_steps:
-        lines += ["", "Where to look next", *(f"  {plain(step)}" for step in next_steps)]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+        lines += ["", "Where to look next", *(f"  {_kept(s, unicode)}" for s in next_steps)]
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def render_markdown(summary: Summary, *, next_steps: Sequence[str] = ()) -> str:
+def markdown(summary: Summary, *, next_steps: Sequence[str] = ()) -> str:
     """The table with every column, to paste where markdown is read."""
     columns = shown.columns(summary, lambda text: f"**{text}**")
-    rows = [
-        [_escaped(columns[0].cell(arm)), *(c.cell(arm) for c in columns[1:])]
-        for arm in summary.arms
-    ]
+    rows = [[_escaped(arm.name), *(c.cell(arm) for c in columns[1:])] for arm in summary.arms]
     lines = [
         f"### {_escaped(_title(summary))}",
         "",
@@ -74,6 +73,7 @@ def render_markdown(summary: Summary, *, next_steps: Sequence[str] = ()) -> str:
         *_markdown_grid([column.name for column in columns], rows),
         "",
         *(f"- {_escaped(line)}" for line in _ensembles(summary)),
+        *(f"- {_escaped(line)}" for line in _holes(summary)),
         *(f"- {_escaped(line)}" for line in _reading(summary, marked="bold")),
         *(f"- {_escaped(line)}" for line in _cautions(summary)),
     ]
@@ -83,7 +83,7 @@ def render_markdown(summary: Summary, *, next_steps: Sequence[str] = ()) -> str:
         lines += ["", *_markdown_grid(titles, [[_escaped(row[0]), *row[1:]] for row in rows])]
     if next_steps:
         lines += ["", "Where to look next:", "", *(f"- `{printable(s)}`" for s in next_steps)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _grid(summary: Summary, plain: shown.Writer) -> Grid:
@@ -102,6 +102,11 @@ def _grid(summary: Summary, plain: shown.Writer) -> Grid:
     )
 
 
+def _kept(step: str, unicode: bool) -> str:
+    """A line of the caller's, its own spacing kept."""
+    return "".join(printable(part, unicode) or part for part in re.split(r"( +)", step))
+
+
 def _title(summary: Summary) -> str:
     record = summary.record
     source = ", ".join([record.paper, *record.tables]) if record.paper else ""
@@ -112,7 +117,7 @@ def _setting(summary: Summary) -> Iterable[str]:
     record = summary.record
     yield f"corpus {record.corpus}, digest {record.corpus_digest[:16]}"
     floors = [
-        f"{shown.decimal(summary.floor[split], shown.decimals(summary))} {split}"
+        f"{decimal(summary.floor[split], shown.decimals(summary))} {split}"
         for split in SPLITS
         if split in summary.floor
     ]
@@ -120,14 +125,14 @@ def _setting(summary: Summary) -> Iterable[str]:
     yield f"{record.num_seeds} seeds, paired · base arm {record.base_arm} · {summary.unit}{best}"
     one, every = _range([a.cost_of_one.tokens for a in summary.arms if a.trials]), summary.arms
     if one:
-        took = shown.duration(sum(arm.cost_of_all.seconds for arm in every))
+        took = duration(sum(arm.cost_of_all.seconds for arm in every))
         yield f"trained on {one} tokens a seed · {took} of training in all"
 
 
 def _range(numbers: list[int]) -> str:
     if not numbers or max(numbers) == 0:
         return ""
-    low, high = shown.count(min(numbers)), shown.count(max(numbers))
+    low, high = count(min(numbers)), count(max(numbers))
     return low if low == high else f"{low} to {high}"
 
 
@@ -157,9 +162,7 @@ def _left_out(titles: list[str], width: int) -> Iterable[str]:
 
 
 def _cautions(summary: Summary) -> Iterable[str]:
-    """Holes, withheld verdicts, and whether published numbers may be set beside these."""
-    if not summary.whole:
-        yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.counts.whole)}."
+    """Withheld verdicts, what is odd, and whether published numbers may be set beside these."""
     for reason, meaning in _WITHHELD.items():
         names = [a.name for a in summary.arms if a.comparison and _is(a, reason)]
         if names:
@@ -186,6 +189,11 @@ def _is(arm: ArmSummary, reason: str) -> bool:
     return found == reason or (reason == "to run" and found.endswith("to run"))
 
 
+def _holes(summary: Summary) -> Iterable[str]:
+    if not summary.whole:
+        yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.counts.whole)}."
+
+
 def _hole(arm: ArmSummary) -> str:
     counts = arm.counts
     lost = {
@@ -195,7 +203,7 @@ def _hole(arm: ArmSummary) -> str:
         "to run": counts.missing,
     }
     found = ", ".join(f"{num} {what}" for what, num in lost.items() if num)
-    return f"{arm.name} {counts.completed} of {counts.planned} ({found})"
+    return f"{arm.name}: {counts.completed} of {counts.planned} ({found})"
 
 
 def _ensembles(summary: Summary) -> Iterable[str]:
@@ -209,7 +217,7 @@ def _of(ensemble: EnsembleSummary, summary: Summary) -> str:
     digits = shown.decimals(summary)
     cells = [f"{s} {shown.mean_and_spread(c, digits)}" for s, c in ensemble.cells.items()]
     above = shown.above_floor(ensemble.cells.get(summary.split), summary)
-    return ", ".join([*cells, *([] if above == shown.NONE else [f"{above} above floor"])])
+    return ", ".join([*cells, *([] if above == NONE else [f"{above} above floor"])])
 
 
 def _published(summary: Summary) -> tuple[list[str], list[list[str]]] | None:
@@ -226,7 +234,7 @@ def _published(summary: Summary) -> tuple[list[str], list[list[str]]] | None:
         for split in splits:
             there = arm.published.get(split)
             row.append(shown.mean_and_spread(arm.cells.get(split), digits))
-            row.append(shown.NONE if there is None else shown.decimal(there, digits))
+            row.append(NONE if there is None else decimal(there, digits))
         rows.append(row)
     return titles, rows
 

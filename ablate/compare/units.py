@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ablate.compare.rows import BITS, PERPLEXITY
-
+PERPLEXITY, BITS = "perplexity", "bits per character"
 LARGEST_EXPONENT = 700.0  # exp of more overflows
 
 

@@ -16,7 +16,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ablate.components.flow import Mixture
-from ablate.components.mixture_gradient import fused_summed_nll, token_chunks, token_log_probs
+from ablate.components.mixture_gradient import (
+    fused_summed_nll,
+    score_targets,
+    token_chunks,
+    without_biases,
+)
 
 
 def log_probs(mixture: Mixture) -> Tensor:
@@ -27,8 +32,9 @@ def log_probs(mixture: Mixture) -> Tensor:
 @torch.no_grad()
 def token_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-log p of each target, without gradients and without whole distributions."""
-    chunks = token_chunks(mixture)
-    return -torch.cat([token_log_probs(mixture, targets_N, rows).log_prob_n for rows in chunks])
+    plain = without_biases(mixture)
+    chunks = token_chunks(plain)
+    return -torch.cat([score_targets(plain, targets_N, rows).log_prob_n for rows in chunks])
 
 
 def summed_nll(mixture: Mixture, targets_N: Tensor, *, fused: bool = True) -> Tensor:

@@ -6,7 +6,8 @@ With r_j the responsibility of component j for the target,
 
 so the backward pass only scales what the forward pass has gathered. A chunk's exponentials
 e = exp(logits - peak), of sum Z, stay unnormalised: r (softmax - onehot) = (e - Z onehot) r/Z,
-and the factor r/Z goes onto the small side of each matrix product.
+and the factor r/Z goes onto the small side of each matrix product. A bias is one more column of
+its matrix, against a vector's 1.
 
 Shape suffixes: n tokens of a chunk, K = n*J component rows; others as in `flow.py`.
 """
@@ -14,13 +15,14 @@ Shape suffixes: n tokens of a chunk, K = n*J component rows; others as in `flow.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.components.flow import GateSignal, Mixture
+from ablate.components.product import add_product_, product
 
 CHUNK_BYTES = 16 << 20  # of logits: large enough for the matrix products, small enough to last
 
@@ -43,16 +45,30 @@ class Gradients:
 
     vectors_NJE: Tensor | None
     log_prior_NJ: Tensor | None
-    weight_VE: Tensor | None
-    bias_V: Tensor | None
+    weight_EV: Tensor | None  # transposed: a product with few rows is the faster one
     gate_vectors_NG: Tensor | None
-    gate_weight_VG: Tensor | None
-    gate_bias_V: Tensor | None
+    gate_weight_GV: Tensor | None
 
 
 def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-sum log p of the targets, with its gradients already computed."""
-    return _SummedNll.apply(targets_N, *_tensors(mixture))  # type: ignore[return-value]
+    return _SummedNll.apply(targets_N, *_tensors(without_biases(mixture)))  # type: ignore
+
+
+def without_biases(mixture: Mixture) -> Mixture:
+    """The same mixture with every bias as one more column of its matrix."""
+    gate = mixture.gate
+    if gate is not None and gate.bias_V is not None:
+        gate = GateSignal(
+            vectors_NG=_with_column(gate.vectors_NG, gate.vectors_NG.new_ones(())),
+            weight_VG=_with_column(gate.weight_VG, gate.bias_V),
+            bias_V=None,
+        )
+    if mixture.bias_V is None:
+        return replace(mixture, gate=gate)
+    vectors_NJE = _with_column(mixture.vectors_NJE, mixture.vectors_NJE.new_ones(()))
+    weight_VE = _with_column(mixture.weight_VE, mixture.bias_V)
+    return replace(mixture, vectors_NJE=vectors_NJE, weight_VE=weight_VE, bias_V=None, gate=gate)
 
 
 def token_chunks(mixture: Mixture) -> Iterator[slice]:
@@ -63,12 +79,12 @@ def token_chunks(mixture: Mixture) -> Iterator[slice]:
     return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
 
 
-def token_log_probs(mixture: Mixture, targets_N: Tensor, rows: slice) -> Scored:
-    """log p of the targets of some tokens. Takes one pass of each kind over the logits."""
-    targets_n = targets_N[rows]
+def score_targets(mixture: Mixture, targets_N: Tensor, rows: slice) -> Scored:
+    """log p of the targets of some tokens, by a mixture without biases."""
     num_components = mixture.vectors_NJE.shape[1]
-    targets_K1 = targets_n.repeat_interleave(num_components)[:, None]
-    scores_KV, gate_nV = _scores(mixture, rows), _gate(mixture.gate, rows)
+    targets_K1 = targets_N[rows].repeat_interleave(num_components)[:, None]
+    scores_KV = product(mixture.vectors_NJE[rows].flatten(0, 1), mixture.weight_VE)
+    gate_nV = _gate(mixture.gate, rows)
     logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
     at_target_K1 = logits_KV.gather(1, targets_K1)
     peak_K1 = logits_KV.amax(1, keepdim=True)
@@ -94,13 +110,19 @@ class _SummedNll(torch.autograd.Function):
     @staticmethod
     def forward(ctx, targets_N: Tensor, *tensors: Tensor | None) -> Tensor:
         mixture = _mixture(*tensors)
-        gradients = _wanted(ctx.needs_input_grad[1:], tensors)
+        gradients = _zeros(mixture, ctx.needs_input_grad[1:])
         log_probs = []
         for rows in token_chunks(mixture):
-            scored = token_log_probs(mixture, targets_N, rows)
+            scored = score_targets(mixture, targets_N, rows)
             log_probs.append(scored.log_prob_n)
             _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
-        ctx.save_for_backward(*(getattr(gradients, field.name) for field in fields(Gradients)))
+        ctx.save_for_backward(
+            gradients.vectors_NJE,
+            gradients.log_prior_NJ,
+            _transposed(gradients.weight_EV),
+            gradients.gate_vectors_NG,
+            _transposed(gradients.gate_weight_GV),
+        )
         return -torch.cat(log_probs).sum()
 
     @staticmethod
@@ -111,46 +133,49 @@ class _SummedNll(torch.autograd.Function):
 
 
 def _tensors(mixture: Mixture) -> tuple[Tensor | None, ...]:
-    """A mixture's tensors, in the order of `Gradients`."""
     gate = mixture.gate
-    factors = (None, None, None) if gate is None else (gate.vectors_NG, gate.weight_VG, gate.bias_V)
-    return (
-        mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, mixture.bias_V, *factors
-    )  # fmt: skip
+    factors = (None, None) if gate is None else (gate.vectors_NG, gate.weight_VG)
+    return (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, *factors)
 
 
-def _mixture(vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias) -> Mixture:
+def _mixture(vectors, log_prior, weight, gate_vectors, gate_weight) -> Mixture:
+    """`_tensors` undone."""
     gate = None
     if gate_vectors is not None:
-        gate = GateSignal(vectors_NG=gate_vectors, weight_VG=gate_weight, bias_V=gate_bias)
+        gate = GateSignal(vectors_NG=gate_vectors, weight_VG=gate_weight, bias_V=None)
     return Mixture(
-        vectors_NJE=vectors, log_prior_NJ=log_prior, weight_VE=weight, bias_V=bias, gate=gate
+        vectors_NJE=vectors, log_prior_NJ=log_prior, weight_VE=weight, bias_V=None, gate=gate
     )
 
 
-def _wanted(needed: tuple[bool, ...], tensors: tuple[Tensor | None, ...]) -> Gradients:
-    """Zeros of the shapes of the tensors whose gradient is needed."""
-    zeros = [
-        torch.zeros_like(tensor, memory_format=torch.contiguous_format)
-        if tensor is not None and need
-        else None
-        for need, tensor in zip(needed, tensors, strict=True)
-    ]
-    return Gradients(**dict(zip((f.name for f in fields(Gradients)), zeros, strict=True)))
+def _zeros(mixture: Mixture, needed: tuple[bool, ...]) -> Gradients:
+    """Room for the gradients that are needed."""
+    vectors, log_prior, weight, gate_vectors, gate_weight = (
+        tensor if need else None for tensor, need in zip(_tensors(mixture), needed, strict=True)
+    )
+    return Gradients(
+        vectors_NJE=None if vectors is None else vectors.new_zeros(vectors.shape),
+        log_prior_NJ=None if log_prior is None else log_prior.new_zeros(log_prior.shape),
+        weight_EV=None if weight is None else weight.new_zeros(weight.t().shape),
+        gate_vectors_NG=None
+        if gate_vectors is None
+        else gate_vectors.new_zeros(gate_vectors.shape),
+        gate_weight_GV=None
+        if gate_weight is None
+        else gate_weight.new_zeros(gate_weight.t().shape),
+    )
 
 
-def _scores(mixture: Mixture, rows: slice) -> Tensor:
-    vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
-    if mixture.bias_V is None:
-        return torch.mm(vectors_KE, mixture.weight_VE.t())
-    return torch.addmm(mixture.bias_V, vectors_KE, mixture.weight_VE.t())
+def _transposed(gradient: Tensor | None) -> Tensor | None:
+    return None if gradient is None else gradient.t().contiguous()
+
+
+def _with_column(x: Tensor, last: Tensor) -> Tensor:
+    return torch.cat([x, last.expand(x.shape[:-1])[..., None]], -1)
 
 
 def _gate(gate: GateSignal | None, rows: slice) -> Tensor | None:
-    if gate is None:
-        return None
-    product_nV = torch.mm(gate.vectors_NG[rows], gate.weight_VG.t())
-    return (product_nV if gate.bias_V is None else product_nV.add_(gate.bias_V)).sigmoid_()
+    return None if gate is None else product(gate.vectors_NG[rows], gate.weight_VG).sigmoid_()
 
 
 def _gated(x_KV: Tensor, gate_nV: Tensor) -> Tensor:
@@ -163,8 +188,7 @@ def _add_gradients(
     gradients: Gradients, mixture: Mixture, scored: Scored, targets_n: Tensor, rows: slice
 ) -> None:
     responsibility_nJ, slope_KV = scored.responsibility_nJ, scored.exponentials_KV
-    num_components = responsibility_nJ.shape[1]
-    targets_K1 = targets_n.repeat_interleave(num_components)[:, None]
+    targets_K1 = targets_n.repeat_interleave(responsibility_nJ.shape[1])[:, None]
     slope_KV.scatter_add_(1, targets_K1, -scored.sum_K1)  # e - Z onehot
     factor_K1 = responsibility_nJ.reshape(-1, 1) / scored.sum_K1
     if gradients.log_prior_NJ is not None:
@@ -173,19 +197,17 @@ def _add_gradients(
         _add_gate_gradients(gradients, mixture, scored, factor_K1, rows)
         slope_KV = _gated(slope_KV, scored.gate_nV)
     if gradients.vectors_NJE is not None:
-        product_KE = torch.mm(slope_KV, mixture.weight_VE).mul_(factor_K1)
+        product_KE = product(slope_KV, mixture.weight_VE.t()).mul_(factor_K1)
         gradients.vectors_NJE[rows] = product_KE.view(-1, *mixture.vectors_NJE.shape[1:])
-    if gradients.weight_VE is not None:
-        vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
-        gradients.weight_VE.addmm_(slope_KV.t(), vectors_KE * factor_K1)
-    if gradients.bias_V is not None:
-        gradients.bias_V.addmv_(slope_KV.t(), factor_K1.squeeze(1))
+    if gradients.weight_EV is not None:
+        weighted_KE = mixture.vectors_NJE[rows].flatten(0, 1) * factor_K1
+        add_product_(gradients.weight_EV, weighted_KE.t(), slope_KV.t())
 
 
 def _add_gate_gradients(
     gradients: Gradients, mixture: Mixture, scored: Scored, factor_K1: Tensor, rows: slice
 ) -> None:
-    """Through gate = sigmoid(z W' + b), whose slope is sum_j slope_j scores_j."""
+    """Through gate = sigmoid(z W'), whose slope is sum_j slope_j scores_j."""
     gate, gate_nV, scores_KV = mixture.gate, scored.gate_nV, scored.scores_KV
     if gate is None or gate_nV is None or scores_KV is None:
         return
@@ -193,8 +215,6 @@ def _add_gate_gradients(
     slope_nV = weighted_KV.view(gate_nV.shape[0], -1, gate_nV.shape[1]).sum(1)
     slope_nV.mul_(gate_nV).mul_(1 - gate_nV)
     if gradients.gate_vectors_NG is not None:
-        gradients.gate_vectors_NG[rows] = torch.mm(slope_nV, gate.weight_VG)
-    if gradients.gate_weight_VG is not None:
-        gradients.gate_weight_VG.addmm_(slope_nV.t(), gate.vectors_NG[rows])
-    if gradients.gate_bias_V is not None:
-        gradients.gate_bias_V.add_(slope_nV.sum(0))
+        gradients.gate_vectors_NG[rows] = product(slope_nV, gate.weight_VG.t())
+    if gradients.gate_weight_GV is not None:
+        add_product_(gradients.gate_weight_GV, gate.vectors_NG[rows].t(), slope_nV.t())

@@ -24,6 +24,7 @@ from ablate.data import encoded
 from ablate.data.encoding import EOS, Options, encode
 from ablate.data.published import PUBLISHED, SPLITS
 from ablate.data.texts import GrammarText, Text, find_text
+from ablate.errors import CorpusError
 from ablate.identity import digest
 
 if TYPE_CHECKING:
@@ -72,16 +73,19 @@ class Corpus:
         import pyarrow as pa
         import torch
 
-        tokens = self.splits[split]
-        memory = [None, pa.py_buffer(tokens)]
-        return torch.from_dlpack(pa.Array.from_buffers(pa.int32(), len(tokens), memory))
+        return torch.from_dlpack(encoded.as_arrow(self.splits[split], pa.int32()))
 
     def text(self, tokens: Iterable[int]) -> str:
         """Token numbers as text again, a line a line."""
-        words = [self.vocabulary[int(token)] for token in tokens]
+        lines: list[list[str]] = [[]]
+        for token in tokens:
+            word = self.vocabulary[int(token)]
+            if word == EOS:
+                lines.append([])
+            else:
+                lines[-1].append(word)
         between = " " if self.level == "word" else ""
-        lines = between.join("\n" if word == EOS else word for word in words)
-        return lines.replace(" \n ", "\n").replace(" \n", "\n") if between else lines
+        return "\n".join(map(between.join, lines))
 
 
 def open_corpus(config: CorpusConfig, folder: str | Path) -> Corpus:
@@ -146,6 +150,8 @@ def _sliced(splits: Mapping[str, np.ndarray], config: CorpusConfig) -> dict[str,
 def _encode(text: Text, config: CorpusConfig, key: str) -> encoded.Columns:
     options = Options(level=config.level, lowercase=config.lowercase, min_count=config.min_count)
     found = encode({split: text.lines(split) for split in SPLITS}, options)
+    if _encoding_digest(text, config) != key:
+        raise CorpusError(f"the text of {config.name} was changed while it was read. Try again.")
     facts = {
         "key": key,
         "sources": dict(text.hashes()),
@@ -161,4 +167,4 @@ def _floor(text: Text) -> dict[str, np.ndarray]:
     """What the grammar itself gives every token; known for words as they stand only."""
     if not isinstance(text, GrammarText):
         return {}
-    return {split: np.array(text.log_probabilities(split)) for split in SPLITS}
+    return {split: np.array(text.log_probabilities(split)) for split in ("valid", "test")}

@@ -35,12 +35,11 @@ TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
 SEAL = "seal.json"
 ABANDONED_SECONDS = 3600  # after which a partial folder's writer is taken for dead
 
+Streams = Mapping[str, np.ndarray]  # by split
+
 
 class Damaged(Exception):
     """An encoded corpus that is not what was written."""
-
-
-Streams = Mapping[str, np.ndarray]  # by split
 
 
 @dataclass(frozen=True)
@@ -62,29 +61,47 @@ class Encoded:
     facts: Mapping[str, Any]
 
     def vocabulary(self) -> list[str]:
-        with pa.ipc.open_file(pa.memory_map(str(self.place / VOCABULARY))) as reader:
-            return reader.read_all().column(0).to_pylist()
+        with _reading(self.place), pa.memory_map(str(self.place / VOCABULARY)) as file:
+            return pa.ipc.open_file(file).get_batch(0).column(0).to_pylist()
 
     def floor(self) -> Streams:
         """Log probability of each token but a split's first, where the source is known."""
         path = self.place / FLOOR
-        return _mapped(path, np.float64)[0] if path.exists() else {}
+        with _reading(self.place):
+            return _mapped(path, np.float64)[0] if path.exists() else {}
 
 
 def read(place: Path) -> Encoded | None:
     """The encoded corpus at `place`, or None if there is none."""
-    try:
-        sealed = json.loads((place / SEAL).read_bytes())
-        if {name: file_stamp(place / name) for name in sealed["stamps"]} != sealed["stamps"]:
-            _check(place, sealed["sha256"])
-        splits, facts = _mapped(place / TOKENS, np.int32)
-        return Encoded(place, splits, facts)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        if place.is_dir():
-            raise Damaged(f"{Path(str(error.filename)).name} is missing") from error
+    if not place.is_dir():
         return None
-    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowInvalid) as error:
+    try:
+        with _reading(place):
+            return _read(place)
+    except FileNotFoundError as error:
+        raise Damaged(f"{Path(str(error.filename)).name} is missing") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # ArrowInvalid: ValueError
         raise Damaged(f"{type(error).__name__}: {error}") from error
+
+
+def _read(place: Path) -> Encoded:
+    sealed = json.loads((place / SEAL).read_bytes())
+    stamps = {name: file_stamp(place / name) for name in {*sealed["sha256"], TOKENS, VOCABULARY}}
+    if stamps != sealed["stamps"]:
+        _check(place, sealed["sha256"])
+    splits, facts = _mapped(place / TOKENS, np.int32)
+    if facts["key"] != place.name:
+        raise Damaged(f"it is the encoding {facts['key']}")
+    return Encoded(place, splits, facts)
+
+
+@contextmanager
+def _reading(place: Path) -> Iterator[None]:
+    """Say what cannot be read; a file that is not there is the caller's business."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise CorpusError(f"cannot read {place}: {error.strerror or error}.") from error
 
@@ -113,7 +130,8 @@ def read_or_make(place: Path, make: Callable[[str], Columns]) -> Encoded:
 
 def _mapped(path: Path, dtype: type) -> tuple[Streams, dict[str, Any]]:
     """A file's batches by split, as read-only arrays over the file, and its facts."""
-    reader = pa.ipc.open_file(pa.memory_map(str(path)))
+    memory = pa.memory_map(str(path)).read_buffer()  # read as a buffer, Arrow starts no threads
+    reader = pa.ipc.open_file(pa.BufferReader(memory))
     facts = json.loads(reader.schema.metadata[b"ablate"])
     columns = [reader.get_batch(index).column(0) for index in range(len(facts["splits"]))]
     # Arrow's own `to_numpy` would import pandas, which takes a hundred times as long as all this
@@ -121,17 +139,24 @@ def _mapped(path: Path, dtype: type) -> tuple[Streams, dict[str, Any]]:
     return dict(zip(facts["splits"], arrays, strict=True)), facts
 
 
+def as_arrow(array: np.ndarray, type_: pa.DataType) -> pa.Array:
+    """The array's memory as an Arrow column; `pa.array` would import pandas."""
+    return pa.Array.from_buffers(type_, len(array), [None, pa.py_buffer(array)])
+
+
 def _check(place: Path, hashes: Mapping[str, str]) -> None:
     """Hash the files; seal them anew if they are what they were (a copy, say)."""
+    if not hashes.keys() >= {TOKENS, VOCABULARY}:
+        raise Damaged(f"{SEAL} does not name all files")
     for name, expected in hashes.items():
         if sha256(place / name) != expected:
             raise Damaged(f"{name} is not what was written")
-    replace_if_possible(place / SEAL, _seal(place, list(hashes)))
+    replace_if_possible(place / SEAL, _seal(place, hashes))
 
 
-def _seal(place: Path, names: list[str]) -> str:
-    stamps = {name: file_stamp(place / name) for name in names}
-    return json.dumps({"stamps": stamps, "sha256": {name: sha256(place / name) for name in names}})
+def _seal(place: Path, hashes: Mapping[str, str]) -> str:
+    stamps = {name: file_stamp(place / name) for name in hashes}
+    return json.dumps({"stamps": stamps, "sha256": dict(hashes)})
 
 
 def _write(place: Path, columns: Columns) -> None:
@@ -144,7 +169,8 @@ def _write(place: Path, columns: Columns) -> None:
             _write_streams(partial / FLOOR, columns.floor, pa.float64(), {})
         words = pa.record_batch({"word": pa.array(columns.vocabulary, pa.string())})
         _write_arrow(partial / VOCABULARY, words.schema, [words])
-        _write_synced(partial / SEAL, _seal(partial, sorted(os.listdir(partial))).encode())
+        hashes = {name: sha256(partial / name) for name in sorted(os.listdir(partial))}
+        _write_synced(partial / SEAL, _seal(partial, hashes).encode())
         _move(partial, place)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -153,7 +179,7 @@ def _write(place: Path, columns: Columns) -> None:
 def _write_streams(path: Path, streams: Streams, type_: pa.DataType, facts: Mapping) -> None:
     plain = {**facts, "splits": list(streams)}
     schema = pa.schema([pa.field("value", type_, nullable=False)], {"ablate": json.dumps(plain)})
-    arrays = [pa.array(stream, type_) for stream in streams.values()]
+    arrays = [as_arrow(stream, type_) for stream in streams.values()]
     batches = [pa.record_batch([array], schema=schema) for array in arrays]
     _write_arrow(path, schema, batches)
 

@@ -8,28 +8,27 @@ some objects, so there are many contexts whose next words have little in common.
 
 from __future__ import annotations
 
-from ablate.data.grammar_lexicon import BUILT_IN_LEXICON, CLASSES, KINDS, NUM_TOPICS
+from ablate.data.grammar_lexicon import BUILT_IN_LEXICON, CLASSES, KINDS, MANNERS, NUM_TOPICS
 from ablate.data.grammar_rules import Grammar, Rule
 
 # Lower case is a category of words, upper case a symbol with rules. {c} and {d} are classes, {k}
 # a verb's kind; each line stands for one rule for each value, which share its weight.
 RULES = """
-S         9  NP.{c} VP.{c} close.{c}
-S         3  adverb NP.{c} VP.{c} close.{c}
-NP.{c}    6  determiner noun.{c} MORE.{c}
-NP.{c}    3  determiner adjective noun.{c} MORE.{c}
-MORE.{c}  5
-MORE.{c}  2  preposition determiner noun.{d}
-MORE.{c}  2  that VP.{c}
-MORE.{c}  1  that determiner noun.{d} verb.{k}.{d}
-VP.{c}    5  verb.{k}.{c} OBJECT.{k}
-VP.{c}    2  adverb verb.{k}.{c} OBJECT.{k}
-OBJECT.{k} 6  determiner object.{k}
-OBJECT.{k} 3  determiner adjective object.{k}
+S           9  SUBJECT.{c} VP.{c} so close.{c}
+S           3  adverb SUBJECT.{c} VP.{c} so close.{c}
+SUBJECT.{c} 2  NP.{c}
+SUBJECT.{c} 2  NP.{c} preposition NP.{d}
+SUBJECT.{c} 1  NP.{c} that VP.{c}
+SUBJECT.{c} 1  NP.{c} that NP.{d} does verb.{k}.{d}
+NP.{c}      1  determiner.{c} noun.{c}
+NP.{c}      2  determiner.{c} adjective.{m} noun.{c}.{m}
+VP.{c}      5  does verb.{k}.{c} OBJECT.{k}
+VP.{c}      2  does adverb verb.{k}.{c} OBJECT.{k}
+OBJECT.{k}  1  determiner.{d} object.{d}.{k}
 """
 
-VALUES = {"c": CLASSES, "d": CLASSES, "k": KINDS}
-SHARED_WEIGHT = 128  # a multiple of every number of rules that one line can stand for
+VALUES = {"c": CLASSES, "d": CLASSES, "k": KINDS, "m": MANNERS}
+SHARED_WEIGHT = 8 * 96  # a multiple of every number of rules that one line can stand for
 
 
 def _expand(text: str) -> dict[str, tuple[Rule, ...]]:

@@ -13,21 +13,22 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 CLASSES = ("a", "o", "i", "u")  # the vowel that nouns, verbs and closing words agree in
-KINDS = ("0", "1", "2", "3", "4", "5", "6", "7")  # of verbs
+KINDS = tuple(str(n) for n in range(24))  # of verbs
+MANNERS = tuple(str(n) for n in range(32))  # of adjectives
 NUM_TOPICS = 8
-NUM_FIELDS = 8  # of nouns: what a verb's kind and the topic choose an object by
+NUM_FIELDS = 12  # of nouns: what a verb's kind and the topic choose an object by
 
-NOUNS_PER_CLASS = 96
-VERBS_PER_KIND = 6  # stems; each has a form for every class
-ADJECTIVES = 96
+NOUNS_PER_CLASS = 84
+VERBS_PER_KIND = 2  # stems; each has a form for every class
+ADJECTIVES_PER_MANNER = 3
 ADVERBS = 40
 CLOSING_PER_CLASS = 16
 
-DETERMINERS = "the a this some every her our each".split()
-PREPOSITIONS = "of in with under for near from beside".split()
+DETERMINERS = (["the"], ["a"], ["this"], ["every"])
+PREPOSITIONS = "of in with under".split()
 
-BOOST = 24
-FIELD_BOOST = 12
+BOOST = 12
+FIELD_BOOST = 60
 SCALE = 100_000
 
 ONSETS = "b d f g k l m n p r s t v z br dr gl kr pl st tr sh".split()
@@ -78,17 +79,19 @@ def build() -> dict[str, tuple[Table, ...]]:
         )
 
     everywhere = {
-        "determiner": DETERMINERS,
         "preposition": PREPOSITIONS,
         "that": ["that"],
+        "does": ["does"],
+        "so": ["so"],
     }
     lexicon = {name: (zipf(words),) * NUM_TOPICS for name, words in everywhere.items()}
     lexicon["adverb"] = by_topic([stem + "ly" for stem in spelling.stems(ADVERBS)])
-    lexicon["adjective"] = by_topic([stem + "en" for stem in spelling.stems(ADJECTIVES)])
-    nouns = {}
-    for vowel in CLASSES:
+    for manner in MANNERS:
+        lexicon[f"adjective.{manner}"] = by_topic([stem + "en" for stem in spelling.stems(ADJECTIVES_PER_MANNER)])
+    for vowel, determiners in zip(CLASSES, DETERMINERS):
+        lexicon[f"determiner.{vowel}"] = (zipf(determiners),) * NUM_TOPICS
         words = [stem + vowel for stem in spelling.stems(NOUNS_PER_CLASS)]
-        nouns[vowel] = lexicon[f"noun.{vowel}"] = by_topic(words)
+        lexicon[f"noun.{vowel}"] = by_topic(words)
         closing = [stem + "s" + vowel for stem in spelling.stems(CLOSING_PER_CLASS)]
         lexicon[f"close.{vowel}"] = by_topic(closing)
     for kind in KINDS:
@@ -98,20 +101,20 @@ def build() -> dict[str, tuple[Table, ...]]:
             lexicon[f"verb.{kind}.{vowel}"] = tuple(
                 {f"{stem}er{vowel}": weight for stem, weight in table.items()} for table in tables
             )
-        lexicon[f"object.{kind}"] = tuple(
-            _objects([nouns[vowel][topic] for vowel in CLASSES], stream) for topic in topics
-        )
+            lexicon[f"object.{vowel}.{kind}"] = _preferred(lexicon[f"noun.{vowel}"], stream)
+    for manner in MANNERS:
+        for vowel in CLASSES:
+            lexicon[f"noun.{vowel}.{manner}"] = _preferred(lexicon[f"noun.{vowel}"], stream)
     return lexicon
 
 
-def _objects(nouns: list[Table], stream: random.Random) -> Table:
-    """The topic's nouns, of which one field is preferred: drawn for each kind and topic."""
-    field = int(stream.random() * NUM_FIELDS)
-    return {
-        word: weight * (FIELD_BOOST if rank % NUM_FIELDS == field else 1)
-        for table in nouns
-        for rank, (word, weight) in enumerate(table.items())
-    }
+def _preferred(tables: tuple[Table, ...], stream: random.Random) -> tuple[Table, ...]:
+    """The nouns, of which one field in each topic is preferred."""
+    fixed = shuffled([rank % NUM_FIELDS for rank in range(len(tables[0]))], stream)
+    return tuple(
+        {word: weight * (FIELD_BOOST if fixed[rank] == 0 else 1) for rank, (word, weight) in enumerate(table.items())}
+        for table in tables
+    )
 
 
 BUILT_IN_LEXICON = build()

@@ -104,7 +104,6 @@ def _state(text: PublishedText, split: str) -> str:
 
 def _fetch(text: PublishedText, split: str, progress: Progress) -> None:
     """One file from its public home."""
-    import urllib.error
     import urllib.request
 
     url = f"{text.corpus.home}/{text.corpus.files[split]}"
@@ -115,6 +114,7 @@ def _fetch(text: PublishedText, split: str, progress: Progress) -> None:
                 size = response.headers.get("Content-Length")
                 _copy(response.read, file, int(size) if size else None, url, progress)
         except _network_errors() as error:
+            getattr(error, "close", bool)()  # an answer such as 404 keeps its connection open
             raise CorpusError(
                 f"cannot fetch {url}: {error or type(error).__name__}. Try again later, or get "
                 f"the file by other means: `ablate data get {text.corpus.name} --from DIR` takes "

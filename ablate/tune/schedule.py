@@ -67,7 +67,8 @@ class Schedule:
         """Whether no trial will ever come any more."""
         if self.stopping or self.closed_reason:
             return True
-        return not self._waiting and not self._running and all(s.over for s in self.searches)
+        left = self._waiting or self._running or len(self._confirmed) < len(self.searches)
+        return not left
 
     def next(self) -> Trial | None:
         """The next trial that can start now, or None."""
@@ -90,12 +91,13 @@ class Schedule:
     def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None:
         """A slice has ended, with or without an epoch."""
         self._tick()
+        if epoch is not None:
+            self.ledger.epoch(trial_id, epoch.get("seconds", 0.0))
         for listener in self.listeners:
             listener.progress(trial_id, epoch)
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
         """An epoch has ended: whether the trial goes on. One that does not is recorded here."""
-        self.ledger.epoch(trial_id, epoch.get("seconds", 0.0))
         search = self._search_of(trial_id)
         if search is None or search.report(trial_id, epoch):
             return True

@@ -18,11 +18,12 @@ import optuna
 from optuna.trial import TrialState
 
 from ablate.config import merge
-from ablate.errors import RecordError
+from ablate.errors import RecordError, SpaceError
 from ablate.identity import Trial
 from ablate.journal import COMPLETED, PRUNED, Journal
 from ablate.plan import Plan, PlannedSearch
-from ablate.space import Row, SpaceViolation
+from ablate.space import SpaceViolation
+from ablate.space_row import Choices, Range, Row
 from ablate.streams import derived_seed
 from ablate.study import Search
 
@@ -128,35 +129,29 @@ class ArmSearch:
         return self._ready.pop(0) if self._ready else None
 
     def _ask_one(self) -> Trial:
-        index = len(self.trials)
+        index, refused = len(self.trials), None
         for attempt in range(MAX_REFUSALS):
             seed = derived_seed("ask", self.planned.seed, index, attempt) % 2**32
             self.study.sampler = _sampler(self.planned.words, seed)
             asked = self.study.ask()
             try:
                 sampled = self._sample(asked)
-            except SpaceViolation:
+            except SpaceViolation as violation:
                 self.study.tell(asked, state=TrialState.FAIL)
+                refused = violation
                 continue
             asked.set_user_attr("ablate.values", json.dumps(sampled))
             asked.set_user_attr("ablate.index", index)
             trial = self._issued(sampled, index)
             self._asked[trial.id] = asked
             return trial
-        raise SpaceViolation(
-            f"{self.planned.space.path}: the rules refused {MAX_REFUSALS} combinations in a row."
-        )
+        raise SpaceError(f"{MAX_REFUSALS} combinations in a row were refused. The last: {refused}")
 
     def _sample(self, asked: optuna.Trial) -> dict[str, Any]:
+        column = self.plan.scale.column or self.plan.scale.corpus
         return self.planned.space.sample(
-            lambda row: suggest(asked, row, self._column),
-            self._column,
-            fixed=self.planned.values,
+            lambda row: suggest(asked, row), column, fixed=self.planned.values
         )
-
-    @property
-    def _column(self) -> str:
-        return self.plan.scale.column or self.plan.scale.corpus
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
         """Take in an epoch; False where the trial should stop early."""
@@ -191,17 +186,17 @@ class ArmSearch:
         return best, merge(self.planned.values, self.sampled[best])
 
 
-def suggest(asked: optuna.Trial, row: Row, column: str) -> Any:
+def suggest(asked: optuna.Trial, row: Row) -> Any:
     """A row's value from Optuna. A choice is asked for as text, so that lists are choices too."""
-    if row.choices is not None:
-        choices = row.options(column)
-        texts = [json.dumps(choice) for choice in choices]
-        return choices[texts.index(asked.suggest_categorical(row.name, texts))]
-    low, high = row.bounds(column)
-    log = row.scale == "log"
-    if row.integer:
-        return asked.suggest_int(row.name, int(low), int(high), log=log)
-    return asked.suggest_float(row.name, low, high, log=log)
+    domain = row.domain
+    if isinstance(domain, Choices):
+        texts = [json.dumps(choice) for choice in domain.values]
+        return domain.values[texts.index(asked.suggest_categorical(row.name, texts))]
+    if not isinstance(domain, Range):
+        raise SpaceError(f"row '{row.name}' leaves nothing to choose.")
+    if domain.integer:
+        return asked.suggest_int(row.name, int(domain.low), int(domain.high), log=domain.log)
+    return asked.suggest_float(row.name, domain.low, domain.high, log=domain.log)
 
 
 def _sampler(words: Search, seed: int) -> optuna.samplers.BaseSampler:

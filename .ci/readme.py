@@ -1,0 +1,57 @@
+"""Run the commands of a Markdown file, so that they cannot rot.
+
+Every ```sh block is run, line by line, from the top of the checkout. One that CI cannot run (a
+server, a cluster, a download) stands behind `<!-- not run: the reason -->`, and is counted.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+BLOCK = re.compile(r"(?:<!-- not run: (?P<why>[^>]*) -->\n)?```sh\n(?P<commands>.*?)```", re.DOTALL)
+LIMIT_S = 900
+
+
+def main(file: str) -> int:
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for block in BLOCK.finditer(Path(file).read_text()):
+        for command in commands(block["commands"]):
+            if block["why"]:
+                print(f"not run ({block['why']}): {command}", flush=True)
+                counts["skipped"] += 1
+            else:
+                counts["passed" if runs(command) else "failed"] += 1
+    print(f"{file}: {', '.join(f'{number} {name}' for name, number in counts.items())}")
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+def commands(block: str) -> list[str]:
+    """The commands of a block, those that a backslash continues joined."""
+    joined = block.replace("\\\n", " ")
+    lines = (line.split("  #")[0].strip() for line in joined.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def runs(command: str) -> bool:
+    begun = time.monotonic()
+    path = f"{Path('.venv/bin').absolute()}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    print(f"{'ok' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - begun:.0f} s: {command}")
+    if done.returncode:
+        print(done.stdout[-4000:], flush=True)
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,36 @@
+# The two commands of a newcomer: `make study` and `make test`. Everything lives in .venv.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+
+.PHONY: study test lint types readme bench test-faults clean
+
+study: $(READY)
+	$(VENV)/bin/ablate study studies/doc_layer_mix.py
+
+test: $(READY)
+	$(VENV)/bin/pytest
+
+lint: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(READY)
+	$(VENV)/bin/pyright
+
+readme: $(READY)  # run the README's commands, so that they cannot rot
+	$(VENV)/bin/python .ci/readme.py README.md
+
+bench: $(READY)
+	$(VENV)/bin/python benchmarks/empty_trials.py
+
+test-faults: $(READY)  # kill a study at many random moments instead of three
+	ABLATE_KILLS=30 $(VENV)/bin/pytest tests/end_to_end/test_killed.py
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV)

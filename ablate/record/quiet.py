@@ -1,0 +1,57 @@
+"""MLflow as we want it: short waits, no telemetry, no pickles, and nothing said on the screen.
+
+`load` is to be called before anything of MLflow is imported; what a user has set stays as it is,
+but for the pickles. Retries are ours (`background`), since a request that is sent twice may make
+two runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from ablate.errors import MissingDependency
+
+PREFERRED = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "8",  # seconds to connect, and again between bytes
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_CONFIGURE_LOGGING": "false",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+FORCED = {"MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false"}
+LOGGERS = ("mlflow", "alembic", "sqlalchemy", "urllib3.connectionpool", "git")
+_lock = threading.RLock()
+
+
+def load(name: str) -> Any:
+    """A module of MLflow or SQLAlchemy, imported in silence."""
+    for variable, value in PREFERRED.items():
+        os.environ.setdefault(variable, value)
+    os.environ.update(FORCED)
+    for logger in map(logging.getLogger, LOGGERS):
+        if logger.level == logging.NOTSET:  # -v, or a user, may have asked for more
+            logger.setLevel(logging.CRITICAL)
+    try:
+        with silent_warnings():
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"records need the package '{error.name}'. Install it with: pip install 'ablate[study]'"
+        ) from error
+
+
+@contextlib.contextmanager
+def silent_warnings() -> Iterator[None]:
+    """No warnings: MLflow 3.17 uses what SQLAlchemy 2.1, pydantic and others deprecate."""
+    with _lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

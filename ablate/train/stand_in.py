@@ -1,0 +1,79 @@
+"""A `Task` that trains nothing: epochs and a loss drawn from the trial's streams.
+
+For measuring what everything around training costs, and for testing schedules and tables by the
+hundred. A study chooses it with `runner="ablate.train.stand_in:StandIn"`; no numbers it gives
+can be mistaken for a model's, since the runner is part of a trial's id and of its journal.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ablate.config import resolve
+from ablate.identity import Trial
+from ablate.streams import Streams
+from ablate.train.task import Conclusion, Place
+
+SPREAD = 0.01  # nats between seeds
+
+
+class StandIn:
+    """Loss after an epoch: 5 nats, less the more epochs there were, and a draw for the seed."""
+
+    def __init__(self, trial: Trial, place: Place) -> None:
+        self.trial = trial
+        self.epochs = resolve(trial.values).training.epochs
+        self.epoch = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.epoch >= self.epochs
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        self.epoch += 1
+        nll = self._nll(self.epoch)
+        return {
+            "epoch": self.epoch,
+            "train_nll": nll,
+            "valid_nll": nll,
+            "valid_ppl": math.exp(nll),
+            "tokens": 0,
+            "seconds": 0.0,
+        }
+
+    def _nll(self, epoch: int) -> float:
+        draws = Streams(self.trial.seed).python("stand_in", epoch)
+        return 5 - 0.1 * epoch + draws.gauss(0, SPREAD)
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return {"nothing": torch.zeros(1)}, {"epoch": self.epoch}
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        self.epoch = plain["epoch"]
+
+    def conclude(self) -> Conclusion:
+        nll = self._nll(self.epoch)
+        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
+        return Conclusion(
+            metrics={f"{split}_nll": nll for split in splits},
+            num_parameters=0,
+            digest=f"{nll!r}",
+            weights={"nothing": torch.zeros(1)},
+            token_log_probs={split: np.full(3, -nll) for split in splits},
+        )
+
+
+class Slow(StandIn):
+    """The same, but every epoch takes a moment, so that it can be interrupted."""
+
+    SECONDS = 0.3
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        time.sleep(self.SECONDS)
+        return super().advance(seconds)

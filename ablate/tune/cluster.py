@@ -1,0 +1,92 @@
+"""Drive a schedule over Ray Tune: on this machine, or on a cluster at an address."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.tune import PlacementGroupFactory
+from ray.tune.experiment import Experiment
+
+from ablate.errors import AblateError, TrialError
+from ablate.tune.ray_adaptors import Controller, Deaths, Drive, Feed, Halt, Judge, WarmWorker
+from ablate.tune.ray_session import Fleet, connected, environment, quiet
+
+if TYPE_CHECKING:
+    from ablate.identity import Trial
+    from ablate.tune.schedule import Schedule
+
+__all__ = ["Fleet", "connected", "run"]
+
+
+def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, Any]]) -> None:
+    """Run the schedule's trials until none is left or it is stopping.
+
+    `order` says what a worker needs to know of a trial: plain data, and with "worker" the
+    `module:name` of a worker class other than `ablate.tune.worker:Worker`.
+    """
+    drive = Drive(schedule, order, fleet.workers)
+    with quiet(fleet), connected(fleet), environment(_tune_settings(fleet)), _folder(fleet) as path:
+        controller = _controller(drive, fleet, path)
+        try:
+            while not controller.is_finished():
+                controller.step()
+            controller.cleanup()
+        except BaseException as error:
+            _kill(drive)
+            if isinstance(error, AblateError) or not isinstance(error, Exception):
+                raise
+            raise drive.failure or TrialError(f"Ray Tune gave up: {error}") from error
+    if drive.failure is not None:
+        raise drive.failure
+
+
+def _controller(drive: Drive, fleet: Fleet, folder: str) -> Controller:
+    wanted = {"CPU": float(fleet.cpus_per_trial), "GPU": float(fleet.gpus_per_trial)}
+    resources = PlacementGroupFactory([{name: num for name, num in wanted.items() if num}])
+    experiment = Experiment("tune", WarmWorker, storage_path=folder)
+    return Controller(
+        drive,
+        resources,
+        search_alg=Feed(
+            drive,
+            experiment,
+            placement_group_factory=resources,
+            max_failures=fleet.max_failures,
+        ),
+        scheduler=Judge(drive),
+        stopper=Halt(drive),
+        callbacks=[Deaths(drive)],
+        storage=experiment.storage,
+    )
+
+
+def _kill(drive: Drive) -> None:
+    """End the workers at once: a second Ctrl-C."""
+    for trial in drive.live.values():
+        if trial.temporary_state.ray_actor is not None:
+            ray.kill(trial.temporary_state.ray_actor)
+
+
+def _tune_settings(fleet: Fleet) -> dict[str, str]:
+    return {
+        "TUNE_MAX_PENDING_TRIALS_PG": str(fleet.workers),  # start all actors at once
+        "TUNE_PRINT_ALL_TRIAL_ERRORS": "1" if fleet.verbose else "0",
+    }
+
+
+@contextlib.contextmanager
+def _folder(fleet: Fleet) -> Iterator[str]:
+    """A place for what Tune writes, gone at the end."""
+    if fleet.tmp is not None:
+        Path(fleet.tmp).mkdir(parents=True, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="tune-", dir=fleet.tmp)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,297 @@
+"""Ray Tune's four roles, played by a schedule: searcher, scheduler, stopper, trainable.
+
+A Tune trial is one of ours, under the same id. Tune finds it an actor, restarts it when the actor
+dies and keeps actors warm between trials; everything else (what comes next, what is pruned, what
+is known) is the schedule's. Nothing is kept by Tune: state is in the study's store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import re
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.exceptions import RayActorError
+from ray.tune import Callback, PlacementGroupFactory, Stopper, Trainable
+from ray.tune.execution.tune_controller import TuneController
+from ray.tune.experiment import Experiment
+from ray.tune.experiment import Trial as TuneTrial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search import SearchAlgorithm
+
+from ablate.errors import AblateError, TrialError
+
+if TYPE_CHECKING:
+    from ablate.identity import Trial
+    from ablate.tune.schedule import Schedule
+
+WORKER = "ablate.tune.worker:Worker"
+PATIENCE_SECONDS = 30.0  # with an actor that is starting, while another one is free
+ASK_AGAIN_SECONDS = 1.0  # when there was no trial to start and nothing has ended since
+
+
+class WarmWorker(Trainable):
+    """The actor: one worker in a process of its own, kept from trial to trial."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self._worker: Any = None
+        self.reset_config(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self._order, self._begun = new_config["order"], False
+        self.config = {}  # or Tune would send the order back with every result
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """One slice. The list keeps Tune from flattening and averaging what is in it."""
+        return {"slice": [self._advance()]}
+
+    def preserve(self) -> str | None:
+        """Save the running trial; what went wrong, if anything."""
+        try:
+            if self._begun:
+                self._worker.save()
+        except Exception as error:
+            return _told(error)
+        return None
+
+    def _advance(self) -> dict[str, Any]:
+        try:
+            if self._worker is None:
+                self._worker = _load(self._order.get("worker", WORKER))()
+            if not self._begun:
+                self._worker.begin(self._order)
+                self._begun = True
+            return dict(self._worker.advance())
+        except Exception as error:  # a user's own errors end inside the worker: this is ours
+            self._worker, self._begun = None, False
+            return {"failure": _told(error)}
+
+
+class Drive:
+    """What the four roles share: the schedule, the trials under way, the first failure."""
+
+    def __init__(
+        self, schedule: Schedule, order: Callable[[Trial], Mapping[str, Any]], workers: int
+    ) -> None:
+        self.schedule, self.order, self.workers = schedule, order, workers
+        self.live: dict[str, TuneTrial] = {}
+        self.failure: Exception | None = None
+        self._nothing_since: float | None = None
+        self.causes: dict[str, Exception] = {}  # of the last death, by trial
+        self._saves: dict[str, Any] = {}
+
+    @property
+    def stopping(self) -> bool:
+        return self.failure is not None or self.schedule.stopping
+
+    @property
+    def over(self) -> bool:
+        """Whether no trial will be handed out any more."""
+        if self.stopping or self.schedule.exhausted:
+            return True
+        return self._nothing_since is not None and not self.live
+
+    def next(self) -> Trial | None:
+        if self.over or len(self.live) >= self.workers or self._asked_just_now():
+            return None
+        trial = self.guard(self.schedule.next)
+        self._nothing_since = time.monotonic() if trial is None else None
+        return trial
+
+    def take(self, trial: TuneTrial, said: Mapping[str, Any]) -> str:
+        """Hand a slice to the schedule; what Tune should do with the trial now."""
+        goes_on = self.guard(self._told_schedule, trial.trial_id, said)
+        if goes_on is False:
+            self.ended(trial)
+            return TrialScheduler.STOP
+        if not self.stopping:
+            return TrialScheduler.CONTINUE
+        actor: Any = trial.temporary_state.ray_actor
+        self._saves[trial.trial_id] = actor.preserve.remote()
+        return TrialScheduler.NOOP
+
+    def ended(self, trial: TuneTrial) -> None:
+        self.live.pop(trial.trial_id, None)
+        self._nothing_since = None
+
+    def all_saved(self) -> bool:
+        """Whether every running trial has ended its slice and written its checkpoint."""
+        running = [t.trial_id for t in self.live.values() if t.status == TuneTrial.RUNNING]
+        if any(trial_id not in self._saves for trial_id in running):
+            return False
+        refs = [self._saves[trial_id] for trial_id in running]
+        if refs and ray.wait(refs, num_returns=len(refs), timeout=0.05)[1]:
+            return False
+        for trial_id in running:
+            self.guard(self._check_save, trial_id)
+        return True
+
+    def guard(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Call the schedule. Tune would turn its error into text: keep it and wind down."""
+        try:
+            return call(*args)
+        except Exception as error:
+            self.failure = self.failure or error
+            return None
+
+    def _asked_just_now(self) -> bool:
+        since = self._nothing_since
+        return since is not None and time.monotonic() - since < ASK_AGAIN_SECONDS
+
+    def _check_save(self, trial_id: str) -> None:
+        with contextlib.suppress(RayActorError):  # it died: its last checkpoint is what there is
+            failure = ray.get(self._saves[trial_id])
+            if failure is not None:
+                raise TrialError(f"the trial {trial_id} could not be saved: {failure}")
+
+    def _told_schedule(self, trial_id: str, said: Mapping[str, Any]) -> bool:
+        if "failure" in said:
+            self.schedule.lost(trial_id, said["failure"])
+            return False
+        epoch = said["epoch"]
+        self.schedule.progress(trial_id, epoch)
+        if said["done"]:
+            self.schedule.finished(trial_id)
+            return False
+        return epoch is None or self.schedule.report(trial_id, epoch)
+
+
+class Feed(SearchAlgorithm):
+    """Hands the schedule's trials to Tune."""
+
+    def __init__(self, drive: Drive, experiment: Experiment, **trial_options: Any) -> None:
+        self._drive, self._experiment, self._options = drive, experiment, trial_options
+
+    def next_trial(self) -> TuneTrial | None:
+        trial = self._drive.next()
+        if trial is None:
+            return None
+        tune_trial = TuneTrial(
+            str(self._experiment.run_identifier),
+            config={"order": dict(self._drive.order(trial))},
+            trial_id=trial.id,
+            storage=self._experiment.storage,
+            **self._options,
+        )
+        self._drive.live[trial.id] = tune_trial
+        return tune_trial
+
+    def is_finished(self) -> bool:
+        return self._drive.over
+
+
+class Judge(FIFOScheduler):
+    """Asks the schedule after every slice whether a trial goes on."""
+
+    def __init__(self, drive: Drive) -> None:
+        super().__init__()
+        self._drive = drive
+
+    def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict) -> str:
+        return self._drive.take(trial, result["slice"][0])
+
+
+class Halt(Stopper):
+    """Ends the run when the schedule is stopping and the running trials are saved."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._drive.stopping and self._drive.all_saved()
+
+
+class Deaths(Callback):
+    """Tells the schedule of workers that died."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+
+    def on_trial_recover(self, iteration: int, trials: list, trial: TuneTrial, **info: Any) -> None:
+        self._drive.guard(self._drive.schedule.retried, trial.trial_id, self._why(trial))
+
+    def on_trial_error(self, iteration: int, trials: list, trial: TuneTrial, **info: Any) -> None:
+        self._drive.guard(self._drive.schedule.lost, trial.trial_id, self._why(trial))
+        self._drive.ended(trial)
+
+    def _why(self, trial: TuneTrial) -> str:
+        return _cause(self._drive.causes[trial.trial_id])
+
+
+class Controller(TuneController):
+    """Tune's control loop, without its records and with actors that stay."""
+
+    def __init__(self, drive: Drive, resources: PlacementGroupFactory, **options: Any) -> None:
+        super().__init__(reuse_actors=True, **options)
+        self._drive = drive
+        self._refused: dict[Any, float] = {}  # actors on their way: when their trial was refused
+        # Keep every actor when several trials end before others can start.
+        self._actor_cache.increase_max(resources, drive.workers)
+
+    def checkpoint(self, force: bool = False, wait: bool = False) -> None:
+        """Nothing: what is known is in the study's store."""
+
+    def _mark_trial_to_checkpoint(self, trial: TuneTrial) -> None:
+        """Nothing, likewise."""
+
+    def _maybe_reuse_cached_actor(self, trial: TuneTrial) -> bool:
+        """Leave a trial whose actor is on its way to that actor, for a while.
+
+        Tune would give it the actor that is free and throw the new one away: with short trials
+        no second actor would ever come up.
+        """
+        coming = self._trial_to_actor.get(trial)
+        if coming is not None and trial not in self._resetting_trials:
+            since = self._refused.setdefault(coming, time.monotonic())
+            if time.monotonic() - since < PATIENCE_SECONDS:
+                return False
+        return super()._maybe_reuse_cached_actor(trial)
+
+    def _process_trial_failure(self, trial: TuneTrial, exception: Any) -> None:
+        self._drive.causes[trial.trial_id] = exception
+        super()._process_trial_failure(trial, exception)
+
+    def _actor_failed(self, tracked_actor: Any, exception: Exception) -> None:
+        trial = self._actor_to_trial.get(tracked_actor)
+        self._resetting_trials.discard(trial)  # Tune would wait for ever for this reset
+        super()._actor_failed(tracked_actor, exception)
+
+    def _trial_task_failure(self, trial: TuneTrial, exception: Exception) -> None:
+        """Count an actor that died while it was reset once: Tune counts it twice and gives up."""
+        if trial.status == TuneTrial.PENDING and trial not in self._trial_to_actor:
+            return
+        super()._trial_task_failure(trial, exception)
+
+
+def _load(place: str) -> Any:
+    """The class at `module:name`."""
+    module, name = place.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _told(error: Exception) -> str:
+    """An error as text: our own say enough, of others the whole traceback is wanted."""
+    if isinstance(error, AblateError):
+        return str(error)
+    return "".join(traceback.format_exception(error)).rstrip()
+
+
+def _cause(error: Exception) -> str:
+    """Why a worker died, in one line of the many that Ray has for it."""
+    text = str(error)
+    pid = re.search(r"pid: (\d+)", text)
+    host = re.search(r"\bip: (\S+)", text)
+    where = f" (pid {pid[1]} on {host[1]})" if pid and host else ""
+    last = text.strip().split("\n")[-1].split(" Some common causes")[0]
+    if "connection error" in last:
+        last = "it was killed, from outside or for lack of memory, or it crashed"
+    return f"the worker process{where} died: {last}"

@@ -1,0 +1,210 @@
+"""A connection to Ray: the one there is, the one at an address, or one of our own, and quiet."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray._private import node, worker
+
+from ablate.errors import TrialError
+
+OBJECT_STORE_BYTES = 80 * 1024**2  # results are small and travel inside messages
+CONNECT_SECONDS = 10.0
+LONGEST_FOLDER = 30  # below it Ray makes sockets, whose paths the system limits to 107 bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """Who does the work: how many at a time, with what, where."""
+
+    workers: int
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float = 0.0
+    address: str | None = None  # None: RAY_ADDRESS, else a Ray of our own on this machine
+    max_failures: int = 3
+    verbose: bool = False
+    tmp: str | None = None  # for Tune's own files; None: the system's
+    env_vars: Mapping[str, str] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)  # working_dir, py_modules, ...
+
+
+@contextlib.contextmanager
+def connected(fleet: Fleet) -> Iterator[None]:
+    """A connected Ray; what was started here ends here."""
+    if ray.is_initialized():
+        yield
+        return
+    address = fleet.address or os.environ.get("RAY_ADDRESS")
+    with quiet(fleet), contextlib.ExitStack() as stack:
+        try:
+            if address in (None, "local"):
+                _start(fleet, stack)
+            else:
+                _connect(fleet, str(address))
+        except TrialError:
+            raise
+        except Exception as error:
+            raise TrialError(_no_ray(address, error)) from error
+        finally:
+            stack.callback(ray.shutdown)
+        yield
+
+
+def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
+    """Start a node of our own. Its workers inherit this process's environment."""
+    # Ray guards a local node by a token, which it would otherwise leave in ~/.ray.
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    settings = {"RAY_USAGE_STATS_ENABLED": "0", **_worker_env(fleet)}
+    with environment(settings), _bare_node(), _handlers_kept():
+        ray.init(
+            address="local",
+            num_cpus=max(1, round(fleet.workers * fleet.cpus_per_trial)),
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            _temp_dir=_session_folder(fleet, stack),
+            **_loudness(fleet),
+        )
+    num_gpus = ray.cluster_resources().get("GPU", 0)
+    if num_gpus < fleet.gpus_per_trial:
+        raise TrialError(
+            f"each trial is to have {fleet.gpus_per_trial:g} GPUs, and Ray finds {num_gpus:g} on "
+            "this machine. Ask for fewer, or name a cluster in RAY_ADDRESS."
+        )
+
+
+def _connect(fleet: Fleet, address: str) -> None:
+    _check_address(address)
+    env_vars = {**_worker_env(fleet), **fleet.runtime_env.get("env_vars", {})}
+    runtime_env = {**fleet.runtime_env, "env_vars": env_vars}
+    quietly = {} if fleet.verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
+    with environment(quietly), _handlers_kept():
+        ray.init(address=address, runtime_env=runtime_env, **_loudness(fleet))
+
+
+def _check_address(address: str) -> None:
+    """Knock: Ray itself would take two minutes to say that nobody is there."""
+    if address.startswith("ray://"):
+        raise TrialError(
+            f"the address {address} is Ray Client's. Give the cluster's own (HOST:6379), from a "
+            "machine inside it, or submit the command as a job."
+        )
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return  # "auto", or something that Ray will refuse at once
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise TrialError(_no_ray(address, error)) from error
+
+
+def _no_ray(address: str | None, error: Exception) -> str:
+    if address is None:
+        return f"Ray does not start on this machine: {error}. Without it: --local."
+    return (
+        f"no Ray answers at {address}: {error}. Check the address (RAY_ADDRESS) and that the "
+        "cluster is up; without a cluster, unset it; without Ray: --local."
+    )
+
+
+def _worker_env(fleet: Fleet) -> dict[str, str]:
+    return {
+        "OMP_NUM_THREADS": str(max(1, int(fleet.cpus_per_trial))),
+        "RAY_CHDIR_TO_TRIAL_DIR": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # unset, Ray warns about it
+        **fleet.env_vars,
+    }
+
+
+def _loudness(fleet: Fleet) -> dict[str, Any]:
+    level = logging.INFO if fleet.verbose else logging.CRITICAL
+    return {"log_to_driver": fleet.verbose, "logging_level": level}
+
+
+def _session_folder(fleet: Fleet, stack: contextlib.ExitStack) -> str | None:
+    """A folder for the node's logs and sockets, gone at the end; None: Ray's own, which stays."""
+    place = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    if fleet.verbose or len(place) > LONGEST_FOLDER:
+        return None
+    folder = tempfile.mkdtemp(prefix="ablate-ray-", dir=place)
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@contextlib.contextmanager
+def _bare_node() -> Iterator[None]:
+    """Start a node of our own without dashboard, log monitor and autoscaler: nobody looks at them.
+
+    They are three of the five Python processes that a node consists of, and half of the time that
+    it takes. A Ray in which these names have changed starts as it always does.
+    """
+    names = ("start_api_server", "start_log_monitor", "start_monitor")
+    originals = {name: getattr(node.Node, name) for name in names if hasattr(node.Node, name)}
+    for name in originals:
+        setattr(node.Node, name, lambda self, **options: None)
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(node.Node, name, original)
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Put the caller's handlers back: Ray sets one of its own for SIGTERM."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {num: signal.getsignal(num) for num in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for num, handler in handlers.items():
+            signal.signal(num, handler)
+
+
+@contextlib.contextmanager
+def environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for a while."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def quiet(fleet: Fleet) -> Iterator[None]:
+    """Let Ray and Tune say nothing: what matters reaches the user through the schedule."""
+    if fleet.verbose:
+        yield
+        return
+    logger, spoken = logging.getLogger("ray"), worker.print_to_stdstream
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    # The raylet's words on dead workers are printed whatever `log_to_driver` is.
+    worker.print_to_stdstream = lambda *args, **options: None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+        worker.print_to_stdstream = spoken

@@ -1,0 +1,95 @@
+"""DOC's Table 3: from which layers should the mixture's distributions come?
+
+Question   A mixture of softmaxes computed from several layers of an LSTM (DOC) against one from
+           the last layer alone (MoS): which layers, how many each, and does it help to balance
+           the mixture's weights?
+Paper      Takase, Suzuki, Nagata 2018, Table 3 (Penn Treebank): MoS 56.54 / 54.44 (valid / test),
+           DOC (15,5,0,0) 54.87 / 53.15, with the balance penalty at 0.001 54.62 / 52.87.
+Run        ablate study studies/doc_layer_mix.py                 laptop: minutes on two cores
+           ablate study studies/doc_layer_mix.py --scale paper   days on a GPU
+Cost       `ablate plan studies/doc_layer_mix.py [--scale paper]` says.
+
+An arm's name lists the distributions from layer 3, 2, 1 and the embedding: (i3, i2, i1, i0). The
+first two are Yang et al.'s own settings, their dropout on the mixture vectors included. At
+`laptop` scale everything is small: widths, the built-in corpus, and J is divided by 5.
+"""
+
+from ablate import Arm, Scale, Stage, Study, table
+
+DIVISOR = 5  # of J at laptop scale: (15, 5, 0, 0) becomes (3, 1, 0, 0)
+
+
+def mos(experts: int) -> Arm:
+    return Arm(
+        f"MoS {experts},0,0,0",
+        {"head.experts": experts},
+        recipe="yang2018mos",
+        published=("AWD-LSTM-MoS", f"i3={experts},i2=0,i1=0,i0=0,lambda_beta=0"),
+    )
+
+
+def doc(*experts: int, balance: float = 0.0) -> Arm:
+    name = "DOC " + ",".join(map(str, experts))
+    layers = ",".join(f"i{3 - place}={count}" for place, count in enumerate(experts))
+    return Arm(
+        f"{name}, balance {balance:g}" if balance else name,
+        {"head.experts": experts, "regularizer.mixture_balance.weight": balance},
+        published=("AWD-LSTM-DOC", f"{layers},lambda_beta={balance:g}"),
+    )
+
+
+def with_fewer_experts(values: dict) -> dict:
+    experts = values["head.experts"]
+    if isinstance(experts, int):
+        return {"head.experts": experts // DIVISOR}
+    return {"head.experts": tuple(count // DIVISOR for count in experts)}
+
+
+laptop = Scale(
+    corpus="grammar",
+    column="ptb",
+    seeds=4,
+    changes={
+        "embedding.size": 28,
+        "backbone.units": (48, 48, 32),
+        "optimizer.nonmono": 3,
+        "training.epochs": 6,
+        "training.batch_size": 12,
+        "training.window": 35,
+    },
+    adapt=with_fewer_experts,
+)
+
+paper = Scale(
+    corpus="ptb",
+    seeds=1,
+    stages=(
+        Stage(
+            "finetune",
+            {"optimizer.trigger": "at_once", "training.stop_after_worse": 60},
+        ),
+    ),
+    published=True,
+    gpus=1,
+)
+
+study = Study(
+    question="From which layers should the mixture's distributions come?",
+    paper="takase2018doc",
+    tables=("Table 3",),
+    base="takase2018doc_table2",
+    base_arm="MoS 15,0,0,0",
+    design=table(
+        mos(15),
+        mos(20),
+        doc(15, 0, 0, 5),
+        doc(15, 0, 5, 0),
+        doc(15, 5, 0, 0),
+        doc(15, 5, 0, 0, balance=0.0001),
+        doc(15, 5, 0, 0, balance=0.001),
+        doc(15, 5, 0, 0, balance=0.01),
+        doc(10, 5, 0, 5),
+        doc(10, 5, 5, 0),
+    ),
+    scales={"laptop": laptop, "paper": paper},
+)

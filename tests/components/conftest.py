@@ -1,0 +1,114 @@
+"""What the tests of single techniques share: golden vectors, masks of our choosing, small models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ablate.assemble import assemble
+from ablate.components.flow import Features
+from ablate.config import resolve
+from ablate.streams import Streams
+
+VECTORS = Path(__file__).parents[1] / "golden" / "vectors"
+
+
+class FixedChance:
+    """A `Chance` whose masks are given, by purpose; records the rates it was asked for."""
+
+    def __init__(self, masks: dict[str, torch.Tensor]) -> None:
+        self.masks = masks
+        self.asked: dict[str, tuple[tuple[int, ...], float]] = {}
+
+    def keep(self, purpose, shape, rate, like):
+        self.asked[purpose] = (tuple(shape), rate)
+        mask = self.masks[purpose]
+        assert tuple(mask.shape) == tuple(shape)
+        return mask.to(like.dtype)
+
+
+@pytest.fixture
+def golden():
+    """Golden vectors by name, as tensors."""
+
+    def load(name: str) -> dict[str, torch.Tensor]:
+        with np.load(VECTORS / f"{name}.npz") as arrays:
+            return {key: torch.from_numpy(np.array(arrays[key])) for key in arrays.files}
+
+    return load
+
+
+@pytest.fixture
+def fixed_chance():
+    return FixedChance
+
+
+@pytest.fixture
+def build():
+    """An initialised assembly from flat values, in float64 unless told otherwise."""
+
+    def assembled(values: dict, vocabulary: int = 23, seed: int = 1, dtype=torch.float64):
+        defaults = {"backbone": "lstm", "backbone.units": 7, "head": "softmax", "optimizer": "sgd"}
+        config = resolve({**defaults, "embedding.size": 6, **values})
+        assembly = assemble(config, vocabulary)
+        assembly.model.initialize(Streams(seed))
+        assembly.model.to(dtype)
+        return assembly
+
+    return assembled
+
+
+@pytest.fixture
+def load_awd():
+    """Puts the parameters of the public AWD-LSTM or MoS code into a model of ours."""
+
+    def load(model, vectors: dict[str, torch.Tensor], prefix: str = "w.") -> None:
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(vectors[prefix + public_name(name)])
+
+    return load
+
+
+@pytest.fixture
+def awd_name():
+    return public_name
+
+
+def public_name(name: str) -> str:
+    """The name that a parameter of ours has in the public code."""
+    room, _, rest = name.partition(".")
+    if room == "embedding":
+        return "encoder.weight"
+    if room == "backbone":
+        kind, _, layer = rest.rpartition("_l")
+        raw = "_raw" if kind == "weight_hh" else ""
+        return f"rnns.{layer}.{kind}_l0{raw}"
+    return rest.replace("latent_0", "latent.0")
+
+
+@pytest.fixture
+def make_features():
+    """Features of random vectors, for testing a head or a penalty without a backbone."""
+
+    def make(T: int, B: int, embedding: int, layers: tuple[int, ...], seed: int = 3) -> Features:
+        generator = torch.Generator().manual_seed(seed)
+
+        def draw(width):
+            return torch.randn(T, B, width, generator=generator, dtype=torch.float64)
+
+        raw = tuple(draw(width) for width in layers)
+        masked = tuple(2 * x for x in raw)
+        return Features(
+            ids_TB=torch.zeros(T, B, dtype=torch.long),
+            embedded_TBE=draw(embedding),
+            inputs_TBE=draw(embedding),
+            raw=raw,
+            masked=masked,
+            output_TBH=masked[-1],
+        )
+
+    return make

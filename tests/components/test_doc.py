@@ -1,0 +1,112 @@
+"""Direct output connection against its equations in numpy, MoS, and its published sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ablate.assemble import count_parameters
+from ablate.components.head.doc import experts_by_layer
+from ablate.components.mixture import log_probs, summed_nll
+from ablate.components.regularizer import OFF
+from ablate.config import resolve
+from ablate.errors import CombinationError
+
+
+def softmax(x):
+    return np.exp(x) / np.exp(x).sum()
+
+
+def by_hand(layers, experts, weights, embedding, bias, activation):
+    """Eq. 4-9 for one token: `layers` and `experts` from the last layer down."""
+    prior = softmax(weights["prior.weight"] @ layers[0])
+    vectors = []
+    for below, (h, count) in enumerate(zip(layers, experts, strict=True)):
+        for j in range(count):
+            rows = slice(6 * j, 6 * (j + 1))
+            k = weights[f"latent_{below}.weight"][rows] @ h
+            k = k + weights.get(f"latent_{below}.bias", np.zeros(6 * count))[rows]
+            vectors.append(np.tanh(k) if activation == "tanh" else k)
+    return sum(p * softmax(embedding @ k + bias) for p, k in zip(prior, vectors, strict=True))
+
+
+@pytest.mark.parametrize("experts", [(3, 2, 0, 1), (2, 1), (0, 2, 1), (1, 1, 1, 1)])
+@pytest.mark.parametrize(("activation", "bias"), [("tanh", True), ("none", False)])
+def test_it_is_the_equations(build, make_features, experts, activation, bias):
+    values = {
+        "backbone.num_layers": 3,
+        "backbone.units": [5, 4, 7],
+        "head": "doc",
+        "head.experts": list(experts),
+        "head.latent_activation": activation,
+        "head.latent_bias": bias,
+    }
+    model = build(values).model
+    model.head.decoder.bias.data.normal_()
+    features = make_features(3, 2, 6, (5, 4, 7))
+    found = log_probs(model.head(features, model.embedding.weight, OFF)).exp().detach().numpy()
+    weights = {name: p.detach().numpy() for name, p in model.head.named_parameters()}
+    embedding = model.embedding.weight.detach().numpy()
+    tensors = [*reversed(features.masked), features.inputs_TBE][: len(experts)]
+    for token in range(6):
+        layers = [x.reshape(6, -1)[token].numpy() for x in tensors]
+        expected = by_hand(layers, experts, weights, embedding, weights["decoder.bias"], activation)
+        np.testing.assert_allclose(found[token], expected, rtol=1e-10)
+
+
+def test_all_components_on_the_last_layer_are_mos_bit_for_bit(build):
+    ids, targets = torch.randint(0, 23, (2, 5, 3), generator=torch.Generator().manual_seed(0))
+    found = []
+    for head, experts in (("mos", 4), ("doc", [4, 0, 0])):
+        model = build({"head": head, "head.experts": experts}, dtype=torch.float32).model
+        passed = model(ids, model.initial_state(3))
+        loss = summed_nll(passed.mixture, targets.flatten())
+        named = dict(model.named_parameters())
+        gradients = dict(zip(named, torch.autograd.grad(loss, named.values()), strict=True))
+        found.append({**named, **{f"grad {k}": g for k, g in gradients.items()}, "loss": loss})
+    mos, doc = found
+    assert mos.keys() == doc.keys()
+    assert all(torch.equal(mos[name], doc[name]) for name in mos)
+
+
+def test_arms_share_the_draws_of_a_layer(build):
+    two, three = (build({"head": "doc", "head.experts": e}).model.head for e in ([2, 1], [3, 1]))
+    assert torch.equal(two.latent_1.weight, three.latent_1.weight)
+
+
+def test_experts_by_layer_counts_from_the_last():
+    assert experts_by_layer((15, 5, 0, 0), 3) == {3: 15, 2: 5}
+    assert experts_by_layer((15, 0, 0, 5), 3) == {3: 15, 0: 5}
+    assert experts_by_layer((15, 5, 0, 0), 2) == {2: 15, 1: 5}  # a layer too many, but unused
+
+
+def test_a_layer_that_is_not_there_is_refused(build):
+    with pytest.raises(CombinationError) as refusal:
+        build({"head": "doc", "head.experts": [1, 1, 1, 1], "backbone.num_layers": 2})
+    text = str(refusal.value)
+    for part in ("[1, 1, 1, 1]", "has 2 layers", "raise backbone.num_layers"):
+        assert part in text
+    with pytest.raises(CombinationError, match="no layer a component"):
+        build({"head": "doc", "head.experts": [0, 0]})
+
+
+SIZES = [
+    (280, 960, 620, 10_000, 22_849_120),
+    (300, 1150, 650, 33_278, 36_639_278),
+]
+
+
+@pytest.mark.parametrize(("size", "units", "last", "vocabulary", "expected"), SIZES)
+def test_it_has_its_published_size(size, units, last, vocabulary, expected):
+    values = {
+        "backbone": "lstm",
+        "backbone.num_layers": 3,
+        "backbone.units": units,
+        "backbone.last_units": last,
+        "embedding.size": size,
+        "head": "doc",
+        "head.experts": [15, 5, 0, 0],
+        "optimizer": "nt_asgd",
+    }
+    assert count_parameters(resolve(values), vocabulary) == expected

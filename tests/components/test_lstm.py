@@ -1,0 +1,157 @@
+"""The LSTM against an explicit loop, the public code's numbers, and the published sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.assemble import count_parameters
+from ablate.components.regularizer import OFF, Masks
+from ablate.config import resolve
+from ablate.errors import CombinationError
+
+
+def by_hand(x, h, c, weight_ih, weight_hh, bias):
+    """One layer, a step at a time."""
+    outputs = []
+    for x_BI in x:
+        i, f, g, o = (x_BI @ weight_ih.t() + h @ weight_hh.t() + bias).chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        outputs.append(h)
+    return torch.stack(outputs), h, c
+
+
+@pytest.mark.parametrize("biases", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_layers_are_the_equations(build, biases, dtype):
+    values = {"backbone.units": [5, 4, 3], "backbone.num_layers": 3, "backbone.biases": biases}
+    backbone = build(values, dtype=dtype).model.backbone
+    x = torch.randn(6, 2, 6, dtype=dtype)
+    state = tuple(torch.randn_like(s) for s in backbone.initial_state(2))
+    raw, masked, after = backbone(x, torch.zeros(6, 2), state, OFF)
+    for layer in range(3):
+        named = {
+            n.rpartition("_l")[0]: p for n, p in backbone.named_parameters() if n[-1] == str(layer)
+        }
+        bias = named["bias_ih"] + (named["bias_hh"] if biases == 2 else 0)
+        h, c = state[2 * layer][0], state[2 * layer + 1][0]
+        x, h, c = by_hand(x, h, c, named["weight_ih"], named["weight_hh"], bias)
+        close = {"rtol": 1e-5, "atol": 1e-6} if dtype == torch.float32 else {}
+        torch.testing.assert_close(raw[layer], x, **close)
+        torch.testing.assert_close(after[2 * layer][0], h, **close)
+        torch.testing.assert_close(after[2 * layer + 1][0], c, **close)
+        assert torch.equal(raw[layer], masked[layer])
+
+
+def test_gradients_are_those_of_the_equations(build):
+    backbone = build({"backbone.num_layers": 1}, dtype=torch.float32).model.backbone
+    x = torch.randn(9, 3, 6)
+    raw, _, _ = backbone(x, torch.zeros(9, 3), backbone.initial_state(3), OFF)
+    named = dict(backbone.named_parameters())
+    fused = torch.autograd.grad(raw[0].square().sum(), list(named.values()))
+    bias = named["bias_ih_l0"] + named["bias_hh_l0"]
+    zeros = torch.zeros(3, 7)
+    slow, _, _ = by_hand(x, zeros, zeros, named["weight_ih_l0"], named["weight_hh_l0"], bias)
+    expected = torch.autograd.grad(slow.square().sum(), list(named.values()))
+    for ours, theirs in zip(fused, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_masks_are_asked_for_at_their_sites(build):
+    asked = []
+
+    class Spy(Masks):
+        def __call__(self, site, x):
+            asked.append((site, x.shape[-1]))
+            return x
+
+        def weight(self, name, weight):
+            asked.append((name, *weight.shape))
+            return weight
+
+    values = {"backbone.num_layers": 3, "backbone.last_units": 4}
+    backbone = build(values).model.backbone
+    backbone(torch.randn(2, 1, 6).double(), torch.zeros(2, 1), backbone.initial_state(1), Spy())
+    assert asked == [
+        ("weight_hh_l0", 28, 7), ("hidden/1", 7),
+        ("weight_hh_l1", 28, 7), ("hidden/2", 7),
+        ("weight_hh_l2", 16, 4), ("output", 4),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("initial_range", "bound"), [(None, 16**-0.5), (0.04, 0.04)])
+def test_parameters_start_in_their_range(build, initial_range, bound):
+    values = {"backbone.units": 16, "backbone.initial_range": initial_range}
+    for parameter in build(values).model.backbone.parameters():
+        assert 0.8 * bound < parameter.abs().max() <= bound
+
+
+def test_a_wrong_number_of_layers_is_refused(build):
+    with pytest.raises(CombinationError, match=r"names 2 layers .* backbone.num_layers = 3"):
+        build({"backbone.units": [5, 4], "backbone.num_layers": 3})
+
+
+AWD = {
+    "backbone": "lstm",
+    "backbone.num_layers": 3,
+    "backbone.units": 1150,
+    "backbone.last_units": 400,
+    "embedding.size": 400,
+    "head": "softmax",
+    "head.tied": True,
+    "optimizer": "nt_asgd",
+}
+
+
+@pytest.mark.parametrize(("vocabulary", "expected"), [(10_000, 24_221_600), (33_278, 33_556_078)])
+def test_awd_lstm_has_its_published_size(vocabulary, expected):
+    assert count_parameters(resolve(AWD), vocabulary) == expected
+
+
+@pytest.mark.parametrize(
+    ("units", "vocabulary", "expected"),
+    [(650, 10_000, 19_775_200), (1500, 10_000, 66_022_000), (650, 33_278, 50_059_878)],
+)
+def test_zaremba_models_have_their_published_size(units, vocabulary, expected):
+    values = {"backbone": "lstm", "backbone.units": units, "embedding.size": units}
+    config = resolve({**values, "head": "softmax", "optimizer": "sgd"})
+    assert count_parameters(config, vocabulary) == expected
+
+
+def test_awd_lstm_is_the_public_code(build, golden, load_awd, awd_name):
+    """Values and gradients, with AR and TAR, from the same weights."""
+    vectors = golden("awd_forward")
+    values = {
+        "backbone.num_layers": 3,
+        "backbone.units": 9,
+        "backbone.last_units": 6,
+        "head.tied": True,
+        "regularizer.activation_regularization.alpha": 2,
+        "regularizer.temporal_activation_regularization.beta": 1,
+    }
+    assembly = build(values, vocabulary=21, dtype=torch.float32)
+    model = assembly.model
+    load_awd(model, vectors)
+    state = tuple(vectors[f"in.{kind}{layer}"] for layer in range(3) for kind in "hc")
+    passed = model(vectors["ids"], state)
+    close = {"rtol": 1e-5, "atol": 1e-6}
+    for layer in range(3):
+        torch.testing.assert_close(passed.features.raw[layer], vectors[f"out.raw{layer}"], **close)
+        torch.testing.assert_close(passed.state[2 * layer], vectors[f"out.h{layer}"], **close)
+        torch.testing.assert_close(passed.state[2 * layer + 1], vectors[f"out.c{layer}"], **close)
+    ce = assembly.loss(passed, vectors["targets"], model.embedding.weight) / 28
+    penalties = {type(r).__name__: r.penalty(passed, model) for r in assembly.regularizers}
+    torch.testing.assert_close(ce, vectors["ce"], **close)
+    torch.testing.assert_close(penalties["ActivationRegularization"], vectors["ar"], **close)
+    torch.testing.assert_close(
+        penalties["TemporalActivationRegularization"], vectors["tar"], **close
+    )
+    total = ce + sum(penalties.values())
+    torch.testing.assert_close(total, vectors["total"], **close)
+    total.backward()
+    for name, parameter in model.named_parameters():
+        expected = vectors["grad." + awd_name(name)]
+        torch.testing.assert_close(parameter.grad, expected, rtol=1e-4, atol=1e-6)
+    norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
+    torch.testing.assert_close(norm, vectors["grad_norm"], rtol=1e-5, atol=0)

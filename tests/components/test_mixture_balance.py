@@ -1,0 +1,78 @@
+"""DOC's balancing penalty, in both readings, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ablate.components.flow import Mixture, Pass
+from ablate.components.regularizer.mixture_balance import MixtureBalance, MixtureBalanceConfig
+
+
+def of_paper(prior_TBJ):
+    use = [prior_TBJ[:, :, j].sum() for j in range(prior_TBJ.shape[2])]
+    return (np.std(use) / np.mean(use)) ** 2
+
+
+def of_code(prior_TBJ):
+    T, B, J = prior_TBJ.shape
+    use = np.array(
+        [[sum(prior_TBJ[t, b, j] for t in range(T)) for j in range(J)] for b in range(B)]
+    )
+    mean = use.sum() / (B * J)
+    variance = ((use - mean) ** 2).sum() / (B * J - 1)
+    return variance * (J - 1) / mean**2
+
+
+def passed_with(prior_TBJ, make_features):
+    T, B, J = prior_TBJ.shape
+    mixture = Mixture(
+        vectors_NJE=torch.zeros(T * B, J, 1),
+        log_prior_NJ=torch.tensor(prior_TBJ).log().flatten(0, 1),
+        weight_VE=torch.zeros(1, 1),
+        bias_V=None,
+    )
+    return Pass(features=make_features(T, B, 1, (1,)), mixture=mixture, state=())
+
+
+@pytest.mark.parametrize(("mode", "reference"), [("code", of_code), ("paper", of_paper)])
+def test_it_is_the_formula(make_features, mode, reference):
+    prior_TBJ = np.random.default_rng(5).dirichlet(np.ones(4), size=(6, 3))
+    passed = passed_with(prior_TBJ, make_features)
+    regularizer = MixtureBalance(MixtureBalanceConfig(weight=0.5, mode=mode))
+    expected = 0.5 * reference(prior_TBJ)
+    np.testing.assert_allclose(regularizer.penalty(passed, None).item(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_codes_value_is_the_larger_by_the_number_of_components(make_features, rows):
+    prior_TBJ = np.random.default_rng(5).dirichlet(np.ones(20), size=(6, rows))
+    passed = passed_with(prior_TBJ, make_features)
+    code, paper = (
+        MixtureBalance(MixtureBalanceConfig(weight=1.0, mode=mode)).penalty(passed, None)
+        for mode in ("code", "paper")
+    )
+    assert code / paper >= 19
+
+
+def test_one_component_has_nothing_to_balance(build):
+    assembly = build({"regularizer.mixture_balance.weight": 1.0})
+    model = assembly.model
+    passed = model(torch.zeros(3, 2, dtype=torch.long), model.initial_state(2))
+    assert assembly.regularizers[0].penalty(passed, model) is None
+
+
+def test_its_gradient_evens_the_priors_out(build):
+    assembly = build({"head": "mos", "head.experts": 3, "regularizer.mixture_balance.weight": 1.0})
+    model = assembly.model
+    ids = torch.arange(20).view(10, 2)
+
+    def penalty():
+        passed = model(ids, model.initial_state(2))
+        return assembly.regularizers[0].penalty(passed, model)
+
+    before = penalty()
+    (gradient,) = torch.autograd.grad(before, model.head.prior.weight)
+    model.head.prior.weight.data -= gradient
+    assert 0 < penalty() < before

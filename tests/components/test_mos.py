@@ -1,0 +1,70 @@
+"""The mixture of softmaxes against the public code's numbers and its published sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.assemble import count_parameters
+from ablate.components.mixture import log_probs, token_nll
+from ablate.components.regularizer import Masks, Regularizer
+from ablate.config import resolve
+
+
+def test_it_is_the_public_code(build, golden, load_awd):
+    vectors = golden("mos_head")
+    values = {
+        "backbone.num_layers": 3,
+        "backbone.units": 9,
+        "backbone.last_units": 7,
+        "head": "mos",
+        "head.experts": 4,
+    }
+    model = build(values, dtype=torch.float32).model
+    load_awd(model, vectors)
+    state = tuple(vectors[f"in.{kind}{layer}"] for layer in range(3) for kind in "hc")
+    mixture = model(vectors["ids"], state).mixture
+    close = {"rtol": 1e-5, "atol": 1e-6}
+    torch.testing.assert_close(mixture.vectors_NJE, vectors["latent"].view(15, 4, 6), **close)
+    torch.testing.assert_close(mixture.log_prior_NJ.exp(), vectors["prior"], **close)
+    p_NV = log_probs(mixture).exp()
+    torch.testing.assert_close(p_NV, vectors["prob"].view(15, 23), **close)
+    torch.testing.assert_close((p_NV + 1e-8).log(), vectors["log_prob"].view(15, 23), **close)
+    nll = token_nll(mixture, vectors["targets"].flatten()).mean()
+    torch.testing.assert_close(nll, vectors["nll"], rtol=1e-5, atol=0)
+
+
+def test_the_latent_mask_acts_on_all_components_together(build, make_features):
+    seen = []
+
+    class Spy(Regularizer):
+        def mask(self, site, x_TBH, chance):
+            seen.append((site, x_TBH.shape))
+            return torch.zeros_like(x_TBH)
+
+    model = build({"head": "mos", "head.experts": 3}).model
+    features = make_features(4, 2, 6, (5, 7))
+    mixture = model.head(features, model.embedding.weight, Masks((Spy(),)))
+    assert seen == [("latent", (4, 2, 18))]
+    assert not mixture.vectors_NJE.any()
+
+
+SIZES = [
+    (280, 960, 620, 10_000, 21_500_620),
+    (300, 1150, 650, 33_278, 34_909_528),
+]
+
+
+@pytest.mark.parametrize(("size", "units", "last", "vocabulary", "expected"), SIZES)
+def test_it_has_its_published_size(size, units, last, vocabulary, expected):
+    values = {
+        "backbone": "lstm",
+        "backbone.num_layers": 3,
+        "backbone.units": units,
+        "backbone.last_units": last,
+        "embedding.size": size,
+        "head": "mos",
+        "head.experts": 15,
+        "optimizer": "nt_asgd",
+    }
+    assert count_parameters(resolve(values), vocabulary) == expected

@@ -1,0 +1,42 @@
+"""The softmax head: tied, untied, and refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.components.mixture import log_probs
+from ablate.errors import CombinationError
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+def test_it_is_a_softmax_of_the_output(build, make_features, tied, bias):
+    model = build({"head.tied": tied, "head.bias": bias, "backbone.units": 6}).model
+    if bias:
+        model.head.decoder.bias.data.normal_()
+    features = make_features(4, 3, 6, (6,))
+    embedding_VE = model.embedding.weight
+    found = log_probs(model.head(features, embedding_VE, None))
+    weight = embedding_VE if tied else model.head.decoder.weight
+    logits = features.output_TBH.reshape(12, 6) @ weight.t()
+    expected = (logits + model.head.decoder.bias if bias else logits).log_softmax(-1)
+    torch.testing.assert_close(found, expected)
+    names = {name for name, _ in model.head.named_parameters()}
+    assert names == {"decoder.weight"} - ({"decoder.weight"} if tied else set()) | (
+        {"decoder.bias"} if bias else set()
+    )
+
+
+def test_the_decoder_starts_as_asked(build):
+    head = build({"head.initial_range": 0.03}).model.head
+    assert 0.028 < head.decoder.weight.abs().max() <= 0.03
+    assert not head.decoder.bias.any()
+
+
+def test_tying_unequal_widths_is_refused_with_the_ways_out(build):
+    with pytest.raises(CombinationError) as refusal:
+        build({"head.tied": True, "backbone.units": 7})
+    text = str(refusal.value)
+    for part in ("7 units", "embedding.size = 6", "backbone.last_units", "head.tied = false"):
+        assert part in text

@@ -1,0 +1,102 @@
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablate.data.batches import (
+    batchify,
+    drawn_lengths,
+    fixed_windows,
+    take,
+    window_lengths,
+    windows,
+)
+from ablate.errors import CorpusError
+
+GOLDEN = Path(__file__).parents[1] / "golden/vectors/batching.npz"
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with np.load(GOLDEN) as arrays:
+        return dict(arrays)
+
+
+def test_golden_rows_and_windows(golden):
+    rows = batchify(torch.arange(100, 138, dtype=torch.int32), 3)
+    assert np.array_equal(rows, golden["batched"])
+    cut = window_lengths(np.random.default_rng(0), len(rows), 4, variable=False)
+    assert len(cut) == 3
+    for index, (start, length, _) in enumerate(cut):
+        inputs, targets = take(rows, start, length)
+        assert np.array_equal(inputs, golden[f"data{index}"])
+        assert np.array_equal(targets.reshape(-1), golden[f"target{index}"])
+
+
+def test_golden_lengths(golden):
+    lengths = drawn_lengths(np.random.RandomState(141), 70, variable=True)
+    assert [next(lengths) for _ in range(200)] == golden["seq_lens"].tolist()
+
+
+def test_the_stream_is_not_copied():
+    stream = torch.arange(100, dtype=torch.int32)
+    assert batchify(stream, 7).data_ptr() == stream.data_ptr()
+
+
+@given(st.integers(4, 400), st.integers(1, 40))
+def test_rows_are_contiguous_pieces(num_tokens, rows):
+    stream = torch.arange(num_tokens)
+    if num_tokens // rows < 2:
+        with pytest.raises(CorpusError, match="smaller batch size"):
+            batchify(stream, rows)
+        return
+    batched = batchify(stream, rows)
+    assert batched.shape == (num_tokens // rows, rows)
+    assert torch.equal(batched.t().reshape(-1), stream[: batched.numel()])
+
+
+@given(st.integers(2, 500), st.integers(1, 90))
+def test_evaluation_predicts_every_target_once(num_steps, window):
+    rows = torch.arange(num_steps).view(-1, 1)
+    targets = [take(rows, w.start, w.length)[1] for w in fixed_windows(num_steps, window)]
+    assert torch.cat(targets).flatten().tolist() == list(range(1, num_steps))
+
+
+@given(st.integers(2, 900), st.integers(1, 90), st.booleans(), st.integers(0, 99))
+def test_training_predicts_every_target_once_but_perhaps_the_last(
+    num_steps, window, variable, seed
+):
+    cut = window_lengths(np.random.default_rng(seed), num_steps, window, variable, 20)
+    seen = [step for w in cut for step in range(w.start + 1, w.start + w.length + 1)]
+    assert seen == list(range(1, len(seen) + 1))
+    assert num_steps - 2 <= len(seen) <= num_steps - 1
+    assert all(w.length == w.drawn for w in cut[:-1])
+    assert all(1 <= w.length <= w.drawn for w in cut)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1), st.integers(2, 100))
+def test_windows_follow_the_loop_of_awd(lengths, num_steps):
+    """The published loop, written out: `while i < n - 1 - 1: ... i += seq_len`."""
+    expected, i = [], 0
+    for length in lengths:
+        if not i < num_steps - 1 - 1:
+            break
+        expected.append((i, min(length, num_steps - 1 - i)))
+        i += length
+    assert [(w.start, w.length) for w in windows(num_steps, lengths)] == expected
+
+
+def test_variable_lengths_have_awds_distribution():
+    lengths = drawn_lengths(np.random.default_rng(5), 70, variable=True, max_excess=3)
+    drawn = np.array([next(lengths) for _ in range(20_000)])
+    assert drawn.min() >= 5 and drawn.max() == 73
+    assert math.isclose((drawn < 52).mean(), 0.05, abs_tol=0.01)
+
+
+def test_an_epochs_windows_are_a_function_of_the_seed():
+    cut = [window_lengths(np.random.default_rng(s), 5000, 70, True, 40) for s in (1, 1, 2)]
+    assert cut[0] == cut[1] != cut[2]

@@ -1,0 +1,438 @@
+import dataclasses
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ablate.config import CorpusConfig
+from ablate.data import encoded, grammar, sources
+from ablate.data.corpus import corpus_digest, open_corpus, vocabulary_size
+from ablate.data.encoding import Options, encode
+from ablate.data.published import PUBLISHED, SPLITS
+from ablate.errors import CorpusError
+
+
+@pytest.fixture
+def data(tmp_path, tiny, own):
+    """A data folder with the corpus `tiny`."""
+    sources.get("tiny", tmp_path / "data", from_dir=own)
+    return tmp_path / "data"
+
+
+TINY = CorpusConfig(name="tiny")
+
+
+def same_tokens(one, other):
+    return all(np.array_equal(one.splits[split], other.splits[split]) for split in SPLITS)
+
+
+def encoding_of(data):
+    (folder,) = (path for path in (data / "encoded").iterdir() if path.name != "hashes")
+    return folder
+
+
+# --- what is opened
+
+
+def test_tokens_and_words_are_those_of_the_text(data, own):
+    corpus = open_corpus(TINY, data)
+    lines = {s: (own / f"{s}.txt").read_text("utf-8").splitlines() for s in SPLITS}
+    expected = encode(lines, Options())
+    assert corpus.vocabulary == tuple(expected.vocabulary)
+    assert corpus.num_words == len(corpus.vocabulary) == 55
+    assert corpus.vocabulary[corpus.eos] == "<eos>"
+    for split in SPLITS:
+        assert np.array_equal(corpus.splits[split], expected.splits[split])
+        told = "".join(f"{' '.join(line.split())}\n" for line in lines[split])
+        assert corpus.text(corpus.splits[split]) == told
+
+
+def test_a_stream_is_the_mapped_memory_and_opening_warns_of_nothing(data):
+    corpus = open_corpus(TINY, data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream = corpus.stream("train")
+    assert stream.dtype == torch.int32
+    assert stream.data_ptr() == corpus.splits["train"].ctypes.data
+    assert not corpus.splits["train"].flags.writeable
+    expected = corpus.splits["train"].tolist()
+    del corpus
+    assert stream.tolist() == expected
+
+
+def test_slices_keep_the_vocabulary_and_share_the_encoding(data):
+    whole = open_corpus(TINY, data)
+    part = open_corpus(CorpusConfig(name="tiny", train_tokens=100, eval_tokens=110), data)
+    assert [len(part.splits[split]) for split in SPLITS] == [100, 110, 110]
+    assert part.vocabulary == whole.vocabulary
+    assert len(part.stream("train")) == 100
+    assert part.digest != whole.digest
+    assert np.array_equal(part.splits["test"], whole.splits["test"][:110])
+    assert encoding_of(data).is_dir()
+
+
+def test_characters(data, own):
+    corpus = open_corpus(CorpusConfig(name="tiny", level="character"), data)
+    assert corpus.level == "character"
+    lines = (own / "test.txt").read_text("utf-8").splitlines()
+    told = "".join(f"{' '.join(line.split())}\n" for line in lines)
+    assert corpus.text(corpus.splits["test"]) == told
+
+
+def test_the_digest_depends_on_text_and_options_but_not_on_places(data, own, tmp_path):
+    options = [
+        {},
+        {"level": "character"},
+        {"lowercase": True},
+        {"min_count": 2},
+        {"train_tokens": 100},
+        {"eval_tokens": 100},
+    ]
+    digests = [corpus_digest(CorpusConfig(name="tiny", **option)) for option in options]
+    assert len(set(digests)) == len(options)
+    assert digests == [open_corpus(CorpusConfig(name="tiny", **o), data).digest for o in options]
+    moved = shutil.copytree(own, tmp_path / "moved")
+    for name in (f"folder:{own}", str(own), str(moved)):
+        assert corpus_digest(CorpusConfig(name=name)) == digests[0]
+    (moved / "valid.txt").write_text("one word more")
+    assert corpus_digest(CorpusConfig(name=str(moved))) != digests[0]
+
+
+def test_the_floor_is_the_grammars_own_over_the_tokens_that_are_judged(tmp_path, monkeypatch):
+    texts = {split: lines[:12] for split, lines in grammar.generate().items()}
+    monkeypatch.setattr(grammar, "generate", lambda: texts)
+    corpus = open_corpus(CorpusConfig(), tmp_path)
+    assert corpus.floor["valid"] == pytest.approx(grammar.floor_nll(texts["valid"]))
+    part = open_corpus(CorpusConfig(eval_tokens=50), tmp_path)
+    log_probs = grammar.log_probabilities(grammar.BUILT_IN, texts["test"])
+    assert part.floor["test"] == pytest.approx(-np.mean(log_probs[:49]))
+    assert open_corpus(CorpusConfig(level="character"), tmp_path).floor == {}
+
+
+def test_only_a_grammar_has_a_floor(data):
+    assert open_corpus(TINY, data).floor == {}
+
+
+def test_sizes_are_known_without_the_text(tmp_path):
+    for name, lowercase, size in [
+        ("ptb", False, 10_000),
+        ("wikitext-2", False, 33_278),
+        ("wikitext-2", True, 28_912),
+    ]:
+        config = CorpusConfig(name=name, lowercase=lowercase)
+        assert vocabulary_size(config, tmp_path) == size
+        assert len(corpus_digest(config)) == 16
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- what is not there, or not what it should be
+
+
+@pytest.mark.parametrize("name", ["ptb", "wikitext-2"])
+def test_a_missing_corpus_names_the_way_out(name, tmp_path):
+    with pytest.raises(CorpusError, match=f"`ablate data get {name}`.*`--from DIR`"):
+        open_corpus(CorpusConfig(name=name), tmp_path)
+
+
+def test_a_name_that_is_none(tmp_path):
+    with pytest.raises(
+        CorpusError, match=r"unknown corpus 'wikitext2'\. Did you mean 'wikitext-2'"
+    ):
+        open_corpus(CorpusConfig(name="wikitext2"), tmp_path)
+    with pytest.raises(CorpusError, match=r"absent/train\.txt is not there"):
+        open_corpus(CorpusConfig(name=f"{tmp_path}/absent"), tmp_path)
+
+
+def test_text_that_is_not_utf8(own, tmp_path):
+    (own / "test.txt").write_bytes(b"caf\xe9 au lait\n")
+    with pytest.raises(CorpusError, match=r"test\.txt is not UTF-8 text"):
+        open_corpus(CorpusConfig(name=str(own)), tmp_path)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:9] + b"?" + b[10:]])
+def test_a_damaged_source_is_refused_with_both_hashes(data, tiny, damage):
+    path = data / "tiny/tiny.valid.txt"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorpusError) as caught:
+        open_corpus(TINY, data)
+    for told in (str(path), tiny.sha256["valid"], sources.sha256(path), "ablate data get tiny"):
+        assert told in str(caught.value)
+
+
+def test_text_that_changes_while_it_is_read_is_not_kept(own, tmp_path, monkeypatch):
+    from ablate.data import corpus
+
+    def encode_slowly(texts, options):
+        found = encode(texts, options)
+        (own / "train.txt").write_text("other text\n")
+        return found
+
+    monkeypatch.setattr(corpus, "encode", encode_slowly)
+    with pytest.raises(CorpusError, match="changed while it was read"):
+        open_corpus(CorpusConfig(name=str(own)), tmp_path)
+
+
+def test_edited_text_of_ones_own_is_encoded_anew(own, tmp_path):
+    config = CorpusConfig(name=str(own))
+    before = open_corpus(config, tmp_path)
+    text = (own / "train.txt").read_text("utf-8")
+    (own / "train.txt").write_text(text.replace("w1 ", "w2 "), encoding="utf-8")  # same size
+    after = open_corpus(config, tmp_path)
+    assert after.digest != before.digest and not same_tokens(before, after)
+
+
+def test_hashes_of_text_that_has_settled_are_remembered(own, tmp_path, monkeypatch):
+    from ablate.data import texts
+
+    monkeypatch.setattr(texts, "FRESH_NS", -1)
+    config = CorpusConfig(name=str(own))
+    first = corpus_digest(config, tmp_path)
+    monkeypatch.setattr(texts, "sha256", lambda path: pytest.fail(f"{path} was hashed again"))
+    assert corpus_digest(config, tmp_path) == first
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def flip(path):
+    """Random bytes, with the file's times put back."""
+    status = path.stat()
+    content = bytearray(path.read_bytes())
+    rng = random.Random(0)
+    for _ in range(5):
+        content[rng.randrange(len(content))] ^= rng.randrange(1, 256)
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("name", ["tokens.arrow", "vocabulary.arrow", "seal.json"])
+@pytest.mark.parametrize("damage", [truncate, empty, flip, Path.unlink])
+def test_a_damaged_encoding_is_made_again_or_refused(data, caplog, name, damage):
+    before = open_corpus(TINY, data)
+    place, tokens, words = encoding_of(data), before.splits["train"].copy(), before.vocabulary
+    del before  # a mapped file must not shrink under its reader
+    damage(place / name)
+    again = open_corpus(TINY, data)
+    assert np.array_equal(again.splits["train"], tokens) and again.vocabulary == words
+    assert "is damaged" in caplog.text and "encoding it again" in caplog.text
+    del again
+    damage(place / name)
+    shutil.rmtree(data / "tiny")
+    with pytest.raises(CorpusError, match="`ablate data get tiny`"):
+        open_corpus(TINY, data)
+
+
+@pytest.mark.parametrize(
+    "seal", ["[]", "{}", '{"stamps": {}, "sha256": {}}', '{"stamps": 1, "sha256": null}']
+)
+def test_a_seal_that_says_nothing_is_damage(data, seal, caplog):
+    open_corpus(TINY, data)
+    (encoding_of(data) / "seal.json").write_text(seal)
+    open_corpus(TINY, data)
+    assert "is damaged" in caplog.text
+
+
+def test_an_encoding_under_another_name_is_damage(data, caplog):
+    open_corpus(TINY, data)
+    lower = CorpusConfig(name="tiny", lowercase=True)
+    shutil.copytree(encoding_of(data), data / "encoded" / corpus_digest(lower))
+    assert open_corpus(lower, data).num_words == 54
+    assert "is damaged" in caplog.text
+
+
+def test_a_copied_encoding_needs_no_text_and_is_sealed_anew(data, tmp_path, caplog, monkeypatch):
+    before = open_corpus(TINY, data)
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(data / "encoded", copy / "encoded")
+    assert same_tokens(open_corpus(TINY, copy), before) and not caplog.text
+    monkeypatch.setattr(encoded, "sha256", lambda path: pytest.fail(f"{path} was hashed again"))
+    open_corpus(TINY, copy)
+
+
+# --- disks
+
+
+def folder_of_nobody():
+    folder = Path(tempfile.mkdtemp(prefix="ablate-test-"))
+    folder.chmod(0o755)
+    return folder
+
+
+def test_a_read_only_folder_is_enough_to_open_and_too_little_to_encode(data, request):
+    """A shared data folder that an administrator has filled."""
+    shared = folder_of_nobody()
+    try:
+        shutil.copytree(data, shared / "data")
+        expected = open_corpus(TINY, shared / "data").splits["train"].copy()
+        for path in [shared / "data", *(shared / "data").rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        request.getfixturevalue("unprivileged")
+        assert np.array_equal(open_corpus(TINY, shared / "data").splits["train"], expected)
+        with pytest.raises(CorpusError, match=r"cannot write the encoded corpus .* denied"):
+            open_corpus(CorpusConfig(name="tiny", lowercase=True), shared / "data")
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+        for path in [shared / "data", *(shared / "data").rglob("*")]:
+            path.chmod(0o755)
+        shutil.rmtree(shared)
+
+
+def test_a_full_disk_leaves_nothing_behind(data, monkeypatch):
+    def full(path, content):
+        path.write_bytes(bytes(content)[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(encoded, "_write_synced", full)
+    with pytest.raises(CorpusError, match=r"No space left.*Free some space"):
+        open_corpus(TINY, data)
+    assert list((data / "encoded").iterdir()) == []
+    monkeypatch.undo()
+
+
+# --- many processes
+
+OPEN = """
+import sys, time
+import numpy, pyarrow.ipc
+from ablate.config import CorpusConfig
+from ablate.data import encoded
+from ablate.data.corpus import open_corpus
+{prepare}
+begun = time.perf_counter()
+corpus = open_corpus(CorpusConfig(name=sys.argv[1]), sys.argv[2])
+seconds = time.perf_counter() - begun
+"""
+
+
+def run(script, *arguments):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "error", "-c", script, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_processes_that_open_at_once_share_one_encoding(own, tmp_path):
+    prepare = "print('ready', flush=True)\nwhile not encoded.Path(sys.argv[3]).exists(): pass"
+    report = (
+        "print(corpus.digest, corpus.splits['train'].sum(), (corpus._encoded.place / "
+        "'tokens.arrow').stat().st_ino, 'torch' in sys.modules)"
+    )
+    script = OPEN.format(prepare=prepare) + report
+    started = [run(script, own, tmp_path, tmp_path / "go") for _ in range(4)]
+    for process in started:
+        assert process.stdout.readline() == "ready\n"
+    (tmp_path / "go").touch()
+    told = {process.communicate(timeout=60)[0] for process in started}
+    assert len(told) == 1 and told.pop().endswith("False\n")
+    assert not list((tmp_path / "encoded").glob("*.partial"))
+
+
+@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("damaged", [True, False])
+def test_many_at_once_with_and_without_locks(data, monkeypatch, locks, damaged):
+    import fcntl
+
+    expected = open_corpus(TINY, data).splits["train"].copy()
+    if damaged:
+        flip(encoding_of(data) / "tokens.arrow")
+    else:
+        shutil.rmtree(encoding_of(data))
+    if not locks:
+
+        def no_locks(*_):
+            raise OSError(37, "No locks available")
+
+        monkeypatch.setattr(fcntl, "flock", no_locks)
+    found, barrier = [], threading.Barrier(8)
+
+    def work():
+        barrier.wait()
+        found.append(open_corpus(TINY, data).splits["train"])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert all(np.array_equal(tokens, expected) for tokens in found)
+    assert not list((data / "encoded").glob("*.partial"))
+
+
+def test_a_killed_writer_holds_nobody_up(own, tmp_path, monkeypatch):
+    prepare = (
+        "def hang(*_):\n    print('writing', flush=True)\n    time.sleep(60)\nencoded._move = hang"
+    )
+    process = run(OPEN.format(prepare=prepare), own, tmp_path)
+    assert process.stdout.readline() == "writing\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert list((tmp_path / "encoded").glob("*.partial"))
+    config = CorpusConfig(name=str(own))
+    open_corpus(config, tmp_path)
+    monkeypatch.setattr(encoded, "ABANDONED_SECONDS", -1)
+    open_corpus(dataclasses.replace(config, lowercase=True), tmp_path)
+    assert not list((tmp_path / "encoded").glob("*.partial"))
+
+
+# --- the real ones
+
+
+@pytest.mark.parametrize("name", ["ptb", "wikitext-2"])
+def test_published_token_counts_and_vocabularies(real_data, name):
+    corpus = open_corpus(CorpusConfig(name=name), real_data)
+    published = PUBLISHED[name]
+    assert {split: len(tokens) for split, tokens in corpus.splits.items()} == published.num_tokens
+    assert corpus.num_words == len(corpus.vocabulary) == published.vocabulary["word", False]
+    trained = np.unique(corpus.splits["train"])
+    assert len(trained) == corpus.num_words  # every word of valid and test occurs in train
+
+
+@pytest.mark.parametrize("name", ["ptb", "wikitext-2"])
+def test_lower_cased_vocabularies(real_data, name):
+    config = CorpusConfig(name=name, lowercase=True)
+    expected = {"ptb": 10_000, "wikitext-2": 28_912}[name]
+    assert open_corpus(config, real_data).num_words == expected
+    assert vocabulary_size(config, real_data) == expected
+
+
+def test_characters_of_ptb_are_mikolovs(real_data):
+    corpus = open_corpus(CorpusConfig(name="ptb", level="character"), real_data)
+    assert [len(corpus.splits[split]) for split in SPLITS] == [5_017_482, 393_042, 442_423]
+    assert corpus.num_words == 50
+
+
+@pytest.mark.parametrize("name", ["ptb", "wikitext-2"])
+def test_opening_is_fifty_times_faster_than_splitting_the_text(real_data, name):
+    open_corpus(CorpusConfig(name=name), real_data)
+    paths = [str(path) for path in sources.get(name, real_data).values()]
+    split_text = (
+        "begun = time.perf_counter()\n"
+        "for path in sys.argv[3:]:\n"
+        "    for line in open(path, encoding='utf-8'):\n"
+        "        line.split()\n"
+        "print([seconds, time.perf_counter() - begun])\n"
+        "assert not {'torch', 'pandas'} & set(sys.modules)"
+    )
+    script = OPEN.format(prepare="") + split_text
+    times = np.array(
+        [json.loads(run(script, name, real_data, *paths).communicate()[0]) for _ in range(3)]
+    )
+    opening, splitting = times.min(axis=0)
+    assert splitting > 50 * opening, times

@@ -1,0 +1,216 @@
+import http.server
+import shutil
+import socket
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from ablate.data import sources
+from ablate.data.published import PUBLISHED, SPLITS
+from ablate.errors import CorpusError
+
+
+def names_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+TINY_FILES = [f"tiny/tiny.{split}.txt" for split in sorted(SPLITS)]
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves `directory`; the first part of a path says what goes wrong."""
+
+    def do_GET(self):
+        way, _, name = self.path.removeprefix("/").partition("/")
+        self.path = "/" + name.replace("tiny.", "")
+        getattr(self, f"answer_{way}")()
+
+    def answer_well(self):
+        super().do_GET()
+
+    def answer_wrongly(self):
+        body = b"<html>please log in</html>"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def answer_partly(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        self.wfile.write(b"the first part")
+
+    def answer_never(self):
+        time.sleep(0.6)
+
+    def log_message(self, format, *args):
+        pass
+
+
+@pytest.fixture
+def serve(own, tiny, monkeypatch):
+    """Make the corpus `tiny` come from a server of our own that answers so."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+    def handler(*args):
+        return Handler(*args, directory=str(own))
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = False
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+
+        def answer(way):
+            home = f"http://127.0.0.1:{server.server_port}/{way}"
+            monkeypatch.setitem(PUBLISHED, "tiny", replace(tiny, home=home))
+
+        yield answer
+        server.shutdown()
+
+
+def test_get_fetches_every_file_and_tells_how_far_it_is(serve, tmp_path, own):
+    serve("well")
+    seen = []
+    places = sources.get("tiny", tmp_path / "data", progress=lambda *step: seen.append(step))
+    assert names_in(tmp_path / "data") == TINY_FILES
+    assert places["valid"].read_bytes() == (own / "valid.txt").read_bytes()
+    url, done, size = seen[-1]
+    assert url.endswith("/well/tiny.test.txt") and done == size == places["test"].stat().st_size
+
+
+def test_get_fetches_only_what_is_missing_or_damaged(serve, tmp_path):
+    serve("well")
+    places = sources.get("tiny", tmp_path)
+    places["valid"].write_text("spoilt")
+    seen = []
+    sources.get("tiny", tmp_path, progress=lambda name, *_: seen.append(name))
+    assert [name.rsplit("/")[-1] for name in seen] == ["tiny.valid.txt"]
+    serve("wrongly")
+    assert sources.get("tiny", tmp_path) == places
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        ("wrongly", "is not the published train text of tiny: its SHA-256 should be"),
+        ("partly", "broke off after 14 of 100000 bytes"),
+        ("never", "cannot fetch http"),
+        ("well/absent", "HTTP Error 404"),
+    ],
+)
+def test_a_failed_download_leaves_nothing_and_says_what_to_do(
+    serve, tmp_path, monkeypatch, way, told
+):
+    monkeypatch.setattr(sources, "SILENT_SECONDS", 0.2)
+    serve(way)
+    with pytest.raises(CorpusError) as caught:
+        sources.get("tiny", tmp_path / "data")
+    assert told in str(caught.value) and "--from DIR" in str(caught.value)
+    assert names_in(tmp_path / "data") == []
+
+
+def test_no_server_at_all(tiny, tmp_path, monkeypatch):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        home = f"http://127.0.0.1:{free.getsockname()[1]}"
+        monkeypatch.setitem(PUBLISHED, "tiny", replace(tiny, home=home))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        with pytest.raises(CorpusError, match=r"cannot fetch .* --from DIR"):
+            sources.get("tiny", tmp_path)
+
+
+@pytest.mark.parametrize("pattern", ["{}.txt", "tiny.{}.txt", "tiny/{}.txt", "data/tiny.{}.txt"])
+def test_files_are_taken_under_their_usual_names(tiny, own, tmp_path, pattern):
+    given = tmp_path / "given"
+    for split in SPLITS:
+        path = given / pattern.format(split)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(own / f"{split}.txt", path)
+    sources.get("tiny", tmp_path / "data", from_dir=given)
+    assert names_in(tmp_path / "data") == TINY_FILES
+    assert len(sources.verify("tiny", tmp_path / "data")) == 3
+
+
+def test_the_file_with_the_right_hash_is_taken_among_several(tiny, own, tmp_path):
+    for split in SPLITS:
+        (own / f"tiny.{split}.txt").write_text("another corpus's")
+    sources.get("tiny", tmp_path / "data", from_dir=own)
+    assert len(sources.verify("tiny", tmp_path / "data")) == 3
+
+
+def test_a_wrong_file_is_refused_with_both_hashes(tiny, own, tmp_path):
+    (own / "valid.txt").write_text("something else")
+    with pytest.raises(CorpusError) as caught:
+        sources.get("tiny", tmp_path / "data", from_dir=own)
+    text = str(caught.value)
+    assert str(own / "valid.txt") in text and tiny.sha256["valid"] in text
+    assert sources.sha256(own / "valid.txt") in text and "ablate data get tiny" in text
+    assert names_in(tmp_path / "data") == ["tiny/tiny.train.txt"]
+
+
+def test_a_folder_without_the_files_is_told_which_names_were_looked_for(tiny, tmp_path):
+    with pytest.raises(CorpusError, match=r"has no train text of tiny.*tiny\.train\.txt"):
+        sources.get("tiny", tmp_path / "data", from_dir=tmp_path)
+
+
+def test_what_needs_no_getting(own, tmp_path):
+    assert sources.get("grammar", tmp_path) == {}
+    with pytest.raises(CorpusError, match="nothing to get"):
+        sources.get(f"folder:{own}", tmp_path)
+    with pytest.raises(CorpusError, match=r"unknown corpus 'ptbb'\. Did you mean 'ptb'"):
+        sources.get("ptbb", tmp_path)
+
+
+def test_verify_names_the_file_that_is_missing_or_wrong(tiny, own, tmp_path):
+    with pytest.raises(CorpusError, match=r"is missing\. `ablate data get tiny`"):
+        sources.verify("tiny", tmp_path)
+    sources.get("tiny", tmp_path, from_dir=own)
+    spoilt = tmp_path / "tiny/tiny.test.txt"
+    data = bytearray(spoilt.read_bytes())
+    data[100] ^= 1
+    spoilt.write_bytes(data)
+    with pytest.raises(CorpusError, match=r"tiny\.test\.txt is not the published file"):
+        sources.verify("tiny", tmp_path)
+    assert len(sources.verify(str(own), tmp_path)) == 3
+
+
+def test_the_listing_tells_the_state_of_each(tiny, own, tmp_path):
+    def states():
+        return {listed.name: listed.state for listed in sources.listing(tmp_path)}
+
+    assert states() == {
+        "grammar": "built in",
+        "ptb": "not fetched",
+        "wikitext-2": "not fetched",
+        "tiny": "not fetched",
+    }
+    sources.get("tiny", tmp_path, from_dir=own)
+    assert states()["tiny"] == "ready"
+    (tmp_path / "tiny/tiny.valid.txt").unlink()
+    assert states()["tiny"] == "damaged"
+    grammar = sources.listing(tmp_path)[0]
+    assert grammar.vocabulary > 100 and grammar.num_tokens["train"] > 10_000
+
+
+def test_a_folder_that_cannot_be_written(tiny, own, tmp_path):
+    (tmp_path / "data").write_text("a file, not a folder")
+    with pytest.raises(CorpusError, match="cannot write to"):
+        sources.get("tiny", tmp_path / "data", from_dir=own)
+
+
+def test_a_full_disk(tiny, own, tmp_path, monkeypatch):
+    monkeypatch.setattr("ablate.data.sources._write", full_disk)
+    with pytest.raises(CorpusError, match="No space left"):
+        sources.get("tiny", tmp_path, from_dir=own)
+    assert not (tmp_path / "tiny/tiny.train.txt").exists()
+
+
+def full_disk(file, chunk):
+    raise sources._unwritable(sources.Path("data"), OSError(28, "No space left on device"))
+
+
+def test_the_pinned_files_are_the_published_ones(real_data):
+    for listed in sources.listing(real_data)[1:]:
+        assert listed.state == "ready"

@@ -1,0 +1,48 @@
+"""Workspaces with an MLflow database that is already made."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ablate.record.database import _make_database
+from ablate.record.places import default_artifacts, default_uri
+from ablate.store import Store
+
+sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode: for records_by_hand
+
+from records_by_hand import Workspace
+
+SHORT_LIVED = "/dev/shm" if Path("/dev/shm").is_dir() else None  # spares hundreds of syncs
+
+
+@pytest.fixture(scope="session")
+def empty_database() -> Iterator[Path]:
+    """MLflow's tables, made once: it takes seconds."""
+    with tempfile.TemporaryDirectory(dir=SHORT_LIVED) as folder:
+        place = Path(folder) / "mlflow.db"
+        _make_database(f"sqlite:///{place}", Path(folder) / "artifacts")
+        yield place
+
+
+@pytest.fixture
+def make_workspace(empty_database: Path) -> Iterator[Callable[[], Workspace]]:
+    with tempfile.TemporaryDirectory(dir=SHORT_LIVED) as root:
+
+        def make() -> Workspace:
+            folder = Path(tempfile.mkdtemp(dir=root))
+            shutil.copy(empty_database, folder / "mlflow.db")
+            uri, artifacts = default_uri(folder), default_artifacts(folder)
+            return Workspace(folder, Store(str(folder / "store")), uri, artifacts)
+
+        yield make
+
+
+@pytest.fixture
+def workspace(make_workspace: Callable[[], Workspace]) -> Workspace:
+    return make_workspace()

@@ -1,0 +1,172 @@
+"""Studies and journals made by hand, and what a server has of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablate import study_record
+from ablate.identity import Parent, Trial
+from ablate.journal import Journal
+from ablate.record import quiet
+from ablate.record.client import ClientTracking
+from ablate.record.database import DatabaseTracking
+from ablate.record.mlflow_records import Recorder
+from ablate.store import Store
+from ablate.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
+
+
+@dataclass
+class Workspace:
+    """A store and a tracking database."""
+
+    folder: Path
+    store: Store
+    uri: str
+    artifacts: Path
+
+    def tracking(self, via: str) -> Any:
+        kind = {"database": DatabaseTracking, "client": ClientTracking}[via]
+        return kind(self.uri, self.artifacts)
+
+    def recorder(self, record: StudyRecord, via: str = "database") -> Recorder:
+        return Recorder(self.store, self.uri, record, self.artifacts, self.tracking(via))
+
+
+def make_study(name: str = "mix", trials: int = 2, searched: tuple[str, ...] = ()) -> StudyRecord:
+    planned = tuple(
+        PlannedTrial(
+            id=trial_id(name, index),
+            arm="(15,5,0,0)",
+            stage="train",
+            seed=index + 1,
+            seed_index=index,
+            final=True,
+        )
+        for index in range(trials)
+    )
+    searches = (
+        SearchRecord(arm="(15,5,0,0)", repeat=1, num_trials=len(searched), trials=searched),
+    )
+    return StudyRecord(
+        name=name,
+        scale="laptop",
+        question="From which layers?",
+        paper="takase2018",
+        tables=("Table 3",),
+        file=f"studies/{name}.py",
+        command=f"ablate study studies/{name}.py",
+        corpus="grammar",
+        corpus_digest="c0",
+        level="word",
+        num_seeds=trials,
+        base_arm="(15,5,0,0)",
+        arms=(ArmRecord(name="(15,5,0,0)", num_parameters=1000),),
+        trials=planned,
+        searches=searches if searched else (),
+    )
+
+
+def trial_id(study: str, index: int) -> str:
+    return f"{study}{index:012d}"
+
+
+ATTEMPT = {
+    "started": "2026-01-02T03:04:05Z",
+    "epochs_before": 0,
+    "from_epoch": 0,
+    "host": "box",
+    "hardware": "a processor",
+    "versions": {"torch": "2.13.0"},
+    "git": {"commit": "abc", "dirty": True},
+}
+
+
+def make_journal(
+    identity: str,
+    epochs: int = 3,
+    status: str | None = "completed",
+    study: str = "mix",
+    seconds: float = 0.5,
+    **outcome: Any,
+) -> Journal:
+    trial = Trial(
+        id=identity,
+        values={"backbone": "lstm"},
+        seed=7,
+        corpus_digest="c0",
+        parents=(Parent("start", "p1"),),
+        study=study,
+        scale="laptop",
+        arm="(15,5,0,0)",
+    )
+    curve = [
+        {
+            "epoch": epoch,
+            "train_nll": 5.0 - epoch / 10,
+            "valid_ppl": 100.0 / epoch,
+            "seconds": seconds * epoch,
+            "event": "averaging" if epoch == 2 else None,
+        }
+        for epoch in range(1, epochs + 1)
+    ]
+    found = {"valid_ppl": 30.0, "test_ppl": 31.0} if status == "completed" else {}
+    end = {"status": status, "metrics": found, "num_parameters": 1000, **outcome}
+    config = {"backbone": "lstm", "backbone.units": [20, 10], "training.clip": None}
+    return Journal(trial, config, [dict(ATTEMPT)], curve, None if status is None else end)
+
+
+def write(store: Store, *found: Journal) -> None:
+    for journal in found:
+        journal.write(store)
+
+
+def write_study(store: Store, record: StudyRecord) -> None:
+    study_record.write(store, record)
+
+
+def on_server(uri: str) -> list[dict[str, Any]]:
+    """Everything on a server, ids left out: all runs, deleted ones too."""
+    client = quiet.load("mlflow.tracking").MlflowClient(uri)
+    experiments = {found.experiment_id: found.name for found in client.search_experiments()}
+    runs = client.search_runs(list(experiments), run_view_type=3, max_results=1000)
+    return [_plain(client, run, experiments[run.info.experiment_id]) for run in runs]
+
+
+def _plain(client: Any, run: Any, experiment: str) -> dict[str, Any]:
+    history = {
+        key: [
+            (p.step, p.value, p.timestamp) for p in client.get_metric_history(run.info.run_id, key)
+        ]
+        for key in run.data.metrics
+    }
+    return {
+        "id": run.info.run_id,
+        "name": run.info.run_name,
+        "experiment": experiment,
+        "status": run.info.status,
+        "stage": run.info.lifecycle_stage,
+        "start": run.info.start_time,
+        "end": run.info.end_time,
+        "artifact_uri": run.info.artifact_uri,
+        "tags": dict(run.data.tags),
+        "params": dict(run.data.params),
+        "latest": dict(run.data.metrics),
+        "history": history,
+    }
+
+
+def trial_runs(uri: str) -> dict[str, dict[str, Any]]:
+    """The run of each trial, of which there is exactly one."""
+    found = [run for run in on_server(uri) if "ablate.trial" in run["tags"]]
+    by_id = {run["tags"]["ablate.trial"]: run for run in found}
+    assert len(by_id) == len(found), "a trial has two runs"
+    return by_id
+
+
+def study_runs(uri: str) -> dict[str, dict[str, Any]]:
+    found = [run for run in on_server(uri) if "ablate.study_run" in run["tags"]]
+    by_key = {run["tags"]["ablate.study_run"]: run for run in found}
+    assert len(by_key) == len(found), "a study has two runs"
+    return by_key

@@ -1,0 +1,439 @@
+"""A study on a real MLflow database: what its runs are, and that there is one of each."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from records_by_hand import (
+    make_journal,
+    make_study,
+    on_server,
+    study_runs,
+    trial_id,
+    trial_runs,
+    write,
+    write_study,
+)
+
+from ablate import journal as journals
+from ablate.record import client, database, mlflow_records
+from ablate.record.mlflow_records import Recorder, sync
+
+WAYS = ("database", "client")
+FIRST, SECOND = trial_id("mix", 0), trial_id("mix", 1)
+START = 1767323045000  # 2026-01-02T03:04:05Z
+
+
+def artifact(run: dict[str, Any], name: str) -> bytes:
+    return (Path(unquote(urlsplit(run["artifact_uri"]).path)) / name).read_bytes()
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_trial_and_its_study(workspace, via) -> None:
+    write(workspace.store, make_journal(FIRST))
+    recorder = workspace.recorder(make_study(), via)
+    recorder.begin()
+    recorder.open()
+    assert recorder.deliver(FIRST)
+    assert not recorder.deliver(FIRST)
+    result = recorder.finish("| arm |\n|---|", {"forest.svg": "<svg/>", "t.bin": b"\x00"})
+    assert result.complete
+    study = study_runs(workspace.uri)["mix@laptop"]
+    run = trial_runs(workspace.uri)[FIRST]
+    assert study["experiment"] == run["experiment"] == study["name"] == "mix@laptop"
+    assert (study["status"], run["status"]) == ("FINISHED", "FINISHED")
+    assert run["tags"]["mlflow.parentRunId"] == study["id"]
+    assert run["name"] == run["tags"]["mlflow.runName"] == "(15,5,0,0) seed 1"
+    assert (run["start"], run["end"]) == (START, START + 1500)
+    points = [(1, 100.0, START + 500), (2, 50.0, START + 1000), (3, 100 / 3, START + 1500)]
+    assert sorted(run["history"]["valid_ppl"]) == points
+    assert run["history"]["final_test_ppl"] == [(3, 31.0, START + 1500)]
+    assert run["latest"]["valid_ppl"] == 100 / 3
+    assert set(run["history"]) == {
+        *("train_nll", "valid_ppl", "seconds"),
+        *("final_valid_ppl", "final_test_ppl", "num_parameters"),
+    }
+    assert run["params"] == {
+        "backbone": "lstm",
+        "backbone.units": "[20, 10]",
+        "training.clip": "None",
+    }
+    expected = {
+        "study": "mix",
+        "scale": "laptop",
+        "arm": "(15,5,0,0)",
+        "stage": "train",
+        "paper": "takase2018",
+        "table": "Table 3",
+        "seed": "7",
+        "seed_index": "0",
+        "corpus_digest": "c0",
+        "parents": "start:p1",
+        "git_commit": "abc",
+        "git_dirty": "True",
+        "versions": "torch 2.13.0",
+        "host": "box",
+        "device": "cpu",
+        "threads": "1",
+        "attempts": "1",
+        "status": "completed",
+        "ablate.trial": FIRST,
+    }
+    assert expected.items() <= run["tags"].items()
+    config = tomllib.loads(artifact(run, "config.toml").decode())
+    assert config == {"backbone": "lstm", "backbone.units": [20, 10]}
+    assert artifact(run, "curve.csv").splitlines()[0] == b"epoch,event,seconds,train_nll,valid_ppl"
+    assert b"torch" in artifact(run, "environment.json")
+    assert artifact(study, "forest.svg") == b"<svg/>"
+    assert artifact(study, "t.bin") == b"\x00"
+    assert artifact(study, "table.md").startswith(b"| arm |")
+    assert study["params"]["scale"] == "laptop"
+    assert study["tags"]["trials"] == "1 completed, 1 left"
+    note = study["tags"]["mlflow.note.content"]
+    assert all(text in note for text in ("From which layers?", "ablate study", "| arm |"))
+
+
+@pytest.mark.parametrize("via", WAYS)
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("completed", "FINISHED"),
+        ("pruned", "KILLED"),
+        ("diverged", "FAILED"),
+        ("failed", "FAILED"),
+        (None, "RUNNING"),
+    ],
+)
+def test_statuses(workspace, via, status, expected) -> None:
+    write(workspace.store, make_journal(FIRST, status=status, reason="it hurt"))
+    recorder = workspace.recorder(make_study(), via)
+    recorder.open()
+    recorder.deliver(FIRST, running=True)
+    run = trial_runs(workspace.uri)[FIRST]
+    assert run["status"] == expected
+    assert run["tags"]["status"] == (status or "running")
+    assert (run["end"] is None) == (status is None)
+    assert ("final_test_ppl" in run["history"]) == (status == "completed")
+    if status == "failed":
+        assert artifact(run, "error.txt") == b"it hurt"
+        assert "it hurt" in run["tags"]["mlflow.note.content"]
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_running_trial_grows_pauses_and_goes_on(workspace, via) -> None:
+    """The epoch that is worked again after a crash took other seconds, and is said once."""
+    store, record = workspace.store, make_study()
+    recorder = workspace.recorder(record, via)
+    recorder.open()
+    for epochs in (1, 2):
+        write(store, make_journal(FIRST, epochs, None))
+        recorder.deliver(FIRST, running=True)
+    assert trial_runs(workspace.uri)[FIRST]["status"] == "RUNNING"
+    assert recorder.pause().complete
+    run = trial_runs(workspace.uri)[FIRST]
+    assert (run["status"], run["tags"]["status"]) == ("KILLED", "interrupted")
+    assert study_runs(workspace.uri)["mix@laptop"]["status"] == "KILLED"
+    again = workspace.recorder(record, via)
+    again.begin()
+    again.open()
+    assert study_runs(workspace.uri)["mix@laptop"]["status"] == "RUNNING"
+    write(store, make_journal(FIRST, 2, None, seconds=0.7))
+    again.deliver(FIRST, running=True)
+    assert trial_runs(workspace.uri)[FIRST]["status"] == "RUNNING"
+    write(store, make_journal(FIRST, 3, seconds=0.7))
+    again.finish("", {})
+    run = trial_runs(workspace.uri)[FIRST]
+    assert run["status"] == "FINISHED"
+    assert sorted(step for step, *_ in run["history"]["seconds"]) == [1, 2, 3]
+    assert sorted(value for _, value, _ in run["history"]["seconds"]) == [0.5, 1.0, 0.7 * 3]
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_numbers_that_are_none(workspace, via) -> None:
+    journal = make_journal(FIRST, 2, "diverged")
+    journal.epochs[0]["train_nll"] = float("inf")
+    journal.epochs[1]["train_nll"] = float("nan")
+    write(workspace.store, journal)
+    recorder = workspace.recorder(make_study(), via)
+    recorder.open()
+    recorder.deliver(FIRST)
+    points = _run(workspace)["history"]["train_nll"]
+    history = {step: value for step, value, _ in points}
+    assert history[1] > 1e308
+    assert history[2] != history[2]
+
+
+def _run(workspace) -> dict[str, Any]:
+    return trial_runs(workspace.uri)[FIRST]
+
+
+def test_both_ways_say_the_same(make_workspace) -> None:
+    found = []
+    for via in WAYS:
+        place = make_workspace()
+        write(place.store, make_journal(FIRST), make_journal(SECOND, 2, None))
+        recorder = place.recorder(make_study(), via)
+        recorder.begin()
+        recorder.open()
+        recorder.deliver(FIRST)
+        recorder.deliver(SECOND, running=True)
+        recorder.pause()
+        found.append([_comparable(run) for run in trial_runs(place.uri).values()])
+    assert sorted(found[0], key=str) == sorted(found[1], key=str)
+
+
+def _comparable(run: dict[str, Any]) -> dict[str, Any]:
+    left_out = {"id", "artifact_uri"}
+    tags = {
+        key: value
+        for key, value in run["tags"].items()
+        if key not in ("mlflow.parentRunId", "ablate.origin")
+    }
+    history = {key: sorted(points) for key, points in run["history"].items()}
+    kept = {key: value for key, value in run.items() if key not in left_out}
+    return {**kept, "tags": tags, "history": history}
+
+
+class Killed(BaseException):
+    """A driver killed between two calls."""
+
+
+class Countdown:
+    """Kills at the n-th call, before or after it is done."""
+
+    def __init__(self, calls: int, after: bool) -> None:
+        self.left, self.after = calls, after
+
+    def __call__(self, work, *arguments, **named):
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            raise Killed
+        result = work(*arguments, **named)
+        if self.left == 0:
+            raise Killed
+        return result
+
+
+class Watched:
+    """An object whose methods are counted."""
+
+    def __init__(self, inner: Any, countdown: Countdown) -> None:
+        self._inner, self._countdown = inner, countdown
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        return lambda *arguments, **named: self._countdown(method, *arguments, **named)
+
+
+def _watch(tracking: Any, countdown: Countdown, monkeypatch) -> None:
+    writes = client.write_files
+    watched = lambda *arguments: countdown(writes, *arguments)  # noqa: E731
+    monkeypatch.setattr(client, "write_files", watched)
+    monkeypatch.setattr(database, "write_files", watched)
+    if isinstance(tracking, client.ClientTracking):
+        tracking.client = Watched(tracking.client, countdown)
+        return
+    tracking._client.client = Watched(tracking._client.client, countdown)
+    import sqlalchemy
+
+    for moment in ("before_cursor_execute", "after_cursor_execute", "commit"):
+        sqlalchemy.event.listen(tracking._engine, moment, lambda *_: countdown(int))
+
+
+def _story(recorder: Recorder, store: Any) -> None:
+    """A study of two trials; one runs for a while, is paused, and goes on."""
+    recorder.begin()
+    recorder.open()
+    recorder.deliver(FIRST)
+    recorder.deliver(SECOND, running=True)
+    journal = journals.read(store, SECOND)
+    assert journal is not None
+    recorder.pause()
+    write(store, make_journal(SECOND, 4))
+    recorder.finish("| table |", {"a.txt": "a"})
+
+
+def _prepare(place: Any) -> None:
+    write(place.store, make_journal(FIRST, 2), make_journal(SECOND, 2, None))
+
+
+def _seen(place: Any) -> list[dict[str, Any]]:
+    runs = [*trial_runs(place.uri).values(), *study_runs(place.uri).values()]
+    plain = [_comparable(run) for run in runs]
+    for run in plain:
+        if "ablate.study_run" in run["tags"]:
+            del run["start"], run["end"]
+    return sorted(plain, key=str)
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_killed_at_every_call(make_workspace, via, monkeypatch) -> None:
+    """Whatever call a driver dies at, the next one leaves what an undisturbed one leaves."""
+    undisturbed = make_workspace()
+    _prepare(undisturbed)
+    counter = Countdown(10**9, after=False)
+    recorder = undisturbed.recorder(make_study(), via)
+    with monkeypatch.context() as patch:
+        _watch(recorder._tracking, counter, patch)
+        _story(recorder, undisturbed.store)
+    calls = 10**9 - counter.left
+    expected = _seen(undisturbed)
+    assert calls > 15
+    kills = [(call, after) for call in range(1, calls + 1) for after in (False, True)]
+    if via == "database":  # an event has no "after"; every second statement is enough
+        kills = [(call, False) for call in range(1, calls + 1, 3)]
+    for call, after in kills:
+        place = make_workspace()
+        _prepare(place)
+        recorder = place.recorder(make_study(), via)
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            _watch(recorder._tracking, Countdown(call, after), patch)
+            _story(recorder, place.store)
+        _story(place.recorder(make_study(), via), place.store)
+        assert _seen(place) == expected, (call, after)
+        assert all(run["stage"] == "active" for run in on_server(place.uri)), (call, after)
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_killed_driver_leaves_no_run_running(workspace, via) -> None:
+    """Its runs are ended by whoever comes next, even if the study no longer names their trials."""
+    write(workspace.store, make_journal(FIRST, 1, None), make_journal(SECOND, 1, None))
+    recorder = workspace.recorder(make_study(), via)
+    recorder.begin()
+    recorder.open()
+    recorder.deliver(FIRST, running=True)
+    recorder.deliver(SECOND, running=True)
+    recorder.save()
+    write_study(workspace.store, make_study(trials=1))
+    sync(workspace.store, workspace.uri, workspace.artifacts)
+    assert {run["status"] for run in on_server(workspace.uri)} == {"KILLED"}
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_trial_reused_by_another_study(workspace, via) -> None:
+    write(workspace.store, make_journal(FIRST), make_journal(trial_id("other", 0)))
+    first = workspace.recorder(make_study(), via)
+    first.open()
+    first.finish("", {})
+    other = make_study("other", 1, searched=(FIRST,))
+    second = workspace.recorder(other, via)
+    second.open()
+    second.finish("", {})
+    run = _run(workspace)
+    assert len(trial_runs(workspace.uri)) == 2
+    assert run["experiment"] == "mix@laptop"
+    assert run["tags"]["ablate.also_in.other.laptop"] == "(15,5,0,0)"
+    assert (run["tags"]["study"], run["status"]) == ("mix", "FINISHED")
+    rows = artifact(study_runs(workspace.uri)["other@laptop"], "reused_trials.csv").decode()
+    assert rows.splitlines()[1:] == [f'{FIRST},"(15,5,0,0) search 1 #1",mix@laptop,{run["id"]}']
+
+
+def test_a_lost_note_or_a_lost_database_is_no_loss(workspace) -> None:
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND, 0, "failed"))
+    write_study(workspace.store, make_study())
+    arguments = (workspace.store, workspace.uri, workspace.artifacts)
+    assert sync(*arguments)["mix@laptop"].delivered == 2
+    assert sync(*arguments)["mix@laptop"].delivered == 0
+    before = trial_runs(workspace.uri)
+    note = next(workspace.folder.glob("store/studies/*/delivered/*.json"))
+    note.write_text("{")
+    assert sync(*arguments)["mix@laptop"].delivered == 2
+    assert trial_runs(workspace.uri) == before
+    Path(workspace.uri.removeprefix("sqlite:///")).unlink()
+    assert sync(*arguments)["mix@laptop"].delivered == 2
+    assert trial_runs(workspace.uri) == before
+
+
+def test_a_settled_trial_is_not_even_read(workspace, monkeypatch) -> None:
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
+    record = make_study()
+    write_study(workspace.store, record)
+    sync(workspace.store, workspace.uri, workspace.artifacts)
+    monkeypatch.setattr(mlflow_records.journals, "read", lambda *_: pytest.fail("was read"))
+    result = sync(workspace.store, workspace.uri, workspace.artifacts, ["mix"])
+    assert result["mix@laptop"].complete
+
+
+def test_a_held_study_is_left_to_its_driver(workspace) -> None:
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, None))
+    write_study(workspace.store, make_study())
+    arguments = (workspace.store, workspace.uri, workspace.artifacts)
+    sync(*arguments, held=["mix@laptop"])
+    assert set(trial_runs(workspace.uri)) == {FIRST}
+    assert study_runs(workspace.uri)["mix@laptop"]["status"] == "RUNNING"
+
+
+def test_a_damaged_journal_holds_up_no_other(workspace) -> None:
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
+    workspace.store.write(journals.key(FIRST), b"{")
+    recorder = workspace.recorder(make_study())
+    recorder.open()
+    result = recorder.finish("", {})
+    assert result.delivered == 1
+    assert "damaged" in result.refused[FIRST]
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_run_or_an_experiment_deleted_in_the_ui(workspace, via) -> None:
+    """What is wanted again comes back, once."""
+    write(workspace.store, make_journal(FIRST))
+    write_study(workspace.store, make_study(trials=1))
+    recorder = workspace.recorder(make_study(trials=1), via)
+    recorder.open()
+    recorder.finish("", {})
+    api = client.ClientTracking(workspace.uri, workspace.artifacts).client
+    api.delete_experiment(api.get_experiment_by_name("mix@laptop").experiment_id)
+    again = workspace.recorder(make_study(trials=1), via)
+    again.open()
+    again.finish("", {})
+    active = [run for run in on_server(workspace.uri) if run["stage"] == "active"]
+    assert len(active) == 2
+
+
+def test_a_call_without_an_answer_leaves_no_double(workspace, monkeypatch) -> None:
+    """A request that timed out, and was obeyed after we had looked: the double goes."""
+    write(workspace.store, make_journal(FIRST))
+    tracking = workspace.tracking("client")
+    recorder = Recorder(
+        workspace.store, workspace.uri, make_study(trials=1), workspace.artifacts, tracking
+    )
+    recorder.open()
+    make, late = tracking.client.create_run, []
+
+    def unanswered(*arguments: Any, **named: Any) -> Any:
+        late.append((arguments, named))
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(tracking.client, "create_run", unanswered)
+    with pytest.raises(client.Away, match="timed out"):
+        recorder.deliver(FIRST)
+    monkeypatch.undo()
+    recorder.deliver(FIRST)
+    arguments, named = late[0]
+    make(*arguments, **named)
+    recorder._tracking._doubtful.add(("ablate.trial", FIRST))
+    recorder.finish("", {})
+    runs = [run for run in on_server(workspace.uri) if run["tags"].get("ablate.trial")]
+    assert sorted(run["stage"] for run in runs) == ["active", "deleted"]
+
+
+def test_long_values_are_cut_and_whole_in_the_config(workspace) -> None:
+    journal = make_journal(FIRST)
+    journal.config["corpus.words"] = "w" * 7000
+    journal.config["units[0]"] = 3
+    write(workspace.store, journal)
+    recorder = workspace.recorder(make_study(trials=1), "client")
+    recorder.open()
+    recorder.finish("| row |\n" * 2000, {})
+    run = _run(workspace)
+    assert len(run["params"]["corpus.words"]) == 6000
+    assert run["params"]["corpus.words"].endswith("(cut; whole in config.toml)")
+    assert run["params"]["units.0"] == "3"
+    assert b"w" * 7000 in artifact(run, "config.toml")
+    note = study_runs(workspace.uri)["mix@laptop"]["tags"]["mlflow.note.content"]
+    assert len(note) <= 8000
+    assert "table.md" in note

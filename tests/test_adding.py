@@ -1,0 +1,47 @@
+"""`docs/adding.md` as its reader would follow it: every block is run as it stands there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parent.parent / "docs" / "adding.md"
+FILES = dict(re.findall(r"```python\n# file: (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_the_page_has_its_three_files():
+    assert list(FILES) == ["gaussian_noise.py", "test_gaussian_noise.py", "noise_study.py"]
+
+
+def test_the_technique_passes_its_test(folder: Path):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+
+
+def test_the_study_runs_and_the_technique_has_a_page(folder: Path, workspace):
+    place = ["--workspace", str(workspace.folder)]
+    study = ["study", str(folder / "noise_study.py"), "--local", *place]
+    done = _ablate(*study)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"noise: 0\.1 .*", done.stdout), done.stdout
+    own = ["--techniques", str(folder / "gaussian_noise.py")]
+    page = _ablate("components", "regularizer", "gaussian_noise", *own)
+    assert "standard deviation of the noise" in page.stdout
+
+
+def _ablate(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "ablate", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,0 +1,161 @@
+"""Kneser-Ney against a slow and separate reading of Chen and Goodman, and against PTB."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ablate.errors import ConfigError, CorpusError
+from ablate.ngram import KneserNeyConfig, fit
+
+BEGIN = "<s>"
+EOS = 0
+DATA = Path(os.environ.get("ABLATE_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def sentences(ids):
+    found, current = [], []
+    for word in ids:
+        current.append(word)
+        if word == EOS:
+            found.append(tuple(current))
+            current = []
+    return [*found, tuple(current)] if current else found
+
+
+class SlowKneserNey:
+    """By dictionaries of tuples, one recursive call an order."""
+
+    def __init__(self, ids, num_types, order):
+        self.num_types, self.order = num_types, order
+        self.counts = {length: self.modified_counts(ids, length) for length in range(1, order + 1)}
+        self.discounts = {length: self.discounts_of(found) for length, found in self.counts.items()}
+
+    def grams(self, ids, length):
+        for sentence in sentences(ids):
+            padded = (BEGIN, *sentence)
+            for end in range(2, len(padded) + 1):
+                if end >= length:
+                    yield padded[end - length : end]
+
+    def modified_counts(self, ids, length):
+        plain = Counter(self.grams(ids, length))
+        if length == self.order:
+            return plain
+        preceded = Counter(gram[1:] for gram in set(self.grams(ids, length + 1)))
+        return {gram: plain[gram] if gram[0] == BEGIN else preceded[gram] for gram in plain}
+
+    def discounts_of(self, counts):
+        number = Counter(counts.values())
+        if not all(number[times] for times in (1, 2, 3, 4)):
+            return (0.0, 0.5, 1.0, 1.5)
+        share = number[1] / (number[1] + 2 * number[2])
+        raw = [t - (t + 1) * share * number[t + 1] / number[t] for t in (1, 2, 3)]
+        return (0.0, *(min(max(value, 0.0), t) for t, value in enumerate(raw, start=1)))
+
+    def probability(self, word, history):
+        if history is None:
+            return 1 / self.num_types
+        below = self.probability(word, history[1:] if history else None)
+        counts = self.counts[len(history) + 1]
+        following = [count for gram, count in counts.items() if gram[:-1] == history]
+        if not following:
+            return below
+        discounts = self.discounts[len(history) + 1]
+        kept = counts.get((*history, word), 0)
+        kept -= discounts[min(kept, 3)]
+        passed_on = sum(discounts[min(count, 3)] for count in following)
+        return (kept + passed_on * below) / sum(following)
+
+    def log_probs(self, ids):
+        found = []
+        for sentence in sentences(ids):
+            padded = (BEGIN, *sentence)
+            for end in range(1, len(padded)):
+                history = padded[max(0, end - self.order + 1) : end]
+                found.append(math.log(self.probability(padded[end], history)))
+        return found
+
+
+def draw_ids(seed, length, num_types=7):
+    """Skewed ids, in which short patterns return."""
+    stream = random.Random(seed)
+    ids = [1]
+    while len(ids) < length:
+        fresh = int(num_types * stream.random() ** 2)
+        ids.append(fresh if stream.random() < 0.6 else (ids[-1] * 3 + 1) % num_types)
+    return ids
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("length", [9, 300])
+def test_agrees_with_the_slow_reference(order, length):
+    train, test = draw_ids(1, length), draw_ids(2, 60, num_types=8)
+    model, slow = fit(train, 8, EOS, order), SlowKneserNey(train, 8, order)
+    np.testing.assert_allclose(model.log_probs(test, first=True), slow.log_probs(test), atol=1e-12)
+
+
+@pytest.mark.parametrize("order", [1, 3, 5])
+def test_distribution_sums_to_one_and_agrees_with_log_probs(order):
+    train, test = draw_ids(3, 400), draw_ids(4, 30)
+    model = fit(train, 9, EOS, order)  # type 8 and 7 are never seen
+    scored = model.log_probs(test)
+    for place in range(1, len(test)):
+        distribution = model.distribution(test[:place])
+        assert distribution.min() > 0
+        assert distribution.sum() == pytest.approx(1, abs=1e-12)
+        assert math.log(distribution[test[place]]) == pytest.approx(scored[place - 1], abs=1e-12)
+
+
+def test_a_history_is_reset_at_the_end_of_a_sentence():
+    model = fit(draw_ids(5, 400), 7, EOS)
+    np.testing.assert_array_equal(model.distribution([3, 1, EOS]), model.distribution([]))
+    np.testing.assert_array_equal(model.distribution([3, EOS, 2]), model.distribution([2]))
+
+
+def test_the_first_token_is_scored_only_on_request():
+    model = fit(draw_ids(5, 400), 7, EOS)
+    every = model.log_probs([1, 2, EOS, 4], first=True)
+    np.testing.assert_array_equal(every[1:], model.log_probs([1, 2, EOS, 4]))
+    assert every[0] == pytest.approx(math.log(model.distribution([])[1]))
+
+
+def test_sentences_shorter_than_the_order():
+    model = fit([1, EOS, 2, EOS, 1, EOS], 3, EOS)
+    assert model.distribution([1]).sum() == pytest.approx(1)
+    assert model.distribution([1, 1, 1, 1, 1]).sum() == pytest.approx(1)
+
+
+def test_refuses_what_it_cannot_count():
+    with pytest.raises(ConfigError, match="order = 0"):
+        KneserNeyConfig(order=0)
+    with pytest.raises(CorpusError, match="at least one token"):
+        fit([], 3, EOS)
+    with pytest.raises(CorpusError, match="outside 0 to 2"):
+        fit([0, 3], 3, EOS)
+
+
+@pytest.mark.skipif(
+    not (DATA / "ptb" / "ptb.train.txt").exists(),
+    reason=f"PTB is not in {DATA}; set ABLATE_TEST_DATA to the folder that holds ptb/",
+)
+def test_perplexity_on_ptb_is_the_published_one():
+    lines = {
+        split: (DATA / "ptb" / f"ptb.{split}.txt").read_text().splitlines()
+        for split in ("train", "test")
+    }
+    tokens = {
+        split: [token for line in found for token in [*line.split(), "<eos>"]]
+        for split, found in lines.items()
+    }
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(tokens["train"]))}
+    train, test = ([numbers[word] for word in tokens[split]] for split in ("train", "test"))
+    model = fit(train, len(numbers), numbers["<eos>"])
+    perplexity = math.exp(-model.log_probs(test, first=True).mean())
+    assert perplexity == pytest.approx(141.19, abs=0.05)

@@ -1,0 +1,180 @@
+"""Training: the same seed gives the same bits, however often it was interrupted."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from ablate import journal as journals
+from ablate.config import merge, resolve
+from ablate.data.corpus import corpus_digest
+from ablate.identity import Parent, Trial, make_trial
+from ablate.store import Store
+from ablate.train import checkpoint
+from ablate.train.loop import Training
+from ablate.train.task import Place
+from ablate.trial import TrialRun
+
+TINY = {
+    "corpus.name": "grammar",
+    "corpus.train_tokens": 2000,
+    "corpus.eval_tokens": 500,
+    "embedding.size": 8,
+    "backbone": "lstm",
+    "backbone.num_layers": 2,
+    "backbone.units": [10, 8],
+    "head": "doc",
+    "head.experts": [2, 1, 0],
+    "optimizer": "nt_asgd",
+    "optimizer.learning_rate": 5.0,
+    "optimizer.nonmono": 0,
+    "training.epochs": 3,
+    "training.batch_size": 4,
+    "training.window": 20,
+    "training.variable_window": True,
+    "training.clip": 0.25,
+    "regularizer.weight_drop.rate": 0.3,
+    "regularizer.embedding_dropout.rate": 0.1,
+    "regularizer.variational_dropout.hidden": 0.2,
+    "regularizer.variational_dropout.latent": 0.2,
+    "regularizer.activation_regularization.alpha": 2.0,
+    "regularizer.temporal_activation_regularization.beta": 1.0,
+    "regularizer.mixture_balance.weight": 0.001,
+}
+
+
+def trial_of(data: str, changes=None, seed: int = 1, **more) -> Trial:
+    values = merge(TINY, changes or {})
+    config = resolve(values)
+    digest = corpus_digest(config.corpus, data)
+    return make_trial(config, values=values, seed=seed, corpus_digest=digest, **more)
+
+
+def finish(trial: Trial, store: Store, data: str) -> journals.Journal:
+    run = TrialRun(trial, store, data)
+    while not run.advance(60).done:
+        pass
+    return run.journal
+
+
+def steps_of(trial: Trial, store: Store, data: str, stops: tuple[int, ...]) -> journals.Journal:
+    """The trial in many slices, begun anew from its checkpoint after each of `stops` slices."""
+    run = TrialRun(trial, store, data)
+    for number in itertools.count(1):
+        if run.advance(0).done:  # a slice of no time is one window
+            return run.journal
+        if number in stops:
+            run.save()
+            run = TrialRun(trial, store, data)
+    raise RuntimeError
+
+
+def test_same_seed_same_bits_and_another_seed_others(tmp_path, data):
+    first = finish(trial_of(data), Store(tmp_path / "a"), data)
+    again = finish(trial_of(data), Store(tmp_path / "b"), data)
+    other = finish(trial_of(data, seed=2), Store(tmp_path / "c"), data)
+    assert first.status == journals.COMPLETED, first.outcome
+    assert first.outcome == again.outcome
+    assert first.outcome["digest"] != other.outcome["digest"]
+
+
+@pytest.mark.parametrize("stops", [(1,), (7, 8, 25), (30, 50, 70)])
+def test_an_interrupted_run_gives_the_very_bits_of_an_undisturbed_one(tmp_path, data, stops):
+    trial = trial_of(data)
+    undisturbed = finish(trial, Store(tmp_path / "a"), data)
+    interrupted = steps_of(trial, Store(tmp_path / "b"), data, stops)
+    assert interrupted.outcome == undisturbed.outcome
+    timeless = [
+        [{k: v for k, v in epoch.items() if k != "seconds"} for epoch in journal.epochs]
+        for journal in (undisturbed, interrupted)
+    ]
+    assert timeless[0] == timeless[1]
+    assert len(interrupted.attempts) == len(stops) + 1
+
+
+def test_what_was_learnt_after_the_last_checkpoint_is_learnt_again_not_twice(tmp_path, data):
+    """Killed without a save: the journal is ahead of the checkpoint, and is cut back to it."""
+    trial, store = trial_of(data), Store(tmp_path)
+    run = TrialRun(trial, store, data)
+    while run.advance(60).epoch is None:
+        pass
+    assert len(journals.read(store, trial.id).epochs) == 1
+    journal = finish(trial, store, data)
+    assert [epoch["epoch"] for epoch in journal.epochs] == [1, 2, 3]
+
+
+def test_a_finished_trial_is_not_run_again(tmp_path, data):
+    trial, store = trial_of(data), Store(tmp_path)
+    finish(trial, store, data)
+    before = store.read(journals.key(trial.id))
+    assert TrialRun(trial, store, data).advance(60).done
+    assert store.read(journals.key(trial.id)) == before
+
+
+def test_finetuning_starts_from_its_parents_weights(tmp_path, data):
+    store, parent = Store(tmp_path), trial_of(data)
+    finish(parent, store, data)
+    child = trial_of(data, {"training.epochs": 0}, parents=(Parent("start", parent.id),))
+    journal = finish(child, store, data)
+    assert journal.outcome["metrics"] == journals.read(store, parent.id).outcome["metrics"]
+    assert child.id != trial_of(data, {"training.epochs": 0}).id
+
+
+def test_a_parent_without_weights_is_told(tmp_path, data):
+    child = trial_of(data, parents=(Parent("start", "0123456789abcdef"),))
+    journal = finish(child, Store(tmp_path), data)
+    assert journal.status == journals.FAILED
+    assert "0123456789abcdef left no weights" in journal.outcome["reason"]
+
+
+def test_a_loss_that_is_no_number_is_recorded_as_diverged(tmp_path, data):
+    trial = trial_of(data, {"optimizer.learning_rate": 1e38, "training.clip": 1e38})
+    journal = finish(trial, Store(tmp_path), data)
+    assert journal.status == journals.DIVERGED
+    assert "nan" in journal.outcome["reason"] or "inf" in journal.outcome["reason"]
+    assert journal.outcome["metrics"] == {}
+
+
+def test_every_token_of_valid_and_test_is_kept_and_adds_up(tmp_path, data):
+    import pyarrow as pa
+
+    trial, store = trial_of(data), Store(tmp_path)
+    journal = finish(trial, store, data)
+    for split in ("valid", "test"):
+        kept = pa.ipc.open_file(store.read(f"trials/{trial.id}/tokens/{split}.arrow")).read_all()
+        assert kept.num_rows == 499
+        mean = -sum(kept["log_prob"].to_pylist()) / kept.num_rows
+        assert math.isclose(mean, journal.outcome["metrics"][f"{split}_nll"], rel_tol=1e-5)
+
+
+def test_a_search_trial_does_not_read_the_test_split(tmp_path, data):
+    journal = finish(trial_of(data, reads_test=False), Store(tmp_path), data)
+    assert set(journal.outcome["metrics"]) == {"valid_nll", "valid_ppl"}
+
+
+def test_accumulated_sub_batches_give_the_gradient_of_the_whole(tmp_path, data):
+    """Without random masks, two halves of a batch are the batch."""
+    off = {key: 0.0 for key in TINY if key.startswith("regularizer.")}
+    gradients = []
+    for parts in (1, 2):
+        trial = trial_of(data, {**off, "training.accumulate": parts})
+        task = Training(trial, Place(Store(tmp_path), data))
+        task.optimizer.step = lambda scale=1.0: None
+        task.model.zero_grad = lambda set_to_none=True: None
+        task._train_window(*task.windows[0])
+        gradients.append([p.grad.clone() for p in task.model.parameters()])
+    for whole, halves in zip(*gradients, strict=True):
+        torch.testing.assert_close(whole, halves, rtol=1e-4, atol=1e-6)
+
+
+def test_a_damaged_checkpoint_is_told_by_name(tmp_path, data):
+    trial, store = trial_of(data), Store(tmp_path)
+    run = TrialRun(trial, store, data)
+    run.advance(0)
+    run.save()
+    store.write(checkpoint.last_key(trial.id), b"\x08" + b"\x00" * 20)
+    with pytest.raises(Exception, match=r"last\.safetensors .* is damaged"):
+        TrialRun(trial, store, data)

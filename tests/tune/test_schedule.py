@@ -1,0 +1,239 @@
+"""The schedule, driven in this process by trials that train nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ablate import journal as journals
+from ablate import study_record
+from ablate.errors import StudyError
+from ablate.plan import make_plan
+from ablate.study import Arm, Budget, Scale, Search, Stage, Study, check, table
+from ablate.tune import local
+from ablate.tune.schedule import Schedule
+from ablate.tune.search import open_searches
+
+BASE = {
+    "corpus.name": "grammar",
+    "backbone": "lstm",
+    "head": "softmax",
+    "embedding.size": 8,
+    "backbone.num_layers": 1,
+    "backbone.units": 8,
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 1.0,
+    "training.epochs": 3,
+}
+STAND_IN = "ablate.train.stand_in:StandIn"
+SPACE = """
+paper = "none"
+tables = ["T"]
+
+["Rate"]
+field = "optimizer.learning_rate"
+range = [1e-3, 10.0]
+scale = "log"
+
+["Window"]
+field = "training.window"
+choices = [10, 20]
+"""
+
+
+def study_of(runner: str = STAND_IN, **scale) -> Study:
+    arms = [Arm("a"), Arm("b", {"training.clip": 1.0}), Arm("c", {"training.window": 33})]
+    return Study(
+        question="Does it run?",
+        base=BASE,
+        base_arm="a",
+        design=table(*arms),
+        scales={"s": Scale(seeds=2, **scale)},
+        runner=runner,
+        name="q",
+    )
+
+
+def scheduled(study: Study, workspace, listeners=()) -> Schedule:
+    check(study)
+    plan = make_plan(study, "s", data=workspace.data)
+    return Schedule(plan, workspace.store, open_searches(workspace.searches), listeners)
+
+
+def order_in(workspace, begun: list[str] | None = None):
+    def order(trial):
+        if begun is not None:
+            begun.append(trial.id)
+        return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
+
+    return order
+
+
+def run(study: Study, workspace) -> tuple[Schedule, list[str]]:
+    begun: list[str] = []
+    schedule = scheduled(study, workspace)
+    local.run(schedule, order_in(workspace, begun))
+    return schedule, begun
+
+
+def test_every_trial_runs_once_and_never_again(workspace):
+    schedule, begun = run(study_of(), workspace)
+    assert len(begun) == len(set(begun)) == 6
+    assert set(schedule.status.values()) == {journals.COMPLETED}
+    assert run(study_of(), workspace)[1] == []
+
+
+def test_seeds_come_before_arms_are_complete(workspace):
+    """Every arm has its first seed before any has its second: an early table is balanced."""
+    _, begun = run(study_of(), workspace)
+    found = journals.read_all(workspace.store)
+    assert [found[trial].trial.seed for trial in begun] == [1, 1, 1, 2, 2, 2]
+
+
+def test_a_trial_done_in_one_study_is_reused_in_another(workspace):
+    run(study_of(), workspace)
+    other = replace(study_of(), name="another", question="And this?")
+    schedule, begun = run(other, workspace)
+    assert begun == []
+    assert set(schedule.status.values()) == {journals.COMPLETED}
+
+
+def test_stages_follow_and_an_ensemble_comes_last(workspace):
+    study = study_of(stages=(Stage("finetune", {"optimizer.learning_rate": 0.5}),), ensemble=True)
+    schedule = scheduled(study, workspace)
+    trials = {trial.id: trial for trial in schedule.plan.trials}
+    stages = [trial.stage for trial in trials.values()]
+    assert (stages.count("train"), stages.count("finetune"), stages.count("ensemble")) == (6, 6, 3)
+    seen = set()
+    while (trial := schedule.next()) is not None:
+        assert set(trial.parent_ids()) <= seen
+        journals.close(workspace.store, trial, journals.COMPLETED)
+        schedule.finished(trial.id)
+        seen.add(trial.id)
+    assert seen == set(trials)
+    finals = {place.stage for place in schedule.plan.planned if place.final}
+    assert finals == {"finetune"}
+
+
+def test_what_builds_on_a_failed_trial_fails_by_name(workspace):
+    study = study_of(stages=(Stage("finetune", {"optimizer.learning_rate": 0.5}),))
+    schedule = scheduled(study, workspace)
+    first = schedule.next()
+    schedule.lost(first.id, "its worker died")
+    while (trial := schedule.next()) is not None:
+        journals.close(workspace.store, trial, journals.COMPLETED)
+        schedule.finished(trial.id)
+    child = next(t for t in schedule.plan.trials if first.id in t.parent_ids())
+    journal = journals.read(workspace.store, child.id)
+    assert journal.status == journals.FAILED
+    assert first.id in journal.outcome["reason"]
+
+
+def test_a_failed_trial_is_tried_again_by_the_same_command(workspace):
+    schedule = scheduled(study_of(), workspace)
+    first = schedule.next()
+    schedule.lost(first.id, "its worker died")
+    schedule.stop_reason = "enough"
+    assert first.id in run(study_of(), workspace)[1]
+
+
+def test_a_budget_of_trials_is_kept_across_restarts(workspace):
+    study = study_of(budget=Budget(trials=4))
+    schedule, begun = run(study, workspace)
+    assert len(begun) == 4
+    assert "4 trials" in schedule.closed_reason
+    assert run(study, workspace)[1] == []
+
+
+def test_gpu_hours_are_reserved_before_launch_and_survive_a_dead_driver(workspace):
+    budget = Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0)
+    study = study_of(budget=budget, gpus=1)
+    schedule = scheduled(study, workspace)
+    assert schedule.next() is not None
+    assert schedule.next() is not None
+    assert schedule.next() is None  # the driver dies here, nothing was told
+    assert "2 GPU-hours" in schedule.closed_reason
+    again = scheduled(study, workspace)
+    assert again.ledger.gpu_hours == 2.0
+    resumed = [again.next(), again.next()]
+    assert {trial.id for trial in resumed} == set(schedule.ledger.reserved)
+    assert again.next() is None
+
+
+def search_study(tmp_path, arms=None, **words) -> Study:
+    (tmp_path / "search_spaces").mkdir(exist_ok=True)
+    file = tmp_path / "search_spaces" / "rates.toml"
+    file.write_text(SPACE)
+    search = Search(space=str(file), **{"trials": 6, **words})
+    return study_of(search=search, arms=arms)
+
+
+def table_of(workspace) -> list:
+    record = study_record.read(workspace.store, "q")
+    return [(s.arm, s.trials, s.chosen) for s in record.searches], record.trials
+
+
+def test_each_arm_is_tuned_at_the_same_budget_then_confirmed_on_fresh_seeds(workspace, tmp_path):
+    schedule, begun = run(search_study(tmp_path), workspace)
+    assert len(begun) == 3 * 6 + 3 * 2
+    found = journals.read_all(workspace.store)
+    searched = [j.trial for j in found.values() if j.trial.stage == "search"]
+    confirmed = [j.trial for j in found.values() if j.trial.stage == "train"]
+    assert {t.seed for t in searched}.isdisjoint({t.seed for t in confirmed})
+    assert not any(trial.reads_test for trial in searched)
+    assert all(trial.reads_test for trial in confirmed)
+    for search in schedule.plan.record.searches:
+        losses = {t: found[t].outcome["metrics"]["valid_nll"] for t in search.trials}
+        assert losses[search.chosen] == min(losses.values())
+
+
+@pytest.mark.parametrize("killed_after", [1, 12, 15])
+def test_a_synchronous_search_repeats_exactly_whatever_was_killed(tmp_path, data, killed_after):
+    from ablate.workspace import make_folders, open_workspace
+
+    tables = []
+    for name in ("undisturbed", "killed"):
+        workspace = open_workspace(str(tmp_path / name))
+        make_folders(workspace)
+        study = search_study(tmp_path, arms=["a"], trials=13, synchronous=True, batch=3)
+        if name == "killed":
+            schedule = scheduled(study, workspace)
+            for _ in range(killed_after):  # a driver that dies with a trial begun and not told
+                trial = schedule.next()
+                if trial is None:
+                    break
+                _finish(trial, schedule, workspace)
+            schedule.next()
+        run(study, workspace)
+        tables.append(table_of(workspace))
+    assert tables[0] == tables[1]
+
+
+def _finish(trial, schedule, workspace) -> None:
+    from ablate.tune.worker import Worker
+
+    worker = Worker()
+    worker.begin(order_in(workspace)(trial))
+    while not worker.advance()["done"]:
+        pass
+    schedule.finished(trial.id)
+
+
+def test_early_stopping_is_told_as_pruned_with_its_values(workspace, tmp_path):
+    import optuna
+
+    study = search_study(tmp_path, arms=["a"], trials=12, early_stopping="asha")
+    schedule, _ = run(study, workspace)
+    pruned = [t for t, status in schedule.status.items() if status == journals.PRUNED]
+    assert pruned
+    for search in schedule.searches:
+        for frozen in search.study.get_trials(deepcopy=False):
+            if frozen.state == optuna.trial.TrialState.PRUNED:
+                assert frozen.intermediate_values
+    assert not set(pruned) & {place.id for place in schedule.plan.planned if place.final}
+
+
+def test_a_synchronous_search_that_stops_early_is_refused(tmp_path):
+    with pytest.raises(StudyError, match="synchronous"):
+        check(search_study(tmp_path, synchronous=True, early_stopping="asha"))
