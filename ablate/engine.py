@@ -21,13 +21,19 @@ from ablate import study_record
 from ablate.compare.rows import Summary
 from ablate.compare.summary import summarise
 from ablate.compare.table import markdown, plain_text
-from ablate.errors import AblateError, Interrupted, TrialError
+from ablate.errors import Interrupted, TrialError
 from ablate.identity import Trial
 from ablate.journal import Journal
 from ablate.plan import Plan, make_plan
 from ablate.study import Study, check
 from ablate.study_file import load as load_study
-from ablate.workspace import Workspace, held, make_folders, open_workspace
+from ablate.workspace import (
+    Workspace,
+    held,
+    make_folders,
+    open_workspace,
+    running_driver,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +120,15 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
     from ablate.tune.search import open_searches
 
     store = workspace.store
-    recorder = BackgroundRecorder(
-        store, workspace.tracking_uri, plan.record, artifacts=str(workspace.artifacts)
-    )
     stream = io.StringIO() if options.quiet else None
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
+        recorder = BackgroundRecorder(
+            store,
+            workspace.tracking_uri,
+            plan.record,
+            workspace.artifacts,
+            on_trouble=lambda why: screen.note(f"{why} Records follow later: ablate sync"),
+        )
         listeners = (_Told(screen, recorder),)
         schedule = Schedule(plan, store, open_searches(workspace.searches), listeners)
         with _stopped_by_signals(schedule):
@@ -199,7 +209,7 @@ class _Told:
 
     def finished(self, trial_id: str, journal: Journal) -> None:
         self.screen.finished(trial_id, journal)
-        self.recorder.notify(trial_id)
+        self.recorder.notify(trial_id, done=True)
 
     def retried(self, trial_id: str, why: str) -> None:
         self.screen.retried(trial_id, why)
@@ -209,7 +219,7 @@ class _Told:
 
     def planned(self, plan: Plan) -> None:
         self.screen.planned(plan.record)
-        self.recorder.planned(plan.record)
+        self.recorder.update(plan.record)
 
 
 @contextlib.contextmanager
@@ -244,8 +254,10 @@ def _write_tables(summary: Summary, workspace: Workspace) -> None:
 def _deliver(recorder: Any, schedule: Any, summary: Summary) -> int:
     """Give the tracking server what it has not got; how many trials it still lacks."""
     if schedule.stopping or schedule.closed_reason:
-        return recorder.pause(markdown(summary))
-    return recorder.finish(markdown(summary))
+        delivery = recorder.pause()
+    else:
+        delivery = recorder.finish(markdown(summary), {"table.txt": plain_text(summary)})
+    return len(delivery.undelivered) + len(delivery.refused)
 
 
 def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
@@ -287,20 +299,22 @@ def sync_records(workspace: Workspace) -> int:
     """The `ablate sync` command."""
     from ablate.record.mlflow_records import sync
 
-    missing = sync(workspace.store, workspace.tracking_uri, artifacts=str(workspace.artifacts))
-    print("every trial is recorded" if not missing else f"{missing} trials are still missing")
-    return 0 if not missing else 6
+    store = workspace.store
+    held_now = [key for key in study_record.names(store) if running_driver(workspace, key)]
+    delivered = sync(store, workspace.tracking_uri, workspace.artifacts, held=held_now)
+    for key, delivery in delivered.items():
+        missing = len(delivery.undelivered) + len(delivery.refused)
+        state = "all recorded" if not missing else f"{missing} trials missing: {delivery.reason}"
+        print(f"{key}: {delivery.delivered} trials delivered now, {state}")
+    return 0 if all(delivery.complete for delivery in delivered.values()) else 6
 
 
 def open_ui(workspace: Workspace, port: int) -> int:
     """The `ablate ui` command: serve the records until Ctrl-C."""
     import subprocess
 
-    from ablate.record.mlflow_records import ui_command
+    from ablate.record.places import ui_command, ui_environment
 
-    command = ui_command(workspace.tracking_uri, str(workspace.artifacts), port)
-    print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C stops it)")
-    try:
-        return subprocess.run(command, check=False).returncode
-    except OSError as error:
-        raise AblateError(f"the MLflow UI did not start: {error}.") from error
+    command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
+    print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C stops it)", flush=True)
+    return subprocess.run(command, env=ui_environment(), check=False).returncode

@@ -1,2 +1,1 @@
-def environment():
-    return {}
+from ablate.record.environment import environment

@@ -1,36 +1,39 @@
 """A running study on screen: a live view in a terminal, plain and rare lines elsewhere.
 
-Who is told of an event only puts it in a queue. A thread of rich's takes them out, at most four
-times a second, in a terminal; elsewhere the event that finds a line due writes it. Nothing that
-goes wrong with the stream stops a study. Only validation is shown: test is for the table.
+    with Screen(record) as screen:
+        screen.started(trial)
+        screen.progress(trial.id, {"epoch": 1, "valid_nll": 4.2, ...})
+        screen.finished(trial.id, journal)
+
+To be told of an event costs an append to a queue. A thread of the screen's own empties it a few
+times a second into the `Board`, and shows that; nothing that goes wrong with the stream stops a
+study. Only validation is shown: the test split is for the table.
 """
 
 from __future__ import annotations
 
-import math
 import os
+import statistics
 import sys
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
-from ablate.compare.figures import NONE, count, decimal, duration
-from ablate.compare.layout import printable
-from ablate.compare.units import Unit, unit_of
+from ablate.compare.figures import NONE, count, decimal, duration, number
+from ablate.layout import printable
+from ablate.compare.units import unit_of
 from ablate.identity import Trial
 from ablate.journal import COMPLETED, PRUNED, Journal
 from ablate.study_record import PlannedTrial, StudyRecord
 
-REFRESH = 4  # times a second
-LINE_SECONDS = 20.0  # between lines where there are many trials
-SLOWEST_LINES = 600.0  # between lines while nothing ends
+REFRESH_SECONDS = 0.25
+LINE_SECONDS = 20.0  # between plain lines, where there are too many trials for a line each
+SLOWEST_LINES = 600.0  # between plain lines while nothing ends
 FEW_TRIALS = 100  # so many trials get a line each
-NUM_TROUBLES = 20  # told one by one, the rest are counted
-
-Event = tuple[str, Any, Any, float]  # what, of which trial, with what, when
+NUM_TROUBLES = 20  # lost trials that are told of one by one; further ones are counted
 
 
 @dataclass
@@ -49,150 +52,182 @@ class Running:
         """Take in the metrics of an epoch. `seconds` counts on from epoch to epoch."""
         before = self.seconds if self.epoch else (0.0 if metrics.get("epoch") == 1 else None)
         self.epoch = int(metrics.get("epoch", self.epoch + 1))
-        self.nats = _finite(metrics.get("valid_nll"))
-        self.seconds = _finite(metrics.get("seconds"))
+        self.nats = number(metrics.get("valid_nll"))
+        self.seconds = number(metrics.get("seconds"))
         took = None if before is None or self.seconds is None else self.seconds - before
-        tokens = _finite(metrics.get("tokens"))
+        tokens = number(metrics.get("tokens"))
         self.tokens_a_second = tokens / took if tokens and took and took > 0 else None
+
+    @property
+    def whole(self) -> float | None:
+        """Seconds that all its epochs will have taken, once one is done."""
+        if not self.epoch or not self.num_epochs or not self.seconds:
+            return None
+        return self.seconds / self.epoch * self.num_epochs
 
     def left(self, now: float, usual: float | None) -> float | None:
         """Seconds to its end: by its own epochs, else as others of its kind took."""
-        elapsed = now - self.begun
-        if self.epoch and self.num_epochs and self.epoch <= self.num_epochs:
-            return elapsed / self.epoch * (self.num_epochs - self.epoch)
-        return None if usual is None else max(0.0, usual - elapsed)
+        if self.whole is not None and self.seconds is not None:
+            return max(0.0, self.whole - self.seconds)
+        return None if usual is None else max(0.0, usual - (now - self.begun))
 
 
 @dataclass
 class ArmState:
-    """An arm's trials, counted, and the validation of its final ones."""
+    """An arm's trials by what became of them, and their validation losses."""
 
     name: str
     planned: set[str] = field(default_factory=set)
     unasked: int = 0  # trials that its searches may still ask for
     done: set[str] = field(default_factory=set)
-    running: int = 0
-    losses: dict[str, float] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)  # of those, diverged or failed
+    running: set[str] = field(default_factory=set)
+    finals: set[str] = field(default_factory=set)
+    best: float | None = None  # valid nats, of all completed trials, a search's included
 
     @property
     def total(self) -> int:
-        return len(self.planned | self.done) + self.unasked
+        return len(self.planned) + self.unasked
 
     @property
     def left(self) -> int:
-        return max(0, self.total - len(self.done) - self.running)
+        return max(0, self.total - len(self.done) - len(self.running))
 
 
 class Board:
-    """What is known of a running study; one thread at a time takes events into it."""
+    """What is known of a running study. One thread at a time takes events into it."""
 
     def __init__(self, record: StudyRecord, now: float) -> None:
         self.begun = now
+        self.arms: dict[str, ArmState] = {}
         self.running: dict[str, Running] = {}
         self.ended: dict[str, str] = {}  # trial -> how
-        self.num_ended_here = 0
-        self._took: dict[tuple[str, str], list[float]] = {}  # (arm, stage) -> [seconds, trials]
-        self.arms: dict[str, ArmState] = {}
+        self.nats: dict[str, float] = {}  # trial -> its validation, if it completed
+        self.num_here = 0  # ended while this screen looked on
+        self.workers = 0  # most trials seen to run at once
+        self._known: set[str] = set()
+        self._took: dict[str, deque[float]] = {}  # arm -> seconds that its last trials took
         self.take_record(record)
 
     def take_record(self, record: StudyRecord) -> None:
         """The plan, which grows while searches ask for trials."""
         self.record = record
-        self.places: dict[str, list[PlannedTrial]] = {}
-        self.arms = {arm.name: self.arms.get(arm.name) or ArmState(arm.name) for arm in record.arms}
+        self.unit = unit_of(record.level)
+        self._places: dict[str, list[PlannedTrial]] = {}
+        for arm in record.arms:
+            self._arm(arm.name).unasked = 0
         for trial in record.trials:
-            self.places.setdefault(trial.id, []).append(trial)
-            self._arm(trial.arm).planned.add(trial.id)
-            if trial.id in self.ended:
-                self._arm(trial.arm).done.add(trial.id)
-        for arm in self.arms.values():
-            arm.unasked = 0
+            self._places.setdefault(trial.id, []).append(trial)
+            self._plan(trial.id, trial.arm)
+            if trial.final:
+                self._arm(trial.arm).finals.add(trial.id)
         for search in record.searches:
-            arm = self._arm(search.arm)
-            arm.planned.update(search.trials)
-            arm.unasked += max(0, search.num_trials - len(search.trials))
+            for trial_id in search.trials:
+                self._plan(trial_id, search.arm)
+            self._arm(search.arm).unasked += max(0, search.num_trials - len(search.trials))
 
     def started(self, trial: Trial, now: float) -> None:
         epochs = trial.values.get("training.epochs")
-        known = epochs if isinstance(epochs, int) and epochs > 0 else None
+        num_epochs = epochs if isinstance(epochs, int) and epochs > 0 else None
+        self.running[trial.id] = Running(trial, now, num_epochs=num_epochs)
+        self.workers = max(self.workers, len(self.running))
         self.ended.pop(trial.id, None)
-        self.running[trial.id] = Running(trial, now, num_epochs=known)
-        self._arm(trial.arm).planned.add(trial.id)
-        for name in self._arms_of(trial.id, trial.arm):
-            self._arm(name).done.discard(trial.id)
+        for arm in self._arms_of(trial.id, trial.arm):
+            self._plan(trial.id, arm.name)
+            arm.running.add(trial.id)
+            arm.done.discard(trial.id)
+            arm.lost.discard(trial.id)
+
+    def progress(self, trial_id: str, metrics: Mapping[str, Any]) -> None:
+        if trial_id in self.running:
+            self.running[trial_id].learnt(metrics)
 
     def finished(self, trial_id: str, journal: Journal, now: float) -> Running | None:
-        """The trial as it ran, or None if it was done before or has been told of already."""
-        known = trial_id in self.ended
+        """The trial as it ran; None if it did not run here, but was done before."""
         running = self.running.pop(trial_id, None)
-        self.ended[trial_id] = journal.status or "failed"
-        for name in self._arms_of(trial_id, journal.trial.arm):
-            self._arm(name).done.add(trial_id)
-        self._take_loss(trial_id, journal)
-        if running is None or known:
-            return None
-        self.num_ended_here += 1
-        if journal.status != PRUNED:
-            kind = (running.trial.arm, running.trial.stage)
-            seconds, num = self._took.get(kind, (0.0, 0))
-            self._took[kind] = [seconds + now - running.begun, num + 1]
+        status = journal.status or "failed"
+        self.ended[trial_id] = status
+        nats = valid_nll(journal)
+        if status == COMPLETED and nats is not None:
+            self.nats[trial_id] = nats
+        for arm in self._arms_of(trial_id, journal.trial.arm):
+            self._plan(trial_id, arm.name)
+            arm.running.discard(trial_id)
+            self._count(trial_id, arm)
+        if running is not None:
+            self.num_here += 1
+            if status == COMPLETED:
+                self._took.setdefault(running.trial.arm, deque(maxlen=9)).append(
+                    now - running.begun
+                )
         return running
 
-    def _take_loss(self, trial_id: str, journal: Journal) -> None:
-        metrics = (journal.outcome or {}).get("metrics", {})
-        nats = _finite(metrics.get("valid_nll"))
-        if journal.status == COMPLETED and nats is not None:
-            for place in self.places.get(trial_id, ()):
-                if place.final:
-                    self._arm(place.arm).losses[trial_id] = nats
+    def _plan(self, trial_id: str, arm: str) -> None:
+        self._known.add(trial_id)
+        state = self._arm(arm)
+        if trial_id not in state.planned:
+            state.planned.add(trial_id)
+            if trial_id in self.ended:
+                self._count(trial_id, state)
 
-    def _arms_of(self, trial_id: str, arm: str) -> Iterable[str]:
-        return [place.arm for place in self.places.get(trial_id, ())] or [arm]
+    def _count(self, trial_id: str, arm: ArmState) -> None:
+        arm.done.add(trial_id)
+        if self.ended[trial_id] not in (COMPLETED, PRUNED):
+            arm.lost.add(trial_id)
+        nats = self.nats.get(trial_id)
+        if nats is not None:
+            arm.best = min(nats, nats if arm.best is None else arm.best)
+
+    def _arms_of(self, trial_id: str, otherwise: str) -> list[ArmState]:
+        """The arms that a trial belongs to; a trial may be shared."""
+        names = {place.arm for place in self._places.get(trial_id, ())}
+        return [self._arm(name) for name in names or {otherwise}]
 
     def _arm(self, name: str) -> ArmState:
         return self.arms.setdefault(name, ArmState(name))
 
     @property
     def total(self) -> int:
-        every = {trial_id for arm in self.arms.values() for trial_id in arm.planned | arm.done}
-        return len(every) + sum(arm.unasked for arm in self.arms.values())
+        return len(self._known) + sum(arm.unasked for arm in self.arms.values())
 
-    def seconds_left(self, now: float, arm: str | None = None) -> float | None:
-        """Of the study, or of an arm's share of it; None while nothing is known."""
-        arms = [self.arms[arm]] if arm else list(self.arms.values())
-        names = {each.name for each in arms}
-        here = [r for r in self.running.values() if r.trial.arm in names]
-        work = [r.left(now, self._usual(r.trial.arm)) for r in here]
-        work += [self._work(each) for each in arms if each.left]
-        if any(seconds is None for seconds in work):
-            return None
-        return sum(seconds or 0.0 for seconds in work) / max(1, len(self.running))
-
-    def _work(self, arm: ArmState) -> float | None:
-        usual = self._usual(arm.name)
-        return None if usual is None else usual * arm.left
-
-    def _usual(self, arm: str) -> float | None:
-        """Seconds that a trial of this arm takes: as its own did, else as any did."""
-        own = [took for (name, _), took in self._took.items() if name == arm]
-        known = own or list(self._took.values())
-        if known:
-            return sum(seconds for seconds, _ in known) / sum(num for _, num in known)
-        whole = [
-            r.seconds / r.epoch * r.num_epochs
-            for r in self.running.values()
-            if r.seconds and r.epoch and r.num_epochs
-        ]
-        return sum(whole) / len(whole) if whole else None
-
+    @property
     def troubles(self) -> str:
         """`2 diverged, 1 failed`, or nothing."""
-        counted = Counter(self.ended.values())
-        return ", ".join(f"{n} {how}" for how, n in counted.items() if how != COMPLETED)
+        counted = Counter(how for how in self.ended.values() if how != COMPLETED)
+        return ", ".join(f"{num} {how}" for how, num in counted.items())
+
+    def seconds_left(self, now: float, arms: Iterable[ArmState] | None = None) -> float | None:
+        """Of the study, or of some of its arms; None while nothing is known."""
+        chosen = list(self.arms.values() if arms is None else arms)
+        running = (self.running[trial_id] for arm in chosen for trial_id in arm.running)
+        begun = [each.left(now, self._usual(each.trial.arm)) for each in running]
+        usual = [(arm.left, self._usual(arm.name)) for arm in chosen if arm.left]
+        if any(each is None for each in begun) or any(each is None for _, each in usual):
+            return None
+        waiting = sum(num * (each or 0.0) for num, each in usual)
+        known = [each or 0.0 for each in begun]
+        return max([(sum(known) + waiting) / max(1, self.workers), *known])
+
+    def _usual(self, arm: str) -> float | None:
+        """Seconds that a trial of this arm takes: as its own did, else as any does."""
+        known = self._took.get(arm) or [took for every in self._took.values() for took in every]
+        known = known or [each.whole for each in self.running.values() if each.whole is not None]
+        return statistics.fmean(known) if known else None
+
+
+def valid_nll(journal: Journal) -> float | None:
+    return number((journal.outcome or {}).get("metrics", {}).get("valid_nll"))
+
+
+class Said(NamedTuple):
+    """Something to be said: of a trial that is done or lost, or a note."""
+
+    kind: str  # "done", "trouble", "note"
+    text: str
 
 
 class Screen:
-    """Shows a study while it runs; a context manager whose methods cost the driver nothing."""
+    """Shows a study while it runs. `interactive` and `stream` are found out where not given."""
 
     def __init__(
         self,
@@ -200,82 +235,294 @@ class Screen:
         interactive: bool | None = None,
         stream: TextIO | None = None,
         *,
-        console: Any = None,
+        console: Any = None,  # rich's, to be used instead of the stream
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.stream = stream if stream is not None else sys.stdout
         self._clock = clock
-        self._events: deque[Event] = deque()
-        self._latest: StudyRecord | None = None
+        self._events: deque[Callable[[], Said | None]] = deque()
+        self._newest: StudyRecord | None = None
         self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._broken = False
+        self._thread = threading.Thread(target=self._keep_showing, name="screen", daemon=True)
         self.board = Board(record, clock())
-        wanted = _is_terminal(self.stream) if interactive is None else interactive
-        self._live = _live(console, self.stream, self._rendered) if wanted else None
-        self._lines = Lines(self.stream, unit_of(record.level), clock())
+        self._presenter = _presenter(interactive, stream or sys.stdout, console, clock())
 
     def __enter__(self) -> Screen:
-        if self._live is not None:
-            self._live.start(refresh=False)
-        else:
-            self._lines.say(_opening(self.board))
+        self._guarded(lambda: self._presenter.open(self.board))
+        self._thread.start()
         return self
 
-    def __exit__(self, error_type: type | None, *_: object) -> None:
-        with self._lock:
-            self._drain(tell=self._live is None)
-        if self._live is not None:
-            self._live.stop()
-        self._lines.say(_closing(self.board, self._clock()))
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.refresh()
+        self._guarded(lambda: self._presenter.close(self.board, self._clock()))
 
     def started(self, trial: Trial) -> None:
-        self._put("started", trial, None)
+        now = self._clock()
+        self._events.append(lambda: self.board.started(trial, now))
 
     def progress(self, trial_id: str, epoch_metrics: Mapping[str, Any] | None) -> None:
         if epoch_metrics is not None:
-            self._put("progress", trial_id, epoch_metrics)
+            self._events.append(lambda: self.board.progress(trial_id, epoch_metrics))
 
     def finished(self, trial_id: str, journal: Journal) -> None:
-        self._put("finished", trial_id, journal)
+        now = self._clock()
+        self._events.append(lambda: self._ended(trial_id, journal, now))
 
     def retried(self, trial_id: str, why: str) -> None:
-        self._put("retried", trial_id, why)
+        self._events.append(lambda: self._retrying(trial_id, why))
 
     def note(self, text: str) -> None:
-        self._put("note", "", text)
+        self._events.append(lambda: Said("note", text))
 
     def planned(self, record: StudyRecord) -> None:
         """The plan has grown."""
-        self._latest = record
+        self._newest = record
 
-    def _put(self, what: str, trial: Any, about: Any) -> None:
-        now = self._clock()
-        self._events.append((what, trial, about, now))
-        if self._live is None and self._lines.wanted(what, now) and self._lock.acquire(False):
-            try:
-                self._drain(tell=True)
-            finally:
-                self._lock.release()
-
-    def _drain(self, tell: bool) -> list[str]:
-        """Take in what has happened; in plain mode, say what is to be said of it."""
-        if self._latest is not None:
-            record, self._latest = self._latest, None
-            self.board.take_record(record)
-        said = []
-        while self._events:
-            event = self._events.popleft()
-            said += self._lines.about(self.board, event)
-        if tell:
-            said += self._lines.meanwhile(self.board, self._clock())
-            for line in said:
-                self._lines.say(line)
-        return said
-
-    def _rendered(self) -> Any:
-        """What rich's thread shows; lasting lines go above it."""
+    def refresh(self) -> None:
+        """Take in what has happened and show it now."""
         with self._lock:
-            said = self._drain(tell=False)
-            view = _view(self.board, self._clock(), self._live.console)
-        for line in said:
-            self._live.console.print(line, markup=False, highlight=False)
-        return view
+            if self._newest is not None:
+                record, self._newest = self._newest, None
+                self.board.take_record(record)
+            said = [self._events.popleft()() for _ in range(len(self._events))]
+            told = [each for each in said if each is not None]
+            self._guarded(lambda: self._presenter.show(self.board, told, self._clock()))
+
+    def _keep_showing(self) -> None:
+        while not self._over.wait(REFRESH_SECONDS):
+            self.refresh()
+
+    def _guarded(self, show: Callable[[], None]) -> None:
+        """A terminal that went away is no reason to stop a study."""
+        if self._broken:
+            return
+        try:
+            show()
+        except (OSError, ValueError):
+            self._broken = True
+
+    def _ended(self, trial_id: str, journal: Journal, now: float) -> Said | None:
+        ran = self.board.finished(trial_id, journal, now)
+        trial, status = journal.trial, journal.status
+        if ran is None and status in (COMPLETED, PRUNED):
+            return None
+        counted = f"[{len(self.board.ended)}/{self.board.total}] {_name(trial)}:"
+        if status not in (COMPLETED, PRUNED):
+            reason = str((journal.outcome or {}).get("reason", "")).split("\n")[0]
+            return Said("trouble", f"{counted} {status}{': ' if reason else ''}{reason}")
+        took = f" in {duration(now - ran.begun)}" if ran else ""
+        if status == PRUNED:
+            return Said("done", f"{counted} stopped early{took}")
+        nats = valid_nll(journal)
+        found = "completed" if nats is None else f"valid {self.board.unit.text(nats)}"
+        return Said("done", f"{counted} {found}{took}")
+
+    def _retrying(self, trial_id: str, why: str) -> Said:
+        running = self.board.running.get(trial_id)
+        name = _name(running.trial) if running else trial_id
+        return Said("note", f"{name} is tried again: {why}")
+
+
+class Lines:
+    """Plain lines, few of them: for a log, a pipe, a machine without rich."""
+
+    def __init__(self, stream: TextIO, now: float) -> None:
+        self._stream = stream
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        self._unicode = encoding.lower().replace("-", "").startswith("utf")
+        self._said_at, self._pause = now, LINE_SECONDS
+        self._num_troubles, self._num_done, self._greeted = 0, 0, False
+
+    def open(self, board: Board) -> None:
+        arms = f"{len(board.arms)} arm{'s' if len(board.arms) > 1 else ''}"
+        self._say(f"{board.record.key}: {board.total} trials of {arms}", board.begun)
+
+    def show(self, board: Board, said: list[Said], now: float) -> None:
+        if board.running and not self._greeted:
+            self._greeted = True
+            before = len(board.ended) - board.num_here
+            if before:
+                self._say(f"{before} of {board.total} trials were done already", now)
+        for each in said:
+            self._num_troubles += each.kind == "trouble"
+            enough = {
+                "done": board.total > FEW_TRIALS,
+                "trouble": self._num_troubles > NUM_TROUBLES,
+            }
+            if not enough.get(each.kind):
+                self._say(each.text, now)
+        self._meanwhile(board, now)
+
+    def close(self, board: Board, now: float) -> None:
+        self._say(closing(board, now), now)
+
+    def _meanwhile(self, board: Board, now: float) -> None:
+        """A line now and then: every 20 s while trials end, ever more rarely while none does."""
+        if len(board.ended) != self._num_done:
+            self._num_done, self._pause = len(board.ended), LINE_SECONDS
+        if board.running and now - self._said_at >= self._pause:
+            self._say(standing(board, now), now)
+            self._pause = min(2 * self._pause, SLOWEST_LINES)
+
+    def _say(self, text: str, now: float) -> None:
+        self._stream.write(printable(text, self._unicode) + "\n")
+        self._stream.flush()
+        self._said_at = now
+
+
+class Live:
+    """rich's live view: the arms, what runs, how far it all is; what lasts goes above it."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.live import Live as RichLive
+
+        self._console = console
+        self._live = RichLive(console=console, auto_refresh=False, transient=True)
+        self._num_troubles = 0
+
+    def open(self, board: Board) -> None:
+        self._live.start()
+
+    def show(self, board: Board, said: list[Said], now: float) -> None:
+        for each in said:
+            self._num_troubles += each.kind == "trouble"
+            enough = {"done": True, "trouble": self._num_troubles > NUM_TROUBLES}
+            if not enough.get(each.kind):
+                self._say(each.text)
+        self._live.update(view(board, now, self._console.height), refresh=True)
+
+    def close(self, board: Board, now: float) -> None:
+        self._live.stop()
+        self._say(closing(board, now))
+
+    def _say(self, text: str) -> None:
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def view(board: Board, now: float, height: int) -> Any:
+    """The board as something rich can print, no higher than the terminal."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    room = max(4, height - 10)  # title, two headers, their rules, the bar, the last line
+    num_running = min(len(board.running), max(2, room // 3))
+    done = ProgressBar(total=max(1, board.total), completed=len(board.ended), width=40)
+    question = f"  {printable(board.record.question)}"
+    return Group(
+        Text.assemble((board.record.key, "bold"), question, no_wrap=True, overflow="ellipsis"),
+        _arms_table(board, now, room - num_running),
+        *([_running_table(board, num_running)] if board.running else []),
+        done,
+        Text(standing(board, now), no_wrap=True, overflow="ellipsis"),
+    )
+
+
+def _arms_table(board: Board, now: float, room: int) -> Any:
+    arms = list(board.arms.values())
+    if len(arms) > room:  # those at work first, then those to come, then those done
+        arms.sort(key=lambda arm: (not arm.running, not arm.left))
+    table = _table("arm", "done", "running", "lost", "best valid", "mean", "time left")
+    for arm in arms[:room]:
+        seconds = board.seconds_left(now, [arm])
+        table.add_row(
+            _text(arm.name, "bold" if arm.running else ""),
+            f"{len(arm.done)}/{arm.total}",
+            str(len(arm.running) or ""),
+            _text(str(len(arm.lost) or ""), "red"),
+            NONE if arm.best is None else board.unit.text(arm.best),
+            _mean(board, arm),
+            "" if seconds is None else duration(seconds),
+        )
+    if len(arms) > room:
+        table.add_row(_text(f"and {len(arms) - room} more arms", "dim"))
+    return table
+
+
+def _running_table(board: Board, room: int) -> Any:
+    table = _table("running", "stage", "seed", "epoch", "valid", "tokens/s")
+    for running in list(board.running.values())[:room]:
+        trial = running.trial
+        table.add_row(
+            _text(trial.arm),
+            _text(trial.stage),
+            str(trial.seed),
+            f"{running.epoch}/{running.num_epochs or '?'}",
+            NONE if running.nats is None else board.unit.text(running.nats),
+            count(running.tokens_a_second),
+        )
+    if len(board.running) > room:
+        table.add_row(_text(f"and {len(board.running) - room} more", "dim"))
+    return table
+
+
+def _table(first: str, *others: str) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(first, overflow="ellipsis", no_wrap=True, min_width=12)
+    for title in others:
+        table.add_column(title, justify="left" if title == "stage" else "right", no_wrap=True)
+    return table
+
+
+def _text(text: str, style: str = "") -> Any:
+    """A name is no markup, whatever brackets it has."""
+    from rich.text import Text
+
+    return Text(printable(text), style=style)
+
+
+def standing(board: Board, now: float) -> str:
+    """One line: elapsed, about how much is left, what is done of all."""
+    left = board.seconds_left(now)
+    parts = [
+        f"{duration(now - board.begun)} elapsed",
+        f"about {duration(left)} left" if left is not None else "time left not known yet",
+        f"{len(board.ended)} of {board.total} trials done",
+        f"{len(board.running)} running",
+        board.troubles,
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def closing(board: Board, now: float) -> str:
+    """The last line."""
+    state = "" if len(board.ended) == board.total else "stopped, "
+    troubles = f" ({board.troubles})" if board.troubles else ""
+    done = f"{state}{len(board.ended)} of {board.total} trials done{troubles}"
+    return f"{board.record.key}: {done} after {duration(now - board.begun)}"
+
+
+def _mean(board: Board, arm: ArmState) -> str:
+    unit = board.unit
+    values = [unit.show(board.nats[each]) for each in arm.finals if each in board.nats]
+    if not values:
+        return NONE
+    mean = decimal(statistics.fmean(values), unit.digits)
+    return f"{mean}±{decimal(statistics.stdev(values), unit.digits)}" if values[1:] else mean
+
+
+def _name(trial: Trial) -> str:
+    stage = "" if trial.stage == "train" else f" {trial.stage}"
+    return f"{trial.arm}{stage} seed {trial.seed}"
+
+
+def _presenter(interactive: bool | None, stream: TextIO, console: Any, now: float) -> Lines | Live:
+    if not (_is_terminal(stream) if interactive is None else interactive):
+        return Lines(stream, now)
+    try:
+        from rich.console import Console
+    except ImportError:  # the view is a comfort: without rich, lines will do
+        return Lines(stream, now)
+    return Live(console or Console(file=stream))
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty() and os.environ.get("TERM") != "dumb"
+    except (AttributeError, ValueError):  # no real stream, or a closed one
+        return False

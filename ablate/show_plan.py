@@ -7,7 +7,7 @@ from collections import Counter
 
 from ablate import cost
 from ablate import journal as journals
-from ablate.compare.layout import Grid
+from ablate.layout import Grid
 from ablate.plan import Plan, make_plan
 from ablate.study_file import load
 from ablate.workspace import Workspace

@@ -40,6 +40,14 @@ class SpaceViolation(SpaceError):
         self.values = values
 
 
+@dataclass(frozen=True)
+class _Given:
+    """What is known before the file is read."""
+
+    fixed: Values
+    base: Values
+
+
 @dataclass(frozen=True, kw_only=True)
 class Space:
     """A file of rows, in the paper's order."""
@@ -92,31 +100,44 @@ class Space:
         rows = [row.at(self._corpus(corpus)) for row in self.rows]
         return [row for row in rows if isinstance(row.domain, Choices | Range)]
 
-    def values(self, corpus: str | None = None, fixed: Values | None = None) -> dict[str, Any]:
+    def values(
+        self, corpus: str | None = None, fixed: Values | None = None, base: Values | None = None
+    ) -> dict[str, Any]:
         """What the file settles by itself; open rows, and rows that hang on them, are left out."""
-        chosen = self._assignments(corpus, fixed or {}, lambda row: (None,))
-        return self._settled(next(chosen))
+        given = _Given(fixed or {}, base or {})
+        return self._settled(next(self._assignments(corpus, given, lambda row: (None,))))
 
     def sample(
-        self, suggest: Suggest, corpus: str | None = None, fixed: Values | None = None
+        self,
+        suggest: Suggest,
+        corpus: str | None = None,
+        fixed: Values | None = None,
+        base: Values | None = None,
     ) -> dict[str, Any]:
         """One point: `suggest(row)` gives a value for each open row that counts.
 
-        `fixed` (by field or by row name) settles rows beforehand and tells conditions about
-        fields that the file does not have. Raises `SpaceViolation` where a rule is broken.
+        `fixed` (by field or by row name) settles rows beforehand: nobody is asked about them.
+        `base` settles nothing; it tells conditions about fields that the file does not have.
+        Raises `SpaceViolation` where a rule is broken.
         """
-        chosen = self._assignments(corpus, fixed or {}, lambda row: (_suggested(suggest, row),))
+        given = _Given(fixed or {}, base or {})
+        chosen = self._assignments(corpus, given, lambda row: (_suggested(suggest, row),))
         return self._settled(next(chosen))
 
     def enumerate(
-        self, corpus: str | None = None, fixed: Values | None = None, points: int | None = None
+        self,
+        corpus: str | None = None,
+        fixed: Values | None = None,
+        points: int | None = None,
+        base: Values | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Every combination that the rules allow; of a range, `points` values end to end."""
         if points is not None and points < 2:
             raise SpaceError(
                 f"{self.path}:1: points = {points} is not allowed. Allowed: 2 or more."
             )
-        every = self._assignments(corpus, fixed or {}, lambda row: _points(row, points), skip=True)
+        given = _Given(fixed or {}, base or {})
+        every = self._assignments(corpus, given, lambda row: _points(row, points), skip=True)
         return (self._flat(assigned) for assigned in every)
 
     def violated(self, values: Values) -> list[str]:
@@ -134,13 +155,12 @@ class Space:
 
     def check(self) -> None:
         """Refuses a field or value that the registry does not have (imports the techniques)."""
-        found = self.problems()
-        if found:
-            raise SpaceError(found[0])
+        for problem in problems(self.rows):
+            raise SpaceError(problem)
 
     def problems(self) -> list[str]:
         """What `check` would refuse, one text for each row concerned."""
-        return problems(self.rows)
+        return list(problems(self.rows))
 
     def render(self, width: int = 100) -> str:
         """The file as its paper's table."""
@@ -151,7 +171,7 @@ class Space:
     def _assignments(
         self,
         corpus: str | None,
-        fixed: Values,
+        given: _Given,
         options: Callable[[Row], Iterable[Any]],
         skip: bool = False,
     ) -> Iterator[dict[str, Any]]:
@@ -164,7 +184,7 @@ class Space:
             if index == len(rows):
                 yield assigned
                 return
-            for value in self._candidates(rows[index], assigned, fixed, options):
+            for value in self._candidates(rows[index], assigned, given, options):
                 more = assigned if value is None else {**assigned, rows[index].name: value}
                 yield from settled_from(index + 1, more)
 
@@ -174,24 +194,24 @@ class Space:
         self,
         row: Row,
         assigned: dict[str, Any],
-        fixed: Values,
+        given: _Given,
         options: Callable[[Row], Iterable[Any]],
     ) -> Iterable[Any]:
-        if not all(clause.holds(self._lookup(row, assigned, fixed)) for clause in row.when):
+        if not all(clause.holds(self._lookup(row, assigned, given)) for clause in row.when):
             return (None,)
         for key in (row.name, row.field):
-            if key is not None and key in fixed:
-                return (fixed[key],)
+            if key is not None and key in given.fixed:
+                return (given.fixed[key],)
         if row.same_as is not None:
             return (assigned.get(row.same_as),)
         return (row.domain.value,) if isinstance(row.domain, Fixed) else options(row)
 
-    def _lookup(self, asking: Row, assigned: dict[str, Any], fixed: Values) -> Callable[[str], Any]:
+    def _lookup(self, asking: Row, assigned: dict[str, Any], given: _Given) -> Callable[[str], Any]:
         def lookup(name: str) -> Any:
             rows = [row for row in self.rows if name in (row.name, row.field)]
             if rows:
                 return next((assigned[row.name] for row in rows if row.name in assigned), None)
-            known = {**DEFAULT_TECHNIQUES, **fixed}
+            known = {**DEFAULT_TECHNIQUES, **given.base, **given.fixed}
             if name not in known:
                 raise SpaceError(
                     f"{asking.place}: when '{asking.condition}' needs '{name}', which no row of "
@@ -234,7 +254,7 @@ def load(name_or_path: str | Path, near: Path | None = None) -> Space:
     """The space of a file, or of a bare name (see `folders`); `near` is the study's file."""
     path = find(str(name_or_path), near)
     read = space_file.read(path)
-    return Space(path=path, **{key: getattr(read, key) for key in read.__dataclass_fields__})
+    return Space(path=path, **vars(read))
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from ablate.space_row import Range, Row
 from ablate.space_rules import Clause
 
 
-def problems(rows: tuple[Row, ...]) -> list[str]:
+def problems(rows: tuple[Row, ...]) -> Iterator[str]:
     """What the registry cannot take, a text for each row that has something of the kind."""
-    found = []
     for row in rows:
         try:
             for clause in row.when:
@@ -25,8 +24,7 @@ def problems(rows: tuple[Row, ...]) -> list[str]:
             if row.field is not None:
                 _check_row(row, row.field, rows)
         except ConfigError as error:
-            found.append(str(error))
-    return found
+            yield str(error)
 
 
 def _check_condition(clause: Clause, row: Row) -> None:

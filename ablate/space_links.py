@@ -100,6 +100,10 @@ def conditioned(row: Row, rows: tuple[Row, ...], lines: Lines) -> Row:
 def read_rule(text: str, rows: tuple[Row, ...], lines: Lines) -> Rule:
     place = lines.of_text(text, "require")
     clauses = parse(text, *_known(rows), f"{place}: require", names_right=True)
+    known = list(dict.fromkeys(name for names in _known(rows) for name in names))
+    for name in [name for clause in clauses for name in clause.names]:
+        if name not in known:
+            raise SpaceError(unknown("row or field of a row", name, known, f"{place}: require"))
     for clause in clauses:
         _check_literals(clause, rows, f"{place}: require", "row or value")
     return Rule(text, place, clauses)

@@ -25,7 +25,7 @@ def render(
     ours = [row for row in rows if not row.printed]
     values = list(corpora) or ["Values"]
     last = "Description" if any(row.description for row in printed) else ""
-    lines = [*textwrap.wrap(title, width), *(textwrap.wrap(note, width) if note else []), ""]
+    lines = [*_wrapped(title, width), *(_wrapped(note, width) if note else []), ""]
     lines += columns(
         ["Parameter", *values, last], [_cells(r, corpora, r.description) for r in printed], width
     )
@@ -64,7 +64,7 @@ def columns(header: list[str], rows: list[list[str]], width: int) -> list[str]:
     room = max(_NARROWEST, width - left)
     lines = []
     for row in [header, *rows]:
-        wrapped = textwrap.wrap(row[-1], room) or [""]
+        wrapped = _wrapped(row[-1], room) or [""]
         cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
         lines.append(_GAP.join([*cells, wrapped[0]]).rstrip())
         lines += [" " * left + more for more in wrapped[1:]]
@@ -78,5 +78,17 @@ def _section(title: str, items: list[tuple[str, str]], width: int) -> list[str]:
     lines = ["", title]
     for name, text in items:
         item = f"{name}: {text}" if name else text
-        lines += textwrap.wrap(item, width, initial_indent="  ", subsequent_indent="      ")
+        lines += _wrapped(item, width, "  ", "      ")
     return lines
+
+
+def _wrapped(text: str, width: int, first: str = "", later: str = "") -> list[str]:
+    """Lines of whole words; a name longer than the line is left whole."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

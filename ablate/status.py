@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ablate import journal as journals
 from ablate import study_record
-from ablate.compare.layout import Grid
+from ablate.layout import Grid
 from ablate.errors import TrialError
 from ablate.journal import Journal
 from ablate.study_record import StudyRecord

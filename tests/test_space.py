@@ -299,7 +299,7 @@ def test_loading_sampling_and_printing_import_no_torch():
 SMALL = """\
 paper = "somebody2020"
 tables = ["Table 1"]
-require = ["Units <= Width", "Width != 7 and Depth in [1, 2, 3]"]
+require = ["Units <= Width", "Depth in [1, 2, 3] and Width >= 2"]
 
 ["Rate"]
 field = "optimizer.learning_rate"
@@ -445,7 +445,9 @@ def test_a_condition_on_a_field_outside_the_file_is_told_by_what_is_fixed(tmp_pa
     found = load(written(tmp_path, text))
     every = list(found.enumerate("ptb", {"head": "doc", "Rate": 1, "Depth": 2}))
     assert any("backbone.rank" in values for values in every)
-    every = list(found.enumerate("ptb", {"head": "mos", "Rate": 1, "Depth": 2}))
+    base = {"head": "mos", "training.epochs": 99}
+    every = list(found.enumerate("ptb", {"Rate": 1, "Depth": 2}, base=base))
+    assert {values["training.epochs"] for values in every} == {1, 2, 3, 4, 5}
     assert not any("backbone.rank" in values for values in every)
     with pytest.raises(SpaceError) as error:
         found.values("ptb")
@@ -473,7 +475,7 @@ def test_a_field_may_have_rows_whose_conditions_exclude_each_other(tmp_path):
     with pytest.raises(SpaceError) as error:
         next(found.enumerate("ptb", {"Rate": 1, "Depth": 1}))
     assert str(error.value) == (
-        f"{found.path}:54: row 'Many': field 'training.window' is set by row 'Few' (line 49) at "
+        f"{found.path}:49: row 'Many': field 'training.window' is set by row 'Few' (line 44) at "
         "the same time. Allowed: conditions that exclude each other."
     )
 
@@ -723,7 +725,7 @@ def wrong_types(file: Written) -> Iterator[Wrong]:
 def values_that_are_no_numbers(file: Written) -> Iterator[Wrong]:
     allowed = "text, true or false, a number, or a list of these"
     for row, number in file.of("value"):
-        for found in ("nan", "inf"):
+        for found in (("nan", "inf")[number % 2],):
             rest = f"value = {found} is not allowed. Allowed: {allowed}."
             yield Wrong("no number", file.put(number, f"value = {found}"), number, row, rest)
 
@@ -804,7 +806,7 @@ def dangling(file: Written) -> Iterator[Wrong]:
     slots = ["backbone", "bridge", "head", "gate", "loss", "optimizer"]
     known = ", ".join(dict.fromkeys([*rows, *fields, *slots]))
     for row in rows:
-        key, number = file.value(row)
+        number = file.value(row)[1]
         target = f"{rows[0]}s"
         lines = file.put(number, f'same_as = "{target}"')
         for extra in ("scale", "integer"):
@@ -847,7 +849,7 @@ def wrong_fields(file: Written) -> Iterator[Wrong]:
             f"Allowed: {ROOMS}."
         )
         yield Wrong("unknown slot", file.put(number, f'field = "{bad}"'), number, row, rest)
-        for bad in (f"{field}.a.b", f"{field}..x", f"{field}[x]"):
+        for bad in ((f"{field}.a.b", f"{field}..x", f"{field}[x]")[number % 3],):
             name = f"{room}.<technique>.<field>"
             form = name if room in ("regularizer", "evaluator") else f"{room}.<field>"
             rest = f"field = '{bad}' is not allowed. Allowed: '{form}', an element '{form}[0]'."
@@ -874,11 +876,11 @@ def no_toml(file: Written) -> Iterator[Wrong]:
 
 
 def misplaced(file: Written) -> Iterator[Wrong]:
-    for row in file.headers:
-        for key in ("paper", "tables", "require"):
-            lines, line = file.add(row, f'{key} = ["x"]')
-            rest = f"the key '{key}' belongs above the first row."
-            yield Wrong("misplaced", lines, line, row, rest)
+    for row, header in file.headers.items():
+        key = ("paper", "tables", "require")[header % 3]
+        lines, line = file.add(row, f'{key} = ["x"]')
+        rest = f"the key '{key}' belongs above the first row."
+        yield Wrong("misplaced", lines, line, row, rest)
 
 
 def wrong_corpora(file: Written) -> Iterator[Wrong]:
@@ -937,11 +939,11 @@ def test_a_wrong_file_is_refused_by_line_and_row(kind, source, tmp_path):
 
 def test_there_are_several_hundred_wrong_files():
     count = sum(len(list(kind(Written(text)))) for kind in KINDS for text in SOURCES.values())
-    assert count > 1000
+    assert count > 2000
 
 
 BESIDE = {
-    "paper = 7\n": ":1: paper = 7 is not allowed. Allowed: text.",
+    "paper = 7\ntables = []": ":1: paper = 7 is not allowed. Allowed: text.",
     'paper = "p"\npapre = "p"\n': ":2: unknown key 'papre'. Did you mean 'paper'? Allowed: paper, "
     "tables, note, require.",
     'tables = ["T"]\n': ":1: the key 'paper' is required and was not given.",
@@ -1007,6 +1009,8 @@ RULES = {
     "Units <= Widht": "'Units <= Widht' compares by size; 'Widht' has none.",
     "Units = Widht": "'Units' is never 'Widht'. Did you mean 'Width'? Allowed: 2 | 4, or a row.",
     "Unitz = Width": "unknown row or field 'Unitz'. Did you mean 'Units'? Allowed: ",
+    "Units = embedding.sise": "unknown row or field of a row 'embedding.sise'. Did you mean "
+    "'embedding.size'? Allowed: Rate, ",
     "Units = 3": "'Units' is never 3. Allowed: 2 | 4, or a row.",
 }
 
@@ -1038,7 +1042,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(SpaceError) as error:
         load(path)
     assert str(error.value) == f"{path}:1: not a text file in UTF-8 (invalid start byte)."
-    with pytest.raises(SpaceError, match="unknown search space '/no/such.toml'"):
+    with pytest.raises(SpaceError, match=r"unknown search space '/no/such\.toml'"):
         load("/no/such.toml")
 
 
@@ -1056,7 +1060,7 @@ def wrong_in_registry(name: str) -> Iterator[Wrong]:
             lines = file.put(line, f'{key} = "{values[field]}x"')
             yield Wrong("technique", lines, file.headers[row], row, rest)
             continue
-        room, *_, key = field.split("[")[0].split(".")
+        key = field.split("[")[0].split(".")[-1]
         config, place = _config(field, values)
         known = [info.name for info in fields.describe(config)]
         lines = file.put(number, f'field = "{field.replace(key, key + "x")}"')
@@ -1119,7 +1123,7 @@ def test_ends_and_choices_are_checked_like_values(tmp_path):
         "range = [1e-3, 1.0]": ("range = [-1, 1]", "Rate", "optimizer sgd.learning_rate = -1.0"),
         "range = [1, 5]\ninteger = true": ("range = [1, 5]", "Epochs", "training.epochs = 1.0"),
         "choices = [0, 0.5]": ("choices = [0, 5]", "Drop", "regularizer weight_drop.rate = 5"),
-        'choices = ["lstm"]': ('choices = ["ltsm"]', "Kind", "unknown backbone 'ltsm'."),
+        "lstm": ("ltsm", "Units", "unknown backbone 'ltsm'."),
         "choices = [2, 4]": ("choices = [2, 0]", "Units", "backbone lstm.units = 0"),
     }
     for before, (after, row, found) in wrong.items():
@@ -1185,5 +1189,5 @@ def test_a_field_belongs_to_the_techniques_that_its_conditions_leave(tmp_path):
     with pytest.raises(SpaceError, match=r":27: row 'Experts': when: unknown head 'mso'"):
         load(path).check()
     path = written(tmp_path, OPEN.replace("optimizer.trigger", "optimizer.tigger"))
-    with pytest.raises(SpaceError, match="row 'Trigger': optimizer: unknown field 'tigger'. Did"):
+    with pytest.raises(SpaceError, match=r"row 'Trigger': optimizer: unknown field 'tigger'\."):
         load(path).check()

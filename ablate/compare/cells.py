@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ablate.compare import statistics
+from ablate.compare.figures import number
 from ablate.compare.rows import SPLITS, ArmSummary, Cell, Cost, Counts, EnsembleSummary
 from ablate.compare.units import Unit
 from ablate.journal import COMPLETED, DIVERGED, FAILED, PRUNED, Journal
@@ -151,13 +151,6 @@ def fate(journal: Journal | None) -> str:
     if journal.status == COMPLETED and any(_no_number(loss) for loss in losses):
         return DIVERGED
     return str(journal.status)
-
-
-def number(found: Any) -> float | None:
-    """A finite number, or None: a journal writes nan and inf as text."""
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return None
-    return float(found) if math.isfinite(found) else None
 
 
 def _no_number(loss: Any) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 NONE = "–"
 
 
@@ -35,3 +38,10 @@ def signed(number: float, digits: int) -> str:
     """With a sign always, and a minus as long as a plus."""
     text = decimal(abs(number), digits)
     return f"{'−' if number < 0 else '+'}{text}"
+
+
+def number(found: Any) -> float | None:
+    """A finite number, or None: a journal writes nan and inf as text."""
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    return float(found) if math.isfinite(found) else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ablate.compare.figures import decimal
+
 PERPLEXITY, BITS = "perplexity", "bits per character"
 LARGEST_EXPONENT = 700.0  # exp of more overflows
 
@@ -19,6 +21,14 @@ class Unit:
         if self.name == BITS:
             return nats / math.log(2)
         return math.exp(min(nats, LARGEST_EXPONENT))
+
+    def text(self, nats: float) -> str:
+        """As it is written where only a glance is meant."""
+        return decimal(self.show(nats), self.digits)
+
+    @property
+    def digits(self) -> int:
+        return 3 if self.name == BITS else 2
 
     def shift(self, nats: float, at: float) -> float:
         """A difference in nats as a difference in the unit, from the value `at`.

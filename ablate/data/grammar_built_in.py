@@ -14,16 +14,16 @@ from ablate.data.grammar_rules import Grammar, Rule
 # Lower case is a category of words, upper case a symbol with rules. {c} and {d} are classes, {k}
 # a verb's kind; each line stands for one rule for each value, which share its weight.
 RULES = """
-S           9  SUBJECT.{c} VP.{c} so close.{c}
-S           3  adverb SUBJECT.{c} VP.{c} so close.{c}
+S           9  SUBJECT.{c} VP.{c} close.{c}
+S           3  adverb SUBJECT.{c} VP.{c} close.{c}
 SUBJECT.{c} 2  NP.{c}
 SUBJECT.{c} 2  NP.{c} preposition NP.{d}
 SUBJECT.{c} 1  NP.{c} that VP.{c}
-SUBJECT.{c} 1  NP.{c} that NP.{d} does verb.{k}.{d}
+SUBJECT.{c} 1  NP.{c} that NP.{d} verb.{k}.{d}
 NP.{c}      1  determiner.{c} noun.{c}
 NP.{c}      2  determiner.{c} adjective.{m} noun.{c}.{m}
-VP.{c}      5  does verb.{k}.{c} OBJECT.{k}
-VP.{c}      2  does adverb verb.{k}.{c} OBJECT.{k}
+VP.{c}      5  verb.{k}.{c} OBJECT.{k}
+VP.{c}      2  adverb verb.{k}.{c} OBJECT.{k}
 OBJECT.{k}  1  determiner.{d} object.{d}.{k}
 """
 

@@ -44,9 +44,20 @@ class Filter:
 
     def next_words(self) -> dict[str, float]:
         """The probability of every possible next token."""
-        candidates = [*self._emissions, EOS]
-        totals = {word: float(sum(map(np.sum, self._after(word).values()))) for word in candidates}
-        return {word: total for word, total in totals.items() if total > 0.0}
+        found: dict[str, float] = {}
+        for stack, weights in self._belief.items():
+            for (category, _), probability in self._open(stack).items():
+                for word in self._speakers(category):
+                    row = self._emissions[word][category]
+                    found[word] = found.get(word, 0.0) + probability * float(weights @ row)
+        return {word: total for word, total in found.items() if total > 0.0}
+
+    def _speakers(self, category: str) -> list[str]:
+        """The words of a category under any topic, each once."""
+        if category == EOS:
+            return [EOS]
+        tables = self._grammar.lexicon[category]
+        return list(dict.fromkeys(word for table in tables for word in table))
 
     def _begin_line(self) -> None:
         topic = self._stay * self._belief[()] + (1 - self._stay) * self._topics
@@ -57,9 +68,7 @@ class Filter:
         said_by = self._emissions.get(word, {})
         for stack, weights in self._belief.items():
             for (category, rest), probability in self._open(stack).items():
-                if word == EOS and category == EOS:
-                    after[()] = after.get((), 0.0) + probability * weights
-                elif category in said_by:
+                if category in said_by:
                     joint = probability * weights * said_by[category]
                     after[rest] = after.get(rest, 0.0) + joint
         return after
@@ -86,7 +95,7 @@ class Filter:
 
 def _emissions(grammar: Grammar) -> Mapping[str, Mapping[str, NDArray[np.float64]]]:
     """word -> category -> the word's probability under every topic."""
-    found: dict[str, dict[str, NDArray[np.float64]]] = {}
+    found = {EOS: {EOS: np.ones(len(grammar.topics))}}
     for category, tables in grammar.lexicon.items():
         for topic, table in enumerate(tables):
             total = sum(table.values())

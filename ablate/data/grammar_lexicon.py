@@ -13,22 +13,22 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 CLASSES = ("a", "o", "i", "u")  # the vowel that nouns, verbs and closing words agree in
-KINDS = tuple(str(n) for n in range(24))  # of verbs
-MANNERS = tuple(str(n) for n in range(32))  # of adjectives
+KINDS = tuple(str(n) for n in range(16))  # of verbs
+MANNERS = tuple(str(n) for n in range(16))  # of adjectives
 NUM_TOPICS = 8
 NUM_FIELDS = 12  # of nouns: what a verb's kind and the topic choose an object by
 
 NOUNS_PER_CLASS = 84
-VERBS_PER_KIND = 2  # stems; each has a form for every class
-ADJECTIVES_PER_MANNER = 3
+VERBS_PER_KIND = 3  # stems; each has a form for every class
+ADJECTIVES_PER_MANNER = 6
 ADVERBS = 40
 CLOSING_PER_CLASS = 16
 
 DETERMINERS = (["the"], ["a"], ["this"], ["every"])
-PREPOSITIONS = "of in with under".split()
+PREPOSITIONS = "of in with under for near from beside".split()
 
-BOOST = 12
-FIELD_BOOST = 60
+BOOST = 20
+FIELD_BOOST = 40
 SCALE = 100_000
 
 ONSETS = "b d f g k l m n p r s t v z br dr gl kr pl st tr sh".split()
@@ -81,8 +81,6 @@ def build() -> dict[str, tuple[Table, ...]]:
     everywhere = {
         "preposition": PREPOSITIONS,
         "that": ["that"],
-        "does": ["does"],
-        "so": ["so"],
     }
     lexicon = {name: (zipf(words),) * NUM_TOPICS for name, words in everywhere.items()}
     lexicon["adverb"] = by_topic([stem + "ly" for stem in spelling.stems(ADVERBS)])

@@ -9,6 +9,8 @@ import secrets
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import warnings
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ray
-from ray._private import node, worker
+from ray._private import node, services, worker
 
 from ablate.errors import TrialError
 
@@ -143,22 +145,40 @@ def _session_folder(fleet: Fleet, stack: contextlib.ExitStack) -> str | None:
     return folder
 
 
+class _Aside(subprocess.Popen):
+    """A process that a signal to the driver's group (Ctrl-C, `timeout`) does not reach."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, process_group=0, **options)
+
+
 @contextlib.contextmanager
 def _bare_node() -> Iterator[None]:
-    """Start a node of our own without dashboard, log monitor and autoscaler: nobody looks at them.
+    """Start a node without dashboard, log monitor and autoscaler: nobody looks at them here.
 
     They are three of the five Python processes that a node consists of, and half of the time that
     it takes. A Ray in which these names have changed starts as it always does.
     """
-    names = ("start_api_server", "start_log_monitor", "start_monitor")
-    originals = {name: getattr(node.Node, name) for name in names if hasattr(node.Node, name)}
-    for name in originals:
-        setattr(node.Node, name, lambda self, **options: None)
+    with contextlib.ExitStack() as stack:
+        for name in ("start_api_server", "start_log_monitor", "start_monitor"):
+            stack.enter_context(_replaced(node.Node, name, _nothing))
+        if sys.platform != "win32":
+            stack.enter_context(_replaced(services, "ConsolePopen", _Aside))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(place: Any, name: str, value: Any) -> Iterator[None]:
+    """Another attribute for a while, if there is one of that name."""
+    if not hasattr(place, name):
+        yield
+        return
+    original = getattr(place, name)
+    setattr(place, name, value)
     try:
         yield
     finally:
-        for name, original in originals.items():
-            setattr(node.Node, name, original)
+        setattr(place, name, original)
 
 
 @contextlib.contextmanager
@@ -196,15 +216,17 @@ def quiet(fleet: Fleet) -> Iterator[None]:
     if fleet.verbose:
         yield
         return
-    logger, spoken = logging.getLogger("ray"), worker.print_to_stdstream
+    logger = logging.getLogger("ray")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
-    # The raylet's words on dead workers are printed whatever `log_to_driver` is.
-    worker.print_to_stdstream = lambda *args, **options: None
     try:
-        with warnings.catch_warnings():
+        # The raylet's words on dead workers are printed whatever `log_to_driver` is.
+        with _replaced(worker, "print_to_stdstream", _nothing), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)
-        worker.print_to_stdstream = spoken
+
+
+def _nothing(*args: Any, **options: Any) -> None:
+    pass

