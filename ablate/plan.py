@@ -26,11 +26,12 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSearch:
-    """One search of one arm: what is fixed, what is open, and the seed of its sampler."""
+    """One search of one arm: its values, those of them that are fixed, and the sampler's seed."""
 
     arm: str
     repeat: int
-    values: Values
+    values: Values  # the arm's, from which a search departs
+    fixed: Values  # those that the arm or the scale sets: never searched, whatever the space says
     space: spaces.Space
     words: Search
     seed: int
@@ -40,7 +41,7 @@ class PlannedSearch:
         """A name for the sampler's own records, the same whenever the question is the same."""
         words = self.words
         how = [words.sampler, words.early_stopping, words.synchronous, words.batch, self.seed]
-        named = digest([dict(self.values), repr(self.space.rows), dict(words.changes), *how])
+        named = digest([dict(self.values), self.space.identity, dict(words.changes), *how])
         return f"{self.arm}/{self.repeat}/{named}"
 
 
@@ -117,7 +118,7 @@ def make_plan(
 def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
     """An arm's flat values at a scale: base recipe, scale, arm, then the scale's last word."""
     base = _base_values(study, scale, arm.recipe or study.base)
-    values = merge(base, {"corpus.name": scale.corpus, **scale.changes})
+    values = merge(base, _scale_values(scale))
     values = merge(values, arm.changes)
     return merge(values, scale.adapt(dict(values))) if scale.adapt else values
 
@@ -217,11 +218,13 @@ def _labels(plan: Plan) -> dict[str, Any]:
 def _with_searches(plan: Plan, search: Search, values: Mapping[str, Values]) -> Plan:
     space = spaces.load(search.space, near=Path(plan.study.file).parent)
     space.check()
+    changes = {arm.name: arm.changes for arm in plan.study.design.arms}
     searches = tuple(
         PlannedSearch(
             arm=arm,
             repeat=repeat,
             values=arm_values,
+            fixed={**_scale_values(plan.scale), **changes[arm]},
             space=space,
             words=search,
             seed=repeat + 1,
@@ -233,6 +236,10 @@ def _with_searches(plan: Plan, search: Search, values: Mapping[str, Values]) -> 
         SearchRecord(arm=s.arm, repeat=s.repeat, num_trials=search.trials) for s in searches
     )
     return replace(plan, searches=searches, record=replace(plan.record, searches=records))
+
+
+def _scale_values(scale: Scale) -> dict[str, Any]:
+    return {"corpus.name": scale.corpus, **scale.changes}
 
 
 def _base_values(study: Study, scale: Scale, base: str | Values) -> dict[str, Any]:

@@ -1,10 +1,5 @@
 """A running study on screen: a live view in a terminal, plain and rare lines elsewhere.
 
-    with Screen(record) as screen:
-        screen.started(trial)
-        screen.progress(trial.id, {"epoch": 1, "valid_nll": 4.2, ...})
-        screen.finished(trial.id, journal)
-
 To be told of an event costs an append to a queue. A thread of the screen's own empties it a few
 times a second into the `Board`, and shows that; nothing that goes wrong with the stream stops a
 study. Only validation is shown: the test split is for the table.
@@ -23,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TextIO
 
 from ablate.compare.figures import NONE, count, decimal, duration, number
-from ablate.layout import printable
 from ablate.compare.units import unit_of
 from ablate.identity import Trial
 from ablate.journal import COMPLETED, PRUNED, Journal
+from ablate.layout import printable
 from ablate.study_record import PlannedTrial, StudyRecord
 
 REFRESH_SECONDS = 0.25
@@ -61,9 +56,9 @@ class Running:
     @property
     def whole(self) -> float | None:
         """Seconds that all its epochs will have taken, once one is done."""
-        if not self.epoch or not self.num_epochs or not self.seconds:
-            return None
-        return self.seconds / self.epoch * self.num_epochs
+        if self.epoch and self.num_epochs and self.seconds:
+            return self.seconds / self.epoch * self.num_epochs
+        return None
 
     def left(self, now: float, usual: float | None) -> float | None:
         """Seconds to its end: by its own epochs, else as others of its kind took."""
@@ -147,7 +142,7 @@ class Board:
         running = self.running.pop(trial_id, None)
         status = journal.status or "failed"
         self.ended[trial_id] = status
-        nats = valid_nll(journal)
+        nats = number((journal.outcome or {}).get("metrics", {}).get("valid_nll"))
         if status == COMPLETED and nats is not None:
             self.nats[trial_id] = nats
         for arm in self._arms_of(trial_id, journal.trial.arm):
@@ -157,18 +152,16 @@ class Board:
         if running is not None:
             self.num_here += 1
             if status == COMPLETED:
-                self._took.setdefault(running.trial.arm, deque(maxlen=9)).append(
-                    now - running.begun
-                )
+                took = self._took.setdefault(running.trial.arm, deque(maxlen=10))
+                took.append(now - running.begun)
         return running
 
     def _plan(self, trial_id: str, arm: str) -> None:
         self._known.add(trial_id)
         state = self._arm(arm)
-        if trial_id not in state.planned:
-            state.planned.add(trial_id)
-            if trial_id in self.ended:
-                self._count(trial_id, state)
+        state.planned.add(trial_id)
+        if trial_id in self.ended and trial_id not in state.done:
+            self._count(trial_id, state)
 
     def _count(self, trial_id: str, arm: ArmState) -> None:
         arm.done.add(trial_id)
@@ -215,15 +208,11 @@ class Board:
         return statistics.fmean(known) if known else None
 
 
-def valid_nll(journal: Journal) -> float | None:
-    return number((journal.outcome or {}).get("metrics", {}).get("valid_nll"))
-
-
 class Said(NamedTuple):
-    """Something to be said: of a trial that is done or lost, or a note."""
+    """Something to be said: in passing, where there is room, or so that it stays."""
 
-    kind: str  # "done", "trouble", "note"
     text: str
+    stays: bool = True
 
 
 class Screen:
@@ -234,16 +223,14 @@ class Screen:
         record: StudyRecord,
         interactive: bool | None = None,
         stream: TextIO | None = None,
-        *,
         console: Any = None,  # rich's, to be used instead of the stream
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
         self._events: deque[Callable[[], Said | None]] = deque()
         self._newest: StudyRecord | None = None
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._broken = False
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._broken, self._num_lost = False, 0
         self._thread = threading.Thread(target=self._keep_showing, name="screen", daemon=True)
         self.board = Board(record, clock())
         self._presenter = _presenter(interactive, stream or sys.stdout, console, clock())
@@ -275,7 +262,7 @@ class Screen:
         self._events.append(lambda: self._retrying(trial_id, why))
 
     def note(self, text: str) -> None:
-        self._events.append(lambda: Said("note", text))
+        self._events.append(lambda: Said(text))
 
     def planned(self, record: StudyRecord) -> None:
         """The plan has grown."""
@@ -288,8 +275,8 @@ class Screen:
                 record, self._newest = self._newest, None
                 self.board.take_record(record)
             said = [self._events.popleft()() for _ in range(len(self._events))]
-            told = [each for each in said if each is not None]
-            self._guarded(lambda: self._presenter.show(self.board, told, self._clock()))
+            heard = [each for each in said if each is not None]
+            self._guarded(lambda: self._presenter.show(self.board, heard, self._clock()))
 
     def _keep_showing(self) -> None:
         while not self._over.wait(REFRESH_SECONDS):
@@ -297,33 +284,28 @@ class Screen:
 
     def _guarded(self, show: Callable[[], None]) -> None:
         """A terminal that went away is no reason to stop a study."""
-        if self._broken:
-            return
-        try:
-            show()
-        except (OSError, ValueError):
-            self._broken = True
+        if not self._broken:
+            try:
+                show()
+            except (OSError, ValueError):
+                self._broken = True
 
     def _ended(self, trial_id: str, journal: Journal, now: float) -> Said | None:
         ran = self.board.finished(trial_id, journal, now)
-        trial, status = journal.trial, journal.status
-        if ran is None and status in (COMPLETED, PRUNED):
+        lost = journal.status not in (COMPLETED, PRUNED)
+        self._num_lost += lost
+        if (ran is None and not lost) or (lost and self._num_lost > NUM_TROUBLES):
             return None
-        counted = f"[{len(self.board.ended)}/{self.board.total}] {_name(trial)}:"
-        if status not in (COMPLETED, PRUNED):
-            reason = str((journal.outcome or {}).get("reason", "")).split("\n")[0]
-            return Said("trouble", f"{counted} {status}{': ' if reason else ''}{reason}")
+        counted = f"[{len(self.board.ended)}/{self.board.total}] {_name(journal.trial)}"
+        nats = self.board.nats.get(trial_id)
+        found = journal.status if nats is None else f"valid {self.board.unit.text(nats)}"
+        reason = str((journal.outcome or {}).get("reason", "")).split("\n")[0]
         took = f" in {duration(now - ran.begun)}" if ran else ""
-        if status == PRUNED:
-            return Said("done", f"{counted} stopped early{took}")
-        nats = valid_nll(journal)
-        found = "completed" if nats is None else f"valid {self.board.unit.text(nats)}"
-        return Said("done", f"{counted} {found}{took}")
+        return Said(f"{counted}: {found}{took}{': ' if reason else ''}{reason}", stays=lost)
 
     def _retrying(self, trial_id: str, why: str) -> Said:
         running = self.board.running.get(trial_id)
-        name = _name(running.trial) if running else trial_id
-        return Said("note", f"{name} is tried again: {why}")
+        return Said(f"{_name(running.trial) if running else trial_id} is tried again: {why}")
 
 
 class Lines:
@@ -332,27 +314,22 @@ class Lines:
     def __init__(self, stream: TextIO, now: float) -> None:
         self._stream = stream
         encoding = getattr(stream, "encoding", None) or "utf-8"
-        self._unicode = encoding.lower().replace("-", "").startswith("utf")
+        self._unicode = encoding.lower().startswith("utf")
         self._said_at, self._pause = now, LINE_SECONDS
-        self._num_troubles, self._num_done, self._greeted = 0, 0, False
+        self._num_done, self._began = 0, False
 
     def open(self, board: Board) -> None:
         arms = f"{len(board.arms)} arm{'s' if len(board.arms) > 1 else ''}"
         self._say(f"{board.record.key}: {board.total} trials of {arms}", board.begun)
 
     def show(self, board: Board, said: list[Said], now: float) -> None:
-        if board.running and not self._greeted:
-            self._greeted = True
+        if not self._began and (board.running or board.num_here):
+            self._began = True
             before = len(board.ended) - board.num_here
             if before:
                 self._say(f"{before} of {board.total} trials were done already", now)
         for each in said:
-            self._num_troubles += each.kind == "trouble"
-            enough = {
-                "done": board.total > FEW_TRIALS,
-                "trouble": self._num_troubles > NUM_TROUBLES,
-            }
-            if not enough.get(each.kind):
+            if each.stays or board.total <= FEW_TRIALS:
                 self._say(each.text, now)
         self._meanwhile(board, now)
 
@@ -374,23 +351,20 @@ class Lines:
 
 
 class Live:
-    """rich's live view: the arms, what runs, how far it all is; what lasts goes above it."""
+    """rich's live view: the arms, what runs, how far it all is; what stays goes above it."""
 
     def __init__(self, console: Any) -> None:
         from rich.live import Live as RichLive
 
         self._console = console
         self._live = RichLive(console=console, auto_refresh=False, transient=True)
-        self._num_troubles = 0
 
     def open(self, board: Board) -> None:
         self._live.start()
 
     def show(self, board: Board, said: list[Said], now: float) -> None:
         for each in said:
-            self._num_troubles += each.kind == "trouble"
-            enough = {"done": True, "trouble": self._num_troubles > NUM_TROUBLES}
-            if not enough.get(each.kind):
+            if each.stays:
                 self._say(each.text)
         self._live.update(view(board, now, self._console.height), refresh=True)
 
@@ -406,18 +380,18 @@ def view(board: Board, now: float, height: int) -> Any:
     """The board as something rich can print, no higher than the terminal."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
-    from rich.text import Text
+    from rich.table import Table
 
-    room = max(4, height - 10)  # title, two headers, their rules, the bar, the last line
+    room = max(4, height - 8)  # title, two headers, two lines of more, the bar, room to breathe
     num_running = min(len(board.running), max(2, room // 3))
-    done = ProgressBar(total=max(1, board.total), completed=len(board.ended), width=40)
-    question = f"  {printable(board.record.question)}"
+    last = Table.grid(padding=(0, 2, 0, 0))
+    bar = ProgressBar(total=max(1, board.total), completed=len(board.ended), width=20)
+    last.add_row(bar, _text(standing(board, now)))
     return Group(
-        Text.assemble((board.record.key, "bold"), question, no_wrap=True, overflow="ellipsis"),
+        _text(f"{board.record.key}: {board.record.question}", "bold"),
         _arms_table(board, now, room - num_running),
         *([_running_table(board, num_running)] if board.running else []),
-        done,
-        Text(standing(board, now), no_wrap=True, overflow="ellipsis"),
+        last,
     )
 
 
@@ -435,7 +409,7 @@ def _arms_table(board: Board, now: float, room: int) -> Any:
             _text(str(len(arm.lost) or ""), "red"),
             NONE if arm.best is None else board.unit.text(arm.best),
             _mean(board, arm),
-            "" if seconds is None else duration(seconds),
+            duration(seconds) if seconds else "",
         )
     if len(arms) > room:
         table.add_row(_text(f"and {len(arms) - room} more arms", "dim"))
@@ -463,7 +437,7 @@ def _table(first: str, *others: str) -> Any:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(first, overflow="ellipsis", no_wrap=True, min_width=12)
+    table.add_column(first, no_wrap=True, min_width=12)
     for title in others:
         table.add_column(title, justify="left" if title == "stage" else "right", no_wrap=True)
     return table
@@ -473,7 +447,7 @@ def _text(text: str, style: str = "") -> Any:
     """A name is no markup, whatever brackets it has."""
     from rich.text import Text
 
-    return Text(printable(text), style=style)
+    return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def standing(board: Board, now: float) -> str:
@@ -500,9 +474,7 @@ def closing(board: Board, now: float) -> str:
 def _mean(board: Board, arm: ArmState) -> str:
     unit = board.unit
     values = [unit.show(board.nats[each]) for each in arm.finals if each in board.nats]
-    if not values:
-        return NONE
-    mean = decimal(statistics.fmean(values), unit.digits)
+    mean = decimal(statistics.fmean(values), unit.digits) if values else NONE
     return f"{mean}±{decimal(statistics.stdev(values), unit.digits)}" if values[1:] else mean
 
 

@@ -13,22 +13,22 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 CLASSES = ("a", "o", "i", "u")  # the vowel that nouns, verbs and closing words agree in
-KINDS = tuple(str(n) for n in range(16))  # of verbs
-MANNERS = tuple(str(n) for n in range(16))  # of adjectives
+KINDS = tuple(str(n) for n in range(24))  # of verbs
+MANNERS = tuple(str(n) for n in range(24))  # of adjectives
 NUM_TOPICS = 8
-NUM_FIELDS = 12  # of nouns: what a verb's kind and the topic choose an object by
+NUM_FIELDS = 3  # of nouns: what a verb's kind and the topic choose an object by
 
-NOUNS_PER_CLASS = 84
+NOUNS_PER_CLASS = 44
 VERBS_PER_KIND = 3  # stems; each has a form for every class
 ADJECTIVES_PER_MANNER = 6
-ADVERBS = 40
-CLOSING_PER_CLASS = 16
+ADVERBS = 80
+CLOSING_PER_CLASS = 24
 
 DETERMINERS = (["the"], ["a"], ["this"], ["every"])
 PREPOSITIONS = "of in with under for near from beside".split()
 
-BOOST = 20
-FIELD_BOOST = 40
+BOOST = 12
+FIELD_BOOST = 30
 SCALE = 100_000
 
 ONSETS = "b d f g k l m n p r s t v z br dr gl kr pl st tr sh".split()

@@ -9,6 +9,8 @@ any failure a run is read again before more is said.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import re
 import socket
 import tempfile
@@ -20,7 +22,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ablate.record import quiet
-from ablate.record.places import is_server, redacted
+from ablate.record.places import digest, is_server, redacted
 from ablate.record.tracking import (
     HOME,
     MARK,
@@ -101,7 +103,7 @@ class ClientTracking:
     def put(self, experiment_id: str, run: Run) -> Placed:
         with answering(self.uri):
             known = self._known.pop(run.identity, None)  # gone, should anything fail now
-            known = known or self._read(run.identity) or self._create(experiment_id, run)
+            known = known or self._find_or_make(experiment_id, run)
             self._bring(known, run)
         if run.status == RUNNING:
             self._known[run.identity] = known
@@ -118,6 +120,11 @@ class ClientTracking:
             with answering(self.uri):
                 self._read(identity)
             self._doubtful.discard(identity)
+
+    def _find_or_make(self, experiment_id: str, run: Run) -> Known:
+        """Alone, so that `ablate sync` beside a running study does not make the same run."""
+        with alone(self.uri):
+            return self._read(run.identity) or self._create(experiment_id, run)
 
     def _create(self, experiment_id: str, run: Run) -> Known:
         tags = {**run.all_tags(None), ORIGIN: self._origin}
@@ -261,6 +268,15 @@ def _told(error: Exception, uri: str) -> Away | Refused | None:
     if getattr(error, "error_code", None) in REFUSALS:
         return Refused(f"{place} does not take a record: {text}")
     return Away(f"{place} does not take records now: {text}")
+
+
+@contextlib.contextmanager
+def alone(uri: str) -> Iterator[None]:
+    """One process of this user and host at a time; a process that dies lets go."""
+    place = Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}-{digest(uri)}.lock"
+    with place.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def local_folder(artifact_uri: str) -> Path | None:

@@ -14,11 +14,22 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ablate.record import quiet
 from ablate.record.client import ClientTracking, answering, local_folder, write_files
-from ablate.record.places import check_uri
-from ablate.record.tracking import HOME, RUN_NAME, RUNNING, TRIAL, Placed, Point, Run, new_points
+from ablate.record.places import check_uri, redacted
+from ablate.record.tracking import (
+    HOME,
+    RUN_NAME,
+    RUNNING,
+    TRIAL,
+    Placed,
+    Point,
+    Refused,
+    Run,
+    new_points,
+)
 
 LARGEST = 1.7976931348623157e308  # what MLflow writes for an infinity
 BUSY_SECONDS = 20.0  # to wait for another writer, as MLflow does
@@ -31,6 +42,7 @@ class DatabaseTracking:
         self.uri = check_uri(uri)
         with answering(uri):
             _make_database(uri, artifacts)
+        self._artifacts = artifacts
         self._client = ClientTracking(uri, artifacts)
         models = quiet.load("mlflow.store.tracking.dbmodels.models")
         self._runs, self._tags = models.SqlRun.__table__, models.SqlTag.__table__
@@ -162,12 +174,17 @@ class DatabaseTracking:
 
     def _write_artifacts(self, artifact_uri: str, artifacts: Mapping[str, bytes]) -> None:
         """Before the transaction ends, so that a run that looks whole is whole."""
+        if artifact_uri.startswith("mlflow-artifacts:"):  # as `ablate ui` serves them
+            write_files(self._artifacts / urlsplit(artifact_uri).path.lstrip("/"), artifacts)
+            return
         folder = local_folder(artifact_uri)
         if folder is not None:
             write_files(folder, artifacts)
-            return
-        # An experiment made by a server over this database: its artifacts pass through that
-        # server, or a bucket; only that server's URI can reach them.
+        elif artifacts:
+            raise Refused(
+                f"the artifacts of this experiment go to {artifact_uri.partition('://')[0]}, which "
+                f"only its server reaches. Give the server's URI instead of {redacted(self.uri)}."
+            )
 
 
 def run_id_of(identity: tuple[str, str]) -> str:

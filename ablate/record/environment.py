@@ -14,6 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ablate import errors
+
 PACKAGES = ("ablate", "torch", "numpy", "safetensors", "pyarrow", "ray", "optuna", "mlflow")
 GIT_SECONDS = 5.0
 
@@ -78,7 +80,7 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
 def _own_git() -> dict[str, Any] | None:
     """The state of ablate's own checkout; None where it is installed as a package."""
-    checkout = Path(__file__).resolve().parents[2]
+    checkout = Path(errors.__file__).resolve().parents[1]
     top = _git(checkout, "rev-parse", "--show-toplevel")
     return git_state(checkout) if top is not None and Path(top) == checkout else None
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ray
-from ray.tune import PlacementGroupFactory
+from ray.exceptions import RayError
+from ray.tune import PlacementGroupFactory, TuneError
 from ray.tune.experiment import Experiment
 
-from ablate.errors import AblateError, TrialError
+from ablate.errors import TrialError
 from ablate.tune.ray_adaptors import Controller, Deaths, Drive, Feed, Halt, Judge, WarmWorker
 from ablate.tune.ray_session import Fleet, connected, environment, quiet
 
@@ -36,12 +36,10 @@ def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, 
         try:
             while not controller.is_finished():
                 controller.step()
-            controller.cleanup()
-        except BaseException as error:
-            _kill(drive)
-            if isinstance(error, AblateError) or not isinstance(error, Exception):
-                raise
+        except (RayError, TuneError) as error:
             raise drive.failure or TrialError(f"Ray Tune gave up: {error}") from error
+        finally:
+            controller.cleanup()
     if drive.failure is not None:
         raise drive.failure
 
@@ -64,13 +62,6 @@ def _controller(drive: Drive, fleet: Fleet, folder: str) -> Controller:
         callbacks=[Deaths(drive)],
         storage=experiment.storage,
     )
-
-
-def _kill(drive: Drive) -> None:
-    """End the workers at once: a second Ctrl-C."""
-    for trial in drive.live.values():
-        if trial.temporary_state.ray_actor is not None:
-            ray.kill(trial.temporary_state.ray_actor)
 
 
 def _tune_settings(fleet: Fleet) -> dict[str, str]:

@@ -8,8 +8,11 @@ is known) is the schedule's. Nothing is kept by Tune: state is in the study's st
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import re
+import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -39,6 +42,7 @@ class WarmWorker(Trainable):
     """The actor: one worker in a process of its own, kept from trial to trial."""
 
     def setup(self, config: dict[str, Any]) -> None:
+        _die_with_parent()
         self._worker: Any = None
         self.reset_config(config)
 
@@ -240,6 +244,10 @@ class Controller(TuneController):
     def checkpoint(self, force: bool = False, wait: bool = False) -> None:
         """Nothing: what is known is in the study's store."""
 
+    def cleanup(self) -> None:
+        """Kill the actors: all they know is saved, and Tune would wait for those still starting."""
+        self._actor_manager.cleanup()
+
     def _mark_trial_to_checkpoint(self, trial: TuneTrial) -> None:
         """Nothing, likewise."""
 
@@ -270,6 +278,13 @@ class Controller(TuneController):
         if trial.status == TuneTrial.PENDING and trial not in self._trial_to_actor:
             return
         super()._trial_task_failure(trial, exception)
+
+
+def _die_with_parent() -> None:
+    """End with the raylet, at once, so that no worker writes on when its driver was killed."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _load(place: str) -> Any:

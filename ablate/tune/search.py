@@ -150,7 +150,10 @@ class ArmSearch:
     def _sample(self, asked: optuna.Trial) -> dict[str, Any]:
         column = self.plan.scale.column or self.plan.scale.corpus
         return self.planned.space.sample(
-            lambda row: suggest(asked, row), column, fixed=self.planned.values
+            lambda row: suggest(asked, row),
+            column,
+            fixed=self.planned.fixed,
+            base=self.planned.values,
         )
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:

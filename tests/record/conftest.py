@@ -46,3 +46,10 @@ def make_workspace(empty_database: Path) -> Iterator[Callable[[], Workspace]]:
 @pytest.fixture
 def workspace(make_workspace: Callable[[], Workspace]) -> Workspace:
     return make_workspace()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty folder on a disk that is quick to sync."""
+    with tempfile.TemporaryDirectory(dir=SHORT_LIVED) as found:
+        yield Path(found)

@@ -162,7 +162,7 @@ def _database_points(client: Any, uri: str, runs: Any) -> dict[str, Points]:
     with contextlib.closing(sqlite3.connect(uri.removeprefix("sqlite:///"))) as db:
         for run_id, key, step, value, timestamp, is_nan in db.execute(query):
             point = (step, math.nan if is_nan else value, timestamp)
-            found[run_id].setdefault(key, []).append(point)
+            found.setdefault(run_id, {}).setdefault(key, []).append(point)
     return found
 
 

@@ -150,7 +150,7 @@ def test_a_server_that_does_not_answer(workspace, silent_port) -> None:
     assert "secret" not in result.reason
 
 
-def test_trouble_is_told_again_after_a_recovery(workspace, monkeypatch) -> None:
+def test_trouble_is_told_once_and_the_records_come_after_it(workspace, monkeypatch) -> None:
     """A database that cannot be written for a while: the records come when it can."""
     from ablate.record import background as module
     from ablate.record import mlflow_records

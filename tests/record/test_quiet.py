@@ -30,20 +30,20 @@ def python(code: str, folder: Path, *options: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_nothing_is_said_and_nothing_left_in_the_folder(tmp_path) -> None:
+def test_nothing_is_said_and_nothing_left_in_the_folder(folder) -> None:
     """With a new database, from a folder where an old ./mlruns lies about."""
-    old = tmp_path / "mlruns" / "0"
+    old = folder / "mlruns" / "0"
     old.mkdir(parents=True)
     (old / "meta.yaml").write_text("name: Default")
-    uri = f"sqlite:///{tmp_path / 'space' / 'mlflow.db'}"
+    uri = f"sqlite:///{folder / 'space' / 'mlflow.db'}"
     code = RUN.format(tests=str(Path(__file__).parent), uri=uri)
-    found = python(code, tmp_path, "-W", "default")
+    found = python(code, folder, "-W", "default")
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
-    assert {place.name for place in tmp_path.iterdir()} == {
+    assert {place.name for place in folder.iterdir()} == {
         *("mlruns", "space", "store", "artifacts"),
     }
-    assert [place.name for place in (tmp_path / "space").iterdir()] == ["mlflow.db"]
-    assert sorted(place.name for place in (tmp_path / "mlruns").iterdir()) == ["0"]
+    assert [place.name for place in (folder / "space").iterdir()] == ["mlflow.db"]
+    assert sorted(place.name for place in (folder / "mlruns").iterdir()) == ["0"]
 
 
 def test_what_trains_nothing_imports_nothing(tmp_path) -> None:

@@ -133,5 +133,6 @@ def _over_the_same_database(workspace: Workspace, server: Server) -> None:
     assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete
     runs = trial_runs(workspace.uri)
     assert len(runs) == 4
+    assert get(server, runs[trial_id("mix", 3)]["id"], "config.toml").startswith(b"# trial")
     assert len(study_runs(workspace.uri)) == 1
     assert not (Path(workspace.folder) / "mlruns").exists()

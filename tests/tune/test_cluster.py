@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-import textwrap
 import time
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-ray = pytest.importorskip("ray")
+pytest.importorskip("ray")
 
-from ablate.errors import StoreError, TrialError  # noqa: E402
-from ablate.tune import cluster  # noqa: E402
+from ablate.errors import StoreError, TrialError
+from ablate.tune import cluster, ray_session
 
 WORKER = """
 import os, signal, time
@@ -117,118 +116,163 @@ def trials(num: int, **does: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory):
-    """Two warm places in one Ray."""
-    modules = tmp_path_factory.mktemp("modules")
+    """Two places in one Ray for the whole file."""
+    modules, tmp = tmp_path_factory.mktemp("modules"), tmp_path_factory.mktemp("tmp")
     (modules / "fake_worker.py").write_text(WORKER)
-    tmp = tmp_path_factory.mktemp("tmp")
     fleet = cluster.Fleet(workers=2, tmp=str(tmp), env_vars={"PYTHONPATH": str(modules)})
     with cluster.connected(fleet):
         yield fleet
     assert list(tmp.iterdir()) == []
 
 
-@pytest.fixture
-def run(fleet: cluster.Fleet, tmp_path: Path):
-    """Run a schedule; the lines that the workers left, by trial."""
+def run(plan: Any, fleet: cluster.Fleet, store: Path) -> dict[str, list[str]]:
+    """Run a plan; the lines that the workers left, by trial."""
 
     def order(trial: Any) -> dict[str, Any]:
         worker = "fake_worker:Worker"
-        return {"trial": trial.to_plain(), "store": str(tmp_path), "data": "", "worker": worker}
+        return {"trial": trial.to_plain(), "store": str(store), "data": "", "worker": worker}
 
-    def run(schedule: Any) -> dict[str, list[str]]:
-        cluster.run(schedule, fleet, order)
-        return {path.name: path.read_text().splitlines() for path in tmp_path.iterdir()}
-
-    return run
+    cluster.run(plan, fleet, order)
+    return {path.name: path.read_text().splitlines() for path in store.iterdir()}
 
 
-def test_all_trials_run_once_in_two_warm_actors(run) -> None:
-    plan = Plan(*trials(30, epochs=2))
-    lines = run(plan)
-    assert Counter(plan.done) == Counter(f"t{index}" for index in range(30))
-    assert all(
-        [line.split()[0] for line in lines[name]] == ["begin", "epoch", "epoch"]
-        for name in plan.done
-    )
+@pytest.fixture(scope="module")
+def calm(fleet: cluster.Fleet, tmp_path_factory: pytest.TempPathFactory):
+    """A run in which nothing goes wrong."""
+    late = [{"id": f"late{index}", "after": ["t0", "t1"]} for index in range(2)]
+    never = {"id": "never", "after": ["nobody"]}
+    pruned = {"id": "pruned", "epochs": 9}
+    plan = Plan(never, *late, *trials(30, epochs=2), pruned, prune=("pruned", 2))
+    return plan, run(plan, fleet, tmp_path_factory.mktemp("calm"))
+
+
+@pytest.fixture(scope="module")
+def rough(fleet: cluster.Fleet, tmp_path_factory: pytest.TempPathFactory):
+    """A run in which workers die and fail."""
+    killed = {"id": "killed", "epochs": 3, "dies_at": 2}
+    doomed = {"id": "doomed", "dies_at": 1, "deaths": 99}
+    plan = Plan({"id": "buggy", "raises": True}, killed, *trials(4), doomed)
+    return plan, run(plan, fleet, tmp_path_factory.mktemp("rough"))
+
+
+def test_all_trials_run_once_two_at_a_time(calm) -> None:
+    plan, lines = calm
+    names = [f"t{index}" for index in range(30)]
+    assert sorted(plan.done) == sorted([*names, "late0", "late1"])
+    assert all(lines[name][1:] == ["epoch 1", "epoch 2"] for name in names)
     assert plan.most_at_once == 2
+    assert not plan.losses and not plan.retries and "never" not in lines
+
+
+def test_actors_stay_warm_with_the_threads_of_a_trial(calm) -> None:
+    plan, _ = calm
     assert len({epoch["pid"] for _, epoch in plan.epochs}) == 2
     assert {epoch["threads"] for _, epoch in plan.epochs} == {"1"}
 
 
-def test_a_trial_waits_for_those_it_builds_on_and_actors_stay(run) -> None:
-    first, last = trials(2), [{"id": f"u{i}", "after": ["t0", "t1"]} for i in range(2)]
-    plan = Plan(*last, *first)
-    run(plan)
-    assert sorted(plan.done[:2]) == ["t0", "t1"]
-    assert sorted(plan.done[2:]) == ["u0", "u1"]
-    assert len({epoch["pid"] for _, epoch in plan.epochs}) <= 2
+def test_a_trial_waits_for_those_it_builds_on(calm) -> None:
+    plan, _ = calm
+    parents = max(plan.done.index("t0"), plan.done.index("t1"))
+    assert parents < min(plan.done.index("late0"), plan.done.index("late1"))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_quiet_driver_with_all_saved(signum: int, tmp_path: Path) -> None:
-    pass
+def test_a_pruned_trial_stops(calm) -> None:
+    plan, lines = calm
+    assert plan.pruned == ["pruned"]
+    assert lines["pruned"][1:] == ["epoch 1", "epoch 2"]
 
 
-def test_a_schedule_with_nothing_to_give_ends(run) -> None:
-    plan = Plan({"id": "t0"}, {"id": "t1", "after": ["never"]})
-    run(plan)
-    assert plan.done == ["t0"]
+def test_a_killed_worker_is_replaced_and_its_trial_goes_on(rough) -> None:
+    plan, lines = rough
+    assert sorted(plan.done) == ["killed", "t0", "t1", "t2", "t3"]
+    words = [line.split()[0] for line in lines["killed"]]
+    assert words == ["begin", "epoch", "begin", "epoch", "epoch"]
+    reasons = [why for trial_id, why in plan.retries if trial_id == "killed"]
+    assert len(reasons) == 1 and "was killed" in reasons[0] and "\n" not in reasons[0]
 
 
-def test_a_pruned_trial_stops(run) -> None:
-    plan = Plan(*trials(3, epochs=5), prune=("t1", 2))
-    lines = run(plan)
-    assert plan.pruned == ["t1"]
-    assert sorted(plan.done) == ["t0", "t2"]
-    assert lines["t1"][1:] == ["epoch 1", "epoch 2"]
+def test_retries_are_used_up(rough, fleet: cluster.Fleet) -> None:
+    plan, lines = rough
+    assert len(lines["doomed"]) == 1 + fleet.max_failures
+    assert "was killed" in plan.losses["doomed"]
 
 
-def test_a_killed_worker_is_replaced_and_goes_on(run) -> None:
-    plan = Plan({"id": "bad", "epochs": 3, "dies_at": 2}, *trials(3))
-    lines = run(plan)
-    assert sorted(plan.done) == ["bad", "t0", "t1", "t2"]
-    assert [line.split()[0] for line in lines["bad"]] == [
-        "begin", "epoch", "begin", "epoch", "epoch"
-    ]  # fmt: skip
-    assert [trial_id for trial_id, _ in plan.retries] == ["bad"]
-    assert "died" in plan.retries[0][1]
+def test_an_error_of_ours_loses_the_trial_with_its_text(rough) -> None:
+    plan, lines = rough
+    assert "ZeroDivisionError: a bug of ours" in plan.losses["buggy"]
+    assert len(lines["buggy"]) == 1
 
 
-def test_retries_are_used_up(run) -> None:
-    plan = Plan({"id": "bad", "dies_at": 1, "deaths": 99}, *trials(3))
-    lines = run(plan)
-    assert sorted(plan.done) == ["t0", "t1", "t2"]
-    assert len(lines["bad"]) == 4
-    assert "died" in plan.losses["bad"]
-
-
-def test_an_error_of_ours_loses_the_trial_with_its_text(run) -> None:
-    plan = Plan({"id": "bad", "raises": True}, *trials(3))
-    run(plan)
-    assert sorted(plan.done) == ["t0", "t1", "t2"]
-    assert "ZeroDivisionError: a bug of ours" in plan.losses["bad"]
-    assert not plan.retries
-
-
-def test_stopping_saves_what_runs(run) -> None:
-    plan = Plan(*trials(9, epochs=1000, sleep=0.05))
+def test_stopping_saves_what_runs(fleet: cluster.Fleet, tmp_path: Path) -> None:
+    plan = Plan(*trials(9, epochs=1000, sleep=0.02))
     plan.on_progress = lambda trial_id: setattr(plan, "stopping", len(plan.epochs) > 20)
-    start = time.monotonic()
-    lines = run(plan)
-    assert time.monotonic() - start < 20
-    assert len(lines) == 2
+    lines = run(plan, fleet, tmp_path)
+    assert sorted(lines) == ["t0", "t1"]
     assert all(text[-1] == "save" and text.count("save") == 1 for text in lines.values())
     assert not plan.done and not plan.losses and not plan.retries
 
 
-def test_an_error_of_the_schedule_comes_out_as_it_is(run) -> None:
-    plan = Plan(*trials(4, epochs=50, sleep=0.01))
+def test_an_error_of_the_schedule_comes_out_as_it_is(fleet: cluster.Fleet, tmp_path: Path) -> None:
+    plan = Plan(*trials(4, epochs=500, sleep=0.01))
 
     def fails(trial_id: str) -> None:
-        if len(plan.epochs) > 5:
-            raise StoreError("the disk is full")
+        raise StoreError("the disk is full")
 
     plan.on_progress = fails
     with pytest.raises(StoreError, match="the disk is full"):
-        run(plan)
+        run(plan, fleet, tmp_path)
+
+
+def test_nobody_at_the_address_is_said_at_once() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(TrialError, match=rf"no Ray answers at {address}.*--local"):
+            ray_session._check_address(address)
+    with pytest.raises(TrialError, match="Ray Client"):
+        ray_session._check_address("ray://127.0.0.1:10001")
+
+
+DRIVER = """
+import signal, sys
+from pathlib import Path
+
+sys.path.insert(0, {tests!r})
+import test_cluster as tests
+
+place = Path({place!r})
+plan = tests.Plan(*tests.trials(9, epochs=1000, sleep=0.05))
+signal.signal(signal.SIGINT, lambda *args: setattr(plan, "stopping", True))
+fleet = tests.cluster.Fleet(
+    workers=2, tmp=str(place / "tmp"), env_vars={{"PYTHONPATH": str(place)}}
+)
+lines = tests.run(plan, fleet, place / "store")
+sys.exit(0 if all(text[-1] == "save" for text in lines.values()) else 9)
+"""
+
+
+def test_ctrl_c_in_a_terminal_ends_a_silent_driver_with_all_saved(tmp_path: Path) -> None:
+    (tmp_path / "fake_worker.py").write_text(WORKER)
+    (tmp_path / "store").mkdir()
+    script = DRIVER.format(tests=str(Path(__file__).parent), place=str(tmp_path))
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        _wait_for(lambda: len(list((tmp_path / "store").iterdir())) == 2)
+        os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole group
+        said, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, said) == (0, b"")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def _wait_for(condition: Any, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
