@@ -5,19 +5,21 @@
         rate: float = setting(0.0, doc="share of recurrent weights dropped", low=0, high=1)
 
 `build` turns plain values (from TOML, a study, a sampler) into such a dataclass or says what is
-wrong with them; `non_defaults` is its inverse and what a trial's id is made from.
+wrong with them; `non_defaults` is its inverse and what a trial's id is made from. `check` looks at
+a dataclass that somebody built by hand, as the words of a study are.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ablate.errors import ConfigError, unknown, wrong_value
+from ablate.errors import AblateError, ConfigError, unknown, wrong_value
 
 REQUIRED = dataclasses.MISSING
 
@@ -91,6 +93,56 @@ def build(config_type: type, values: Mapping[str, Any], place: str) -> Any:
     return config_type(**checked)
 
 
+def check(instance: Any, error: type[AblateError] = ConfigError) -> None:
+    """Refuse a dataclass with a field that its annotation or its limits do not allow.
+
+    Lists become the tuples that the annotations ask for.
+    """
+    hints = typing.get_type_hints(type(instance))
+    for field in dataclasses.fields(instance):
+        place, value = type(instance).__name__, getattr(instance, field.name)
+        checked = check_value(value, hints[field.name], field.name, error, place, _limits(field))
+        object.__setattr__(instance, field.name, checked)
+
+
+def check_value(
+    value: Any,
+    hint: Any,
+    name: str,
+    error: type[AblateError] = ConfigError,
+    place: str = "",
+    limits: Limits | None = None,
+) -> Any:
+    """`value` as the type `hint`; `error` names the innermost part that is not."""
+    converted = _converted(value, hint)
+    if converted is REQUIRED:
+        name, value, hint = _wrong_part(name, value, hint)
+        raise error(wrong_value(name, value, _type_name(hint), place))
+    if limits is not None and not _within(converted, limits):
+        raise error(wrong_value(name, value, _allowed(_type_name(hint), limits), place))
+    return converted
+
+
+def _wrong_part(name: str, value: Any, hint: Any) -> tuple[str, Any, Any]:
+    """The part of a value of the wrong type that is to blame: an item, or the whole."""
+    for option in _options(hint):
+        for part, item, item_hint in _parts(value, option):
+            if _converted(item, item_hint) is REQUIRED:
+                return _wrong_part(f"{name}[{part!r}]", item, item_hint)
+    return name, value, hint
+
+
+def _parts(value: Any, hint: Any) -> list[tuple[Any, Any, Any]]:
+    """Place, item and type of each item, of a container that is one of the type's kind."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Mapping and isinstance(value, Mapping):
+        return [(key, item, arguments[1]) for key, item in value.items() if isinstance(key, str)]
+    if origin in (tuple, Sequence) and isinstance(value, list | tuple):
+        hints = _item_hints(arguments, len(value))
+        return [(i, item, h) for i, (item, h) in enumerate(zip(value, hints, strict=False))]
+    return []
+
+
 def non_defaults(config: Any) -> dict[str, Any]:
     """The fields that differ from their defaults, as plain data, by name."""
     changed = {}
@@ -137,10 +189,16 @@ def _converted(value: Any, hint: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         options = (_converted(value, option) for option in typing.get_args(hint))
         return next((option for option in options if option is not REQUIRED), REQUIRED)
+    if hint is typing.Any:
+        return value
     if hint is type(None):
         return None if value is None else REQUIRED
-    if origin is tuple:
-        return _converted_tuple(value, typing.get_args(hint)[0])
+    if origin in (tuple, Sequence):
+        return _converted_tuple(value, typing.get_args(hint))
+    if origin is Mapping:
+        return _converted_mapping(value, *typing.get_args(hint))
+    if origin is Callable:
+        return value if callable(value) else REQUIRED
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if hint is int and isinstance(value, bool):
@@ -148,11 +206,29 @@ def _converted(value: Any, hint: Any) -> Any:
     return value if isinstance(value, hint) else REQUIRED
 
 
-def _converted_tuple(value: Any, item_hint: Any) -> Any:
+def _converted_tuple(value: Any, arguments: tuple[Any, ...]) -> Any:
     if not isinstance(value, list | tuple):
         return REQUIRED
-    items = tuple(_converted(item, item_hint) for item in value)
+    hints = _item_hints(arguments, len(value))
+    if len(hints) != len(value):
+        return REQUIRED
+    items = tuple(map(_converted, value, hints))
     return REQUIRED if any(item is REQUIRED for item in items) else items
+
+
+def _item_hints(arguments: tuple[Any, ...], num: int) -> tuple[Any, ...]:
+    """The types of a tuple's items: of any number of one type, or one by one."""
+    any_number = len(arguments) == 1 or arguments[1] is Ellipsis
+    return arguments[:1] * num if any_number else arguments
+
+
+def _converted_mapping(value: Any, key_hint: Any, item_hint: Any) -> Any:
+    """A mapping as it is, if all that is in it fits."""
+    if not isinstance(value, Mapping):
+        return REQUIRED
+    parts = [_converted(key, key_hint) for key in value]
+    parts += [_converted(item, item_hint) for item in value.values()]
+    return REQUIRED if any(part is REQUIRED for part in parts) else value
 
 
 def _within(value: Any, limits: Limits) -> bool:
@@ -160,19 +236,33 @@ def _within(value: Any, limits: Limits) -> bool:
         return True
     if limits.choices is not None and value not in limits.choices:
         return False
-    if isinstance(value, float) and value != value:  # NaN is in no range
+    if isinstance(value, float) and not math.isfinite(value):  # no range, and no JSON, has it
         return False
     above = limits.low is None or value >= limits.low
     return above and (limits.high is None or value <= limits.high)
 
 
 def _type_name(hint: Any) -> str:
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(_type_name(option) for option in typing.get_args(hint))
-    if typing.get_origin(hint) is tuple:
-        return f"list of {_type_name(typing.get_args(hint)[0])}"
+    arguments = typing.get_args(hint)
+    if len(_options(hint)) > 1:
+        return " or ".join(_type_name(option) for option in arguments)
+    if typing.get_origin(hint) in (tuple, Sequence):
+        if _item_hints(arguments, 1) == arguments[:1]:
+            return f"list of {_type_name(arguments[0])}"
+        return f"({', '.join(map(_type_name, arguments))})"
+    if typing.get_origin(hint) is Mapping:
+        return f"dict of {_type_name(arguments[0])}: {_type_name(arguments[1])}"
+    if typing.get_origin(hint) is Callable:
+        return "function"
     names = {float: "number", int: "whole number", str: "text", bool: "true or false"}
-    return "none" if hint is type(None) else names.get(hint, getattr(hint, "__name__", str(hint)))
+    names |= {type(None): "none", typing.Any: "anything"}
+    return names.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    """The types that a union leaves to choose from."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if union else (hint,)
 
 
 def _allowed(type_name: str, limits: Limits) -> str:

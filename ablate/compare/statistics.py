@@ -52,14 +52,25 @@ class Difference:
     mean: float
     spread: float | None  # standard deviation of the deltas; None below two pairs
     interval: tuple[float, float] | None  # t
-    bootstrap: tuple[float, float] | None
     p: float | None  # paired t, two-sided, before Holm; None below three pairs
-    p_sign_flip: float | None
-    effect_size: float | None  # mean / spread with Hedges' correction for few pairs
+    alpha: float
 
     @property
     def num_pairs(self) -> int:
         return len(self.deltas)
+
+    @property
+    def bootstrap(self) -> tuple[float, float] | None:
+        return bootstrap_interval(self.deltas, self.alpha)
+
+    @property
+    def p_sign_flip(self) -> float | None:
+        return sign_flip_test(self.deltas) if self.num_pairs >= MIN_PAIRS else None
+
+    @property
+    def effect_size(self) -> float | None:
+        """mean / spread, with Hedges' correction for few pairs."""
+        return effect_size(self.deltas)
 
 
 def paired_difference(
@@ -68,20 +79,17 @@ def paired_difference(
     """The difference of two arms whose i-th values share a seed; None where there is no pair."""
     if len(arm) != len(base):
         raise ValueError(f"{len(arm)} values cannot be paired with {len(base)}.")
-    if not arm:
+    if len(arm) == 0:
         return None
     raw = [float(a) - float(b) for a, b in zip(arm, base, strict=True)]
     deltas = tuple(0.0 if abs(delta) < ROUNDING else delta for delta in raw)
-    enough = len(deltas) >= MIN_PAIRS
     return Difference(
         deltas=deltas,
         mean=mean(deltas),
         spread=spread(deltas),
         interval=t_interval(deltas, alpha),
-        bootstrap=bootstrap_interval(deltas, alpha),
-        p=t_test(deltas) if enough else None,
-        p_sign_flip=sign_flip_test(deltas) if enough else None,
-        effect_size=effect_size(deltas),
+        p=t_test(deltas) if len(deltas) >= MIN_PAIRS else None,
+        alpha=alpha,
     )
 
 

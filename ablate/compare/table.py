@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from ablate.compare import columns as shown
 from ablate.compare.figures import NONE, count, decimal, duration
-from ablate.layout import Grid, paragraph, printable
 from ablate.compare.rows import SPLITS, ArmSummary, EnsembleSummary, Summary
 from ablate.compare.statistics import MIN_PAIRS
+from ablate.layout import Grid, paragraph, printable
 
 WIDTH = 100
 

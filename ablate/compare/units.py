@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ablate.compare.figures import decimal
 
 PERPLEXITY, BITS = "perplexity", "bits per character"
-LARGEST_EXPONENT = 700.0  # exp of more overflows
+LARGEST_EXPONENT = 300.0  # so that squares of what is shown do not overflow
 
 
 @dataclass(frozen=True)

@@ -11,23 +11,27 @@ from __future__ import annotations
 from ablate.data.grammar_lexicon import BUILT_IN_LEXICON, CLASSES, KINDS, MANNERS, NUM_TOPICS
 from ablate.data.grammar_rules import Grammar, Rule
 
-# Lower case is a category of words, upper case a symbol with rules. {c} and {d} are classes, {k}
-# a verb's kind; each line stands for one rule for each value, which share its weight.
+# Lower case is a category of words, upper case a symbol with rules. {c} is a class, {k}
+# a verb's kind, {m} an adjective's manner; each line stands for one rule for each value, which share its weight.
 RULES = """
 S           9  SUBJECT.{c} VP.{c} close.{c}
 S           3  adverb SUBJECT.{c} VP.{c} close.{c}
 SUBJECT.{c} 2  NP.{c}
-SUBJECT.{c} 2  NP.{c} preposition NP.{d}
+SUBJECT.{c} 2  NP.{c} preposition OTHER
 SUBJECT.{c} 1  NP.{c} that VP.{c}
-SUBJECT.{c} 1  NP.{c} that NP.{d} verb.{k}.{d}
-NP.{c}      1  determiner.{c} noun.{c}
-NP.{c}      2  determiner.{c} adjective.{m} noun.{c}.{m}
-VP.{c}      5  verb.{k}.{c} OBJECT.{k}
-VP.{c}      2  adverb verb.{k}.{c} OBJECT.{k}
-OBJECT.{k}  1  determiner.{d} object.{d}.{k}
+SUBJECT.{c} 1  NP.{c} that CLAUSE
+OTHER       1  NP.{c}
+CLAUSE      1  NP.{c} VERB.{c}
+VERB.{c}    1  verb.{k}.{c}
+NP.{c}      1  determiner noun.{c}
+NP.{c}      2  determiner adjective.{m} noun.{c}.{m}
+VP.{c}      5  PREDICATE.{c}
+VP.{c}      2  adverb PREDICATE.{c}
+PREDICATE.{c} 1 verb.{k}.{c} determiner OBJECT.{k}
+OBJECT.{k}  1  object.{c}.{k}
 """
 
-VALUES = {"c": CLASSES, "d": CLASSES, "k": KINDS, "m": MANNERS}
+VALUES = {"c": CLASSES, "k": KINDS, "m": MANNERS}
 SHARED_WEIGHT = 8 * 96  # a multiple of every number of rules that one line can stand for
 
 

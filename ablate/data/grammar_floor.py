@@ -18,6 +18,7 @@ from ablate.errors import CorpusError
 
 Stack = tuple[str, ...]
 Belief = dict[Stack, NDArray[np.float64]]  # each stack's joint probability with every topic
+Openings = dict[str, dict[Stack, float]]  # category that speaks next -> stack after it
 
 
 class Filter:
@@ -25,7 +26,7 @@ class Filter:
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
-        self._openings: dict[Stack, dict[tuple[str, Stack], float]] = {}
+        self._openings: dict[Stack, Openings] = {}
         self._emissions = _emissions(grammar)
         self._topics = np.array(grammar.topics) / sum(grammar.topics)
         self._stay = grammar.stay / (grammar.stay + grammar.leave)
@@ -46,10 +47,11 @@ class Filter:
         """The probability of every possible next token."""
         found: dict[str, float] = {}
         for stack, weights in self._belief.items():
-            for (category, _), probability in self._open(stack).items():
+            for category, remainders in self._open(stack).items():
+                joint = sum(remainders.values()) * weights
                 for word in self._speakers(category):
-                    row = self._emissions[word][category]
-                    found[word] = found.get(word, 0.0) + probability * float(weights @ row)
+                    total = float(joint @ self._emissions[word][category])
+                    found[word] = found.get(word, 0.0) + total
         return {word: total for word, total in found.items() if total > 0.0}
 
     def _speakers(self, category: str) -> list[str]:
@@ -67,29 +69,32 @@ class Filter:
         after: Belief = {}
         said_by = self._emissions.get(word, {})
         for stack, weights in self._belief.items():
-            for (category, rest), probability in self._open(stack).items():
-                if category in said_by:
+            openings = self._open(stack)
+            for category in said_by:  # in the grammar's order: sums come out the same everywhere
+                for rest, probability in openings.get(category, {}).items():
                     joint = probability * weights * said_by[category]
-                    after[rest] = after.get(rest, 0.0) + joint
+                    after[rest] = after[rest] + joint if rest in after else joint
         return after
 
-    def _open(self, stack: Stack) -> dict[tuple[str, Stack], float]:
+    def _open(self, stack: Stack) -> Openings:
         """Which category can speak next, what remains then, and how probable that is."""
         if stack not in self._openings:
             self._openings[stack] = self._expand(stack)
         return self._openings[stack]
 
-    def _expand(self, stack: Stack) -> dict[tuple[str, Stack], float]:
+    def _expand(self, stack: Stack) -> Openings:
         if not stack:
-            return {(EOS, ()): 1.0}
+            return {EOS: {(): 1.0}}
         if stack[0] in self._grammar.lexicon:
-            return {(stack[0], stack[1:]): 1.0}
+            return {stack[0]: {stack[1:]: 1.0}}
         ways = self._grammar.rules[stack[0]]
         total = sum(rule.weight for rule in ways)
-        found: dict[tuple[str, Stack], float] = {}
+        found: Openings = {}
         for rule in ways:
-            for opening, probability in self._open(rule.symbols + stack[1:]).items():
-                found[opening] = found.get(opening, 0.0) + rule.weight / total * probability
+            for category, remainders in self._open(rule.symbols + stack[1:]).items():
+                row = found.setdefault(category, {})
+                for rest, probability in remainders.items():
+                    row[rest] = row.get(rest, 0.0) + rule.weight / total * probability
         return found
 
 

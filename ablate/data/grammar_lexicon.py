@@ -13,22 +13,22 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 CLASSES = ("a", "o", "i", "u")  # the vowel that nouns, verbs and closing words agree in
-KINDS = tuple(str(n) for n in range(24))  # of verbs
-MANNERS = tuple(str(n) for n in range(24))  # of adjectives
+KINDS = tuple(str(n) for n in range(8))  # of verbs
+MANNERS = tuple(str(n) for n in range(8))  # of adjectives
 NUM_TOPICS = 8
-NUM_FIELDS = 3  # of nouns: what a verb's kind and the topic choose an object by
+NUM_FIELDS = 4  # of nouns: what a verb's kind and the topic choose an object by
 
 NOUNS_PER_CLASS = 44
-VERBS_PER_KIND = 3  # stems; each has a form for every class
-ADJECTIVES_PER_MANNER = 6
+VERBS_PER_KIND = 9  # stems; each has a form for every class
+ADJECTIVES_PER_MANNER = 18
 ADVERBS = 80
 CLOSING_PER_CLASS = 24
 
-DETERMINERS = (["the"], ["a"], ["this"], ["every"])
+DETERMINERS = "the a this every".split()
 PREPOSITIONS = "of in with under for near from beside".split()
 
-BOOST = 12
-FIELD_BOOST = 30
+BOOST = 4
+FIELD_BOOST = 40
 SCALE = 100_000
 
 ONSETS = "b d f g k l m n p r s t v z br dr gl kr pl st tr sh".split()
@@ -79,6 +79,7 @@ def build() -> dict[str, tuple[Table, ...]]:
         )
 
     everywhere = {
+        "determiner": DETERMINERS,
         "preposition": PREPOSITIONS,
         "that": ["that"],
     }
@@ -86,8 +87,7 @@ def build() -> dict[str, tuple[Table, ...]]:
     lexicon["adverb"] = by_topic([stem + "ly" for stem in spelling.stems(ADVERBS)])
     for manner in MANNERS:
         lexicon[f"adjective.{manner}"] = by_topic([stem + "en" for stem in spelling.stems(ADJECTIVES_PER_MANNER)])
-    for vowel, determiners in zip(CLASSES, DETERMINERS):
-        lexicon[f"determiner.{vowel}"] = (zipf(determiners),) * NUM_TOPICS
+    for vowel in CLASSES:
         words = [stem + vowel for stem in spelling.stems(NOUNS_PER_CLASS)]
         lexicon[f"noun.{vowel}"] = by_topic(words)
         closing = [stem + "s" + vowel for stem in spelling.stems(CLOSING_PER_CLASS)]
@@ -107,12 +107,15 @@ def build() -> dict[str, tuple[Table, ...]]:
 
 
 def _preferred(tables: tuple[Table, ...], stream: random.Random) -> tuple[Table, ...]:
-    """The nouns, of which one field in each topic is preferred."""
-    fixed = shuffled([rank % NUM_FIELDS for rank in range(len(tables[0]))], stream)
-    return tuple(
-        {word: weight * (FIELD_BOOST if fixed[rank] == 0 else 1) for rank, (word, weight) in enumerate(table.items())}
-        for table in tables
-    )
+    """The nouns, of which a part drawn for each topic is preferred."""
+    found = []
+    for table in tables:
+        fields = shuffled([rank % NUM_FIELDS for rank in range(len(table))], stream)
+        found.append({
+            word: weight * (1 if field else FIELD_BOOST)
+            for (word, weight), field in zip(table.items(), fields, strict=True)
+        })
+    return tuple(found)
 
 
 BUILT_IN_LEXICON = build()

@@ -11,6 +11,7 @@ import getpass
 import hashlib
 import math
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from ablate.record.tracking import (
 )
 
 LARGEST = 1.7976931348623157e308  # what MLflow writes for an infinity
+STALE_SECONDS = 600.0  # a database that is being made for longer is not being made
 BUSY_SECONDS = 20.0  # to wait for another writer, as MLflow does
 
 
@@ -227,6 +229,9 @@ def _make_database(uri: str, artifacts: Path) -> None:
     if place.exists() and place.stat().st_size:
         return
     place.parent.mkdir(parents=True, exist_ok=True)
+    for left in place.parent.glob(f"{place.name}.*.partial*"):  # by one that was killed
+        if time.time() - left.stat().st_mtime > STALE_SECONDS:
+            left.unlink(missing_ok=True)
     partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
     partial.unlink(missing_ok=True)
     try:

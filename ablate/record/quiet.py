@@ -44,6 +44,8 @@ def load(name: str) -> Any:
         with silent_warnings():
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        if error.name not in ("mlflow", "sqlalchemy"):
+            raise
         raise MissingDependency(
             f"records need the package '{error.name}'. Install it with: pip install 'ablate[study]'"
         ) from error

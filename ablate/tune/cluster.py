@@ -14,8 +14,10 @@ from ray.tune import PlacementGroupFactory, TuneError
 from ray.tune.experiment import Experiment
 
 from ablate.errors import TrialError
-from ablate.tune.ray_adaptors import Controller, Deaths, Drive, Feed, Halt, Judge, WarmWorker
+from ablate.tune.ray_adaptors import Deaths, Drive, Feed, Halt, Judge
+from ablate.tune.ray_controller import Controller
 from ablate.tune.ray_session import Fleet, connected, environment, quiet
+from ablate.tune.ray_worker import WarmWorker
 
 if TYPE_CHECKING:
     from ablate.identity import Trial

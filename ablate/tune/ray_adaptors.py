@@ -1,4 +1,4 @@
-"""Ray Tune's four roles, played by a schedule: searcher, scheduler, stopper, trainable.
+"""Ray Tune's roles, played by a schedule: search algorithm, scheduler, stopper, callback.
 
 A Tune trial is one of ours, under the same id. Tune finds it an actor, restarts it when the actor
 dies and keeps actors warm between trials; everything else (what comes next, what is pruned, what
@@ -8,77 +8,30 @@ is known) is the schedule's. Nothing is kept by Tune: state is in the study's st
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import importlib
 import re
-import signal
-import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import RayActorError
-from ray.tune import Callback, PlacementGroupFactory, Stopper, Trainable
-from ray.tune.execution.tune_controller import TuneController
+from ray.tune import Callback, Stopper
 from ray.tune.experiment import Experiment
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import SearchAlgorithm
 
-from ablate.errors import AblateError, TrialError
+from ablate.errors import TrialError
 
 if TYPE_CHECKING:
     from ablate.identity import Trial
     from ablate.tune.schedule import Schedule
 
-WORKER = "ablate.tune.worker:Worker"
-PATIENCE_SECONDS = 30.0  # with an actor that is starting, while another one is free
 ASK_AGAIN_SECONDS = 1.0  # when there was no trial to start and nothing has ended since
 
 
-class WarmWorker(Trainable):
-    """The actor: one worker in a process of its own, kept from trial to trial."""
-
-    def setup(self, config: dict[str, Any]) -> None:
-        _die_with_parent()
-        self._worker: Any = None
-        self.reset_config(config)
-
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self._order, self._begun = new_config["order"], False
-        self.config = {}  # or Tune would send the order back with every result
-        return True
-
-    def step(self) -> dict[str, Any]:
-        """One slice. The list keeps Tune from flattening and averaging what is in it."""
-        return {"slice": [self._advance()]}
-
-    def preserve(self) -> str | None:
-        """Save the running trial; what went wrong, if anything."""
-        try:
-            if self._begun:
-                self._worker.save()
-        except Exception as error:
-            return _told(error)
-        return None
-
-    def _advance(self) -> dict[str, Any]:
-        try:
-            if self._worker is None:
-                self._worker = _load(self._order.get("worker", WORKER))()
-            if not self._begun:
-                self._worker.begin(self._order)
-                self._begun = True
-            return dict(self._worker.advance())
-        except Exception as error:  # a user's own errors end inside the worker: this is ours
-            self._worker, self._begun = None, False
-            return {"failure": _told(error)}
-
-
 class Drive:
-    """What the four roles share: the schedule, the trials under way, the first failure."""
+    """What the roles share: the schedule, the trials under way, the first failure."""
 
     def __init__(
         self, schedule: Schedule, order: Callable[[Trial], Mapping[str, Any]], workers: int
@@ -228,85 +181,18 @@ class Deaths(Callback):
         self._drive.ended(trial)
 
     def _why(self, trial: TuneTrial) -> str:
-        return _cause(self._drive.causes[trial.trial_id])
+        return cause(self._drive.causes[trial.trial_id])
 
 
-class Controller(TuneController):
-    """Tune's control loop, without its records and with actors that stay."""
-
-    def __init__(self, drive: Drive, resources: PlacementGroupFactory, **options: Any) -> None:
-        super().__init__(reuse_actors=True, **options)
-        self._drive = drive
-        self._refused: dict[Any, float] = {}  # actors on their way: when their trial was refused
-        # Keep every actor when several trials end before others can start.
-        self._actor_cache.increase_max(resources, drive.workers)
-
-    def checkpoint(self, force: bool = False, wait: bool = False) -> None:
-        """Nothing: what is known is in the study's store."""
-
-    def cleanup(self) -> None:
-        """Kill the actors: all they know is saved, and Tune would wait for those still starting."""
-        self._actor_manager.cleanup()
-
-    def _mark_trial_to_checkpoint(self, trial: TuneTrial) -> None:
-        """Nothing, likewise."""
-
-    def _maybe_reuse_cached_actor(self, trial: TuneTrial) -> bool:
-        """Leave a trial whose actor is on its way to that actor, for a while.
-
-        Tune would give it the actor that is free and throw the new one away: with short trials
-        no second actor would ever come up.
-        """
-        coming = self._trial_to_actor.get(trial)
-        if coming is not None and trial not in self._resetting_trials:
-            since = self._refused.setdefault(coming, time.monotonic())
-            if time.monotonic() - since < PATIENCE_SECONDS:
-                return False
-        return super()._maybe_reuse_cached_actor(trial)
-
-    def _process_trial_failure(self, trial: TuneTrial, exception: Any) -> None:
-        self._drive.causes[trial.trial_id] = exception
-        super()._process_trial_failure(trial, exception)
-
-    def _actor_failed(self, tracked_actor: Any, exception: Exception) -> None:
-        trial = self._actor_to_trial.get(tracked_actor)
-        self._resetting_trials.discard(trial)  # Tune would wait for ever for this reset
-        super()._actor_failed(tracked_actor, exception)
-
-    def _trial_task_failure(self, trial: TuneTrial, exception: Exception) -> None:
-        """Count an actor that died while it was reset once: Tune counts it twice and gives up."""
-        if trial.status == TuneTrial.PENDING and trial not in self._trial_to_actor:
-            return
-        super()._trial_task_failure(trial, exception)
-
-
-def _die_with_parent() -> None:
-    """End with the raylet, at once, so that no worker writes on when its driver was killed."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-
-
-def _load(place: str) -> Any:
-    """The class at `module:name`."""
-    module, name = place.split(":")
-    return getattr(importlib.import_module(module), name)
-
-
-def _told(error: Exception) -> str:
-    """An error as text: our own say enough, of others the whole traceback is wanted."""
-    if isinstance(error, AblateError):
-        return str(error)
-    return "".join(traceback.format_exception(error)).rstrip()
-
-
-def _cause(error: Exception) -> str:
+def cause(error: Exception) -> str:
     """Why a worker died, in one line of the many that Ray has for it."""
     text = str(error)
     pid = re.search(r"pid: (\d+)", text)
     host = re.search(r"\bip: (\S+)", text)
     where = f" (pid {pid[1]} on {host[1]})" if pid and host else ""
     last = text.strip().split("\n")[-1].split(" Some common causes")[0]
-    if "connection error" in last:
+    if "RAY_memory_usage_threshold" in text:
+        last = "Ray killed it because its machine ran out of memory"
+    elif "connection error" in last:
         last = "it was killed, from outside or for lack of memory, or it crashed"
     return f"the worker process{where} died: {last}"

@@ -16,8 +16,13 @@ import pytest
 
 pytest.importorskip("ray")
 
+from ray.air.execution import FixedResourceManager
+from ray.air.execution._internal import TrackedActor
+from ray.exceptions import OutOfMemoryError, RayActorError
+
 from ablate.errors import StoreError, TrialError
-from ablate.tune import cluster, ray_session
+from ablate.tune import cluster, ray_adaptors, ray_session
+from ablate.tune.ray_controller import Actors
 
 WORKER = """
 import os, signal, time
@@ -203,6 +208,23 @@ def test_an_error_of_ours_loses_the_trial_with_its_text(rough) -> None:
     assert len(lines["buggy"]) == 1
 
 
+def test_a_worker_killed_while_idle_costs_one_retry(fleet: cluster.Fleet, tmp_path: Path) -> None:
+    after = [{"id": f"late{index}", "after": ["long"]} for index in range(2)]
+    plan = Plan({"id": "short"}, {"id": "long", "epochs": 9999, "sleep": 0.05}, *after)
+    plan.prune = ("long", 9999)
+
+    def kills(trial_id: str) -> None:
+        pids = {name: epoch["pid"] for name, epoch in plan.epochs}
+        if plan.done == ["short"] and len(pids) == 2 and plan.prune == ("long", 9999):
+            os.kill(pids["short"], signal.SIGKILL)
+            plan.prune, plan.done = ("long", len(plan.epochs) + 5), ["short", "long"]
+
+    plan.on_progress = kills
+    run(plan, fleet, tmp_path)
+    assert sorted(plan.done) == ["late0", "late1", "long", "short"]
+    assert len(plan.retries) == 1 and not plan.losses
+
+
 def test_stopping_saves_what_runs(fleet: cluster.Fleet, tmp_path: Path) -> None:
     plan = Plan(*trials(9, epochs=1000, sleep=0.02))
     plan.on_progress = lambda trial_id: setattr(plan, "stopping", len(plan.epochs) > 20)
@@ -221,6 +243,17 @@ def test_an_error_of_the_schedule_comes_out_as_it_is(fleet: cluster.Fleet, tmp_p
     plan.on_progress = fails
     with pytest.raises(StoreError, match="the disk is full"):
         run(plan, fleet, tmp_path)
+
+
+def test_a_worker_out_of_memory_is_one_more_that_died() -> None:
+    seen: list[Exception] = []
+    actor = TrackedActor(7, on_error=lambda actor, error: seen.append(error))
+    task = SimpleNamespace(_tracked_actor=actor, _on_error=None)
+    actors = Actors(resource_manager=FixedResourceManager({"CPU": 1}))
+    text = "killed; see RAY_memory_usage_threshold"
+    actors._actor_task_failed(task, OutOfMemoryError(text))
+    assert isinstance(seen[0], RayActorError)
+    assert "ran out of memory" in ray_adaptors.cause(seen[0])
 
 
 def test_nobody_at_the_address_is_said_at_once() -> None:

@@ -1,0 +1,285 @@
+"""What a trial costs beyond its training: studies of trials that train nothing, ours and stock.
+
+    python benchmarks/empty_trials.py [--trials N]
+
+Each contestant runs a small and a large study, in turn and several times, each in a process of its
+own on the same two cores; the slope between the sizes is what one further trial costs, so start-up
+does not count. Both record the same epochs, metrics, params and tags in MLflow on SQLite, and what
+they recorded is counted afterwards. Exits with 1 where ours costs more than the limit.
+
+    ours           `ablate study`, as anybody runs it: Ray, journals, records
+    stock          Ray Tune's function API with its MLflow callback (`opponents/stock_tune.py`)
+    stock, reused  the same, told to reuse its actors
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import platform
+import resource
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+LIMIT_S = 0.2
+CORES = 2
+EPOCHS = 3
+ARMS = ("a", "b", "c", "d")
+HERE = Path(__file__).parent
+STUDY = """
+from ablate import Arm, Scale, Study, table
+
+study = Study(
+    question="What does a trial cost that trains nothing?",
+    base={base!r},
+    base_arm="a",
+    design=table(*(Arm(name, {{"training.window": 20 + i}}) for i, name in enumerate({arms!r}))),
+    scales={{"empty": Scale(seeds={seeds})}},
+    runner="ablate.train.stand_in:StandIn",
+)
+"""
+BASE = {
+    "corpus.name": "grammar",
+    "backbone": "lstm",
+    "head": "softmax",
+    "embedding.size": 8,
+    "backbone.num_layers": 1,
+    "backbone.units": 8,
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 1.0,
+    "training.epochs": EPOCHS,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One study run from a fresh process: all its seconds, and those its processes worked."""
+
+    contestant: str
+    trials: int
+    wall_s: float
+    cpu_s: float
+    load: float  # of the machine when it began; over 0.5 or so, somebody else was at work
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """How to run one in a folder, and at which sizes."""
+
+    name: str
+    sizes: tuple[int, int]
+    command: Callable[[Path, int], Sequence[str]]
+
+
+def main() -> int:
+    options = _options()
+    small = max(len(ARMS), options.trials // 3 // len(ARMS) * len(ARMS))
+    runs: list[Run] = []
+    with tempfile.TemporaryDirectory(prefix="empty-trials-") as folder:
+        contestants = [
+            Contestant("ours", (small, options.trials), _ours),
+            Contestant("stock", (options.stock // 3, options.stock), _stock),
+            Contestant("stock, reused", (options.stock // 3, options.stock), _stock_reused),
+        ]
+        chosen = [each for each in contestants if options.only in (None, each.name)]
+        data = _encoded_corpus(Path(folder))
+        for _ in range(options.rounds):
+            for position in range(2):
+                for contestant in chosen:
+                    place = _fresh(Path(folder), data)
+                    run = _measure(contestant, contestant.sizes[position], place)
+                    print(f"  {run.contestant}: {run.trials} trials in {run.wall_s:.1f} s", end="")
+                    print(f", {run.cpu_s:.1f} s of work (load {run.load:.1f})", flush=True)
+                    runs.append(run)
+    return _report(runs, options)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--trials", type=int, default=120, help="of our larger study")
+    parser.add_argument("--stock", type=int, default=24, help="of the opponents' larger study")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=("ours", "stock", "stock, reused"))
+    parser.add_argument("--results", type=Path, default=HERE / "results.json")
+    options = parser.parse_args()
+    for name in ("trials", "stock"):
+        if getattr(options, name) % (3 * len(ARMS)):
+            parser.error(f"--{name} must be a multiple of {3 * len(ARMS)}")
+    return options
+
+
+def _ours(folder: Path, trials: int) -> list[str]:
+    study = STUDY.format(base=BASE, arms=ARMS, seeds=trials // len(ARMS))
+    (folder / "empty.py").write_text(study)
+    command = [sys.executable, "-m", "ablate", "study", str(folder / "empty.py")]
+    return [*command, "--workers", str(CORES), "--workspace", str(folder)]
+
+
+def _stock(folder: Path, trials: int) -> list[str]:
+    """Given what ours records of a trial: the resolved config as params, as many tags."""
+    from ablate.config import resolve
+    from ablate.environment import environment
+
+    found = environment()
+    tags = {"study": "empty", "scale": "empty", "corpus": "grammar", "host": found["host"]}
+    tags |= {"versions": json.dumps(found["versions"]), "git": json.dumps(found["git"])}
+    tags |= {f"fact_{index}": "as many as ours" for index in range(20)}
+    asked = {"arms": ARMS, "workers": CORES, "params": resolve(BASE).flat, "tags": tags}
+    (folder / "asked.json").write_text(json.dumps(asked))
+    script = HERE / "opponents" / "stock_tune.py"
+    return [sys.executable, str(script), str(folder), str(trials)]
+
+
+def _stock_reused(folder: Path, trials: int) -> list[str]:
+    return [*_stock(folder, trials), "--reuse-actors"]
+
+
+def _encoded_corpus(folder: Path) -> Path:
+    """Ours looks at its corpus first; encoding it is no part of a trial's cost."""
+    from ablate.config import CorpusConfig
+    from ablate.data.corpus import open_corpus
+
+    open_corpus(CorpusConfig(), folder / "data")
+    return folder / "data"
+
+
+def _fresh(folder: Path, data: Path) -> Path:
+    place = folder / "run"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    (place / "data").symlink_to(data)
+    return place
+
+
+def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
+    command = contestant.command(place, trials)
+    os.sync()
+    load, before, begun = os.getloadavg()[0], _cpu_seconds(), time.perf_counter()
+    with (place / "said.txt").open("w+") as said:
+        done = subprocess.run(
+            command,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            cwd=place,
+            check=False,
+        )
+        wall = time.perf_counter() - begun
+        said.seek(0)
+        if done.returncode:
+            raise SystemExit(f"{contestant.name} failed:\n{said.read()[-4000:]}")
+    _check_records(place / "mlflow.db", trials, contestant.name)
+    return Run(contestant.name, trials, wall, _cpu_seconds() - before, load)
+
+
+def _cpu_seconds() -> float:
+    """Of every descendant that has ended: orphans come to us, and are waited for here."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _check_records(database: Path, trials: int, name: str) -> None:
+    """Every trial is in MLflow, with every epoch: nobody is fast by leaving something out."""
+    with contextlib.closing(sqlite3.connect(database)) as db:
+        counted = db.execute(
+            "SELECT count(*) FROM (SELECT run_uuid FROM runs JOIN metrics USING (run_uuid)"
+            " WHERE status = 'FINISHED' AND metrics.key = 'valid_nll'"
+            " GROUP BY run_uuid HAVING count(*) >= ?)",
+            (EPOCHS,),
+        ).fetchone()[0]
+    if counted != trials:
+        raise SystemExit(f"{name} recorded {counted} of {trials} trials")
+
+
+def _report(runs: list[Run], options: argparse.Namespace) -> int:
+    costs = {name: _cost(runs, name) for name in dict.fromkeys(run.contestant for run in runs)}
+    for name, cost in costs.items():
+        print(f"{name}: {cost['wall_s']:.3f} s a further trial, {cost['cpu_s']:.3f} s of work")
+    ours = costs.get("ours", {}).get("wall_s")
+    found = {
+        "machine": _machine(),
+        "limit_s": LIMIT_S,
+        "cost_of_a_further_trial": costs,
+        "runs": [asdict(run) for run in runs],
+    }
+    if options.only is None:
+        ratios = {name: cost["wall_s"] / ours for name, cost in costs.items() if name != "ours"}
+        found["ratios"] = ratios
+        for name, ratio in ratios.items():
+            print(f"{name} / ours: {ratio:.1f}")
+        options.results.write_text(json.dumps(found, indent=1) + "\n")
+    if ours is None:
+        return 0
+    print(f"limit {LIMIT_S} s: {'kept' if ours <= LIMIT_S else 'MISSED'}")
+    return 0 if ours <= LIMIT_S else 1
+
+
+def _cost(runs: list[Run], name: str) -> dict[str, float]:
+    """The slope between the medians of the two sizes."""
+    mine = [run for run in runs if run.contestant == name]
+    small, large = sorted({run.trials for run in mine})
+
+    def slope(attribute: str) -> float:
+        middle = {
+            size: statistics.median(getattr(run, attribute) for run in mine if run.trials == size)
+            for size in (small, large)
+        }
+        return (middle[large] - middle[small]) / (large - small)
+
+    return {"wall_s": slope("wall_s"), "cpu_s": slope("cpu_s")}
+
+
+def _machine() -> dict[str, object]:
+    from ablate.environment import hardware
+
+    packages = ("ray", "optuna", "mlflow", "torch", "pyarrow", "sqlalchemy")
+    return {
+        "processor": hardware(),
+        "cores_used": CORES,
+        "cores": os.cpu_count(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+        "synced_write_ms": round(1000 * _synced_write(), 2),
+    }
+
+
+def _synced_write(times: int = 20) -> float:
+    """Seconds for a small file to be safe on this disk: what everything durable here rests on."""
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        for number in range(times):
+            with open(Path(folder) / str(number), "wb") as file:
+                file.write(b"x" * 4096)
+                file.flush()
+                os.fsync(file.fileno())
+        return (time.perf_counter() - begun) / times
+
+
+def _adopt_orphans() -> None:
+    """Ray's processes outlive their parents; as their reaper we learn what they worked."""
+    if sys.platform == "linux":
+        set_child_subreaper = 36  # PR_SET_CHILD_SUBREAPER
+        ctypes.CDLL(None).prctl(set_child_subreaper, 1)
+
+
+if __name__ == "__main__":
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    _adopt_orphans()
+    sys.exit(main())

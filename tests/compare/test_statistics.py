@@ -1,0 +1,172 @@
+"""The statistics against scipy, against enumeration, and against simulations with known truths."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablate.compare import statistics as ours
+
+DELTAS = (-0.012, -0.004, -0.019, 0.003, -0.008)
+
+
+def normal(seed: int, shape, mean: float = 0.0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(mean, 1.0, size=shape)
+
+
+@pytest.mark.parametrize("num", [3, 5, 12, 40])
+def test_the_t_test_and_its_interval_are_scipys(num):
+    arm, base = normal(num, (2, num))
+    found = ours.paired_difference(arm, base)
+    theirs = stats.ttest_rel(arm, base)
+    interval = theirs.confidence_interval(0.95)
+    assert found is not None
+    assert found.p == pytest.approx(theirs.pvalue, rel=1e-9)
+    assert found.interval == pytest.approx((interval.low, interval.high), rel=1e-9)
+    assert found.spread == pytest.approx(np.std(arm - base, ddof=1), rel=1e-12)
+
+
+@pytest.mark.parametrize("num", [3, 5, 8])
+def test_the_sign_flip_test_is_exact_for_few_pairs(num):
+    deltas = normal(num, num, mean=0.7)
+    patterns = itertools.product([1, -1], repeat=num)
+    as_far = [abs(np.dot(p, deltas)) >= abs(deltas.sum()) - 1e-9 for p in patterns]
+    assert ours.sign_flip_test(deltas) == np.mean(as_far)
+    theirs = stats.permutation_test(
+        (deltas,), np.sum, permutation_type="samples", n_resamples=np.inf
+    )
+    assert ours.sign_flip_test(deltas) == pytest.approx(theirs.pvalue)
+
+
+def test_five_seeds_cannot_be_decided_by_sign_flips():
+    assert ours.sign_flip_test([-1, -1.1, -0.9, -1.2, -1]) == 2 / 32
+
+
+def test_the_sampled_sign_flip_test_comes_close_to_the_exact_one():
+    deltas = normal(1, ours.EXACT_FLIPS + 1, mean=0.4)
+    patterns = np.array(list(itertools.product([1.0, -1.0], repeat=len(deltas))))
+    exact = np.mean(np.abs(patterns @ deltas) >= abs(deltas.sum()) - 1e-9)
+    assert ours.sign_flip_test(deltas) == pytest.approx(exact, abs=0.01)
+    assert ours.sign_flip_test(deltas) == ours.sign_flip_test(deltas)
+
+
+@pytest.mark.parametrize("num", [3, 5, 10])
+def test_the_t_interval_covers_at_its_rate(num):
+    samples = normal(7, (4000, num), mean=0.3)
+    intervals = [ours.t_interval(sample, alpha=0.1) for sample in samples]
+    covered = np.mean([low <= 0.3 <= high for low, high in intervals if low is not None])
+    assert covered == pytest.approx(0.9, abs=0.015)
+
+
+@pytest.mark.parametrize(("num", "least"), [(5, 0.9), (10, 0.93), (30, 0.93)])
+def test_the_bootstrap_interval_covers_nearly_at_its_rate(num, least):
+    samples = normal(8, (600, num), mean=0.3)
+    intervals = [ours.bootstrap_interval(sample) for sample in samples]
+    covered = np.mean([low <= 0.3 <= high for low, high in intervals if low is not None])
+    assert least <= covered <= 0.99
+
+
+def test_the_bootstrap_interval_is_the_same_every_time():
+    assert ours.bootstrap_interval(DELTAS) == ours.bootstrap_interval(DELTAS)
+
+
+def test_holm_by_hand():
+    assert ours.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert ours.holm([0.5, 0.9]) == [1.0, 1.0]
+    assert ours.holm([]) == []
+
+
+def test_holm_counts_comparisons_that_have_no_result_yet():
+    assert ours.holm([0.01, None, None]) == [0.03, None, None]
+    assert ours.holm([0.01], num_comparisons=5) == [0.05]
+
+
+def test_holm_keeps_the_error_of_the_family():
+    """Nine comparisons to one base arm that share its noise, three of them with an effect."""
+    generator = np.random.default_rng(11)
+    num_tables, num_arms, num_seeds, wrong = 1000, 9, 5, 0
+    effects = np.array([-1.5] * 3 + [0.0] * 6)
+    for _ in range(num_tables):
+        base = generator.normal(size=num_seeds)
+        arms = generator.normal(size=(num_arms, num_seeds)) + effects[:, None]
+        corrected = ours.holm([ours.t_test(arm - base) for arm in arms])
+        wrong += any(p is not None and p <= 0.05 for p in corrected[3:])
+    assert stats.binomtest(wrong, num_tables, 0.05, alternative="greater").pvalue > 0.01
+
+
+def test_verdicts_name_a_direction_only_where_the_corrected_test_does():
+    lower = ours.paired_difference([1.0, 1.1, 1.2], [2.0, 2.11, 2.19])
+    higher = ours.paired_difference([2.0, 2.11, 2.19], [1.0, 1.1, 1.2])
+    assert ours.verdict(lower, 0.01) == "lower"
+    assert ours.verdict(higher, 0.01) == "higher"
+    assert ours.verdict(lower, 0.051) == "undecided"
+    assert ours.verdict(None, None) == "undecided"
+
+
+def test_fewer_than_three_pairs_are_never_decided():
+    two = ours.paired_difference([1.0, 1.0001], [9.0, 9.0])
+    assert two is not None
+    assert two.p is None
+    assert ours.verdict(two, 0.0) == "undecided"
+
+
+def test_one_pair_has_a_mean_and_nothing_else():
+    one = ours.paired_difference([1.0], [1.5])
+    assert one is not None
+    assert (one.mean, one.spread, one.interval, one.bootstrap, one.p) == (-0.5, *[None] * 4)
+    assert ours.paired_difference([], []) is None
+
+
+def test_pairs_must_pair():
+    with pytest.raises(ValueError, match="cannot be paired"):
+        ours.paired_difference([1.0], [1.0, 2.0])
+
+
+def test_equal_arms_are_undecided_and_equal_differences_are_not():
+    same = ours.paired_difference([1.0, 2.0, 3.0], [1.0, 2.0, 3.0 + 1e-14])
+    shifted = ours.paired_difference([1.0, 2.0, 3.0], [1.5, 2.5, 3.5])
+    assert same is not None
+    assert shifted is not None
+    assert (same.mean, same.p, same.p_sign_flip) == (0.0, 1.0, 1.0)
+    assert ours.verdict(same, same.p) == "undecided"
+    assert shifted.p == 0.0
+    assert ours.verdict(shifted, shifted.p) == "lower"
+
+
+def test_the_effect_size_is_corrected_for_few_pairs():
+    """Hedges: the plain mean / spread of five normal differences is a quarter too large."""
+    samples = normal(12, (20_000, 5), mean=0.8)
+    found = [ours.effect_size(sample) for sample in samples]
+    assert np.mean([each for each in found if each is not None]) == pytest.approx(0.8, abs=0.03)
+    assert ours.effect_size([0.5, 0.5]) is None
+
+
+@pytest.mark.parametrize(("effect", "comparisons"), [(1.0, 1), (0.6, 1), (0.8, 9)])
+def test_as_many_seeds_as_needed_decide_at_the_power_stated(effect, comparisons):
+    pattern = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    deltas = pattern / pattern.std(ddof=1) + effect  # spread exactly 1
+    more = ours.seeds_needed(deltas, comparisons=comparisons)
+    assert more is not None
+    samples = normal(13, (3000, 5 + more), mean=effect)
+    decided = stats.ttest_1samp(samples, 0, axis=1).pvalue <= 0.05 / comparisons
+    assert 0.77 <= decided.mean() <= 0.87
+
+
+def test_seeds_needed_where_there_is_no_answer():
+    assert ours.seeds_needed([0.0, 0.0, 0.0]) is None
+    assert ours.seeds_needed([1.0]) is None
+    assert ours.seeds_needed([-1.0, 1.0, 1e-6]) is None  # an effect of nothing
+    assert ours.seeds_needed([0.5, 0.5]) == 1  # no spread: three pairs will do
+    assert ours.seeds_needed([1.0, 1.01, 0.99, 1.0, 1.0]) == 0
+    assert ours.seeds_needed([1e3, 1e3 + 1e-6, 1e3, 1e3]) == 0  # far in the tails
+
+
+def test_more_spread_needs_more_seeds():
+    quiet = ours.seeds_needed([0.8, 1.0, 1.2, 0.4])
+    loud = ours.seeds_needed([-0.2, 1.0, 2.2, 0.4])
+    assert quiet is not None
+    assert loud is not None
+    assert loud > quiet

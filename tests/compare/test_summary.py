@@ -1,0 +1,305 @@
+"""What enters a cell, what is compared, and when a verdict is withheld."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablate.compare.summary import summarise
+from ablate.study_record import ArmRecord, SearchRecord
+
+BASE = (4.10, 4.12, 4.09, 4.11, 4.13)
+LOWER = tuple(nats - 0.05 - 0.001 * i for i, nats in enumerate(BASE))
+NOISY = (4.13, 4.08, 4.12, 4.09, 4.12)
+
+
+def summary_of(study, **options):
+    return summarise(study.record, study.journals, **options)
+
+
+def test_a_whole_table(by_hand):
+    study = by_hand({"base": BASE, "doc": LOWER, "noise": NOISY})
+    study.record_fields = {"floor": {"valid": 3.95, "test": 3.9}}
+    found = summary_of(study)
+    base, doc, noise = (found.arm(name) for name in ("base", "doc", "noise"))
+    ppl = np.exp(BASE)
+    assert found.split == "test"
+    assert found.whole
+    assert base.cells["test"].mean == pytest.approx(ppl.mean())
+    assert base.cells["test"].spread == pytest.approx(ppl.std(ddof=1))
+    assert base.cells["valid"].mean == pytest.approx(np.exp(np.add(BASE, 0.05)).mean())
+    assert base.cells["test"].above_floor == pytest.approx(np.mean(BASE) - 3.9)
+    assert base.cells["test"].floor_ratio == pytest.approx(ppl.mean() / math.exp(3.9))
+    assert base.comparison is None
+    assert doc.num_parameters == 1_234_567
+    assert doc.comparison.verdict == "lower"
+    assert doc.comparison.delta == pytest.approx(ppl.mean() * math.expm1(-0.052))
+    assert doc.comparison.interval[0] < doc.comparison.delta < doc.comparison.interval[1] < 0
+    assert noise.comparison.verdict == "undecided"
+    assert noise.comparison.p_holm >= noise.comparison.difference.p
+    assert [arm.best for arm in found.arms] == [False, True, False]
+
+
+def test_the_displayed_delta_is_what_a_reader_gets_by_subtracting(by_hand):
+    found = summary_of(by_hand({"base": BASE, "doc": LOWER}))
+    base, doc = found.arms
+    subtracted = doc.cells["test"].mean - base.cells["test"].mean
+    assert doc.comparison.delta == pytest.approx(subtracted, abs=0.005)
+
+
+def test_characters_are_shown_in_bits(by_hand):
+    study = by_hand({"base": (1.0, 1.01, 1.02), "doc": (0.9, 0.92, 0.9)})
+    study.record_fields = {"level": "character", "floor": {"test": 0.8}}
+    found = summary_of(study)
+    doc = found.arm("doc")
+    assert found.unit == "bits per character"
+    assert doc.cells["test"].mean == pytest.approx(np.mean((0.9, 0.92, 0.9)) / math.log(2))
+    assert found.floor["test"] == pytest.approx(0.8 / math.log(2))
+    assert doc.comparison.delta == pytest.approx(doc.comparison.difference.mean / math.log(2))
+
+
+def test_nothing_done(by_hand):
+    found = summary_of(by_hand({"base": (None,) * 3, "doc": (None,) * 3}))
+    assert [arm.counts.missing for arm in found.arms] == [3, 3]
+    assert all(arm.cells == {} and arm.comparison is None for arm in found.arms)
+    assert found.split == "valid"
+    assert not found.whole
+    assert any("no result" in note for note in found.notes)
+
+
+def test_a_diverged_trial_is_counted_and_never_averaged_in(by_hand):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    study.end("doc-2", "diverged", metrics={"valid_nll": 99.0, "test_nll": 99.0})
+    doc = summary_of(study).arm("doc")
+    assert (doc.counts.completed, doc.counts.diverged, doc.counts.planned) == (4, 1, 5)
+    left = [LOWER[i] for i in (0, 1, 3, 4)]
+    assert doc.cells["test"].mean == pytest.approx(np.exp(left).mean())
+    assert doc.comparison.difference.num_pairs == 4
+
+
+@pytest.mark.parametrize("status", ["diverged", "pruned"])
+def test_an_arm_that_lost_its_bad_seeds_is_not_called_lower(by_hand, status):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    study.end("doc-2", status)
+    doc = summary_of(study).arm("doc")
+    assert doc.comparison.difference.p < 0.05
+    assert (doc.comparison.verdict, doc.comparison.reason) == ("undecided", "lost seeds")
+    assert not doc.best
+
+
+def test_but_it_may_be_called_higher(by_hand):
+    study = by_hand({"base": LOWER, "doc": BASE})
+    study.end("doc-2", "diverged")
+    assert summary_of(study).arm("doc").comparison.verdict == "higher"
+
+
+def test_a_base_arm_that_lost_seeds_makes_nobody_higher(by_hand):
+    study = by_hand({"base": LOWER, "doc": BASE})
+    study.end("base-2", "diverged")
+    comparison = summary_of(study).arm("doc").comparison
+    assert (comparison.verdict, comparison.reason) == ("undecided", "base lost seeds")
+
+
+def test_a_failure_only_costs_a_pair(by_hand):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    study.end("doc-2", "failed", reason="out of memory")
+    doc = summary_of(study).arm("doc")
+    assert doc.counts.failed == 1
+    assert doc.comparison.verdict == "lower"
+
+
+def test_what_failed_because_its_parent_diverged_has_diverged(by_hand):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    study.plan("doc-2-train", "doc", 2, stage="start")
+    study.end("doc-2-train", "diverged")
+    study.trials[7] = dataclasses.replace(study.trials[7], parents=("doc-2-train",))
+    study.end("doc-2", "failed", reason="the trial doc-2-train that it builds on is diverged")
+    doc = summary_of(study).arm("doc")
+    assert (doc.counts.diverged, doc.counts.failed) == (1, 0)
+    assert doc.comparison.verdict == "undecided"
+
+
+def test_a_loss_that_is_no_number_has_diverged(by_hand):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    study.end("doc-0", "completed", metrics={"valid_nll": 4.0, "test_nll": "nan"})
+    doc = summary_of(study).arm("doc")
+    assert (doc.counts.completed, doc.counts.diverged) == (4, 1)
+
+
+def test_no_verdict_while_trials_are_still_to_run(by_hand):
+    study = by_hand({"base": BASE, "doc": (*LOWER[:4], None), "noise": NOISY})
+    found = summary_of(study)
+    doc = found.arm("doc").comparison
+    assert doc.difference.p < 0.05
+    assert (doc.verdict, doc.reason, doc.more_seeds) == ("undecided", "1 to run", None)
+    assert not any(arm.best for arm in found.arms)
+
+
+def test_all_failed(by_hand):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    for index in range(5):
+        study.end(f"doc-{index}", "failed")
+    found = summary_of(study)
+    doc = found.arm("doc")
+    assert (doc.counts.failed, doc.cells, doc.comparison, doc.best) == (5, {}, None, False)
+    assert found.num_comparisons == 1
+
+
+def test_a_missing_base_arm_leaves_the_cells(by_hand):
+    found = summary_of(by_hand({"doc": LOWER, "noise": NOISY}, base_arm="gone"))
+    assert all(arm.comparison is None and "test" in arm.cells for arm in found.arms)
+    assert found.num_comparisons == 0
+    assert any("'gone'" in note for note in found.notes)
+
+
+def test_an_arm_that_is_the_base_trial_for_trial(by_hand):
+    study = by_hand({"base": BASE, "again": ()})
+    for index in range(5):
+        study.plan(f"base-{index}", "again", index)
+    again = summary_of(study).arm("again")
+    assert again.counts.completed == 5
+    assert again.comparison.reason == "same trials"
+    assert again.comparison.difference.mean == 0
+    assert not again.best
+
+
+def test_trials_of_other_stages_enter_no_cell_but_count_as_cost(by_hand):
+    study = by_hand({"base": BASE[:3], "doc": LOWER[:3]})
+    for index in range(3):
+        study.plan(f"start-{index}", "doc", index, stage="before", final=False)
+        study.end(f"start-{index}", "completed", metrics={"valid_nll": 9.0, "test_nll": 9.0})
+        place = study.trials[3 + index]
+        study.trials[3 + index] = dataclasses.replace(place, parents=(f"start-{index}",))
+    search = SearchRecord(arm="doc", repeat=0, num_trials=1, trials=("tried",))
+    study.record_fields = {"searches": (search,)}
+    study.end("tried", "pruned")
+    doc = summary_of(study).arm("doc")
+    assert doc.cells["test"].mean == pytest.approx(np.exp(LOWER[:3]).mean())
+    assert doc.counts.planned == 3
+    assert (doc.cost_of_one.tokens, doc.cost_of_one.seconds) == (4000, 9.0)
+    assert (doc.cost_of_all.tokens, doc.cost_of_all.seconds) == (14_000, 31.5)
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_an_ensemble_is_a_row_of_its_own(by_hand, final):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    members = tuple(f"doc-{i}" for i in range(5))
+    study.plan("together", "doc", 0, stage="ensemble", final=final, parents=members)
+    before = summary_of(study)
+    study.end("together", "completed", metrics={"valid_nll": 4.0, "test_nll": 3.96})
+    found = summary_of(study)
+    doc, doc_before = found.arm("doc"), before.arm("doc")
+    assert (doc.cells, doc.counts) == (doc_before.cells, doc_before.counts)
+    assert doc.comparison == doc_before.comparison
+    assert before.ensembles[0].status == "missing"
+    (ensemble,) = found.ensembles
+    assert (ensemble.arm, ensemble.num_members, ensemble.status) == ("doc", 5, "completed")
+    assert ensemble.cells["test"].mean == pytest.approx(math.exp(3.96))
+    assert ensemble.cells["test"].spread is None
+
+
+def test_published_values_only_at_a_scale_that_may_stand_beside_them(by_hand):
+    arms = (ArmRecord(name="base", published={"test": 56.5}),)
+    study = by_hand({"base": BASE})
+    study.record_fields = {"arms": arms}
+    assert summary_of(study).arm("base").published == {}
+    study.record_fields = {"arms": arms, "published_scale": True}
+    assert summary_of(study).arm("base").published == {"test": 56.5}
+
+
+def test_without_test_readings_validation_decides(by_hand):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    for journal in study.journals.values():
+        del journal.outcome["metrics"]["test_nll"]
+    found = summary_of(study)
+    assert found.split == "valid"
+    assert found.arm("doc").comparison.verdict == "lower"
+    assert found.arm("doc").best
+
+
+def test_two_seeds_are_undecided_whatever_they_say(by_hand):
+    comparison = summary_of(by_hand({"base": BASE[:2], "doc": LOWER[:2]})).arm("doc").comparison
+    assert (comparison.verdict, comparison.p_holm) == ("undecided", None)
+    assert comparison.more_seeds is not None
+    assert comparison.more_seeds >= 1
+
+
+def test_one_seed_is_undecided(by_hand):
+    comparison = summary_of(by_hand({"base": BASE[:1], "doc": LOWER[:1]})).arm("doc").comparison
+    assert (comparison.verdict, comparison.reason) == ("undecided", "1 pair")
+    assert (comparison.interval, comparison.more_seeds) == (None, None)
+
+
+def test_below_the_floor_is_said(by_hand):
+    study = by_hand({"base": BASE})
+    study.record_fields = {"floor": {"valid": 3.9, "test": 4.2}}
+    assert any("below the best possible on test" in note for note in summary_of(study).notes)
+
+
+def test_with_repeated_searches_a_pair_is_a_search(by_hand):
+    """Seeds that confirm one search's winner share its luck, and are no fresh evidence."""
+    luck = [0.0, 0.04, -0.05]
+    wobble = (0.0, 0.001, -0.001)
+    tuned = [BASE[0] - 0.01 + each + more for each in luck for more in wobble]
+    base = [BASE[0] + more for _ in luck for more in wobble]
+    study = by_hand({"base": base, "doc": tuned})
+    searches = tuple(
+        SearchRecord(arm=arm, repeat=repeat, num_trials=4)
+        for repeat in range(3)
+        for arm in ("base", "doc")
+    )
+    study.record_fields = {"searches": searches, "num_seeds": 3}
+    doc = summary_of(study).arm("doc")
+    assert doc.counts.planned == doc.counts.completed == 9
+    assert doc.comparison.difference.num_pairs == 3
+    assert doc.comparison.difference.deltas == pytest.approx([-0.01, 0.03, -0.06])
+    assert doc.comparison.more_seeds % 3 == 0
+
+
+def test_a_searched_arm_is_not_whole_before_its_winner_is_confirmed(by_hand):
+    study = by_hand({"base": BASE, "doc": ()})
+    searches = (SearchRecord(arm="doc", repeat=0, num_trials=4, trials=("a", "b")),)
+    study.record_fields = {"searches": searches}
+    found = summary_of(study)
+    assert (found.arm("doc").counts.planned, found.arm("doc").counts.missing) == (5, 5)
+    assert not found.whole
+    assert any("one search" in note for note in found.notes)
+
+
+def simulated(by_hand, generator, num_arms: int, num_seeds: int, effect: float = 0.0):
+    """Arms that share each seed's draw, as paired arms do, with noise of their own."""
+    seeds = generator.normal(0, 0.01, size=num_seeds)
+    names = ["base", *(f"arm{i}" for i in range(1, num_arms))]
+    losses = {n: [*(4.1 + seeds + generator.normal(0, 0.006, size=num_seeds))] for n in names}
+    losses["arm1"] = [nats + effect for nats in losses["arm1"]]
+    return summary_of(by_hand(losses))
+
+
+@pytest.mark.parametrize(("num_arms", "num_seeds"), [(2, 3), (6, 5), (11, 5)])
+def test_identical_arms_are_called_different_at_most_at_the_level(by_hand, num_arms, num_seeds):
+    """A/A: tables whose every verdict would be a mistake, and whose every best arm."""
+    generator = np.random.default_rng(num_arms)
+    repeats = 200
+    tables = [simulated(by_hand, generator, num_arms, num_seeds) for _ in range(repeats)]
+    different = sum(
+        any(arm.comparison and arm.comparison.verdict != "undecided" for arm in table.arms)
+        for table in tables
+    )
+    best = sum(any(arm.best for arm in table.arms) for table in tables)
+    for mistakes in (different, best):
+        assert stats.binomtest(mistakes, repeats, 0.05, alternative="greater").pvalue > 0.02
+
+
+def test_a_known_effect_is_found_and_its_interval_covers_it(by_hand):
+    generator = np.random.default_rng(5)
+    tables = [simulated(by_hand, generator, 4, 8, effect=-0.03) for _ in range(200)]
+    found = [table.arm("arm1").comparison for table in tables]
+    assert sum(each.verdict == "lower" for each in found) > 190
+    intervals = [each.difference.interval for each in found]
+    assert np.mean([low <= -0.03 <= high for low, high in intervals]) == pytest.approx(
+        0.95, abs=0.035
+    )

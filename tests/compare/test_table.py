@@ -1,0 +1,147 @@
+"""The table as text and as markdown. The whole of one is kept in tests/golden/table.txt:
+
+    ABLATE_REGENERATE=1 pytest tests/compare/test_table.py
+
+writes it anew; read the diff before committing it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from ablate.compare.summary import summarise
+from ablate.compare.table import markdown, plain_text
+from ablate.study_record import ArmRecord
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "table.txt"
+SEEDS = (0.0, 0.012, -0.009, 0.004, -0.006)
+ARMS = {
+    "base": 0.0,
+    "(20,0,0,0)": -0.002,
+    "(15,0,0,5)": -0.013,
+    "(15,5,0,0)": -0.055,
+    "(15,5,0,0) β=0.001": 0.021,
+}
+NEXT = ("table:    .ablate/studies/table.md", "curves:   ablate ui")
+
+
+def study_of(by_hand, **fields):
+    """Paired noise that looks like noise and is the same on every machine."""
+    draws = random.Random(4)
+    losses = {
+        name: [round(4.1 + effect + seed + draws.uniform(-0.006, 0.006), 4) for seed in SEEDS]
+        for name, effect in ARMS.items()
+    }
+    study = by_hand(losses)
+    study.record_fields = {"floor": {"valid": 3.93, "test": 3.88}, **fields}
+    return study
+
+
+def with_holes(by_hand):
+    study = study_of(by_hand)
+    study.end("(20,0,0,0)-1", "diverged")
+    study.end("(15,0,0,5)-3", "failed", reason="out of memory")
+    del study.journals["(15,5,0,0) β=0.001-4"]
+    members = tuple(f"(15,5,0,0)-{i}" for i in range(5))
+    study.plan("together", "(15,5,0,0)", 0, stage="ensemble", parents=members)
+    study.end("together", "completed", metrics={"valid_nll": 4.04, "test_nll": 4.0})
+    return study
+
+
+def shown(study, **options) -> str:
+    return plain_text(summarise(study.record, study.journals), **options)
+
+
+def golden_text(by_hand) -> str:
+    whole, holed = study_of(by_hand), with_holes(by_hand)
+    texts = (
+        shown(whole, next_steps=NEXT),
+        shown(whole, width=130),
+        shown(holed, next_steps=NEXT),
+        shown(holed, width=72, unicode=False),
+        markdown(summarise(holed.record, holed.journals), next_steps=NEXT),
+    )
+    return ("\n\n" + "=" * 100 + "\n\n").join(texts) + "\n"
+
+
+def test_the_table_is_the_golden_one(by_hand):
+    text = golden_text(by_hand)
+    if os.environ.get("ABLATE_REGENERATE"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [64, 72, 80, 100, 120, 200])
+@pytest.mark.parametrize("unicode", [True, False])
+def test_it_fits_the_width(by_hand, width, unicode):
+    study = with_holes(by_hand)
+    text = shown(study, width=width, unicode=unicode)
+    assert max(len(line) for line in text.splitlines()) <= width
+    if not unicode:
+        assert text.isascii()
+
+
+def test_what_does_not_fit_is_named(by_hand):
+    assert "Left out to fit 80 columns" in shown(study_of(by_hand), width=80)
+    assert "Left out" not in shown(study_of(by_hand), width=160)
+
+
+def test_the_best_is_marked_only_if_the_test_says_so(by_hand):
+    assert "*" in shown(study_of(by_hand)).split("Verdicts")[0]
+    close = by_hand({"base": (4.1, 4.11, 4.12), "doc": (4.099, 4.111, 4.118)})
+    text = shown(close)
+    assert "*" not in text
+    assert "undecided" in text
+    assert "**" not in markdown(summarise(close.record, close.journals))
+
+
+def test_holes_are_said_in_the_table(by_hand):
+    text = shown(with_holes(by_hand))
+    assert "INCOMPLETE" in text
+    assert "(20,0,0,0): 4 of 5 (1 diverged)" in text
+    assert "(15,0,0,5): 4 of 5 (1 failed)" in text
+    assert "4/5" in text
+    assert "INCOMPLETE" not in shown(study_of(by_hand))
+
+
+def test_a_table_of_nothing(by_hand):
+    text = shown(by_hand({"base": (None,) * 3, "doc": (None,) * 3}))
+    assert "base: 0 of 3 (3 to run)" in text
+    assert "nothing to compare with" in text
+    assert shown(by_hand({}))
+
+
+def test_published_numbers_stand_beside_ours_at_their_own_scale_only(by_hand):
+    arms = tuple(ArmRecord(name=name, published={"test": 56.12}) for name in ARMS)
+    here = shown(study_of(by_hand, arms=arms))
+    assert "56.12" not in here
+    assert "scale laptop: not comparable with published numbers." in here
+    there = shown(study_of(by_hand, arms=arms, scale="paper", published_scale=True))
+    assert "56.12" in there
+    assert "not comparable" not in there
+
+
+def test_names_cannot_break_the_table(by_hand):
+    study = by_hand({"base": (4.1,), "a|b *c*\x1b[31m\nd": (4.2,), "長い名前": (4.2,)})
+    text = shown(study, width=60)
+    assert "\x1b" not in text
+    rows = markdown(summarise(study.record, study.journals)).splitlines()
+    columns = {row.replace("\\|", "").count("|") for row in rows if row.startswith("|")}
+    assert len(columns) == 1
+
+
+def test_bits_have_three_decimals(by_hand):
+    study = by_hand({"base": (1.0, 1.01, 1.02), "doc": (0.9, 0.92, 0.9)})
+    study.record_fields = {"level": "character"}
+    text = shown(study)
+    assert "bits per character" in text
+    assert "1.457±0.014" in text
+
+
+def test_huge_losses_stay_readable(by_hand):
+    text = shown(by_hand({"base": (800.0, 801.0, 802.0), "doc": (4.0, 4.1, 4.2)}))
+    assert max(len(line) for line in text.splitlines()) <= 100

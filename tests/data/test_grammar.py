@@ -1,0 +1,257 @@
+"""The built-in corpus, and its floor against an enumeration of every derivation."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ablate.data import grammar as corpus
+from ablate.data.grammar import BUILT_IN, Grammar, Rule, floor_nll, generate, log_probabilities
+from ablate.data.grammar_floor import Filter
+from ablate.data.grammar_rules import EOS
+from ablate.errors import CorpusError
+from ablate.ngram import fit
+
+TINY = {
+    "start": "S",
+    "rules": {
+        "S": (Rule(3, ("noun", "MORE", "verb")), Rule(1, ("MORE", "noun"))),
+        "MORE": (Rule(2, ()), Rule(1, ("that", "noun"))),
+    },
+    "lexicon": {
+        "noun": ({"x": 3, "y": 1}, {"x": 1, "y": 4}),
+        "verb": ({"x": 1, "z": 2}, {"z": 5}),
+        "that": ({"y": 1}, {"y": 1, "that": 2}),
+    },
+    "topics": (2, 1),
+    "stay": 3,
+    "leave": 1,
+    "sizes": {"train": 60, "valid": 30, "test": 30},
+}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return Grammar(**TINY)
+
+
+@pytest.fixture(scope="module")
+def splits():
+    return generate()
+
+
+def tokens_of(lines):
+    return [token for line in lines for token in [*line.split(), EOS]]
+
+
+# Every line the tiny grammar can say, by exact fractions and without its filter.
+
+
+def said(grammar, symbol, topic):
+    """word tuple -> probability, of all derivations of one symbol."""
+    if symbol in grammar.lexicon:
+        table = grammar.lexicon[symbol][topic]
+        return {(word,): Fraction(weight, sum(table.values())) for word, weight in table.items()}
+    total = sum(rule.weight for rule in grammar.rules[symbol])
+    found = {}
+    for rule in grammar.rules[symbol]:
+        joint = {(): Fraction(rule.weight, total)}
+        for part in rule.symbols:
+            tails = said(grammar, part, topic)
+            pairs = [(a + b, p * q) for a, p in joint.items() for b, q in tails.items()]
+            joint = {}
+            for words, probability in pairs:
+                joint[words] = joint.get(words, 0) + probability
+        for words, probability in joint.items():
+            found[words] = found.get(words, 0) + probability
+    return found
+
+
+def texts(grammar, num_lines):
+    """token tuple -> probability, of all texts of so many lines, over all paths of topics."""
+    stationary = [Fraction(weight, sum(grammar.topics)) for weight in grammar.topics]
+    keep = Fraction(grammar.stay, grammar.stay + grammar.leave)
+    lines = [said(grammar, grammar.start, topic) for topic in range(len(stationary))]
+    paths = {((), topic): share for topic, share in enumerate(stationary)}
+    for _ in range(num_lines):
+        longer = {}
+        for (text, topic), p in paths.items():
+            for words, q in lines[topic].items():
+                for following, share in enumerate(stationary):
+                    move = keep * (topic == following) + (1 - keep) * share
+                    key = ((*text, *words, EOS), following)
+                    longer[key] = longer.get(key, 0) + p * q * move
+        paths = longer
+    found = {}
+    for (text, _), probability in paths.items():
+        found[text] = found.get(text, 0) + probability
+    return found
+
+
+@pytest.fixture(scope="module")
+def prefixes(tiny):
+    """Every beginning of every text of three lines, and its probability."""
+    found = {}
+    for text, probability in texts(tiny, 3).items():
+        for end in range(len(text) + 1):
+            found[text[:end]] = found.get(text[:end], 0) + probability
+    return found
+
+
+def test_enumeration_is_complete(prefixes):
+    assert prefixes[()] == 1
+
+
+def test_floor_agrees_with_every_derivation(tiny, prefixes):
+    whole = [text for text in prefixes if text.count(EOS) == 3 and text[-1] == EOS]
+    for text in whole[:: len(whole) // 300]:
+        lines = " ".join(text).removesuffix(EOS).split(EOS)
+        expected = [
+            math.log(prefixes[text[: end + 1]] / prefixes[text[:end]])
+            for end in range(1, len(text))
+        ]
+        np.testing.assert_allclose(log_probabilities(tiny, lines), expected, atol=1e-12)
+
+
+def test_next_words_agree_and_sum_to_one(tiny, prefixes):
+    short = [text for text in prefixes if text.count(EOS) == 1][::3]
+    for text in short:
+        belief = Filter(tiny)
+        for token in text:
+            belief.see(token)
+        found = belief.next_words()
+        expected = {
+            word: float(prefixes[(*text, word)] / prefixes[text])
+            for word in ["x", "y", "z", "that", EOS]
+            if (*text, word) in prefixes
+        }
+        assert found == pytest.approx(expected, abs=1e-12)
+        assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+
+
+def test_sampling_agrees_with_the_enumeration():
+    grammar = Grammar(**TINY | {"sizes": {"train": 40_000}})
+    lines = generate(grammar, seed=5)["train"]
+    stationary = [Fraction(2, 3), Fraction(1, 3)]
+    by_topic = [said(grammar, "S", topic) for topic in range(2)]
+    for words in {**by_topic[0], **by_topic[1]}:
+        expected = float(sum(s * t.get(words, 0) for s, t in zip(stationary, by_topic, strict=True)))
+        observed = lines.count(" ".join(words)) / len(lines)
+        assert observed == pytest.approx(expected, abs=0.015)
+
+
+def test_the_floor_is_the_entropy_rate_of_its_own_samples():
+    """A longer sample of the tiny grammar costs what the enumeration says a line costs."""
+    grammar = Grammar(**TINY | {"sizes": {"train": 30_000}})
+    lines = generate(grammar, seed=2)["train"]
+    entropy = {
+        num: -sum(float(p) * math.log(p) for p in texts(grammar, num).values()) for num in (2, 3)
+    }
+    per_line = entropy[3] - entropy[2]  # of the third line given two
+    observed = -sum(log_probabilities(grammar, lines)) / len(lines)
+    assert observed == pytest.approx(per_line, rel=0.02)
+
+
+def test_same_seed_same_text_and_other_seed_other_text(tiny):
+    assert generate(tiny, seed=3) == generate(tiny, seed=3)
+    assert generate(tiny, seed=3) != generate(tiny, seed=4)
+
+
+def test_refuses_text_that_the_grammar_cannot_say(tiny):
+    with pytest.raises(CorpusError, match="cannot say 'that'"):
+        log_probabilities(tiny, ["x that"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": "T"}, "symbol 'T' needs either rules or words"),
+        ({"topics": (1,)}, "words for 2 topics"),
+        ({"leave": 0}, "positive integers"),
+        ({"rules": TINY["rules"] | {"MORE": (Rule(1, ("MORE", "noun")),)}}, "'MORE'.*for ever"),
+        ({"rules": TINY["rules"] | {"MORE": (Rule(0, ()),)}}, "positive integers"),
+        ({"rules": TINY["rules"] | {"MORE": ()}}, "without rules"),
+        ({"lexicon": TINY["lexicon"] | {"verb": ({"a b": 1}, {"a": 1})}}, "no single token"),
+        ({"lexicon": TINY["lexicon"] | {"verb": ({"<eos>": 1}, {"a": 1})}}, "no single token"),
+    ],
+)
+def test_refuses_a_grammar_that_cannot_work(change, message):
+    with pytest.raises(CorpusError, match=message):
+        Grammar(**TINY | change)
+
+
+def test_refuses_a_word_that_never_comes():
+    rare = {"noun": ({"x": 10**9, "y": 1}, {"x": 1})}
+    grammar = Grammar(**TINY | {"lexicon": TINY["lexicon"] | rare | {"that": ({"x": 1},) * 2}})
+    with pytest.raises(CorpusError, match="almost never says"):
+        generate(grammar)
+
+
+# The built-in corpus.
+
+
+def test_digest_is_checked(monkeypatch):
+    monkeypatch.setattr(corpus, "DIGEST", "0" * 64)
+    with pytest.raises(CorpusError, match="not the pinned"):
+        generate()
+
+
+def test_sizes_and_vocabulary(splits):
+    tokens = {split: tokens_of(lines) for split, lines in splits.items()}
+    assert list(tokens) == ["train", "valid", "test"]
+    assert 60_000 <= len(tokens["train"]) <= 100_000
+    assert all(8_000 <= len(tokens[split]) <= 8_100 for split in ("valid", "test"))
+    types = set(tokens["train"])
+    assert types == {*BUILT_IN.words(), EOS}
+    assert 800 <= len(types) <= 1_200
+    assert set(tokens["valid"]) | set(tokens["test"]) <= types
+
+
+def test_words_are_zipfian(splits):
+    tokens = tokens_of(splits["train"])
+    counts = sorted((tokens.count(word) for word in set(tokens)), reverse=True)
+    ranks = np.arange(1, len(counts) + 1)
+    slope = np.polyfit(np.log(ranks[5:]), np.log(counts[5:]), 1)[0]
+    assert -1.4 < slope < -0.6
+
+
+def test_subject_verb_and_close_agree_across_a_relative_clause():
+    """Subject of class `a`, a clause about a noun of class `i`, and back to class `a`."""
+    first = {
+        name: next(iter(tables[0])) for name, tables in BUILT_IN.lexicon.items()
+    }
+    the = {vowel: first[f"determiner.{vowel}"] for vowel in "ai"}
+    line = [the["a"], first["noun.a"], "that", the["i"], first["noun.i"], first["verb.0.i"]]
+    belief = Filter(BUILT_IN)
+    for word in line:
+        belief.see(word)
+    verbs = {word for word in belief.next_words() if not word.endswith("ly")}
+    assert verbs
+    assert {word[-1] for word in verbs} == {"a"}
+
+
+def test_kneser_ney_stays_far_above_the_floor(splits):
+    ids = {split: tokens_of(lines) for split, lines in splits.items()}
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(ids["train"]))}
+    model = fit([numbers[word] for word in ids["train"]], len(numbers), numbers[EOS], order=5)
+    for split in ("valid", "test"):
+        found = -model.log_probs([numbers[word] for word in ids[split]]).mean()
+        assert math.exp(found) >= 1.3 * math.exp(floor_nll(splits[split]))
+
+
+def test_contexts_need_a_matrix_of_high_rank(splits):
+    """Log probabilities of nouns after many contexts: well over the width of a small model."""
+    words = {word: place for place, word in enumerate([*BUILT_IN.words(), EOS])}
+    belief, rows = Filter(BUILT_IN), []
+    for token in tokens_of(splits["valid"])[:1_500]:
+        belief.see(token)
+        if len(rows) < 400 and token.endswith("en"):  # an adjective: nouns follow
+            row = np.zeros(len(words))
+            for word, probability in belief.next_words().items():
+                row[words[word]] = probability
+            rows.append(np.log(row + 1e-6))
+    singular = np.linalg.svd(np.array(rows), compute_uv=False)
+    assert np.count_nonzero(singular > 0.01 * singular[0]) > 64
