@@ -143,12 +143,14 @@ def resolve(values: Values, place: str = "config") -> Config:
     return Config(**sections, slots=slots, listed=listed)
 
 
-def merge(base: Values, changes: Values) -> dict[str, Any]:
+def merge(base: Values, changes: Values, place: str = "changes") -> dict[str, Any]:
     """`changes` over `base`. A slot given another technique keeps the fields both have."""
     merged = dict(base)
     for slot in SINGLE_SLOTS:
         if slot in changes and changes[slot] != base.get(slot):
-            valid = {info.name for info in fields.describe(_config_type(slot, changes[slot]))}
+            valid = {
+                info.name for info in fields.describe(_config_type(slot, changes[slot], place))
+            }
             for key in [k for k in merged if k.startswith(f"{slot}.")]:
                 if key.split(".", 1)[1].split("[")[0] not in valid:
                     del merged[key]
@@ -158,8 +160,8 @@ def merge(base: Values, changes: Values) -> dict[str, Any]:
     return {**merged, **changes}
 
 
-def _config_type(slot: str, name: Any) -> type:
-    return registry.get(slot, str(name), "arm").config
+def _config_type(slot: str, name: Any, place: str) -> type:
+    return registry.get(slot, str(name), place).config
 
 
 def _single(slot: str, grouped: Mapping[str, dict], values: Values, place: str) -> Choice:

@@ -1,7 +1,7 @@
 """Running a study: plan, schedule, workers, records and screen, tied together; from Python too.
 
-    from ablate import run
-    summary = run("studies/doc_layer_mix.py", local=True)
+from ablate import run
+summary = run("studies/doc_layer_mix.py", local=True)
 """
 
 from __future__ import annotations
@@ -231,8 +231,7 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
 
     def stop(number: int, frame: Any) -> None:
         if schedule.stop_reason is not None:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
+            raise KeyboardInterrupt
         schedule.stop_reason = f"stopped by {signal.Signals(number).name}"
 
     numbers = (signal.SIGINT, signal.SIGTERM)
@@ -317,4 +316,5 @@ def open_ui(workspace: Workspace, port: int) -> int:
 
     command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
     print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C stops it)", flush=True)
-    return subprocess.run(command, env=ui_environment(), check=False).returncode
+    environment = {**os.environ, **ui_environment()}
+    return subprocess.run(command, env=environment, check=False).returncode

@@ -20,6 +20,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 120  # characters of a wrong value that a message shows
+
 
 class AblateError(Exception):
     """A failure with a message fit to be the last thing a user reads."""
@@ -94,4 +96,8 @@ def unknown(kind: str, found: object, valid: Iterable[str], place: str = "") -> 
 def wrong_value(field: str, found: object, allowed: str, place: str = "") -> str:
     """The text for a value that a field cannot take."""
     where = f"{place}: " if place else ""
-    return f"{where}{field} = {found!r} is not allowed. Allowed: {allowed}."
+    return f"{where}{field} = {_short(repr(found))} is not allowed. Allowed: {allowed}."
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."

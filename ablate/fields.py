@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ablate.errors import AblateError, ConfigError, unknown, wrong_value
+from ablate.errors import AblateError, ConfigError, nearest, unknown, wrong_value
 
 REQUIRED = dataclasses.MISSING
 
@@ -119,7 +119,7 @@ def check_value(
         name, value, hint = _wrong_part(name, value, hint)
         raise error(wrong_value(name, value, _type_name(hint), place))
     if limits is not None and not _within(converted, limits):
-        raise error(wrong_value(name, value, _allowed(_type_name(hint), limits), place))
+        raise error(_refusal(name, value, hint, limits, place))
     return converted
 
 
@@ -176,11 +176,19 @@ def _limits(field: dataclasses.Field) -> Limits:
 def _checked(value: Any, hint: Any, limits: Limits, place: str) -> Any:
     converted = _converted(value, hint)
     if converted is REQUIRED:
-        raise ConfigError(wrong_value(place, value, _allowed(_type_name(hint), limits)))
+        raise ConfigError(_refusal(place, value, hint, limits))
     items = converted if isinstance(converted, tuple) else (converted,)
     if not all(_within(item, limits) for item in items):
-        raise ConfigError(wrong_value(place, value, _allowed(_type_name(hint), limits)))
+        raise ConfigError(_refusal(place, value, hint, limits))
     return converted
+
+
+def _refusal(name: str, value: Any, hint: Any, limits: Limits, place: str = "") -> str:
+    """What a field does not take, what it takes, and which choice was probably meant."""
+    text = wrong_value(name, value, _allowed(_type_name(hint), limits), place)
+    choices = [choice for choice in limits.choices or () if isinstance(choice, str)]
+    meant = nearest(value, choices) if isinstance(value, str) else None
+    return f"{text} Did you mean '{meant}'?" if meant else text
 
 
 def _converted(value: Any, hint: Any) -> Any:

@@ -14,11 +14,12 @@ from typing import Any
 
 from ablate import space as spaces
 from ablate.config import Config, merge, resolve
-from ablate.errors import AblateError, StudyError
+from ablate.errors import AblateError, ConfigError, SpaceError, StudyError, unknown
 from ablate.identity import TRAINING, Parent, Trial, digest, make_trial
 from ablate.streams import derived_seed
 from ablate.study import Arm, Scale, Search, Study
 from ablate.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
+from ablate.user_code import is_users, raised
 
 ENSEMBLE = "ablate.train.evaluation:Evaluation"
 Values = Mapping[str, Any]
@@ -97,6 +98,7 @@ def make_plan(
     arms = _chosen_arms(study, scale)
     values = {arm.name: arm_values(study, scale, arm) for arm in arms}
     configs = {arm.name: _resolved(study, arm.name, values[arm.name]) for arm in arms}
+    _check_one_corpus(study, configs)
     first = configs[study.base_arm]
     plan = Plan(
         study=study,
@@ -118,9 +120,22 @@ def make_plan(
 def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
     """An arm's flat values at a scale: base recipe, scale, arm, then the scale's last word."""
     base = _base_values(study, scale, arm.recipe or study.base)
-    values = merge(base, _scale_values(scale))
-    values = merge(values, arm.changes)
-    return merge(values, scale.adapt(dict(values))) if scale.adapt else values
+    place = _place_of(study, arm.name)
+    values = merge(merge(base, _scale_values(scale), place), arm.changes, place)
+    return merge(values, _adapted(study, scale, values), place) if scale.adapt else values
+
+
+def _adapted(study: Study, scale: Scale, values: Values) -> Values:
+    """The scale's last word, which is a function of the user's."""
+    adapt = scale.adapt or dict
+    what = f"{study.file or study.name}: adapt = {getattr(adapt, '__name__', adapt)}"
+    try:
+        changes = adapt(dict(values))
+    except Exception as error:
+        raise raised(error, what, [study.file]) from None
+    if not isinstance(changes, Mapping):
+        raise StudyError(f"{what} gave {changes!r}. Allowed: a dict of changes.")
+    return changes
 
 
 def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
@@ -216,7 +231,7 @@ def _labels(plan: Plan) -> dict[str, Any]:
 
 
 def _with_searches(plan: Plan, search: Search, values: Mapping[str, Values]) -> Plan:
-    space = spaces.load(search.space, near=Path(plan.study.file).parent)
+    space = _space(plan.study, search.space)
     space.check()
     changes = {arm.name: arm.changes for arm in plan.study.design.arms}
     searches = tuple(
@@ -245,8 +260,15 @@ def _scale_values(scale: Scale) -> dict[str, Any]:
 def _base_values(study: Study, scale: Scale, base: str | Values) -> dict[str, Any]:
     if not isinstance(base, str):
         return dict(base)
-    recipe = spaces.load(base, near=Path(study.file).parent)
-    return recipe.values(scale.column or scale.corpus)
+    return _space(study, base).values(scale.column or scale.corpus)
+
+
+def _space(study: Study, name: str) -> spaces.Space:
+    """A recipe or a search space that the study names."""
+    try:
+        return spaces.load(name, near=Path(study.file) if study.file else None)
+    except SpaceError as error:
+        raise SpaceError(f"{study.file or study.name}: {error}") from None
 
 
 def _chosen_arms(study: Study, scale: Scale) -> list[Arm]:
@@ -257,8 +279,24 @@ def _chosen_arms(study: Study, scale: Scale) -> list[Arm]:
 
 
 def _resolved(study: Study, arm: str, values: Values) -> Config:
-    place = f"{study.file or study.name}: arm '{arm}'"
-    return resolve(values, place)
+    return resolve(values, _place_of(study, arm))
+
+
+def _place_of(study: Study, arm: str) -> str:
+    """Where an error in an arm's values is."""
+    return f"{study.file or study.name or 'study'}: arm '{arm}'"
+
+
+def _check_one_corpus(study: Study, configs: Mapping[str, Config]) -> None:
+    """Numbers of different corpora are never set side by side."""
+    base = configs[study.base_arm].flat
+    for arm, config in configs.items():
+        for key, value in config.flat.items():
+            if key.startswith("corpus.") and value != base[key]:
+                raise StudyError(
+                    f"{_place_of(study, arm)}: {key} = {value!r} is not allowed, since the base "
+                    f"arm has {base[key]!r}. Allowed: one corpus for all arms of a scale."
+                )
 
 
 def _record(
@@ -303,10 +341,15 @@ def _parameters(study: Study, arm: Arm, config: Config, data: str) -> int:
     from ablate.assemble import count_parameters
     from ablate.data.corpus import vocabulary_size
 
+    place = _place_of(study, arm.name)
     try:
         return count_parameters(config, vocabulary_size(config.corpus, data))
     except AblateError as error:
-        raise type(error)(f"{study.file or study.name}: arm '{arm.name}': {error}") from None
+        raise type(error)(f"{place}: {error}") from None
+    except Exception as error:
+        if is_users(error, study.techniques):
+            raise raised(error, f"{place}: a technique", study.techniques) from None
+        raise
 
 
 def _published(study: Study, arm: Arm) -> dict[str, float]:
@@ -316,14 +359,18 @@ def _published(study: Study, arm: Arm) -> dict[str, float]:
     from ablate import papers
 
     model, variant = arm.published
-    cells = [
-        cell
-        for table in study.tables
-        for cell in papers.cells(study.paper, table, model=model, variant=variant)
-    ]
-    if not cells:
-        raise StudyError(
-            f"{study.file}: arm '{arm.name}': {study.paper} publishes no {model} / {variant} in "
-            f"{', '.join(study.tables)}."
-        )
-    return {cell.split: cell.value for cell in cells if cell.metric == "ppl"}
+    place = _place_of(study, arm.name)
+    try:
+        cells = [cell for table in study.tables for cell in papers.cells(study.paper, table)]
+    except ConfigError as error:
+        raise StudyError(f"{study.file or study.name}: {error}") from None
+    if model not in (known := {cell.model: None for cell in cells}):
+        raise StudyError(unknown("published model", model, known, place))
+    cells = [cell for cell in cells if cell.model == model]
+    if variant not in (known := {cell.variant: None for cell in cells}):
+        raise StudyError(unknown(f"published variant of {model}", variant, known, place))
+    return {
+        cell.split: cell.value
+        for cell in cells
+        if cell.variant == variant and cell.metric == "ppl" and cell.split is not None
+    }

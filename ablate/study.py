@@ -18,19 +18,32 @@ recipe's for the corpus, the scale's `changes`, the arm's, the scale's `adapt`.
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ablate import fields
 from ablate.errors import StudyError, unknown, wrong_value
+from ablate.fields import setting
 
 Values = Mapping[str, Any]
 Factors = Mapping[str, Mapping[str, Values]]  # factor -> level -> changes
+STAGES = ("train", "search", "ensemble")  # names that a study's own stages cannot have
+
+
+class Word:
+    """Its fields are checked when it is written, so that an error has the line in the file."""
+
+    def __post_init__(self) -> None:
+        fields.check(self, StudyError)
 
 
 @dataclass(frozen=True)
-class Arm:
+class Arm(Word):
     """One variant: a name, and what it changes. `published` finds its cell in the paper's table."""
 
     name: str
@@ -41,7 +54,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Word):
     """Which arms answer the question."""
 
     kind: str
@@ -55,6 +68,7 @@ def table(*arms: Arm) -> Design:
 
 def one_at_a_time(factors: Factors, *, base: str = "base") -> Design:
     """The base, and every level of every factor changed alone."""
+    fields.check_value(factors, Factors, "factors", StudyError, "one_at_a_time")
     changed = [
         Arm(f"{factor}: {level}", changes, levels={factor: level})
         for factor, levels in factors.items()
@@ -65,6 +79,7 @@ def one_at_a_time(factors: Factors, *, base: str = "base") -> Design:
 
 def leave_one_out(removed: Mapping[str, Values], *, full: str = "everything") -> Design:
     """The base with everything in it, and each thing removed: by what changes stand in for it."""
+    fields.check_value(removed, Mapping[str, Values], "removed", StudyError, "leave_one_out")
     arms = [
         Arm(f"without {name}", changes, levels={name: "off"}) for name, changes in removed.items()
     ]
@@ -73,6 +88,8 @@ def leave_one_out(removed: Mapping[str, Values], *, full: str = "everything") ->
 
 def factorial(factors: Factors) -> Design:
     """Every combination of the factors' levels."""
+    fields.check_value(factors, Factors, "factors", StudyError, "factorial")
+    _check_apart(factors)
     arms = []
     for levels in itertools.product(*(factor.items() for factor in factors.values())):
         chosen = dict(zip(factors, (name for name, _ in levels), strict=True))
@@ -83,8 +100,21 @@ def factorial(factors: Factors) -> Design:
     return Design("factorial", tuple(arms))
 
 
+def _check_apart(factors: Factors) -> None:
+    """Two factors that change one field would not be crossed: one would undo the other."""
+    changed: dict[str, str] = {}
+    for factor, levels in factors.items():
+        for key in {key for changes in levels.values() for key in changes}:
+            other = changed.setdefault(key, factor)
+            if other != factor:
+                raise StudyError(
+                    f"factorial: the factors '{other}' and '{factor}' both change {key}. "
+                    "Allowed: factors that change different fields."
+                )
+
+
 @dataclass(frozen=True)
-class Stage:
+class Stage(Word):
     """Something done after training, from its weights: each arm's values with these changes."""
 
     name: str
@@ -92,7 +122,7 @@ class Stage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class Search(Word):
     """How each arm is tuned before it is confirmed: the same budget for every arm.
 
     A synchronous search asks for `batch` trials at a time and waits for all of them; it repeats
@@ -100,48 +130,58 @@ class Search:
     """
 
     space: str
-    trials: int
-    tokens: int | None = None  # stop asking once so many training tokens were spent
-    sampler: str = "tpe"  # or "random"
-    early_stopping: str | None = None  # "asha" or "hyperband"
+    trials: int = setting(doc="how many each arm may ask for", low=1)
+    tokens: int | None = setting(None, doc="stop asking once so many were trained on", low=1)
+    sampler: str = setting("tpe", doc="who suggests", choices=("tpe", "random"))
+    early_stopping: str | None = setting(None, doc="or none", choices=(None, "asha", "hyperband"))
     synchronous: bool = False
-    batch: int = 4
-    repeats: int = 1  # whole searches, each with a fresh search seed
+    batch: int = setting(4, doc="trials that a synchronous search asks for at once", low=1)
+    repeats: int = setting(1, doc="whole searches, each with a fresh search seed", low=1)
     changes: Values = field(default_factory=dict)  # for the search's trials: fewer epochs, say
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.synchronous and self.early_stopping:
+            raise StudyError(
+                "a synchronous search repeats exactly, and stopping trials early would make it "
+                "depend on timing. Leave out one of synchronous and early_stopping."
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
+class Budget(Word):
     """What a study may spend; what is left is kept across restarts. None: no limit."""
 
-    trials: int | None = None
-    epochs: int | None = None
-    hours: float | None = None
-    gpu_hours: float | None = None
-    gpu_hours_per_trial: float = 1.0  # reserved before a trial starts, replaced by what it used
+    trials: int | None = setting(None, doc="trials begun", low=1)
+    epochs: int | None = setting(None, doc="epochs of all trials", low=1)
+    hours: float | None = setting(None, doc="of wall clock", low=0)
+    gpu_hours: float | None = setting(None, doc="of all trials", low=0)
+    gpu_hours_per_trial: float = setting(
+        1.0, doc="reserved before a trial starts, replaced by what it used", low=0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scale:
+class Scale(Word):
     """The sizes at which a study is run. Numbers of different scales are never compared."""
 
     corpus: str = "grammar"
     column: str | None = None  # the base recipe's column, where it has none for the corpus
-    seeds: int = 5
+    seeds: int = setting(5, doc="trials of each arm, paired over the arms", low=1)
     changes: Values = field(default_factory=dict)
     adapt: Callable[[dict[str, Any]], Values] | None = None  # last word on an arm's values
     stages: tuple[Stage, ...] = ()
     ensemble: bool = False  # also judge each arm's seeds together, by mean probability
     search: Search | None = None
     budget: Budget = field(default_factory=Budget)
-    threads: int = 1
-    gpus: float = 0  # of one trial; fractions share a GPU
+    threads: int = setting(1, doc="of one trial", low=1)
+    gpus: float = setting(0.0, doc="of one trial; fractions share a GPU", low=0)
     published: bool = False  # the paper's own protocol: may be set beside its numbers
     arms: Sequence[str] | None = None  # only these, where a scale leaves some out
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class Study(Word):
     """A question, and the design that answers it."""
 
     question: str
@@ -156,6 +196,10 @@ class Study:
     name: str = ""  # the file's, where none is given
     file: str = ""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check(self)
+
     def scale(self, name: str | None) -> tuple[str, Scale]:
         """The scale of that name; the first one where none is named."""
         chosen = name or next(iter(self.scales))
@@ -166,41 +210,48 @@ class Study:
 
 def check(study: Study) -> None:
     """Refuse a study that contradicts itself, before anything is planned."""
-    place = study.file or study.name
+    _check_key("name", study.name or "study")
     if not study.scales:
-        raise StudyError(f"{place}: a study needs at least one scale.")
+        raise StudyError("a study needs at least one scale.")
     names = [arm.name for arm in study.design.arms]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:
-        raise StudyError(f"{place}: two arms are called '{twice}'.")
+        raise StudyError(f"two arms are called '{twice}'. Allowed: each name once.")
     if study.base_arm not in names:
-        raise StudyError(unknown("base_arm", study.base_arm, names, place))
+        raise StudyError(unknown("base_arm", study.base_arm, names))
+    _check_runner(study.runner)
     for name, scale in study.scales.items():
-        _check_scale(scale, names, f"{place}: scale '{name}'")
+        _check_key("scale", name)
+        _check_scale(scale, names, f"scale '{name}'")
 
 
 def _check_scale(scale: Scale, arms: Sequence[str], place: str) -> None:
-    if not isinstance(scale.seeds, int) or scale.seeds < 1:
-        raise StudyError(wrong_value("seeds", scale.seeds, "a whole number, at least 1", place))
-    if scale.threads < 1:
-        raise StudyError(wrong_value("threads", scale.threads, "at least 1", place))
     for arm in scale.arms or ():
         if arm not in arms:
             raise StudyError(unknown("arm", arm, arms, place))
-    search = scale.search
-    if search is not None:
-        _check_choice("sampler", search.sampler, ("tpe", "random"), place)
-        _check_choice("early_stopping", search.early_stopping, (None, "asha", "hyperband"), place)
-        if search.synchronous and search.early_stopping:
-            raise StudyError(
-                f"{place}: a synchronous search repeats exactly, and stopping trials early would "
-                "make it depend on timing. Leave out one of synchronous and early_stopping."
-            )
-        if search.trials < 1:
-            raise StudyError(wrong_value("search.trials", search.trials, "at least 1", place))
+    stages = [*STAGES, *(stage.name for stage in scale.stages)]
+    for stage in scale.stages:
+        if stages.count(stage.name) > 1:
+            allowed = f"a name of its own, and none of {', '.join(STAGES)}"
+            raise StudyError(wrong_value("stage", stage.name, allowed, place))
 
 
-def _check_choice(name: str, found: Any, allowed: tuple[Any, ...], place: str) -> None:
-    if found not in allowed:
-        choices = [choice for choice in allowed if choice is not None]
-        raise StudyError(unknown(name, found, choices, place))
+def _check_key(word: str, name: str) -> None:
+    """Studies and scales make the name of a folder, `name@scale`."""
+    if not re.fullmatch(r"[^./\\@\s][^/\\@\n]*", name):
+        allowed = "text without / \\ @, and no . or space at its beginning"
+        raise StudyError(wrong_value(word, name, allowed))
+
+
+def _check_runner(runner: str | None) -> None:
+    """A runner is looked for now; whether it runs is seen when it does."""
+    if runner is None:
+        return
+    module, _, attribute = runner.partition(":")
+    try:
+        found = importlib.util.find_spec(module) if attribute else None
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        allowed = "'module:Task', a class of a module that can be imported"
+        raise StudyError(wrong_value("runner", runner, allowed))

@@ -98,8 +98,7 @@ def read(store: Store, key: str) -> StudyRecord:
     matching = [name for name in known if key in (name, name.split("@")[0])]
     if len(matching) != 1:
         raise ConfigError(unknown("study", key, matching or known, store.uri))
-    plain = store.read_json(f"studies/{matching[0]}/study.json")
-    return from_plain(plain)
+    return from_plain(store.read_json(f"studies/{matching[0]}/study.json") or {})
 
 
 def names(store: Store) -> list[str]:

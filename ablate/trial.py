@@ -10,7 +10,7 @@ inside it becomes its outcome (diverged, failed) and never an exception of the c
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import io
 import sys
 import time
@@ -22,15 +22,14 @@ from ablate import journal as journals
 from ablate.config import resolve
 from ablate.environment import environment
 from ablate.errors import AblateError, StoreError, StudyError, TrialError
-from ablate.identity import Trial
+from ablate.identity import Trial, digest
 from ablate.store import Store
 from ablate.train import checkpoint
 from ablate.train.task import Conclusion, Diverged, Place, Task
-from ablate.user_code import user_frames
+from ablate.user_code import executed, user_frames
 
 SAVE_SECONDS = 5.0  # a checkpoint at most so often ...
 SAVE_SHARE = 20  # ... and never more than a twentieth of the time
-MAX_ATTEMPTS = 4  # deaths without an epoch in between, before a trial counts as failed
 
 
 @dataclass(frozen=True)
@@ -68,18 +67,11 @@ class TrialRun:
         self._task = task
 
     def _count_attempt(self) -> None:
-        """Record the attempt before anything can kill it; give up on what kills every one."""
+        """Record the attempt before anything can kill it."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         attempt = {"started": now, "epochs_before": len(self.journal.epochs), **environment()}
         self.journal.attempts.append(attempt)
         self.journal.write(self.store)
-        epochs = len(self.journal.epochs)
-        barren = [a for a in self.journal.attempts if a["epochs_before"] == epochs]
-        if len(barren) > MAX_ATTEMPTS:
-            raise TrialError(
-                f"its worker died {MAX_ATTEMPTS} times after epoch {epochs}, most likely for want "
-                "of memory. Give each trial more of it (fewer workers, a smaller batch_size)."
-            )
 
     def advance(self, seconds: float) -> Progress:
         """Work for about so long, or to the end of an epoch, or to the end of the trial."""
@@ -158,19 +150,11 @@ class TrialRun:
 def load_modules(modules: tuple[str, ...]) -> None:
     """Import the files in which a study registers techniques of its own, once each."""
     for path in modules:
-        name = f"ablate_user.{Path(path).stem}"
-        if name in sys.modules:
-            continue
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None or not Path(path).is_file():
-            raise StudyError(f"{path}: the study's techniques are not there.")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
+        name = f"ablate_user.{Path(path).stem}_{digest(path)}"
+        if name not in sys.modules:
+            if not Path(path).is_file():
+                raise StudyError(f"{path}: the study's techniques are not there.")
+            executed(Path(path), name)
 
 
 def _runner(name: str) -> Any:

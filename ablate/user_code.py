@@ -1,11 +1,17 @@
-"""Showing a user the frames of their own code, and nothing of ours."""
+"""Running a user's own files, and showing what they raise: their frames, and nothing of ours."""
 
 from __future__ import annotations
 
+import importlib.util
+import re
+import sys
 import sysconfig
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
+
+from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 
 _OURS = str(Path(__file__).parent)
 _LIBRARIES = tuple(
@@ -13,19 +19,69 @@ _LIBRARIES = tuple(
 )
 
 
+def executed(file: Path, name: str) -> ModuleType:
+    """The module that a user's file makes. What it raises is told by its lines."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise StudyError(f"{file}: not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if not isinstance(error, Exception):
+            raise
+        raise told(error, file) from None
+    return module
+
+
+def told(error: Exception, file: Path) -> AblateError:
+    """What went wrong while a user's file ran, as an error of ours."""
+    if isinstance(error, SyntaxError):
+        place = f"{error.filename or file}:{error.lineno or 1}"
+        return StudyError(f"{place}: {error.msg}: {(error.text or '').strip()}")
+    if isinstance(error, AblateError):
+        return type(error)(f"{file}:{line_of(error, file)}: {error}")
+    misspelt = re.match(r"cannot import name '(\w+)' from 'ablate' ", str(error))
+    if isinstance(error, ImportError) and misspelt is not None:
+        import ablate
+
+        place = f"{file}:{line_of(error, file)}"
+        return StudyError(unknown("word of ablate", misspelt[1], ablate.__all__, place))
+    return raised(error, f"{file}: this file", [str(file)])
+
+
+def raised(error: Exception, what: str, files: Sequence[str] = ()) -> TechniqueError:
+    """An exception of the user's own code."""
+    return TechniqueError(f"{what} raised an exception.\n{user_frames(error, files)}")
+
+
+def line_of(error: BaseException, file: Path) -> int | str:
+    """The line of the user's file at which an error arose."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == file]
+    return lines[-1] or "?" if lines else "?"
+
+
 def user_frames(error: BaseException, files: Sequence[str] = ()) -> str:
     """The traceback, frames of this package, of libraries and of Python itself left out."""
-    named = {str(Path(file).resolve()) for file in files}
     frames = traceback.extract_tb(error.__traceback__)
-    shown = [f for f in frames if _is_users(f.filename, named)]
+    shown = [frame for frame in frames if _is_users(frame.filename, files)]
     last = traceback.format_exception_only(type(error), error)
     if not shown and not isinstance(error, SyntaxError):
         shown = list(frames)  # our own bug: show all that we know
     return "".join([*traceback.format_list(shown), *last]).rstrip()
 
 
-def _is_users(filename: str, named: set[str]) -> bool:
+def is_users(error: BaseException, files: Sequence[str] = ()) -> bool:
+    """Whether an exception passed through code of the user's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(_is_users(frame.filename, files) for frame in frames)
+
+
+def _is_users(filename: str, files: Sequence[str]) -> bool:
     path = str(Path(filename).resolve())
-    if path in named:
+    if path in {str(Path(file).resolve()) for file in files}:
         return True
     return not filename.startswith("<") and not path.startswith((_OURS, *_LIBRARIES))

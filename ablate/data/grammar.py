@@ -55,7 +55,9 @@ def _draw(sampler: Sampler, size: int, required: Sequence[str]) -> list[str]:
 
 def text_digest(splits: Mapping[str, Sequence[str]]) -> str:
     """SHA-256 of the splits' names and lines."""
-    text = "".join(f"{split}\n" + "".join(f"{line}\n" for line in splits[split]) for split in splits)
+    text = "".join(
+        f"{split}\n" + "".join(f"{line}\n" for line in splits[split]) for split in splits
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -8,31 +8,35 @@ some objects, so there are many contexts whose next words have little in common.
 
 from __future__ import annotations
 
-from ablate.data.grammar_lexicon import BUILT_IN_LEXICON, CLASSES, KINDS, MANNERS, NUM_TOPICS
+from ablate.data.grammar_lexicon import CLASSES, KINDS, MANNERS, NUM_TOPICS, build
 from ablate.data.grammar_rules import Grammar, Rule
 
-# Lower case is a category of words, upper case a symbol with rules. {c} is a class, {k}
-# a verb's kind, {m} an adjective's manner; each line stands for one rule for each value, which share its weight.
+# Lower case is a category of words, upper case a symbol with rules. {c} is a class, {k} a verb's
+# kind, {m} an adjective's manner: a line stands for one rule for each value. Where the letter is on
+# the right only, these rules share the line's weight.
 RULES = """
-S           9  SUBJECT.{c} VP.{c} close.{c}
-S           3  adverb SUBJECT.{c} VP.{c} close.{c}
-SUBJECT.{c} 2  NP.{c}
-SUBJECT.{c} 2  NP.{c} preposition OTHER
-SUBJECT.{c} 1  NP.{c} that VP.{c}
-SUBJECT.{c} 1  NP.{c} that CLAUSE
-OTHER       1  NP.{c}
-CLAUSE      1  NP.{c} VERB.{c}
-VERB.{c}    1  verb.{k}.{c}
-NP.{c}      1  determiner noun.{c}
-NP.{c}      2  determiner adjective.{m} noun.{c}.{m}
-VP.{c}      5  PREDICATE.{c}
-VP.{c}      2  adverb PREDICATE.{c}
-PREDICATE.{c} 1 verb.{k}.{c} determiner OBJECT.{k}
-OBJECT.{k}  1  object.{c}.{k}
+S             9  SUBJECT.{c} VP.{c} close.{c}
+S             3  adverb SUBJECT.{c} VP.{c} close.{c}
+SUBJECT.{c}   2  NP.{c}
+SUBJECT.{c}   2  NP.{c} preposition OTHER
+SUBJECT.{c}   1  NP.{c} that VP.{c}
+SUBJECT.{c}   1  NP.{c} that CLAUSE
+OTHER         3  NP.{c}
+OTHER         1  NP.{c} preposition OTHER
+CLAUSE        1  NP.{c} VERB.{c}
+VERB.{c}      1  verb.{k}.{c}
+NP.{c}        1  determiner noun.{c}
+NP.{c}        2  determiner MODIFIED.{c}
+MODIFIED.{c}  1  adjective.{m} noun.{c}.{m}
+VP.{c}        5  PREDICATE.{c}
+VP.{c}        2  adverb PREDICATE.{c}
+VP.{c}        2  PREDICATE.{c} preposition OTHER
+PREDICATE.{c} 1  verb.{k}.{c} determiner OBJECT.{k}
+OBJECT.{k}    1  object.{c}.{k}
 """
 
 VALUES = {"c": CLASSES, "k": KINDS, "m": MANNERS}
-SHARED_WEIGHT = 8 * 96  # a multiple of every number of rules that one line can stand for
+SHARED_WEIGHT = 32  # a multiple of every number of rules that one line can stand for
 
 
 def _expand(text: str) -> dict[str, tuple[Rule, ...]]:
@@ -60,7 +64,7 @@ def _fillings(text: str, bound: dict[str, str]) -> list[dict[str, str]]:
 BUILT_IN = Grammar(
     start="S",
     rules=_expand(RULES),
-    lexicon=BUILT_IN_LEXICON,
+    lexicon=build(),
     topics=(1,) * NUM_TOPICS,
     stay=9,
     leave=1,

@@ -20,13 +20,23 @@ class Ledger:
         self.reserved: dict[str, float] = kept.get("reserved", {})
         self.spent: dict[str, float] = kept.get("spent", {})
         self.seconds: float = kept.get("seconds", 0.0)
-        self.trials: int = kept.get("trials", 0)
-        self.epochs: int = kept.get("epochs", 0)
+        self.epochs_of: dict[str, int] = kept.get("epochs_of", {})  # of each trial begun
+
+    @property
+    def trials(self) -> int:
+        """Trials begun; one that goes on after a crash is not another one."""
+        return len(self.epochs_of)
+
+    @property
+    def epochs(self) -> int:
+        """Epochs learnt; one that is learnt again after a crash counts once."""
+        return sum(self.epochs_of.values())
 
     def refusal(self, trial_id: str) -> str | None:
         """Why no further trial may start, or None."""
         budget = self.budget
-        if budget.trials is not None and self.trials >= budget.trials:
+        begun = trial_id in self.epochs_of
+        if budget.trials is not None and self.trials >= budget.trials and not begun:
             return f"the budget of {budget.trials} trials is spent"
         if budget.epochs is not None and self.epochs >= budget.epochs:
             return f"the budget of {budget.epochs} epochs is spent"
@@ -50,14 +60,14 @@ class Ledger:
 
     def started(self, trial_id: str) -> None:
         """Reserve a trial's GPU-hours, durably, before it is launched."""
-        self.trials += 1
+        self.epochs_of.setdefault(trial_id, 0)
         if self.budget.gpu_hours is not None:
             self.reserved.setdefault(trial_id, self.budget.gpu_hours_per_trial * self.gpus)
         self._write_if_limited()
 
-    def epoch(self, trial_id: str, seconds: float) -> None:
+    def epoch(self, trial_id: str, number: int, seconds: float) -> None:
         """Count an epoch; a trial that outgrows its reservation reserves what it uses."""
-        self.epochs += 1
+        self.epochs_of[trial_id] = max(number, self.epochs_of.get(trial_id, 0))
         if trial_id in self.reserved:
             used = seconds / 3600 * self.gpus
             self.reserved[trial_id] = max(self.reserved[trial_id], used)
@@ -73,5 +83,5 @@ class Ledger:
             self.write()
 
     def write(self) -> None:
-        names = ("reserved", "spent", "seconds", "trials", "epochs")
+        names = ("reserved", "spent", "seconds", "epochs_of")
         self.store.write_json(self._key, {name: getattr(self, name) for name in names})

@@ -55,12 +55,14 @@ class Schedule:
         self._confirmed: set[int] = set()
         self._clock = time.monotonic()
         self._admit(plan.trials)
+        for search in self.searches:
+            self._remember(search)
         self._record()
 
     @property
     def stopping(self) -> bool:
         """Whether running trials should save and leave."""
-        return self.stop_reason is not None
+        return self.stop_reason is not None or self.ledger.overtime is not None
 
     @property
     def exhausted(self) -> bool:
@@ -92,7 +94,7 @@ class Schedule:
         """A slice has ended, with or without an epoch."""
         self._tick()
         if epoch is not None:
-            self.ledger.epoch(trial_id, epoch.get("seconds", 0.0))
+            self.ledger.epoch(trial_id, epoch["epoch"], epoch.get("seconds", 0.0))
         for listener in self.listeners:
             listener.progress(trial_id, epoch)
 
@@ -199,6 +201,13 @@ class Schedule:
             if trial.id in self._waiting and self._is_known(trial):
                 self._waiting.pop(trial.id, None)
 
+    def _remember(self, search: ArmSearch) -> None:
+        """The trials that an earlier run of the search has ended."""
+        for trial_id in search.told:
+            journal = journals.read(self.store, trial_id)
+            if journal is not None and journal.outcome is not None:
+                self._settle(trial_id, journal)
+
     def _is_known(self, trial: Trial) -> bool:
         """Whether the store has the trial's outcome. A failed one is tried again, once a run."""
         journal = journals.read(self.store, trial.id)
@@ -246,8 +255,7 @@ class Schedule:
         now = time.monotonic()
         self.ledger.seconds += now - self._clock
         self._clock = now
-        if self.stop_reason is None and self.ledger.overtime:
-            self.stop_reason = self.ledger.overtime
+        self.closed_reason = self.closed_reason or self.ledger.overtime
 
     def _note(self, text: str) -> None:
         for listener in self.listeners:

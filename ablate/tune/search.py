@@ -9,18 +9,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import optuna
+from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
+from sqlalchemy.exc import SQLAlchemyError
 
 from ablate.config import merge
 from ablate.errors import RecordError, SpaceError
 from ablate.identity import Trial
-from ablate.journal import COMPLETED, PRUNED, Journal
+from ablate.journal import COMPLETED, DIVERGED, PRUNED, Journal
 from ablate.plan import Plan, PlannedSearch
 from ablate.space import SpaceViolation
 from ablate.space_row import Choices, Range, Row
@@ -30,19 +33,27 @@ from ablate.study import Search
 MAX_REFUSALS = 200  # combinations a space's `require` may refuse in a row
 
 
+@contextlib.contextmanager
+def answering(url: str) -> Iterator[None]:
+    """Say which database it is that does not answer, or is full."""
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError, ImportError, ValueError) as error:
+        why = str(error.__cause__ or error).split("\n")[0]
+        raise RecordError(
+            f"the search storage {url.split('@')[-1]} does not answer: {why}. Is the database "
+            "up, and its disk not full? The same command goes on where this one stopped."
+        ) from error
+
+
 def open_storage(url: str) -> optuna.storages.BaseStorage:
     """The database that searches are kept in: SQLite in the workspace, or a shared Postgres."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     options: dict[str, Any] = {}
     if url.startswith("postgresql"):
         options = {"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}
-    try:
+    with answering(url):
         return optuna.storages.RDBStorage(url, engine_kwargs=options)
-    except Exception as error:
-        raise RecordError(
-            f"the search storage {url.split('@')[-1]} does not answer: {error}. "
-            "Is the database up? The same command goes on where this one stopped."
-        ) from error
 
 
 def open_searches(url: str) -> Callable[[Plan], list[ArmSearch]]:
@@ -52,7 +63,8 @@ def open_searches(url: str) -> Callable[[Plan], list[ArmSearch]]:
         if not plan.searches:
             return []
         storage = open_storage(url)
-        return [ArmSearch(planned, plan, storage) for planned in plan.searches]
+        with answering(url):
+            return [ArmSearch(planned, plan, storage, url) for planned in plan.searches]
 
     return searches
 
@@ -61,9 +73,13 @@ class ArmSearch:
     """Asks for trials until its budget is spent, then names the best on validation."""
 
     def __init__(
-        self, planned: PlannedSearch, plan: Plan, storage: optuna.storages.BaseStorage
+        self,
+        planned: PlannedSearch,
+        plan: Plan,
+        storage: optuna.storages.BaseStorage,
+        url: str = "",
     ) -> None:
-        self.planned, self.plan = planned, plan
+        self.planned, self.plan, self._url = planned, plan, url
         self.study = optuna.create_study(
             study_name=f"{plan.record.key}/{planned.key}",
             storage=storage,
@@ -77,6 +93,7 @@ class ArmSearch:
         self._asked: dict[str, optuna.Trial] = {}  # and not told yet
         self._ready: list[Trial] = []
         self._values: dict[str, float] = {}  # validation of the completed ones
+        self._reported: set[tuple[str, int]] = set()  # epochs, by trial
         self._take_up()
 
     def _take_up(self) -> None:
@@ -94,6 +111,15 @@ class ArmSearch:
             else:
                 self._asked[trial.id] = optuna.Trial(self.study, frozen._trial_id)
                 self._ready.append(trial)
+                self._reported |= {(trial.id, step) for step in frozen.intermediate_values}
+        if self._ready and self.planned.words.synchronous:
+            self._fill_batch()
+
+    def _fill_batch(self) -> None:
+        """Ask for the rest of a batch, before any of it is told: so it always was asked."""
+        words = self.planned.words
+        while len(self.trials) % words.batch and len(self.trials) < words.trials:
+            self._ready.append(self._ask_one())
 
     def _issued(self, sampled: dict[str, Any], index: int) -> Trial:
         trial = self.plan.search_trial(self.planned, sampled, index)
@@ -105,6 +131,11 @@ class ArmSearch:
         self.tokens += frozen.user_attrs.get("ablate.tokens", 0)
         if frozen.state == TrialState.COMPLETE and frozen.value is not None:
             self._values[trial.id] = frozen.value
+
+    @property
+    def told(self) -> list[str]:
+        """The trials whose outcome the search knows."""
+        return [trial_id for trial_id in self.trials if trial_id not in self._asked]
 
     @property
     def over(self) -> bool:
@@ -119,13 +150,12 @@ class ArmSearch:
 
     def ask(self) -> Trial | None:
         """The next trial, or None: the search is over, or waits for its running batch."""
-        words = self.planned.words
-        if not self._ready and not self._spent:
-            if words.synchronous and self._asked:
-                return None
-            wanted = words.batch if words.synchronous else 1
-            for _ in range(min(wanted, words.trials - len(self.trials))):
+        waits = self.planned.words.synchronous and self._asked
+        if not self._ready and not self._spent and not waits:
+            with answering(self._url):
                 self._ready.append(self._ask_one())
+                if self.planned.words.synchronous:
+                    self._fill_batch()
         return self._ready.pop(0) if self._ready else None
 
     def _ask_one(self) -> Trial:
@@ -158,11 +188,14 @@ class ArmSearch:
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
         """Take in an epoch; False where the trial should stop early."""
-        asked = self._asked.get(trial_id)
+        asked, step = self._asked.get(trial_id), epoch["epoch"]
         if asked is None:
             return True
-        asked.report(epoch["valid_nll"], epoch["epoch"])
-        return not asked.should_prune()
+        with answering(self._url):
+            if (trial_id, step) not in self._reported:  # or it was learnt again after a crash
+                asked.report(epoch["valid_nll"], step)
+                self._reported.add((trial_id, step))
+            return not asked.should_prune()
 
     def tell(self, journal: Journal) -> None:
         """Take in a trial's outcome. One that diverged counts as the worst there is."""
@@ -170,14 +203,18 @@ class ArmSearch:
         if asked is None:
             return
         tokens = sum(epoch.get("tokens", 0) for epoch in journal.epochs)
-        asked.set_user_attr("ablate.tokens", tokens)
         self.tokens += tokens
-        if journal.status == COMPLETED:
-            value = journal.outcome["metrics"]["valid_nll"] if journal.outcome else None
+        with answering(self._url):
+            asked.set_user_attr("ablate.tokens", tokens)
+            self._tell(asked, journal)
+
+    def _tell(self, asked: optuna.Trial, journal: Journal) -> None:
+        if journal.status == COMPLETED and journal.outcome:
+            value = journal.outcome["metrics"]["valid_nll"]
             self.study.tell(asked, value)
             self._values[journal.trial.id] = value
         else:
-            pruned = journal.status == PRUNED or journal.status == "diverged"
+            pruned = journal.status in (PRUNED, DIVERGED)
             self.study.tell(asked, state=TrialState.PRUNED if pruned else TrialState.FAIL)
 
     def winner(self) -> tuple[str, dict[str, Any]] | None:

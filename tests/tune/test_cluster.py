@@ -250,6 +250,7 @@ def test_a_worker_out_of_memory_is_one_more_that_died() -> None:
     actor = TrackedActor(7, on_error=lambda actor, error: seen.append(error))
     task = SimpleNamespace(_tracked_actor=actor, _on_error=None)
     actors = Actors(resource_manager=FixedResourceManager({"CPU": 1}))
+    actors._cleanup_actor = lambda tracked_actor: None
     text = "killed; see RAY_memory_usage_threshold"
     actors._actor_task_failed(task, OutOfMemoryError(text))
     assert isinstance(seen[0], RayActorError)
