@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from ablate.errors import AblateError
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 EXAMPLES = """examples:
   ablate study studies/doc_layer_mix.py            run a study, or go on with it
   ablate study studies/doc_layer_mix.py --local    the same without Ray, to step through
@@ -25,9 +29,15 @@ EXAMPLES = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status tells what kind of failure there was."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a letter it lacks is no reason to fail
+            stream.reconfigure(errors="replace")
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        status = options.run(options) or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
     except AblateError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
@@ -35,6 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return _fail("stopped; nothing that was done is lost.", 130)
+    except OSError as error:
+        if error.filename is None and error.errno not in NO_ROOM:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{place}{error.strerror}.", 4)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ablate"):
             raise
@@ -136,8 +151,14 @@ def _shown(text: str) -> int:
 
 
 def _command(options: argparse.Namespace) -> str:
-    scale = f" --scale {options.scale}" if options.scale else ""
-    return f"ablate study {options.file}{scale}"
+    """The command that goes on with a study, as it may be shown and kept."""
+    from ablate.record.places import redacted
+
+    words = ["ablate", "study", options.file]
+    for name in ("scale", "workers", "cluster", "workspace", "store", "mlflow", "searches"):
+        value = getattr(options, name)
+        words += [] if value is None else [f"--{name}", redacted(str(value))]
+    return shlex.join([*words, *(["--local"] if options.local else [])])
 
 
 def _workspace(options: argparse.Namespace) -> Any:
@@ -154,12 +175,15 @@ def _workspace(options: argparse.Namespace) -> Any:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ablate",
+        usage="ablate COMMAND [options]",
         description="Which technique really helps, once every variant had a fair chance?",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version())
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND [options]", prog="ablate", required=True
+    )
     places = _places()
 
     def command(function: Any, summary: str, example: str) -> argparse.ArgumentParser:
@@ -201,16 +225,18 @@ def _study_commands(command: Any) -> None:
     added.add_argument("study", nargs="?", help="a study's name, or name@scale (else all)")
     added = command(table, "a study's table, as far as it is", "ablate table x --format markdown")
     added.add_argument("study", help="a study's name, or name@scale")
-    added.add_argument("--format", choices=("text", "markdown"), default="text")
+    added.add_argument(
+        "--format", choices=("text", "markdown"), default="text", help="text (default)"
+    )
 
 
 def _trial_commands(command: Any) -> None:
     added = command(
         trial, "run one trial from a config, with torch alone", "ablate trial config.toml --seed 2"
     )
-    added.add_argument("config", help="a TOML file of values, or a recipe of search_spaces/")
-    added.add_argument("--seed", type=int, default=1)
-    added.add_argument("--threads", type=_count, default=1)
+    added.add_argument("config", help="a TOML file of values")
+    added.add_argument("--seed", type=int, default=1, help="of every random stream (1)")
+    added.add_argument("--threads", type=_count, default=1, help="that torch may use (1)")
     added = command(rerun, "repeat a recorded trial: do the bits agree?", "ablate rerun 3f2a9c")
     added.add_argument("trial", help="a trial's id, or its first digits")
 
@@ -219,8 +245,8 @@ def _other_commands(command: Any) -> None:
     added = command(
         components, "the techniques, with paper, equation and fields", "ablate components head doc"
     )
-    added.add_argument("slot", nargs="?")
-    added.add_argument("name", nargs="?")
+    added.add_argument("slot", nargs="?", help="backbone, head, loss, ... (else all)")
+    added.add_argument("name", nargs="?", help="a technique of the slot, to see its fields")
     added.add_argument("--techniques", metavar="FILE", help="a file with techniques of your own")
     added = command(
         spaces, "the papers' hyperparameter tables", "ablate spaces takase2018doc_table2"
@@ -228,12 +254,12 @@ def _other_commands(command: Any) -> None:
     added.add_argument("name", nargs="?", help="a file of search_spaces/ (else all)")
     added.add_argument("--check", action="store_true", help="check it against the techniques too")
     added = command(data, "list, fetch or verify corpora", "ablate data get ptb --from ~/ptb")
-    added.add_argument("action", choices=("list", "get", "verify"))
-    added.add_argument("name", nargs="?")
+    added.add_argument("action", choices=("list", "get", "verify"), help="what to do")
+    added.add_argument("name", nargs="?", help="a corpus of the list (verify: else all)")
     added.add_argument("--from", dest="source", metavar="DIR", help="take the files from a folder")
     command(sync, "deliver what a tracking server missed", "ablate sync --mlflow http://host:5000")
     added = command(ui, "open the MLflow UI on the records", "ablate ui --port 5050")
-    added.add_argument("--port", type=_count, default=5050)
+    added.add_argument("--port", type=_count, default=5050, help="of this machine (5050)")
     command(doctor, "check versions, devices, disk, workspace and servers", "ablate doctor")
 
 
@@ -252,6 +278,14 @@ def _count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
     return number
+
+
+class _Version(argparse.Action):
+    """argparse's own wants the version for every `--help`, and it takes half of that time."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(_version())
+        parser.exit()
 
 
 def _version() -> str:

@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,9 +22,9 @@ from ablate import study_record
 from ablate.compare.rows import Summary
 from ablate.compare.summary import summarise
 from ablate.compare.table import markdown, plain_text
-from ablate.errors import Interrupted, TrialError
+from ablate.errors import Interrupted, RecordError, StoreError, TrialError
 from ablate.identity import Trial
-from ablate.journal import Journal
+from ablate.journal import DIVERGED, FAILED, Journal
 from ablate.plan import Plan, make_plan
 from ablate.study import Study, check
 from ablate.study_file import load as load_study
@@ -87,14 +88,42 @@ def run_and_show(
     file: str, scale: str | None, workspace: Workspace, options: RunOptions, command: str
 ) -> int:
     """The `ablate study` command: run, then print the table and what is to be said about it."""
-    ended = run_study(file, scale, workspace, options, command)
-    print(plain_text(ended.summary, next_steps=_where_to_look(ended, workspace)))
+    with _interruptible(command):
+        ended = run_study(file, scale, workspace, options, command)
+        _say(ended, workspace)
     if ended.interrupted:
-        raise Interrupted(f"{ended.interrupted}. Nothing is lost; go on with: {command}")
+        raise _interrupted(ended.interrupted, command)
     troubles = _troubles(ended)
     if troubles:
         raise TrialError(troubles)
     return 0
+
+
+def _say(ended: Ended, workspace: Workspace) -> None:
+    """Print the table. That nobody reads it any more is no failure of the study's."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    steps = _where_to_look(ended, workspace)
+    unicode = encoding.lower().startswith("utf")
+    try:
+        print(plain_text(ended.summary, unicode=unicode, next_steps=steps), flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _interrupted(why: str, command: str) -> Interrupted:
+    return Interrupted(f"{why}. Nothing is lost; go on with: {command}")
+
+
+@contextlib.contextmanager
+def _interruptible(command: str) -> Iterator[None]:
+    """Ctrl-C and SIGTERM while no trial runs: before the first, or after the last."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _interrupted("stopped", command) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run_study(
@@ -120,7 +149,7 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
     from ablate.tune.search import open_searches
 
     store = workspace.store
-    stream = io.StringIO() if options.quiet else None
+    stream = io.StringIO() if options.quiet or sys.stdout is None else None
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
         recorder = BackgroundRecorder(
             store,
@@ -142,7 +171,7 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
         record=schedule.plan.record,
         summary=summary,
         journals=found,
-        interrupted=schedule.stop_reason,
+        interrupted=None if schedule.complete else schedule.stop_reason,
         closed=schedule.closed_reason,
         undelivered=delivered,
     )
@@ -233,6 +262,7 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
         if schedule.stop_reason is not None:
             raise KeyboardInterrupt
         schedule.stop_reason = f"stopped by {signal.Signals(number).name}"
+        schedule.note("stopping: running trials are saved (once more, and all ends at once)")
 
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, stop) for number in numbers}
@@ -245,17 +275,23 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
 
 def _write_tables(summary: Summary, workspace: Workspace) -> None:
     folder = workspace.study_folder(summary.record.key)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "table.txt").write_text(plain_text(summary) + "\n")
-    (folder / "table.md").write_text(markdown(summary) + "\n")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "table.txt").write_text(plain_text(summary) + "\n", encoding="utf-8")
+        (folder / "table.md").write_text(markdown(summary) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(
+            f"the table cannot be written to {folder}: {error.strerror or error}. Free some "
+            f"space; `ablate table {summary.record.key}` shows it."
+        ) from error
 
 
 def _deliver(recorder: Any, schedule: Any, summary: Summary) -> int:
     """Give the tracking server what it has not got; how many trials it still lacks."""
-    if schedule.stopping or schedule.closed_reason:
-        delivery = recorder.pause()
-    else:
+    if schedule.complete:
         delivery = recorder.finish(markdown(summary), {"table.txt": plain_text(summary)})
+    else:
+        delivery = recorder.pause()
     return len(delivery.undelivered) + len(delivery.refused)
 
 
@@ -273,21 +309,31 @@ def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
 
 
 def _troubles(ended: Ended) -> str:
-    """One message for all final trials that found nothing, each reason once."""
-    final = {trial.id for trial in ended.record.trials}
+    """One message for all trials that found nothing and should have, each reason once."""
+    asked = _asked(ended)
     reasons: dict[str, list[Journal]] = {}
-    for trial_id, journal in ended.journals.items():
-        if trial_id in final and journal.status in ("failed", "diverged") and journal.outcome:
+    for trial_id in asked:
+        journal = ended.journals.get(trial_id)
+        if journal and journal.outcome and journal.status in (FAILED, DIVERGED):
             reasons.setdefault(_reason(journal.outcome), []).append(journal)
     if not reasons:
         return ""
     total = sum(len(found) for found in reasons.values())
-    lines = [f"{total} of {len(final)} trials found nothing (the table counts them as holes):"]
+    lines = [f"{total} of {len(asked)} trials found nothing (the table counts them as holes):"]
     for reason, found in reasons.items():
+        if "orphan_of" in (found[0].outcome or {}):
+            continue  # why, is told of the one it builds on
         first = found[0].trial
         where = f"{first.arm} seed {first.seed} first"
         lines.append(f"{len(found)} x {found[0].status}, {where}: {reason}")
     return "\n".join(lines)
+
+
+def _asked(ended: Ended) -> list[str]:
+    """The listed trials, and those of searches that none of their trials has ended well."""
+    listed = [trial.id for trial in ended.record.trials]
+    fruitless = [search.trials for search in ended.record.searches if search.chosen is None]
+    return list(dict.fromkeys([*listed, *(trial for trials in fruitless for trial in trials)]))
 
 
 def _reason(outcome: Mapping[str, Any]) -> str:
@@ -315,6 +361,19 @@ def open_ui(workspace: Workspace, port: int) -> int:
     from ablate.record.places import ui_command, ui_environment
 
     command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
-    print(f"MLflow on http://127.0.0.1:{port} (Ctrl-C stops it)", flush=True)
-    environment = {**os.environ, **ui_environment()}
-    return subprocess.run(command, env=environment, check=False).returncode
+    make_folders(workspace)
+    log = workspace.folder / "mlflow-ui.log"
+    with log.open("w") as file:
+        server = subprocess.Popen(
+            command, env={**os.environ, **ui_environment()}, stdout=file, stderr=file
+        )
+        page = f"http://127.0.0.1:{port}/?workflowType=machine_learning#/experiments"
+        print(f"MLflow, in a moment, on {page} (Ctrl-C stops it)", flush=True)
+        try:
+            status = server.wait()
+        except KeyboardInterrupt:
+            server.terminate()
+            server.wait()
+            return 0
+    last = log.read_text().strip().splitlines()[-1:] or ["it said nothing"]
+    raise RecordError(f"the MLflow UI ended with status {status}: {last[0]} (all of it: {log})")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.identity import Trial
-from ablate.store import Store
+from ablate.store import Store, damaged
 
 COMPLETED, DIVERGED, PRUNED, FAILED = "completed", "diverged", "pruned", "failed"
 
@@ -52,7 +52,10 @@ def read(store: Store, trial_id: str) -> Journal | None:
     plain = store.read_json(key(trial_id))
     if plain is None:
         return None
-    return Journal(**{**plain, "trial": Trial.from_plain(plain["trial"])})
+    try:
+        return Journal(**{**plain, "trial": Trial.from_plain(plain["trial"])})
+    except (TypeError, KeyError) as error:
+        raise damaged(store, key(trial_id), f"{type(error).__name__}: {error}") from error
 
 
 def read_all(store: Store, trial_ids: Iterable[str] | None = None) -> dict[str, Journal]:
@@ -67,6 +70,15 @@ def close(store: Store, trial: Trial, status: str, **details: Any) -> Journal:
     journal = read(store, trial.id) or Journal(trial)
     if journal.outcome is None:
         journal.outcome = {"status": status, "metrics": {}, **details}
+        journal.write(store)
+    return journal
+
+
+def reopened(store: Store, trial_id: str) -> Journal | None:
+    """The journal, with a failure taken back: what failed before is tried again."""
+    journal = read(store, trial_id)
+    if journal is not None and journal.status == FAILED:
+        journal.outcome, journal.attempts = None, []
         journal.write(store)
     return journal
 

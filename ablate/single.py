@@ -11,7 +11,7 @@ from typing import Any
 
 from ablate import journal as journals
 from ablate.config import resolve
-from ablate.errors import ConfigError, TrialError, nearest
+from ablate.errors import ConfigError, TrialError, nearest, unknown
 from ablate.identity import Trial, make_trial
 from ablate.journal import COMPLETED, Journal
 from ablate.store import Store
@@ -36,6 +36,7 @@ def run_config(config: str, seed: int, threads: int, workspace: Workspace) -> in
         arm=Path(config).stem,
     )
     print(f"trial {trial.id}: {config}, seed {seed}")
+    journals.reopened(workspace.store, trial.id)
     journal = _run(trial, workspace.store, workspace.data)
     return _show_outcome(journal)
 
@@ -67,11 +68,14 @@ def read_values(path: Path) -> dict[str, Any]:
     backbone = { name = "lstm", units = 200 }     # or: [backbone] name = "lstm"
     """
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}") from None
+        near = sorted(str(found) for found in path.parent.glob("*.toml"))
+        raise ConfigError(unknown("config file", str(path), near)) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}.") from None
+    except ValueError as error:  # TOML and UTF-8 both say where
+        raise ConfigError(f"{path}: {error}.") from None
     return dict(_flat(data))
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from ablate import journal as journals
 from ablate import study_record
-from ablate.layout import Grid
 from ablate.errors import TrialError
 from ablate.journal import Journal
+from ablate.layout import Grid
 from ablate.study_record import StudyRecord
 from ablate.workspace import Workspace, running_driver
 

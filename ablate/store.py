@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from ablate.errors import StoreError
+
+PARTIAL = ".partial"  # ends the name of a file that is being written
 
 
 class Store:
@@ -41,13 +44,9 @@ class Store:
             if self.folder is None:
                 self._write_remote(key, data)
             else:
-                _write_local(self.folder / _safe(key), data)
+                _write_patiently(self.folder / _safe(key), data)
         except OSError as error:
-            raise StoreError(
-                f"cannot write {key} to the store {self.uri}: {error.strerror or error}. "
-                "Free some space or name another place with --workspace or --store; "
-                "the same command then goes on where this one stopped."
-            ) from error
+            raise self._refused("write", key, error) from error
 
     def read(self, key: str) -> bytes | None:
         """The data under `key`, or None."""
@@ -59,7 +58,7 @@ class Store:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise StoreError(f"cannot read {key} in the store {self.uri}: {error}.") from error
+            raise self._refused("read", key, error) from error
 
     def write_json(self, key: str, data: Any) -> None:
         self.write(key, json.dumps(data, indent=1, sort_keys=True).encode())
@@ -72,42 +71,72 @@ class Store:
         try:
             return json.loads(data)
         except ValueError as error:
-            raise StoreError(
-                f"{key} in the store {self.uri} is damaged ({error}). Delete it, and the same "
-                "command makes it again."
-            ) from error
+            raise damaged(self, key, str(error)) from error
 
     def exists(self, key: str) -> bool:
         if self.folder is not None:
             return (self.folder / _safe(key)).exists()
-        from pyarrow import fs
-
-        info = self._remote.get_file_info(self._path(key))
-        return info.type != fs.FileType.NotFound
+        return self._kind(key) != "NotFound"
 
     def names(self, prefix: str) -> list[str]:
         """The names directly under `prefix`, sorted."""
+        try:
+            found = self._listed(prefix)
+        except OSError as error:
+            raise self._refused("list", prefix, error) from error
+        return sorted(name for name in found if not name.endswith(PARTIAL))
+
+    def delete(self, prefix: str) -> None:
+        """Remove what is at `prefix`, a file or a folder with all that is in it."""
+        try:
+            self._delete(prefix)
+        except OSError as error:
+            raise self._refused("delete", prefix, error) from error
+
+    def sweep(self, prefix: str) -> None:
+        """Remove what writers that were killed have left directly under `prefix`."""
+        if self.folder is not None:
+            for path in (self.folder / _safe(prefix)).glob(f"*{PARTIAL}"):
+                path.unlink(missing_ok=True)
+
+    def _delete(self, prefix: str) -> None:
+        if self.folder is None:
+            kind = self._kind(prefix)
+            if kind == "Directory":
+                self._remote.delete_dir(self._path(prefix))
+            elif kind == "File":
+                self._remote.delete_file(self._path(prefix))
+            return
+        place = self.folder / _safe(prefix)
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+
+    def _listed(self, prefix: str) -> list[str]:
         if self.folder is not None:
             place = self.folder / _safe(prefix)
-            found = os.listdir(place) if place.is_dir() else []
-            return sorted(name for name in found if not name.endswith(".partial"))
+            return os.listdir(place) if place.is_dir() else []
         from pyarrow import fs
 
         selector = fs.FileSelector(self._path(prefix), allow_not_found=True)
-        return sorted(info.base_name for info in self._remote.get_file_info(selector))
+        return [info.base_name for info in self._remote.get_file_info(selector)]
 
-    def delete(self, prefix: str) -> None:
-        """Remove everything under `prefix`."""
-        if self.folder is not None:
-            import shutil
+    def _kind(self, key: str) -> str:
+        """NotFound, File or Directory."""
+        try:
+            return self._remote.get_file_info(self._path(key)).type.name
+        except OSError as error:
+            raise self._refused("look for", key, error) from error
 
-            place = self.folder / _safe(prefix)
-            if place.is_dir():
-                shutil.rmtree(place, ignore_errors=True)
-            else:
-                place.unlink(missing_ok=True)
-        elif self.exists(prefix):
-            self._remote.delete_dir(self._path(prefix))
+    def _refused(self, verb: str, key: str, error: OSError) -> StoreError:
+        way_out = (
+            " Free some space or name another place with --workspace or --store; the same command "
+            "then goes on where this one stopped."
+        )
+        why = f"{error.strerror or error}".rstrip(".")
+        text = f"cannot {verb} {key} in the store {self.uri}: {why}."
+        return StoreError(text + (way_out if verb == "write" else ""))
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{_safe(key)}"
@@ -117,6 +146,14 @@ class Store:
         self._remote.create_dir(path.rsplit("/", 1)[0], recursive=True)
         with self._remote.open_output_stream(path) as stream:
             stream.write(data)
+
+
+def damaged(store: Store, key: str, why: str) -> StoreError:
+    """What to say of a file in the store that is not what was written."""
+    return StoreError(
+        f"{key} in the store {store.uri} is damaged ({why}). Delete it, and the same command "
+        "makes it again."
+    )
 
 
 def _safe(key: str) -> str:
@@ -143,9 +180,17 @@ def _open_remote(uri: str) -> tuple[Any, str]:
     return filesystem, root.rstrip("/")
 
 
+def _write_patiently(path: Path, data: bytes) -> None:
+    """A second time where somebody removed the folder, or swept up what was being written."""
+    try:
+        _write_local(path, data)
+    except FileNotFoundError:
+        _write_local(path, data)
+
+
 def _write_local(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+    handle, partial = tempfile.mkstemp(dir=path.parent, suffix=PARTIAL)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import math
 import sys
 import time
 from dataclasses import dataclass
@@ -52,9 +53,10 @@ class TrialRun:
             self._guarded(lambda: self._begin(data))
 
     def _begin(self, data: str) -> None:
-        self._count_attempt()
+        self.journal.attempts.append(self._attempt())
         load_modules(self.trial.modules)
         self.journal.config = resolve(self.trial.values).flat
+        self.journal.write(self.store)  # the attempt, before anything large can kill it
         task = _runner(self.trial.runner)(self.trial, Place(self.store, data))
         found = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
         if found is not None:
@@ -62,16 +64,12 @@ class TrialRun:
             task.restore(tensors, plain["task"])
         done_epochs = 0 if found is None else found[1]["num_epochs"]
         self.journal.epochs = self.journal.epochs[:done_epochs]
-        self.journal.attempts[-1]["from_epoch"] = done_epochs
-        self.journal.write(self.store)
+        self.journal.attempts[-1]["from_epoch"] = done_epochs  # durable with the next epoch
         self._task = task
 
-    def _count_attempt(self) -> None:
-        """Record the attempt before anything can kill it."""
+    def _attempt(self) -> dict[str, Any]:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        attempt = {"started": now, "epochs_before": len(self.journal.epochs), **environment()}
-        self.journal.attempts.append(attempt)
-        self.journal.write(self.store)
+        return {"started": now, "epochs_before": len(self.journal.epochs), **environment()}
 
     def advance(self, seconds: float) -> Progress:
         """Work for about so long, or to the end of an epoch, or to the end of the trial."""
@@ -109,6 +107,9 @@ class TrialRun:
 
     def _conclude(self, found: Conclusion) -> None:
         """Everything others may need goes to the store first, the outcome last."""
+        for name, value in found.metrics.items():
+            if not math.isfinite(value):
+                raise Diverged(f"{name} became {value}")
         if self.trial.keep == "weights" and found.weights:
             checkpoint.write_weights(self.store, self.trial, found.weights)
         for split, log_probs in found.token_log_probs.items():
@@ -120,10 +121,13 @@ class TrialRun:
             digest=found.digest,
         )
 
-    def _close(self, status: str, **details: Any) -> None:
+    def _close(self, status: str, *, resumable: bool = False, **details: Any) -> None:
+        """A failed trial that is tried again begins anew, unless it only wanted memory."""
         self.journal.outcome = {"status": status, "metrics": {}, **details}
         self.journal.write(self.store)
-        self.store.delete(checkpoint.last_key(self.trial.id))
+        if not resumable:
+            self.store.delete(checkpoint.last_key(self.trial.id))
+        self.store.sweep(f"trials/{self.trial.id}")
         self._task = None
 
     @property
@@ -165,7 +169,7 @@ def _runner(name: str) -> Any:
 def _failure(error: Exception, trial: Trial) -> dict[str, Any]:
     if _out_of_memory(error):
         reason = "out of memory: a smaller batch_size or window, or fewer workers, needs less."
-        return {"reason": reason, "error": str(error)}
+        return {"reason": reason, "error": str(error), "resumable": True}
     return {
         "reason": f"{type(error).__name__}: {error}",
         "frames": user_frames(error, trial.modules),

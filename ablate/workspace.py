@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from ablate.errors import HeldError, StoreError
 from ablate.store import Store
@@ -95,14 +96,13 @@ def make_folders(workspace: Workspace) -> None:
 @contextmanager
 def held(workspace: Workspace, key: str) -> Iterator[None]:
     """Hold the study so that no second driver runs it; a killed driver's hold is gone with it."""
-    place = workspace.study_folder(key)
-    place.mkdir(parents=True, exist_ok=True)
-    with (place / "driver.json").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+    with _lock_file(workspace, key) as file:
+        if not _locked(file, fcntl.LOCK_EX, tries=10):  # somebody may only be looking
             file.seek(0)
-            raise HeldError(f"{key} is being run already, by {_holder(file.read())}.") from None
+            raise HeldError(
+                f"{key} is being run already, by {_holder(file.read())}. Wait for it, or stop it "
+                "and give the same command again."
+            )
         holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
         file.truncate(0)
         file.write(json.dumps(holder))
@@ -110,17 +110,41 @@ def held(workspace: Workspace, key: str) -> Iterator[None]:
         yield
 
 
+def _lock_file(workspace: Workspace, key: str) -> TextIO:
+    """Where the lock of a study is: with its trials if these are on a disk of this machine."""
+    place = _lock_folder(workspace, key)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        return (place / "driver.json").open("a+")
+    except OSError as error:
+        raise StoreError(f"cannot write {place}: {error.strerror or error}.") from error
+
+
+def _lock_folder(workspace: Workspace, key: str) -> Path:
+    store = workspace.store.folder
+    return workspace.study_folder(key) if store is None else store / "studies" / key
+
+
+def _locked(file: TextIO, how: int, tries: int = 1) -> bool:
+    """Whether the lock could be had."""
+    for _ in range(tries):
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.1)
+        except OSError:  # a file system without locks: nobody can be told apart
+            return True
+    return False
+
+
 def running_driver(workspace: Workspace, key: str) -> str | None:
     """Who runs the study now, or None."""
     try:
-        with (workspace.study_folder(key) / "driver.json").open("r+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return _holder(file.read())
-    except FileNotFoundError:
+        with (_lock_folder(workspace, key) / "driver.json").open() as file:
+            return None if _locked(file, fcntl.LOCK_SH) else _holder(file.read())
+    except OSError:  # nobody ever did, or it is not for us to see
         return None
-    return None
 
 
 def _holder(text: str) -> str:

@@ -1,8 +1,8 @@
 """The built-in corpus: text drawn from a small grammar, the same everywhere, with a known floor.
 
-It needs no download, and no model can have a perplexity below `exp(floor_nll(lines))` on it in
-the long run. Three splits, each one stream of lines in which the hidden topic is carried over
-line ends and starts afresh.
+It needs no download. `exp(floor_nll(lines))` is the perplexity of the grammar itself, which no
+model beats but by luck on few tokens. There are three splits, each one stream of lines in which
+the hidden topic is carried over line ends; it starts afresh with each split.
 """
 
 from __future__ import annotations
@@ -15,11 +15,20 @@ from ablate.data.grammar_floor import log_probabilities
 from ablate.data.grammar_rules import Grammar, Rule, Sampler
 from ablate.errors import CorpusError
 
-__all__ = ["BUILT_IN", "DIGEST", "SEED", "Grammar", "Rule", "floor_nll", "generate"]
-__all__ += ["log_probabilities", "text_digest"]
+__all__ = [
+    "BUILT_IN",
+    "DIGEST",
+    "SEED",
+    "Grammar",
+    "Rule",
+    "floor_nll",
+    "generate",
+    "log_probabilities",
+    "text_digest",
+]
 
 SEED = 1
-DIGEST = ""
+DIGEST = "411d1c21cb1feeda636e3d9be18f8389ffe4e00ff9e405e4c1b30ec7cc9d49cc"
 MOST_TRAIN_SIZES = 20  # train is given up once it is this many times its size
 
 
@@ -63,7 +72,7 @@ def text_digest(splits: Mapping[str, Sequence[str]]) -> str:
 
 def _check_digest(splits: Mapping[str, Sequence[str]]) -> None:
     found = text_digest(splits)
-    if DIGEST and found != DIGEST:
+    if found != DIGEST:
         raise CorpusError(
             f"the built-in corpus came out with digest {found}, not the pinned {DIGEST}:"
             " its grammar was changed, or this Python draws other random numbers."

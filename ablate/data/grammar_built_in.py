@@ -1,9 +1,9 @@
-"""The grammar of the built-in corpus: an invented language with English function words.
+"""The grammar of the built-in corpus: an invented language with some English words.
 
-A noun's last vowel is its class (a, o, i or u). The subject's class returns in the last vowel of
-its verb and in the word that closes the line, over relative clauses and phrases of any length.
-The topic prefers some nouns, verbs and adjectives; a verb's kind and the topic together prefer
-some objects, so there are many contexts whose next words have little in common.
+A noun's last vowel is its class (a, o, i or u). The subject's class returns in the auxiliary (ha,
+ho, hi, hu) and in the word that closes the line, over relative clauses and phrases of any length.
+The hidden topic prefers some words of every kind. Which nouns follow an adjective, or are the
+object of a verb, depends on its manner or kind (`grammar_lexicon.py`).
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from ablate.data.grammar_rules import Grammar, Rule
 RULES = """
 S             9  SUBJECT.{c} VP.{c} close.{c}
 S             3  adverb SUBJECT.{c} VP.{c} close.{c}
-SUBJECT.{c}   2  NP.{c}
-SUBJECT.{c}   2  NP.{c} preposition OTHER
-SUBJECT.{c}   1  NP.{c} that VP.{c}
-SUBJECT.{c}   1  NP.{c} that CLAUSE
-OTHER         3  NP.{c}
-OTHER         1  NP.{c} preposition OTHER
-CLAUSE        1  NP.{c} VERB.{c}
-VERB.{c}      1  verb.{k}.{c}
+SUBJECT.{c}   4  NP.{c}
+SUBJECT.{c}   4  NP.{c} PLACE
+SUBJECT.{c}   2  NP.{c} that VP.{c}
+SUBJECT.{c}   2  NP.{c} that CLAUSE
+CLAUSE        1  NP.{c} auxiliary.{c} VERB
+VERB          1  verb.{k}
 NP.{c}        1  determiner noun.{c}
-NP.{c}        2  determiner MODIFIED.{c}
+NP.{c}        3  determiner MODIFIED.{c}
 MODIFIED.{c}  1  adjective.{m} noun.{c}.{m}
+OTHER         1  NP.{c}
+PLACE         2  preposition OTHER
+PLACE         1  preposition OTHER PLACE
+PLACE         5  preposition name
 VP.{c}        5  PREDICATE.{c}
 VP.{c}        2  adverb PREDICATE.{c}
-VP.{c}        2  PREDICATE.{c} preposition OTHER
-PREDICATE.{c} 1  verb.{k}.{c} determiner OBJECT.{k}
-OBJECT.{k}    1  object.{c}.{k}
+VP.{c}        2  PREDICATE.{c} PLACE
+PREDICATE.{c} 1  auxiliary.{c} OBJECT
+OBJECT        1  verb.{k} determiner THING.{k}
+THING.{k}     1  object.{c}.{k}
 """
 
 VALUES = {"c": CLASSES, "k": KINDS, "m": MANNERS}
-SHARED_WEIGHT = 32  # a multiple of every number of rules that one line can stand for
+SHARED_WEIGHT = 96  # a multiple of every number of rules that one line can stand for
 
 
 def _expand(text: str) -> dict[str, tuple[Rule, ...]]:

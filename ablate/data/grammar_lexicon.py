@@ -2,8 +2,8 @@
 
 A word's weight is Zipfian in its list, times a boost where its topic is at home. After an
 adjective of some manner, or as the object of a verb of some kind, a quarter of the nouns is
-preferred: which quarter is drawn for each manner or kind, class and topic, so these contexts have
-little in common, and their log probabilities make a matrix of high rank.
+preferred, drawn for each of them and each class. So these contexts have little in common, and
+their log probabilities make a matrix of high rank.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from collections.abc import Sequence
 from ablate.data.grammar_spelling import Spelling, shuffled
 
 CLASSES = ("a", "o", "i", "u")  # the vowel in which a noun, its verb and the closing word agree
-KINDS = tuple("01234567")  # of verbs
-MANNERS = tuple("01234567")  # of adjectives
-NUM_TOPICS = 8
+KINDS = tuple(map(str, range(24)))  # of verbs
+MANNERS = tuple(map(str, range(24)))  # of adjectives
+NUM_TOPICS = 5
 
 DETERMINERS = ("the", "a", "this", "every")
 PREPOSITIONS = ("of", "in", "with", "under", "for", "near", "from", "beside")
+NUM_NAMES = 160
 NUM_ADVERBS = 80
-NUM_NOUNS = 44  # of each class
-NUM_CLOSINGS = 26  # of each class
-NUM_ADJECTIVES = 18  # of each manner
-NUM_VERBS = 9  # stems of each kind; each stem has a form for every class
+NUM_NOUNS = 76  # of each class
+NUM_CLOSINGS = 14  # of each class
+NUM_ADJECTIVES = 3  # of each manner
+NUM_VERBS = 5  # stems of each kind; each stem has a form for every class
 
 SEED = 2021
 ZIPF_SCALE = 100_000
-FLATTENED = 3  # added to ranks, so that the first word of a list is not everywhere
-HOME_BOOST = 4
-NUM_PARTS = 4  # of the nouns; one is preferred
+FLATTENED = 5  # added to ranks, so that the first word of a list is not everywhere
+HOME_BOOST = 12
+NUM_PARTS = 6  # of the nouns; one is preferred
 PART_BOOST = 40
 
 Table = dict[str, int]  # word -> weight
@@ -46,6 +47,8 @@ def build() -> dict[str, Tables]:
         "determiner": (_zipf(DETERMINERS),) * NUM_TOPICS,
         "preposition": (_zipf(PREPOSITIONS),) * NUM_TOPICS,
         "that": ({"that": 1},) * NUM_TOPICS,
+        "name": _by_topic(spelling.words(NUM_NAMES, "is"), stream),
+        **{f"auxiliary.{c}": ({f"h{c}": 1},) * NUM_TOPICS for c in CLASSES},
         "adverb": _by_topic(spelling.words(NUM_ADVERBS, "ly"), stream),
         **{f"noun.{c}": tables for c, tables in nouns.items()},
         **{f"close.{c}": _by_topic(spelling.words(NUM_CLOSINGS, "s" + c), stream) for c in CLASSES},
@@ -71,11 +74,8 @@ def _verbs(
 ) -> dict[str, Tables]:
     found = {}
     for kind in KINDS:
-        stems = _by_topic(spelling.words(NUM_VERBS, "er"), stream)
+        found[f"verb.{kind}"] = _by_topic(spelling.words(NUM_VERBS, "er"), stream)
         for c, tables in nouns.items():
-            found[f"verb.{kind}.{c}"] = tuple(
-                {stem + c: weight for stem, weight in table.items()} for table in stems
-            )
             found[f"object.{c}.{kind}"] = _prefer_parts(tables, stream)
     return found
 
@@ -97,13 +97,12 @@ def _by_topic(words: Sequence[str], stream: random.Random) -> Tables:
 
 
 def _prefer_parts(tables: Tables, stream: random.Random) -> Tables:
-    """The same words, of which a part drawn for each topic is preferred."""
-    found = []
-    for table in tables:
-        parts = shuffled([rank % NUM_PARTS for rank in range(len(table))], stream)
-        weights = [
-            weight * (PART_BOOST if part == 0 else 1)
-            for weight, part in zip(table.values(), parts, strict=True)
-        ]
-        found.append(dict(zip(table, weights, strict=True)))
-    return tuple(found)
+    """The same words, of which one part is preferred, in every topic the same."""
+    parts = shuffled([rank % NUM_PARTS for rank in range(len(tables[0]))], stream)
+    return tuple(
+        {
+            word: weight * (PART_BOOST if part == 0 else 1)
+            for (word, weight), part in zip(table.items(), parts, strict=True)
+        }
+        for table in tables
+    )

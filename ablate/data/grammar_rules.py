@@ -51,8 +51,9 @@ class Grammar:
     def __post_init__(self) -> None:
         _check_weights(self)
         _check_symbols(self)
+        vanishing = _vanishing(self)
         for symbol in self.rules:
-            _check_progress(self, symbol, ())
+            _check_progress(self, vanishing, symbol, ())
 
     def words(self) -> list[str]:
         """Every word type, `<eos>` excluded, sorted."""
@@ -85,20 +86,31 @@ def _check_symbols(grammar: Grammar) -> None:
             raise CorpusError(f"category '{category}' holds a word that is no single token.")
 
 
-def _check_progress(grammar: Grammar, symbol: str, above: tuple[str, ...]) -> None:
+def _check_progress(
+    grammar: Grammar, vanishing: set[str], symbol: str, above: tuple[str, ...]
+) -> None:
     """Refuse a symbol that can come back to itself before a word is said: filtering would hang."""
     if symbol in above:
         raise CorpusError(f"symbol '{symbol}' can be replaced by itself for ever.")
     for rule in grammar.rules.get(symbol, ()):
         for first in rule.symbols:
-            _check_progress(grammar, first, (*above, symbol))
-            if not can_vanish(grammar, first):
+            _check_progress(grammar, vanishing, first, (*above, symbol))
+            if first not in vanishing:
                 break
 
 
-def can_vanish(grammar: Grammar, symbol: str) -> bool:
-    """Whether a symbol can be replaced by nothing in one step."""
-    return any(not rule.symbols for rule in grammar.rules.get(symbol, ()))
+def _vanishing(grammar: Grammar) -> set[str]:
+    """The symbols that can be replaced by nothing, in any number of steps."""
+    found: set[str] = set()
+    while True:
+        more = {
+            symbol
+            for symbol, ways in grammar.rules.items()
+            if any(found.issuperset(rule.symbols) for rule in ways)
+        }
+        if more == found:
+            return found
+        found = more
 
 
 class Wheel(Generic[Item]):

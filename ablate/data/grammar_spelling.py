@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import islice, product
 from typing import TypeVar
 
-ONSETS = "b d f g k l m n p r s t v z br dr gl kr pl st tr sh".split()
+ONSETS = (*"bdfgklmnprstvz", "br", "dr", "gl", "kr", "pl", "st", "tr", "sh")
 VOWELS = "aeiou"
-CODAS = "l n r s m k t rn lt sk nd mp".split()
+CODAS = (*"lnrsmkt", "rn", "lt", "sk", "nd", "mp")
 
 Item = TypeVar("Item")
 

@@ -11,8 +11,9 @@ import getpass
 import hashlib
 import math
 import os
+import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -235,14 +236,37 @@ def _make_database(uri: str, artifacts: Path) -> None:
     partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
     partial.unlink(missing_ok=True)
     try:
-        with quiet.silent_warnings():
+        with quiet.silent_warnings(), _unsynced(partial):
             stores = quiet.load("mlflow.store.tracking.sqlalchemy_store")
             store = stores.SqlAlchemyStore(f"sqlite:///{partial}", artifacts.absolute().as_uri())
         store.engine.dispose()
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):  # another process was first
             os.link(partial, place)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _unsynced(place: Path) -> Iterator[None]:
+    """A file that is not there until it is whole: its thousand commits need not wait for the disk.
+
+    MLflow opens it by an engine of its own, so all new connections are looked at.
+    """
+    sqlalchemy = quiet.load("sqlalchemy")
+
+    def opened(connection: Any, _: Any) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            files = [row[2] for row in connection.execute("PRAGMA database_list")]
+            if files and files[0] and os.path.samefile(files[0], place):
+                connection.execute("PRAGMA synchronous = OFF")
+
+    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "connect", opened)
+    try:
+        yield
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.engine.Engine, "connect", opened)
 
 
 def _user() -> str:

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from ablate.errors import StoreError, TrialError
+from ablate.errors import TrialError
 from ablate.identity import Trial
 from ablate.store import Store
 
@@ -43,9 +43,9 @@ def read(store: Store, key: str) -> tuple[dict[str, Tensor], dict[str, Any]] | N
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         return load(data), json.loads(header["__metadata__"]["plain"])
     except Exception as error:
-        raise StoreError(
-            f"{key} in the store {store.uri} is damaged ({error}). Delete it, and the same "
-            "command trains again from the start of that trial."
+        raise TrialError(
+            f"{key} in the store {store.uri} is damaged ({error}). The same command does without "
+            f"it and trains from the start; where it is another trial's weights, delete its folder."
         ) from error
 
 

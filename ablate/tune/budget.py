@@ -15,6 +15,7 @@ class Ledger:
 
     def __init__(self, store: Store, key: str, budget: Budget, gpus: float) -> None:
         self.store, self.budget, self.gpus = store, budget, gpus
+        self._limited = budget != Budget()
         self._key = f"studies/{key}/ledger.json"
         kept = store.read_json(self._key) or {}
         self.reserved: dict[str, float] = kept.get("reserved", {})
@@ -79,7 +80,7 @@ class Ledger:
         self._write_if_limited()
 
     def _write_if_limited(self) -> None:
-        if self.budget != Budget():
+        if self._limited:
             self.write()
 
     def write(self) -> None:

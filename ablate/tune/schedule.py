@@ -67,8 +67,11 @@ class Schedule:
     @property
     def exhausted(self) -> bool:
         """Whether no trial will ever come any more."""
-        if self.stopping or self.closed_reason:
-            return True
+        return self.stopping or self.closed_reason is not None or self.complete
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that the study asks for has an outcome."""
         left = self._waiting or self._running or len(self._confirmed) < len(self.searches)
         return not left
 
@@ -169,9 +172,9 @@ class Schedule:
         """What it builds on did not complete, so it never can."""
         del self._waiting[trial.id]
         bad = next(p for p in trial.parent_ids() if self.status.get(p) != COMPLETED)
-        journal = Journal(trial, outcome={"status": FAILED, "metrics": {}})
         reason = f"the trial {bad} that it builds on is {self.status[bad]}"
-        journal.outcome = {"status": FAILED, "metrics": {}, "reason": reason}
+        outcome = {"status": FAILED, "metrics": {}, "reason": reason, "orphan_of": bad}
+        journal = Journal(trial, outcome=outcome)
         journal.write(self.store)
         self._settle(trial.id, journal)
 
@@ -183,7 +186,7 @@ class Schedule:
             self._confirmed.add(index)
             found = search.winner()
             if found is None:
-                self._note(f"the search of {search.planned.arm} found nothing: no trial completed")
+                self.note(f"the search of {search.planned.arm} found nothing: no trial completed")
                 continue
             chains = self.plan.confirmations(search.planned, found[1])
             self.plan = with_chains(self.plan, [chains])
@@ -210,13 +213,8 @@ class Schedule:
 
     def _is_known(self, trial: Trial) -> bool:
         """Whether the store has the trial's outcome. A failed one is tried again, once a run."""
-        journal = journals.read(self.store, trial.id)
+        journal = journals.reopened(self.store, trial.id)
         if journal is None or journal.outcome is None or self._lacks_weights(trial):
-            return False
-        if journal.status == FAILED:
-            journal.outcome = None
-            journal.attempts = []
-            journal.write(self.store)
             return False
         self._settle(trial.id, journal)
         return True
@@ -257,6 +255,6 @@ class Schedule:
         self._clock = now
         self.closed_reason = self.closed_reason or self.ledger.overtime
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
         for listener in self.listeners:
             listener.note(text)

@@ -38,7 +38,7 @@ def answering(url: str) -> Iterator[None]:
     """Say which database it is that does not answer, or is full."""
     try:
         yield
-    except (SQLAlchemyError, StorageInternalError, ImportError, ValueError) as error:
+    except (SQLAlchemyError, StorageInternalError, ImportError) as error:
         why = str(error.__cause__ or error).split("\n")[0]
         raise RecordError(
             f"the search storage {url.split('@')[-1]} does not answer: {why}. Is the database "
@@ -189,8 +189,8 @@ class ArmSearch:
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
         """Take in an epoch; False where the trial should stop early."""
         asked, step = self._asked.get(trial_id), epoch["epoch"]
-        if asked is None:
-            return True
+        if asked is None or self.planned.words.early_stopping is None:
+            return True  # where nothing stops early, nobody reads what is reported
         with answering(self._url):
             if (trial_id, step) not in self._reported:  # or it was learnt again after a crash
                 asked.report(epoch["valid_nll"], step)

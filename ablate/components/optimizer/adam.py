@@ -1,0 +1,87 @@
+"""Adam, with a rate that may fall by the epoch.
+
+m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      w -= rate * m^ / (sqrt(v^) + epsilon)
+
+where ^ divides by 1 - b^t. IOG (takase2017iog, Table 1) trains its gate so, with the rate divided
+by the square root of the epoch, counted from 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from ablate.components.optimizer import Optimizer, Saved
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamConfig:
+    """The rate, the two decays, and how the rate falls."""
+
+    learning_rate: float = setting(0.001, doc="rate of the first epoch", low=0)
+    beta1: float = setting(0.9, doc="decay of the mean gradient", low=0, high=0.9999)
+    beta2: float = setting(0.999, doc="decay of the mean squared gradient", low=0, high=0.99999)
+    epsilon: float = setting(1e-8, doc="added to the root of the mean square", low=0)
+    weight_decay: float = setting(0.0, doc="L2 in the gradient, of all parameters", low=0)
+    schedule: str = setting(
+        "constant",
+        doc="the rate of epoch e (from 1): as it is, or divided by sqrt(e)",
+        choices=("constant", "inverse_sqrt_epoch"),
+    )
+
+
+def rate_in_epoch(config: AdamConfig, epoch: int) -> float:
+    """The rate in epoch `epoch`, counted from 1."""
+    falls = config.schedule == "inverse_sqrt_epoch"
+    return config.learning_rate / (epoch**0.5 if falls else 1)
+
+
+@register("optimizer", "adam", config=AdamConfig, paper="kingma2015adam", equation="Algorithm 1")
+@final
+class Adam(Optimizer):
+    """torch's Adam; all parameters in one group."""
+
+    def __init__(self, config: AdamConfig, model: nn.Module) -> None:
+        self.config = config
+        self.epochs_done = 0
+        self.torch = torch.optim.Adam(
+            [p for p in model.parameters() if p.requires_grad],
+            lr=config.learning_rate,
+            betas=(config.beta1, config.beta2),
+            eps=config.epsilon,
+            weight_decay=config.weight_decay,
+        )
+
+    @property
+    def rate(self) -> float:
+        return rate_in_epoch(self.config, self.epochs_done + 1)
+
+    def step(self, scale: float = 1.0) -> None:
+        self.torch.param_groups[0]["lr"] = self.rate * scale
+        self.torch.step()
+
+    def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
+        self.epochs_done = epoch
+        return None
+
+    def saved(self) -> Saved:
+        tensors = {
+            f"{index}.{name}": value.clone()
+            for index, state in self.torch.state_dict()["state"].items()
+            for name, value in state.items()
+        }
+        return tensors, {"epochs_done": self.epochs_done}
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
+        self.epochs_done = plain["epochs_done"]
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            index, _, key = name.partition(".")
+            state.setdefault(int(index), {})[key] = value
+        groups = self.torch.state_dict()["param_groups"]
+        self.torch.load_state_dict({"state": state, "param_groups": groups})

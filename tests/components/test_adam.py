@@ -1,0 +1,41 @@
+"""Adam against its algorithm written out, and the rate by epoch."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from ablate.components.optimizer.adam import Adam, AdamConfig
+
+
+def test_steps_are_the_algorithm():
+    model = nn.Linear(3, 1, bias=False).double()
+    config = AdamConfig(learning_rate=0.1, beta1=0.8, beta2=0.95, epsilon=1e-6)
+    optimizer = Adam(config, model)
+    w = model.weight.detach().clone()
+    m, v = torch.zeros_like(w), torch.zeros_like(w)
+    for t in range(1, 6):
+        model.zero_grad()
+        ((model.weight - torch.tensor([1.0, 2.0, 3.0])) ** 2).sum().backward()
+        gradient = 2 * (w - torch.tensor([1.0, 2.0, 3.0]))
+        m = 0.8 * m + 0.2 * gradient
+        v = 0.95 * v + 0.05 * gradient**2
+        w = w - 0.1 * (m / (1 - 0.8**t)) / ((v / (1 - 0.95**t)).sqrt() + 1e-6)
+        optimizer.step()
+        torch.testing.assert_close(model.weight.detach(), w, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [("constant", [1.0] * 4), ("inverse_sqrt_epoch", [1 / math.sqrt(e) for e in range(1, 5)])],
+)
+def test_the_rate_by_epoch(schedule, expected):
+    optimizer = Adam(AdamConfig(learning_rate=1.0, schedule=schedule), nn.Linear(1, 1))
+    rates = []
+    for epoch in range(1, 5):
+        rates.append(optimizer.rate)
+        optimizer.epoch_ended(epoch, 1.0)
+    assert rates == pytest.approx(expected)

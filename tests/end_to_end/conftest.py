@@ -1,0 +1,178 @@
+"""`ablate` commands as a user gives them, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = str(HERE.parent.parent)
+SETTINGS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PYTHONPATH": str(HERE / "studies"),  # where the studies' runners are
+}
+PATIENCE = 240.0  # seconds for one command, on a machine that has much else to do
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left: its exit status (-N: signal N), stdout and stderr."""
+
+    status: int
+    out: str
+    err: str
+
+    def failed(self, status: int, *texts: str) -> None:
+        """It ended so, with one message on stderr, in which these texts are; no traceback."""
+        assert self.status == status, self
+        assert self.err.startswith("ablate: ") and self.err.count("ablate: ") == 1, self
+        assert "Traceback" not in self.out + self.err, self
+        assert f"{ROOT}/ablate/" not in self.err, self
+        for text in texts:
+            assert text in self.err, f"{text!r} is not in:\n{self.err}"
+
+    def succeeded(self) -> None:
+        assert (self.status, self.err) == (0, ""), self
+
+
+class Warm:
+    """Gives orders to `warm.py`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._number = folder, 0
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "warm.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **SETTINGS},
+        )
+        self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "warm.py ended"
+        return json.loads(line)
+
+    def order(self, **order: Any) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def outputs(self) -> tuple[str, str]:
+        self._number += 1
+        return tuple(str(self._folder / f"{self._number}.{name}") for name in ("out", "err"))
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+class Running:
+    """A command that runs."""
+
+    def __init__(self, warm: Warm, pid: int, out: str, err: str) -> None:
+        self._warm, self.pid, self._out, self._err = warm, pid, Path(out), Path(err)
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self, seconds: float = PATIENCE) -> Ended | None:
+        """How it ended; None if it runs on."""
+        status = self._warm.order(wait=self.pid, seconds=seconds)
+        return None if status is None else Ended(status, self.out, self._err.read_text())
+
+    def ended(self) -> Ended:
+        found = self.wait()
+        if found is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            found = self.wait()
+            raise AssertionError(f"it ran for more than {PATIENCE} s: {found}")
+        return found
+
+
+class Place:
+    """A folder with study files, and a workspace that shares the encoded corpus."""
+
+    def __init__(self, folder: Path, warm: Warm, data: str, database: Path) -> None:
+        self.folder, self._warm = folder, warm
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir(parents=True)
+        (self.workspace / "data").symlink_to(data)
+        shutil.copy(database, self.workspace / "mlflow.db")  # making one takes a second
+
+    def write(self, name: str, text: str) -> str:
+        (self.folder / name).write_text(text)
+        return name
+
+    def start(
+        self, *arguments: str, env: Mapping[str, str] | None = None, memory: int | None = None
+    ) -> Running:
+        """Start a command in the folder, on the workspace unless it names another."""
+        out, err = self._warm.outputs()
+        own = [] if "--workspace" in arguments else ["--workspace", str(self.workspace)]
+        limit = {} if memory is None else {"memory": memory}
+        pid = self._warm.order(
+            start=[*arguments, *own], cwd=str(self.folder), env=env or {}, out=out, err=err, **limit
+        )
+        return Running(self._warm, pid, out, err)
+
+    def ablate(self, *arguments: str, **options: Any) -> Ended:
+        return self.start(*arguments, **options).ended()
+
+    @property
+    def store(self):
+        from ablate.store import Store
+
+        return Store(str(self.workspace / "store"))
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    warm = Warm(tmp_path_factory.mktemp("outputs"))
+    yield warm
+    warm.close()
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty tracking database."""
+    from ablate.record.mlflow_records import open_tracking
+
+    folder = tmp_path_factory.mktemp("database")
+    open_tracking(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    return folder / "mlflow.db"
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory, warm: Warm, data: str, database: Path):
+    """Makes places, for fixtures that several tests share."""
+
+    def place(*studies: str) -> Place:
+        made = Place(tmp_path_factory.mktemp("place"), warm, data, database)
+        for study in studies:
+            shutil.copy(HERE / "studies" / study, made.folder)
+        return made
+
+    return place
+
+
+@pytest.fixture
+def place(places) -> Place:
+    return places()

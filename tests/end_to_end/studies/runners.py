@@ -1,0 +1,39 @@
+"""Tasks that train nothing and can be interrupted, or that go wrong."""
+
+import torch
+
+from ablate.config import resolve
+from ablate.train.stand_in import Slow, StandIn
+from ablate.train.task import Diverged
+
+
+class Sloping(StandIn):
+    """A loss that depends on the learning rate, so that arms and suggestions differ."""
+
+    def _nll(self, epoch):
+        rate = resolve(self.trial.values)["optimizer"].config.learning_rate
+        return super()._nll(epoch) + abs(rate - 3.0) / 10
+
+
+class SlowlySloping(Sloping, Slow):
+    """The same, in a moment."""
+
+    SECONDS = 0.1
+
+
+class Hungry(StandIn):
+    """Wants more memory than there is, on its second epoch; seed 2 only."""
+
+    def advance(self, seconds):
+        if self.epoch == 1 and self.trial.seed == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        return super().advance(seconds)
+
+
+class Broken(StandIn):
+    """Diverges on its second epoch; seed 2 only."""
+
+    def advance(self, seconds):
+        if self.epoch == 1 and self.trial.seed == 2:
+            raise Diverged("the training loss became nan")
+        return super().advance(seconds)

@@ -1,0 +1,328 @@
+"""Studies killed at random moments, stopped, and gone on with: nothing lost, nothing twice.
+
+ABLATE_KILLS says how often a study under Ray is killed. What an undisturbed run finds without Ray
+is what every disturbed one must find, with Ray and without.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import sqlite3
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablate import journal as journals
+from ablate import study_record
+from ablate.compare.summary import summarise
+from ablate.compare.table import markdown
+
+pytest.importorskip("ray")
+
+KILLS = int(os.environ.get("ABLATE_KILLS", "3"))
+KILLS_A_STUDY = 4  # more of them than that, and it might end before the last
+STUDIES = ("slow.py", "real.py", "searched.py", "rates.toml", "often.py", "deadly.py")
+PROMPT = 15.0  # seconds within which the workers of a killed driver are gone
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a study has found, without the time that it took."""
+
+    trials: dict[str, Any]  # by id: status, metrics, digest of the weights, epochs
+    searches: Any
+    table: str
+
+
+def found(place: Any, key: str) -> Found:
+    record = study_record.read(place.store, key)
+    known = journals.read_all(place.store, record.trial_ids())
+    assert sorted(known) == sorted(record.trial_ids())
+    table = re.sub(r" *· *[\d.]+ ?\w+ of training in all", "", markdown(summarise(record, known)))
+    return Found({name: outcome(known[name]) for name in known}, record.searches, table)
+
+
+def outcome(journal: journals.Journal) -> tuple:
+    epochs = [(epoch["epoch"], epoch["valid_nll"]) for epoch in journal.epochs]
+    assert [number for number, _ in epochs] == list(range(1, len(epochs) + 1))
+    told = journal.outcome or {}
+    return told.get("status"), told.get("metrics"), told.get("digest"), epochs
+
+
+def check_records(place: Any, key: str) -> None:
+    """Each trial has one run, the study has one, and all of them have ended."""
+    place.ablate("sync").succeeded()
+    record = study_record.read(place.store, key)
+    with sqlite3.connect(place.workspace / "mlflow.db") as database:
+        query = "select value, status from tags join runs using (run_uuid) where key = ?"
+        runs = dict(Counter(database.execute(query, ("ablate.trial",))))
+        studies = dict(Counter(database.execute(query, ("ablate.study_run",))))
+    statuses = {"completed": "FINISHED", "pruned": "KILLED"}
+    known = journals.read_all(place.store)
+    assert set(known) == set(record.trial_ids())
+    assert runs == {(name, statuses[known[name].status]): 1 for name in known}
+    assert studies == {(key, "FINISHED"): 1}
+
+
+def progress(place: Any) -> int:
+    """Epochs that the journals know."""
+    known = journals.read_all(place.store)
+    return sum(len(journal.epochs) for journal in known.values())
+
+
+def done(place: Any) -> dict[str, bytes]:
+    """The journals of the trials that have an outcome, to the byte."""
+    known = journals.read_all(place.store)
+    ended = [name for name, journal in known.items() if journal.outcome is not None]
+    return {name: place.store.read(journals.key(name)) for name in ended}
+
+
+def left_behind(token: str) -> dict[int, str]:
+    """The processes that a command of ours has started, which have its token among their own."""
+    processes = {}
+    for place in Path("/proc").iterdir():
+        try:
+            if place.name.isdigit() and token.encode() in (place / "environ").read_bytes():
+                processes[int(place.name)] = (place / "cmdline").read_text().replace("\0", " ")
+        except OSError:  # it has just ended
+            continue
+    return {pid: line for pid, line in processes.items() if line}
+
+
+def wait_for(condition: Any, running: Any, seconds: float = 240.0) -> Any:
+    """What the condition gives once it gives something; None if the command ends before."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        given = condition()
+        if given:
+            return given
+        if running.wait(0.05) is not None:
+            return None
+    raise AssertionError(f"nothing happened for {seconds} s: {running.out}")
+
+
+@dataclass
+class Driver:
+    """Runs a study again and again; something happens to each run but the last."""
+
+    place: Any
+    arguments: tuple[str, ...]
+    rng: random.Random
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    done: list[dict[str, bytes]] = field(default_factory=list)  # after each run
+
+    def start(self) -> Any:
+        return self.place.start("study", *self.arguments, env={"ABLATE_TEST": self.token})
+
+    def disturbed(self, number: int, most_epochs: int = 3) -> Any:
+        """How a run ends that gets a signal when it has learnt something; None if it was done."""
+        running, before = self.start(), progress(self.place)
+        epochs = self.rng.randint(1, most_epochs)
+        if wait_for(lambda: progress(self.place) >= before + epochs, running) is None:
+            return None
+        time.sleep(self.rng.uniform(0, 0.3))
+        os.killpg(running.pid, number) if number == signal.SIGINT else running.kill(number)
+        ended = running.ended()
+        self.done.append(done(self.place))
+        return ended
+
+    def left_behind(self) -> list[str]:
+        """The processes that are still there after a while."""
+        deadline = time.monotonic() + PROMPT
+        while (there := left_behind(self.token)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return [line[:200] for line in there.values()]
+
+    def nothing_done_again(self) -> bool:
+        """A trial with an outcome is not touched any more."""
+        last = done(self.place)
+        return all(last[name] == data for known in self.done for name, data in known.items())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(places) -> dict[str, Found]:
+    """What each study finds without Ray when nothing happens to it."""
+    place = places(*STUDIES)
+    for study in ("slow.py", "real.py", "searched.py"):
+        place.ablate("study", study, "--local").succeeded()
+    return {key: found(place, key) for key in ("slow@s", "real@s", "searched@synchronous")}
+
+
+@dataclass(frozen=True)
+class Story:
+    """What became of the runs of one study under Ray."""
+
+    driver: Driver
+    killed: list[Any]
+    left_behind: list[str]
+    stopped: dict[int, Any]
+    attempts_when_stopped: dict[str, tuple[int, int]]  # trial -> attempts and epochs by then
+    last: Any
+
+
+@pytest.fixture(scope="module")
+def story(places) -> Story:
+    """Killed some times, Ctrl-C, SIGTERM, and a worker killed in the run that completes it."""
+    place = places(*STUDIES)
+    driver = Driver(place, ("real.py",), random.Random(KILLS))
+    killed, behind = [], []
+    for _ in range(min(KILLS, KILLS_A_STUDY)):
+        killed.append(driver.disturbed(signal.SIGKILL))
+        behind += driver.left_behind()
+    stopped = {number: driver.disturbed(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    known = journals.read_all(place.store)
+    begun = {n: (len(j.attempts), len(j.epochs)) for n, j in known.items() if j.outcome is None}
+    last = driver.start()
+    _kill_a_worker(driver, last)
+    return Story(driver, killed, behind, stopped, begun, last.ended())
+
+
+def _kill_a_worker(driver: Driver, running: Any) -> None:
+    before = progress(driver.place)
+    assert wait_for(lambda: progress(driver.place) > before + 1, running)
+    workers = [pid for pid, line in left_behind(driver.token).items() if "WarmWorker" in line]
+    os.kill(driver.rng.choice(workers), signal.SIGKILL)
+
+
+def test_a_killed_study_is_completed_to_the_bits_of_an_undisturbed_one(story, undisturbed):
+    assert [ended.status for ended in story.killed] == [-signal.SIGKILL] * len(story.killed)
+    assert (story.last.status, story.last.err) == (0, "")
+    assert found(story.driver.place, "real@s") == undisturbed["real@s"]
+
+
+def test_a_killed_driver_leaves_nobody_training(story):
+    assert story.left_behind == []
+    assert story.driver.left_behind() == []
+
+
+def test_what_is_done_is_not_done_again(story):
+    assert story.driver.nothing_done_again()
+    check_records(story.driver.place, "real@s")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_study_says_how_to_go_on(story, number):
+    ended = story.stopped[number]
+    workspace = story.driver.place.workspace
+    command = f"ablate study real.py --workspace {workspace}"
+    ended.failed(130, f"stopped by {number.name}. Nothing is lost; go on with: {command}\n")
+    assert "stopped, " in ended.out
+
+
+def test_a_stopped_trial_goes_on_where_it_was(story):
+    known = journals.read_all(story.driver.place.store)
+    assert story.attempts_when_stopped
+    for name, (num_attempts, num_epochs) in story.attempts_when_stopped.items():
+        later = known[name].attempts[num_attempts:]
+        assert later[0]["from_epoch"] == num_epochs
+
+
+def test_a_killed_workers_trial_goes_on_from_its_checkpoint(story):
+    assert re.search(r"is tried again: the worker process .* was killed", story.last.out)
+    known = journals.read_all(story.driver.place.store).values()
+    begun = story.attempts_when_stopped
+    fresh = [begun.get(journal.trial.id, (0, 0))[0] for journal in known]
+    again = [j.attempts for j, num in zip(known, fresh, strict=True) if len(j.attempts) > num + 1]
+    assert len(again) == 1
+    assert again[0][-1]["from_epoch"] > 0
+
+
+@pytest.mark.skipif(KILLS <= KILLS_A_STUDY, reason="ABLATE_KILLS asks for no more kills")
+def test_more_kills(places, undisturbed):
+    rng, left = random.Random(-KILLS), KILLS - KILLS_A_STUDY
+    while left > 0:
+        driver = Driver(places(*STUDIES), ("real.py",), rng)
+        for _ in range(min(left, KILLS_A_STUDY)):
+            driver.disturbed(signal.SIGKILL, most_epochs=8)
+            assert driver.left_behind() == []
+        left -= KILLS_A_STUDY
+        driver.start().ended().succeeded()
+        assert found(driver.place, "real@s") == undisturbed["real@s"]
+        assert driver.nothing_done_again()
+        check_records(driver.place, "real@s")
+
+
+def test_killed_at_any_write_to_the_store(places, undisturbed):
+    """Before it or after it: a study is killed every few writes until it is complete."""
+    place, rng = places(*STUDIES), random.Random(KILLS)
+    statuses = []
+    while not statuses or statuses[-1] == -signal.SIGKILL:
+        env = {"DIE_AT_WRITE": str(rng.randint(1, 12))}
+        ended = place.ablate("study", "slow.py", "--local", env=env)
+        statuses.append(ended.status)
+    ended.succeeded()
+    assert len(statuses) > 5
+    assert found(place, "slow@s") == undisturbed["slow@s"]
+    check_records(place, "slow@s")
+
+
+def test_a_synchronous_search_killed_at_any_moment_repeats_exactly(places, undisturbed):
+    place, rng = places(*STUDIES), random.Random(KILLS)
+    for _ in range(2 * KILLS):
+        running = place.start("study", "searched.py", "--local")
+        if running.wait(rng.uniform(0.2, 1.5)) is not None:
+            break
+        running.kill()
+        running.ended()
+    place.ablate("study", "searched.py", "--local").succeeded()
+    assert found(place, "searched@synchronous") == undisturbed["searched@synchronous"]
+    check_records(place, "searched@synchronous")
+
+
+def test_an_asynchronous_search_loses_nothing_and_doubles_nothing(places):
+    arguments = ("searched.py", "--scale", "asynchronous")
+    driver = Driver(places(*STUDIES), arguments, random.Random(KILLS))
+    driver.disturbed(signal.SIGKILL, most_epochs=20)
+    driver.start().ended().succeeded()
+    check_records(driver.place, "searched@asynchronous")
+    _check_asked(driver.place)
+    record = study_record.read(driver.place.store, "searched@asynchronous")
+    assert [len(search.trials) for search in record.searches] == [14, 14]
+    for search in record.searches:
+        confirmed = [trial for trial in record.trials if trial.arm == search.arm]
+        assert search.chosen in search.trials and len(confirmed) == 2
+    assert driver.nothing_done_again()
+
+
+def _check_asked(place: Any) -> None:
+    """Each of a search's questions was put once, and answered."""
+    import optuna
+
+    url = f"sqlite:///{place.workspace / 'searches.db'}"
+    for study in optuna.get_all_study_summaries(url):
+        asked = optuna.load_study(study_name=study.study_name, storage=url).get_trials()
+        assert all(trial.state.is_finished() for trial in asked)
+        indices = [trial.user_attrs["ablate.index"] for trial in asked if trial.user_attrs]
+        assert sorted(indices) == list(range(14))
+        pruned = [t for t in asked if t.state == optuna.trial.TrialState.PRUNED]
+        assert all(trial.intermediate_values for trial in pruned)
+
+
+def test_ctrl_c_without_ray(places):
+    driver = Driver(places(*STUDIES), ("slow.py", "--local"), random.Random(KILLS))
+    driver.disturbed(signal.SIGINT).failed(130, "stopped by SIGINT.", "--local")
+    known = journals.read_all(driver.place.store)
+    stopped = {n: len(j.epochs) for n, j in known.items() if j.outcome is None}
+    assert len(stopped) == 1
+    status = driver.place.ablate("status", "slow")
+    assert "go on with: ablate study slow.py" in status.out
+    driver.start().ended().succeeded()
+    for name, num_epochs in stopped.items():
+        attempts = journals.read(driver.place.store, name).attempts
+        assert [attempt["from_epoch"] for attempt in attempts] == [0, num_epochs]
+    assert driver.nothing_done_again()
+
+
+def test_ctrl_c_before_the_first_trial(places):
+    running = places(*STUDIES).start("study", "slow.py", "--local")
+    running.kill(signal.SIGINT)
+    ended = running.ended()
+    assert ended.status in (130, -signal.SIGINT) and "Traceback" not in ended.err

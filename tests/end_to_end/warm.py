@@ -1,0 +1,102 @@
+"""A process that has imported everything, and forks one `ablate` command at a time from itself.
+
+A command costs seconds of imports before it does anything, and these tests give a hundred. Each
+still runs in a process of its own, with its own folder, environment, output and fate.
+
+Reads orders from stdin, a line of JSON each, and answers each with a line:
+
+    {"start": [...], "cwd": ..., "env": {...}, "out": FILE, "err": FILE}  ->  pid
+    {"wait": PID, "seconds": ...}  ->  exit status, -N where signal N ended it, null if it runs on
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+
+
+def serve() -> None:
+    import optuna
+    import ray.tune
+    import torch
+
+    import ablate.engine
+    import ablate.record.background
+    import ablate.record.database
+    import ablate.screen
+    import ablate.show_plan
+    import ablate.single
+    import ablate.status
+    import ablate.train.evaluation
+    import ablate.train.loop
+    import ablate.tune.cluster
+    import ablate.tune.local
+    import ablate.tune.search
+    from ablate.record import quiet
+
+    quiet.load("mlflow.store.tracking.sqlalchemy_store")
+    loaded = (optuna, ray.tune, torch, ablate)
+    print(json.dumps(len(loaded)), flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        answer = _start(order) if "start" in order else _wait(order["wait"], order["seconds"])
+        print(json.dumps(answer), flush=True)
+
+
+def _start(order: dict) -> int:
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            _settle(order)
+            status = _command(order["start"])
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    return pid
+
+
+def _settle(order: dict) -> None:
+    """Make the fork a process like any other."""
+    os.setsid()
+    os.chdir(order["cwd"])
+    for name, value in order["env"].items():
+        os.environ[name] = value
+    for number, place in ((0, os.devnull), (1, order["out"]), (2, order["err"])):
+        handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(handle, number)
+        os.close(handle)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if "memory" in order:
+        resource.setrlimit(resource.RLIMIT_AS, (order["memory"], order["memory"]))
+
+
+def _command(arguments: list[str]) -> int:
+    import traceback
+
+    from ablate.cli import main
+
+    try:
+        return main(arguments)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+
+
+def _wait(pid: int, seconds: float) -> int | None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    return None
+
+
+if __name__ == "__main__":
+    serve()
