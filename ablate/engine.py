@@ -57,7 +57,7 @@ class Ended:
     journals: Mapping[str, Journal]
     interrupted: str | None  # by what, if it was: the same command goes on
     closed: str | None  # the budget that is spent, if one is
-    undelivered: int  # trials that the tracking server has not taken yet
+    unrecorded: str  # what the tracking server has not taken yet and why; empty: nothing
 
 
 def run(
@@ -165,7 +165,7 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
         found = journals.read_all(store, schedule.plan.record.trial_ids())
         summary = summarise(schedule.plan.record, found)
         _write_tables(summary, workspace)
-        delivered = _deliver(recorder, schedule, summary)
+        unrecorded = _deliver(recorder, schedule, summary)
     schedule.ledger.write()
     return Ended(
         record=schedule.plan.record,
@@ -173,7 +173,7 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
         journals=found,
         interrupted=None if schedule.complete else schedule.stop_reason,
         closed=schedule.closed_reason,
-        undelivered=delivered,
+        unrecorded=unrecorded,
     )
 
 
@@ -286,13 +286,19 @@ def _write_tables(summary: Summary, workspace: Workspace) -> None:
         ) from error
 
 
-def _deliver(recorder: Any, schedule: Any, summary: Summary) -> int:
-    """Give the tracking server what it has not got; how many trials it still lacks."""
+def _deliver(recorder: Any, schedule: Any, summary: Summary) -> str:
+    """Give the tracking server what it has not got; what it still lacks, and why."""
     if schedule.complete:
         delivery = recorder.finish(markdown(summary), {"table.txt": plain_text(summary)})
     else:
         delivery = recorder.pause()
-    return len(delivery.undelivered) + len(delivery.refused)
+    return _missing(delivery)
+
+
+def _missing(delivery: Any) -> str:
+    number = len(delivery.undelivered) + len(delivery.refused)
+    why = delivery.reason or next(iter(delivery.refused.values()), "")
+    return f"{number} trials ({why})" if number else ""
 
 
 def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
@@ -303,8 +309,8 @@ def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
     ]
     if ended.closed:
         steps.append(f"{ended.closed}: what is left needs a larger one")
-    if ended.undelivered:
-        steps.append(f"records of {ended.undelivered} trials will follow: ablate sync")
+    if ended.unrecorded:
+        steps.append(f"not recorded yet: {ended.unrecorded}; later: ablate sync")
     return steps
 
 
@@ -348,8 +354,8 @@ def sync_records(workspace: Workspace) -> int:
     held_now = [key for key in study_record.names(store) if running_driver(workspace, key)]
     delivered = sync(store, workspace.tracking_uri, workspace.artifacts, held=held_now)
     for key, delivery in delivered.items():
-        missing = len(delivery.undelivered) + len(delivery.refused)
-        state = "all recorded" if not missing else f"{missing} trials missing: {delivery.reason}"
+        missing = _missing(delivery)
+        state = f"missing: {missing}" if missing else "all recorded"
         print(f"{key}: {delivery.delivered} trials delivered now, {state}")
     return 0 if all(delivery.complete for delivery in delivered.values()) else 6
 
