@@ -264,8 +264,9 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
         schedule.stop_reason = f"stopped by {signal.Signals(number).name}"
         schedule.note("stopping: running trials are saved (once more, and all ends at once)")
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, stop) for number in numbers}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number, handler in handlers.items() if handler != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
     finally:

@@ -171,7 +171,9 @@ def chains(plan: Plan, arm: str, values: Values, repeat: int = 0) -> Chains:
 
 
 def _chain(plan: Plan, arm: str, values: Values, seed: int) -> list[Trial]:
-    stages = [("train", {}), *((stage.name, stage.changes) for stage in plan.scale.stages)]
+    own = next(each.stages for each in plan.study.design.arms if each.name == arm)
+    later = ((s.name, {**s.changes, **own.get(s.name, {})}) for s in plan.scale.stages)
+    stages = [("train", {}), *later]
     chain: list[Trial] = []
     for position, (stage, changes) in enumerate(stages):
         values = merge(values, changes)

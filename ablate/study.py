@@ -49,6 +49,7 @@ class Arm(Word):
     name: str
     changes: Values = field(default_factory=dict)
     recipe: str | None = None  # another base than the study's, for this arm
+    stages: Mapping[str, Values] = field(default_factory=dict)  # further changes in a stage
     published: tuple[str, str] | None = None  # model and variant, as `ablate/papers` spells them
     levels: Mapping[str, str] = field(default_factory=dict)  # of a design's factors
 
@@ -111,6 +112,21 @@ def _check_apart(factors: Factors) -> None:
                     f"factorial: the factors '{other}' and '{factor}' both change {key}. "
                     "Allowed: factors that change different fields."
                 )
+
+
+def grid(space: str, corpus: str | None = None, *, points: int | None = None) -> Design:
+    """The base, and every combination that a search space allows (of a range, `points` values)."""
+    from ablate import space as spaces
+
+    found = spaces.load(space)
+    open_rows = {row.field: row.name for row in found.open_rows(corpus)}
+    arms = [Arm("base")]
+    for values in found.enumerate(corpus, points=points):
+        levels = {
+            open_rows[name]: f"{value}" for name, value in values.items() if name in open_rows
+        }
+        arms.append(Arm(", ".join(f"{k} {v}" for k, v in levels.items()), values, levels=levels))
+    return Design("grid", tuple(arms))
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ import ctypes
 import json
 import os
 import platform
-import resource
 import shutil
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -36,6 +36,7 @@ from pathlib import Path
 LIMIT_S = 0.2
 CORES = 2
 EPOCHS = 3
+LOOK_S = 0.5  # between two looks at what processes work
 ARMS = ("a", "b", "c", "d")
 HERE = Path(__file__).parent
 STUDY = """
@@ -166,8 +167,8 @@ def _fresh(folder: Path, data: Path) -> Path:
 def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
     command = contestant.command(place, trials)
     os.sync()
-    load, before, begun = os.getloadavg()[0], _cpu_seconds(), time.perf_counter()
-    with (place / "said.txt").open("w+") as said:
+    load, begun = os.getloadavg()[0], time.perf_counter()
+    with (place / "said.txt").open("w+") as said, _Work() as work:
         done = subprocess.run(
             command,
             stdout=said,
@@ -181,16 +182,63 @@ def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
         if done.returncode:
             raise SystemExit(f"{contestant.name} failed:\n{said.read()[-4000:]}")
     _check_records(place / "mlflow.db", trials, contestant.name)
-    return Run(contestant.name, trials, wall, _cpu_seconds() - before, load)
+    return Run(contestant.name, trials, wall, work.seconds, load)
 
 
-def _cpu_seconds() -> float:
-    """Of every descendant that has ended: orphans come to us, and are waited for here."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+class _Work:
+    """Processor seconds of all that a command starts, looked at now and then while it lives.
+
+    Ray's processes leave their parents and are waited for by nobody, so the system does not add
+    them up. As the reaper of orphans we keep them among our descendants.
+    """
+
+    def __init__(self) -> None:
+        self._used: dict[int, float] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, daemon=True)
+        set_child_subreaper = 36  # PR_SET_CHILD_SUBREAPER
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(set_child_subreaper, 1)
+
+    def __enter__(self) -> _Work:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+    @property
+    def seconds(self) -> float:
+        return sum(self._used.values())
+
+    def _look_on(self) -> None:
+        while True:
+            last = self._over.wait(LOOK_S)
+            self._used |= _descendants(os.getpid())
+            if last:
+                return
+
+
+def _descendants(ancestor: int) -> dict[int, float]:
+    """Processor seconds by process, of those that descend from one."""
+    parents, used = {}, {}
+    tick = os.sysconf("SC_CLK_TCK")
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            pid = int(path.parent.name)
+            parents[pid], used[pid] = int(fields[1]), (int(fields[11]) + int(fields[12])) / tick
+
+    def descends(pid: int) -> bool:
+        while pid in parents and pid != ancestor:
+            pid = parents[pid]
+        return pid == ancestor
+
+    return {pid: spent for pid, spent in used.items() if pid != ancestor and descends(pid)}
 
 
 def _check_records(database: Path, trials: int, name: str) -> None:
@@ -271,15 +319,7 @@ def _synced_write(times: int = 20) -> float:
         return (time.perf_counter() - begun) / times
 
 
-def _adopt_orphans() -> None:
-    """Ray's processes outlive their parents; as their reaper we learn what they worked."""
-    if sys.platform == "linux":
-        set_child_subreaper = 36  # PR_SET_CHILD_SUBREAPER
-        ctypes.CDLL(None).prctl(set_child_subreaper, 1)
-
-
 if __name__ == "__main__":
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
-    _adopt_orphans()
     sys.exit(main())

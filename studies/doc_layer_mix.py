@@ -27,6 +27,7 @@ def mos(experts: int) -> Arm:
         f"MoS {experts},0,0,0",
         {"head.experts": experts},
         recipe="yang2018mos",
+        stages={"finetune": {"optimizer.learning_rate": 25.0, "training.stop_after_worse": 5}},
         published=("AWD-LSTM-MoS", f"i3={experts},i2=0,i1=0,i0=0,lambda_beta=0"),
     )
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,12 +52,13 @@ class Warm:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._number = folder, 0
+        self._ray = tempfile.mkdtemp(prefix="ray-")  # what killed drivers leave, gone at the end
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "warm.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **SETTINGS},
+            env={**os.environ, **SETTINGS, "RAY_TMPDIR": self._ray},
         )
         self._answer()
 
@@ -78,6 +80,7 @@ class Warm:
 
     def close(self) -> None:
         self._process.communicate()
+        shutil.rmtree(self._ray, ignore_errors=True)
 
 
 class Running:

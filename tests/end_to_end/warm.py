@@ -46,16 +46,22 @@ def serve() -> None:
 
 
 def _start(order: dict) -> int:
+    """Fork, and wait until the fork is ready to be killed."""
+    reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
             _settle(order)
+            os.write(writing, b"ready")
             status = _command(order["start"])
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
+    os.close(writing)
+    os.read(reading, 5)
+    os.close(reading)
     return pid
 
 
