@@ -1,4 +1,4 @@
-"""What `ablate doctor` finds out about places: workspace, store, tracking server, databases, Ray."""
+"""What `ablate doctor` finds out about workspace, store, tracking server, databases and Ray."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import io
 import math
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ class TrialRun:
 
     def _attempt(self) -> dict[str, Any]:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        return {"started": now, "epochs_before": len(self.journal.epochs), **environment()}
+        here = {"pid": os.getpid(), **environment()}
+        return {"started": now, "epochs_before": len(self.journal.epochs), **here}
 
     def advance(self, seconds: float) -> Progress:
         """Work for about so long, or to the end of an epoch, or to the end of the trial."""

@@ -65,6 +65,9 @@ ROOM_OF = {  # modules that share a room under another name
     "show_plan": "show",
     "status": "show",
     "ngram": "data",
+    "doctor_machine": "doctor",
+    "doctor_places": "doctor",
+    "doctor_studies": "doctor",
     "__main__": "cli",
 }
 # Packages from elsewhere, and the only rooms that may import them.

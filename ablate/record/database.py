@@ -259,7 +259,7 @@ def _unsynced(place: Path) -> Iterator[None]:
     def opened(connection: Any, _: Any) -> None:
         if isinstance(connection, sqlite3.Connection):
             files = [row[2] for row in connection.execute("PRAGMA database_list")]
-            if files and files[0] and os.path.samefile(files[0], place):
+            if files and os.path.realpath(files[0]) == os.path.realpath(place):
                 connection.execute("PRAGMA synchronous = OFF")
 
     sqlalchemy.event.listen(sqlalchemy.engine.Engine, "connect", opened)

@@ -55,6 +55,8 @@ def _start(order: dict) -> int:
             _settle(order)
             os.write(writing, b"ready")
             status = _command(order["start"])
+        except KeyboardInterrupt:  # so early that `ablate` had not begun
+            status = 130
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
