@@ -156,7 +156,7 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
             workspace.tracking_uri,
             plan.record,
             workspace.artifacts,
-            on_trouble=lambda why: screen.note(f"{why} Records follow later: ablate sync"),
+            on_trouble=screen.note,
         )
         listeners = (_Told(screen, recorder),)
         schedule = Schedule(plan, store, open_searches(workspace.searches), listeners)
@@ -186,11 +186,23 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
     if options.local:
         from ablate.tune import local
 
+        _check_device(schedule.plan)
         local.run(schedule, order)
         return
     from ablate.tune import cluster
 
     cluster.run(schedule, _fleet(schedule.plan, workspace, options), order)
+
+
+def _check_device(plan: Plan) -> None:
+    """Ray knows which GPUs there are; without it, torch does."""
+    import torch
+
+    if plan.scale.gpus and not torch.cuda.is_available():
+        raise TrialError(
+            f"scale '{plan.scale_name}' gives each trial {plan.scale.gpus:g} GPU, and torch finds "
+            "none on this machine. Allowed here: gpus=0, which makes other trials of them."
+        )
 
 
 def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:

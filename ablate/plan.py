@@ -19,7 +19,7 @@ from ablate.identity import TRAINING, Parent, Trial, digest, make_trial
 from ablate.streams import derived_seed
 from ablate.study import Arm, Scale, Search, Study
 from ablate.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
-from ablate.user_code import is_users, raised
+from ablate.user_code import raised
 
 ENSEMBLE = "ablate.train.evaluation:Evaluation"
 Values = Mapping[str, Any]
@@ -349,7 +349,7 @@ def _parameters(study: Study, arm: Arm, config: Config, data: str) -> int:
     except AblateError as error:
         raise type(error)(f"{place}: {error}") from None
     except Exception as error:
-        if is_users(error, study.techniques):
+        if study.techniques:
             raise raised(error, f"{place}: a technique", study.techniques) from None
         raise
 

@@ -239,6 +239,11 @@ def check(study: Study) -> None:
     for name, scale in study.scales.items():
         _check_key("scale", name)
         _check_scale(scale, names, f"scale '{name}'")
+    stages = list(dict.fromkeys(s.name for scale in study.scales.values() for s in scale.stages))
+    for arm in study.design.arms:
+        for stage in arm.stages:
+            if stage not in stages:
+                raise StudyError(unknown("stage", stage, stages, f"arm '{arm.name}'"))
 
 
 def _check_scale(scale: Scale, arms: Sequence[str], place: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.errors import ConfigError, unknown
-from ablate.store import Store
+from ablate.store import Store, damaged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,11 @@ def read(store: Store, key: str) -> StudyRecord:
     matching = [name for name in known if key in (name, name.split("@")[0])]
     if len(matching) != 1:
         raise ConfigError(unknown("study", key, matching or known, store.uri))
-    return from_plain(store.read_json(f"studies/{matching[0]}/study.json") or {})
+    place = f"studies/{matching[0]}/study.json"
+    try:
+        return from_plain(store.read_json(place) or {})
+    except (TypeError, KeyError) as error:
+        raise damaged(store, place, f"{type(error).__name__}: {error}") from error
 
 
 def names(store: Store) -> list[str]:

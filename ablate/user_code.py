@@ -39,7 +39,8 @@ def executed(file: Path, name: str) -> ModuleType:
 def told(error: Exception, file: Path) -> AblateError:
     """What went wrong while a user's file ran, as an error of ours."""
     if isinstance(error, SyntaxError):
-        place = f"{error.filename or file}:{error.lineno or 1}"
+        own = error.filename is None or _same(error.filename, file)
+        place = f"{file if own else error.filename}:{error.lineno or 1}"
         return StudyError(f"{place}: {error.msg}: {(error.text or '').strip()}")
     if isinstance(error, AblateError):
         return type(error)(f"{file}:{line_of(error, file)}: {error}")
@@ -60,8 +61,12 @@ def raised(error: Exception, what: str, files: Sequence[str] = ()) -> TechniqueE
 def line_of(error: BaseException, file: Path) -> int | str:
     """The line of the user's file at which an error arose."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename) == file]
+    lines = [frame.lineno for frame in frames if _same(frame.filename, file)]
     return lines[-1] or "?" if lines else "?"
+
+
+def _same(filename: str, file: Path) -> bool:
+    return Path(filename).resolve() == file.resolve()
 
 
 def user_frames(error: BaseException, files: Sequence[str] = ()) -> str:
@@ -72,12 +77,6 @@ def user_frames(error: BaseException, files: Sequence[str] = ()) -> str:
     if not shown and not isinstance(error, SyntaxError):
         shown = list(frames)  # our own bug: show all that we know
     return "".join([*traceback.format_list(shown), *last]).rstrip()
-
-
-def is_users(error: BaseException, files: Sequence[str] = ()) -> bool:
-    """Whether an exception passed through code of the user's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return any(_is_users(frame.filename, files) for frame in frames)
 
 
 def _is_users(filename: str, files: Sequence[str]) -> bool:
