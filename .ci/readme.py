@@ -47,9 +47,10 @@ def runs(command: str) -> bool:
         timeout=LIMIT_S,
         check=False,
     )
-    print(f"{'ok' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - begun:.0f} s: {command}")
-    if done.returncode:
-        print(done.stdout[-4000:], flush=True)
+    told = "ok" if done.returncode == 0 else "FAILED"
+    print(f"{told} in {time.monotonic() - begun:.0f} s: {command}")
+    shown = done.stdout[-20_000:] if done.returncode else "\n".join(done.stdout.splitlines()[-3:])
+    print(shown, flush=True)
     return done.returncode == 0
 
 

@@ -190,9 +190,12 @@ def _arrow(log_probs: Any) -> bytes:
     import numpy as np
     import pyarrow as pa
 
-    positions = np.arange(1, len(log_probs) + 1, dtype=np.int32)
-    table = pa.table({"position": positions, "log_prob": np.asarray(log_probs, np.float32)})
+    from ablate.data.encoded import as_arrow  # `pa.table` would import pandas
+
+    positions = as_arrow(np.arange(1, len(log_probs) + 1, dtype=np.int32), pa.int32())
+    values = as_arrow(np.ascontiguousarray(log_probs, np.float32), pa.float32())
+    batch = pa.record_batch([positions, values], names=["position", "log_prob"])
     buffer = io.BytesIO()
-    with pa.ipc.new_file(buffer, table.schema) as writer:
-        writer.write_table(table)
+    with pa.ipc.new_file(buffer, batch.schema) as writer:
+        writer.write_batch(batch)
     return buffer.getvalue()

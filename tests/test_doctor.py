@@ -23,7 +23,8 @@ from ablate.workspace import held, open_workspace
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
-    for name in ("RAY_ADDRESS", "MLFLOW_TRACKING_URI", "ABLATE_STORE", "ABLATE_SEARCHES"):
+    places = ("RAY_ADDRESS", "MLFLOW_TRACKING_URI", "ABLATE_STORE", "ABLATE_SEARCHES")
+    for name in (*places, "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
 

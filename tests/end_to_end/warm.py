@@ -20,7 +20,7 @@ import time
 def serve() -> None:
     import optuna
     import ray.tune
-    import torch
+    import torch._dynamo  # as every optimizer does, in seconds
 
     import ablate.engine
     import ablate.record.background
