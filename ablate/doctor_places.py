@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import os
 import socket
 import sqlite3
@@ -133,9 +134,27 @@ def _http_remedy(code: int) -> str:
 
 
 def searches(workspace: Workspace) -> Iterator[Finding]:
-    """Whether Optuna's database can be opened."""
+    """Whether what Optuna was asked and told can be read."""
     anew = "Move it away: searches begin anew, and trials that are done are not run again."
-    yield _database(workspace.searches, anew)
+    url = workspace.searches
+    if not url.startswith("folder:"):
+        yield _database(url, anew)
+        return
+    files = sorted(Path(url.removeprefix("folder:")).glob("*.log"))
+    damaged = [file for file in files if not _is_log(file)]
+    for file in damaged:
+        yield Finding(FAIL, f"{file} is damaged", anew, 6)
+    if not damaged:
+        yield Finding(OK, f"in the workspace, of {len(files)} studies" if files else "none yet")
+
+
+def _is_log(file: Path) -> bool:
+    """Whether every line is whole; the last may not be, after a crash."""
+    try:
+        *lines, _ = file.read_bytes().split(b"\n")
+        return all(isinstance(json.loads(line), dict) for line in lines)
+    except ValueError:
+        return False
 
 
 def _database(url: str, anew: str) -> Finding:

@@ -146,7 +146,9 @@ def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
         trials |= {trial.id: trial for trial in chain.trials if trial.id not in trials}
         planned |= {(p.id, p.arm, p.stage): p for p in chain.planned}
     every = tuple(sorted(planned.values(), key=lambda place: place.seed_index))
-    order = {place.id: position for position, place in enumerate(every)}
+    order: dict[str, int] = {}  # of a trial that arms share: where it is first
+    for position, place in enumerate(every):
+        order.setdefault(place.id, position)
     record = replace(plan.record, trials=every)
     in_order = tuple(sorted(trials.values(), key=lambda trial: order[trial.id]))
     return replace(plan, trials=in_order, planned=every, record=record)
@@ -166,7 +168,7 @@ def chains(plan: Plan, arm: str, values: Values, repeat: int = 0) -> Chains:
     if plan.scale.ensemble and len(finals) > 1:
         together = _ensemble(plan, arm, values, finals)
         made.append(together)
-        planned.append(_place(together, arm, first, final=False))
+        planned.append(_place(together, arm, first + plan.scale.seeds - 1, final=False))
     return Chains(tuple(made), tuple(planned))
 
 
@@ -236,6 +238,8 @@ def _with_searches(plan: Plan, search: Search, values: Mapping[str, Values]) -> 
     space = _space(plan.study, search.space)
     space.check()
     changes = {arm.name: arm.changes for arm in plan.study.design.arms}
+    for arm, given in values.items():
+        _resolved(plan.study, arm, merge(given, search.changes, _place_of(plan.study, arm)))
     searches = tuple(
         PlannedSearch(
             arm=arm,

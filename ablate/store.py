@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 from ablate.errors import StoreError
 
 PARTIAL = ".partial"  # ends the name of a file that is being written
+OBJECT_STORES = ("s3", "gcs", "abfs")  # in which nothing is seen before it is complete
 
 
 class Store:
@@ -95,9 +97,9 @@ class Store:
 
     def sweep(self, prefix: str) -> None:
         """Remove what writers that were killed have left directly under `prefix`."""
-        if self.folder is not None:
-            for path in (self.folder / _safe(prefix)).glob(f"*{PARTIAL}"):
-                path.unlink(missing_ok=True)
+        for name in self._listed(prefix):
+            if name.endswith(PARTIAL):
+                self.delete(f"{prefix}/{name}")
 
     def _delete(self, prefix: str) -> None:
         if self.folder is None:
@@ -144,8 +146,12 @@ class Store:
     def _write_remote(self, key: str, data: bytes) -> None:
         path = self._path(key)
         self._remote.create_dir(path.rsplit("/", 1)[0], recursive=True)
-        with self._remote.open_output_stream(path) as stream:
+        whole = self._remote.type_name in OBJECT_STORES
+        partial = path if whole else f"{path}.{secrets.token_hex(4)}{PARTIAL}"
+        with self._remote.open_output_stream(partial) as stream:
             stream.write(data)
+        if not whole:
+            self._remote.move(partial, path)
 
 
 def damaged(store: Store, key: str, why: str) -> StoreError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -31,12 +32,21 @@ def load(path: str | Path) -> Study:
         others = [name for name, value in vars(module).items() if isinstance(value, Study)]
         hint = f" It has a Study called '{others[0]}'; call it `study`." if others else ""
         raise StudyError(f"{file}: no `study = Study(...)` in this file.{hint}")
-    beside = tuple(str((file.parent / module).resolve()) for module in found.techniques)
+    name, techniques = found.name or file.stem, tuple(_techniques(found, file))
     try:
-        name = found.name or file.stem
-        return replace(found, file=str(path), name=name, techniques=beside)
+        return replace(found, file=str(path), name=name, techniques=techniques)
     except StudyError as error:
         raise StudyError(f"{file}: {error}") from None
+
+
+def _techniques(study: Study, file: Path) -> Iterator[str]:
+    """The files beside the study that register its own techniques."""
+    for name in study.techniques:
+        place = file.parent / name
+        if not place.is_file():
+            beside = sorted(found.name for found in place.parent.glob("*.py") if found != file)
+            raise StudyError(unknown("file of techniques", name, beside, str(file)))
+        yield str(place.resolve())
 
 
 def _executed(file: Path) -> ModuleType:

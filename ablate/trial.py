@@ -60,18 +60,26 @@ class TrialRun:
         self.journal.write(self.store)  # the attempt, before anything large can kill it
         task = _runner(self.trial.runner)(self.trial, Place(self.store, data))
         found = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
+        if found is not None or self.journal.epochs:
+            self._take_up(task, found)
+        self._task = task
+
+    def _take_up(self, task: Task, found: Any) -> None:
+        """Go on from the checkpoint that was found; what was learnt after it is learnt again."""
+        done_epochs = 0
         if found is not None:
             tensors, plain = found
             task.restore(tensors, plain["task"])
-        done_epochs = 0 if found is None else found[1]["num_epochs"]
+            done_epochs = plain["num_epochs"]
         self.journal.epochs = self.journal.epochs[:done_epochs]
-        self.journal.attempts[-1]["from_epoch"] = done_epochs  # durable with the next epoch
-        self._task = task
+        self.journal.attempts[-1]["from_epoch"] = done_epochs
+        self.journal.write(self.store)
 
     def _attempt(self) -> dict[str, Any]:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         here = {"pid": os.getpid(), **environment()}
-        return {"started": now, "epochs_before": len(self.journal.epochs), **here}
+        epochs = {"epochs_before": len(self.journal.epochs), "from_epoch": 0}
+        return {"started": now, **epochs, **here}
 
     def advance(self, seconds: float) -> Progress:
         """Work for about so long, or to the end of an epoch, or to the end of the trial."""

@@ -5,7 +5,7 @@
     store/       trials and studies (or elsewhere, by --store URI)
     mlflow.db    records, unless a server is named
     mlflow-artifacts/
-    searches.db  Optuna's, unless a database is named
+    searches/    Optuna's, a file a study, unless a database is named
     studies/     the last table of every study, and who runs it
 """
 
@@ -55,7 +55,7 @@ class Workspace:
 
     @property
     def searches(self) -> str:
-        return self.searches_url or f"sqlite:///{self.folder / 'searches.db'}"
+        return self.searches_url or f"folder:{self.folder / 'searches'}"
 
     def study_folder(self, key: str) -> Path:
         return self.folder / "studies" / key

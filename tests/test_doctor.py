@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import os
 import socket
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -219,7 +219,7 @@ def test_a_store_that_nobody_knows_keeps_its_secrets(tmp_path):
     assert "hunter" not in f"{found}" and "bucket/path" in found.found
 
 
-@contextmanager
+@contextlib.contextmanager
 def server(status: int):
     """An HTTP server that answers everything so, and keeps what it was asked."""
     asked: list[tuple[str, str | None]] = []
@@ -280,21 +280,29 @@ def test_a_folder_of_files_is_no_place_for_records(tmp_path):
     assert (found.state, found.exit_code) == (FAIL, 6)
 
 
-@pytest.mark.parametrize("check", [doctor_places.mlflow, doctor_places.searches])
-def test_databases_of_the_workspace(place, check):
-    assert "will be made" in one(check, place).found
+def test_the_database_of_the_records(place):
+    assert "will be made" in one(doctor_places.mlflow, place).found
     place.folder.mkdir()
-    files = [place.folder / name for name in ("mlflow.db", "searches.db")]
-    for file in files:
-        with sqlite3.connect(file) as db:
-            db.execute("CREATE TABLE t (a)")
-        db.close()
-    assert one(check, place).state == OK
-    for file in files:
-        file.write_bytes(b"this is no database" * 100)
-    found = one(check, place)
+    file = place.folder / "mlflow.db"
+    with contextlib.closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE t (a)")
+    assert one(doctor_places.mlflow, place).state == OK
+    file.write_bytes(b"this is no database" * 100)
+    found = one(doctor_places.mlflow, place)
     assert (found.state, found.exit_code) == (FAIL, 6)
     assert "not a database" in found.found and "Move it away" in found.remedy
+
+
+def test_the_searches_of_the_workspace(place):
+    assert one(doctor_places.searches, place) == Finding(OK, "none yet")
+    log = place.folder / "searches" / "q@s.log"
+    log.parent.mkdir(parents=True)
+    log.write_text('{"op_code":0}\n{"op_co')  # a crash cut off the last line
+    assert one(doctor_places.searches, place).state == OK
+    log.write_text('{"op_code":0}\nnothing like it\n{"op_code":1}\n')
+    found = one(doctor_places.searches, place)
+    assert (found.state, found.exit_code) == (FAIL, 6)
+    assert "q@s.log" in found.found and "Move it away" in found.remedy
 
 
 def test_a_database_on_a_server(tmp_path, monkeypatch):

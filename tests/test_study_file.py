@@ -54,7 +54,7 @@ study = Study(
 
 def planned(text: str, folder: Path, data: str):
     file = folder / "asked.py"
-    file.write_text(text)
+    file.write_bytes(text.encode(errors="surrogateescape"))
     return make_plan(load(file), data=data)
 
 
@@ -153,6 +153,133 @@ def combination_mutations():
     yield with_value("training.batch_size", "400"), None  # 5000 tokens in 400 rows: runs
 
 
+def search_mutations():
+    """What is said of a search that cannot be."""
+    wrong = {
+        "trials=0": r"trials = 0 is not allowed\. Allowed: whole number, at least 1",
+        "trials='3'": r"trials = '3' is not allowed",
+        "trials=3, tokens=0": r"tokens = 0 is not allowed",
+        "trials=3, batch=0": r"batch = 0 is not allowed",
+        "trials=3, batch=2.5": r"batch = 2\.5 is not allowed",
+        "trials=3, repeats=0": r"repeats = 0 is not allowed",
+        "trials=3, synchronous='yes'": r"synchronous = 'yes' is not allowed\. Allowed: true or",
+        "trials=3, early_stopping='ashaa'": r"'ashaa' is not allowed.* Did you mean 'asha'\?",
+        "trials=3, changes={1: 2}": r"changes = \{1: 2\} is not allowed\. Allowed: dict of text",
+        "trials=3, changes=['x']": r"changes = \['x'\] is not allowed",
+        "trials=3, sampler=None": r"sampler = None is not allowed",
+        "trials=3, space='x'": r"keyword argument repeated: space",
+        "trails=3": r"unknown field of Search 'trails'.*Did you mean 'trials'",
+        "": r"Search needs trials",
+        "trials=3, synchronous=True, early_stopping='asha'": r"a synchronous search repeats",
+    }
+    for words, message in wrong.items():
+        search = f"search=Search(space='rates', {words})"
+        yield changed("seeds=2", f"seeds=2, {search}"), rf"asked\.py:\d+: .*{message}"
+    search = "search=Search(space='nonsuch', trials=3)"
+    yield changed("seeds=2", f"seeds=2, {search}"), r"unknown search space 'nonsuch'.*Allowed: "
+    later = "search=Search(space='takase2018doc_table2', trials=3, changes={'training.epohcs': 1})"
+    yield changed("seeds=2", f"seeds=2, column='ptb', {later}"), r"'epohcs'.*Did you mean 'epochs'"
+
+
+def scale_mutations():
+    """What is said of a scale, a budget or a stage that cannot be."""
+    wrong = {
+        "gpus=-1": r"gpus = -1 is not allowed\. Allowed: number, at least 0",
+        "gpus='one'": r"gpus = 'one' is not allowed",
+        "threads=1.5": r"threads = 1\.5 is not allowed",
+        "seedz=3": r"unknown field of Scale 'seedz'.*'seeds'",
+        "ensemble=1": r"ensemble = 1 is not allowed\. Allowed: true or false",
+        "published='yes'": r"published = 'yes' is not allowed",
+        "changes=3": r"changes = 3 is not allowed",
+        "arms='a'": r"arms = 'a' is not allowed\. Allowed: list of text",
+        "arms=['b', 1]": r"arms\[1\] = 1 is not allowed\. Allowed: text",
+        "column=3": r"column = 3 is not allowed",
+        "adapt=3": r"adapt = 3 is not allowed\. Allowed: function or none",
+        "search='rates'": r"search = 'rates' is not allowed\. Allowed: Search or none",
+    }
+    for words, message in wrong.items():
+        yield changed("seeds=2", f"seeds=2, {words}"), rf"asked\.py:\d+: .*{message}"
+    yield changed("seeds=2", "2"), r"asked\.py:\d+: "
+    yield changed("seeds=2", "seeds=2, adapt=lambda v: None"), r"adapt = <lambda> gave None"
+    yield changed("seeds=2", "seeds=2, adapt=lambda v: {'heda': 1}"), r"'heda'.*Did you mean 'head'"
+    yield changed("seeds=2", "seeds=2, changes={'head': 'dco'}"), r"unknown head 'dco'"
+    for words in ("hours=-1", "epochs=0", "gpu_hours='x'", "gpu_hours_per_trial=None"):
+        name = words.split("=")[0]
+        yield changed("trials=9", words), rf"asked\.py:\d+: Budget: {name} = .* is not allowed"
+    for name in ("train", "search", "ensemble"):
+        yield changed('"finetune"', f'"{name}"'), rf"stage = '{name}' is not allowed"
+    again = 'Stage("finetune", {}), Stage("finetune", '
+    yield changed('Stage("finetune", ', again), r"scale 'small': stage = 'finetune' is not allowed"
+    yield changed('Stage("finetune", {', "Stage({"), r"Stage needs changes"
+    yield changed('"at_once"', '"at_onec"'), r"arm 'a'.*'at_onec'.*Did you mean 'at_once'"
+    yield changed('"small"', '"sm/all"'), r"scale = 'sm/all' is not allowed"
+    yield changed("scales={", "scales={} and {"), r"a study needs at least one scale"
+
+
+def design_mutations():
+    """Arms and designs that cannot be."""
+    arms = 'table(Arm("a"), Arm("b", {"training.window": 33}))'
+    wrong = {
+        "table()": r"unknown base_arm 'a'",
+        'table("a", "b")': r"Design: arms\[0\] = 'a' is not allowed\. Allowed: Arm",
+        'table([Arm("a")])': r"Design: arms\[0\] = \[Arm.* is not allowed\. Allowed: Arm",
+        '[Arm("a")]': r"Study: design = \[Arm.* is not allowed\. Allowed: Design",
+        "table(Arm())": r"Arm needs name",
+        'table(Arm("a", 3))': r"Arm: changes = 3 is not allowed",
+        'table(Arm("a", {3: 4}))': r"Arm: changes = \{3: 4\} is not allowed",
+        'table(Arm("a", recipe=3))': r"Arm: recipe = 3 is not allowed",
+        'table(Arm("a", recipe="nonsuch"))': r"unknown search space 'nonsuch'",
+        'table(Arm("a", stages={"finetoon": {}}))': r"'finetoon'.*Did you mean 'finetune'",
+        'table(Arm("a", stages={"finetune": 3}))': r"stages\['finetune'\] = 3 is not allowed",
+        'table(Arm("a", published=("M",)))': r"published = \('M',\) is not allowed",
+        'table(Arm("a", published="MoS"))': r"published = 'MoS' is not allowed",
+        'table(Arm("a", chagnes={}))': r"unknown field of Arm 'chagnes'.*'changes'",
+        'table(Arm("a", {}, None, {}, None, {}, 7))': r"asked\.py:\d+: Arm takes from 2 to 7",
+        'table(Arm("a", name="b"))': r"asked\.py:\d+: Arm got multiple values",
+    }
+    for design, message in wrong.items():
+        yield changed(arms, design), message
+    words = {
+        "factorial({'a': {'x': 3}})": r"factorial: factors\['a'\]\['x'\] = 3 is not allowed",
+        "factorial([])": r"factorial: factors = \[\] is not allowed",
+        "factorial({'p': {'x': {'k': 1}}, 'q': {'y': {'k': 2}}})": r"'p' and 'q' both change k",
+        "one_at_a_time({'a': 3})": r"one_at_a_time: factors\['a'\] = 3 is not allowed",
+        "one_at_a_time({}, bse='a')": r"unknown field of one_at_a_time 'bse'.*'base'",
+        "leave_one_out({'a': 3})": r"leave_one_out: removed\['a'\] = 3 is not allowed",
+        "leave_one_out()": r"leave_one_out needs removed",
+    }
+    for design, message in words.items():
+        word = design.split("(")[0]
+        text = changed(arms, design).replace("import Arm", f"import Arm, {word}")
+        yield text, rf"asked\.py:\d+: .*{message}"
+
+
+def study_mutations():
+    """What a study says of itself that cannot be."""
+    wrong = {
+        "name='a/b'": r"name = 'a/b' is not allowed",
+        "name='a@b'": r"name = 'a@b' is not allowed",
+        "name=3": r"name = 3 is not allowed",
+        "tables='Table 3'": r"tables = 'Table 3' is not allowed\. Allowed: list of text",
+        "techniques='own.py'": r"techniques = 'own\.py' is not allowed",
+        "techniques=('nonsuch.py',)": r"asked\.py: unknown file of techniques 'nonsuch\.py'",
+        "runner='nonsuch:Task'": r"runner = 'nonsuch:Task' is not allowed",
+        "runner='os'": r"runner = 'os' is not allowed",
+        "runner=print": r"runner = <built-in function print> is not allowed",
+        "papre='x'": r"unknown field of Study 'papre'.*'paper'",
+    }
+    for words, message in wrong.items():
+        yield changed('question="Which?",', f'question="Which?", {words},'), message
+    published = changed('Arm("a")', 'Arm("a", published=("AWD-LSTM-DOC", "nonsuch"))')
+    for paper, table, message in (
+        ("takase2018dok", "Table 3", r"unknown paper 'takase2018dok'.*'takase2018doc'"),
+        ("takase2018doc", "Table 33", r"unknown table 'Table 33'.*Did you mean 'Table 3'"),
+        ("takase2018doc", "Table 3", r"unknown published variant of AWD-LSTM-DOC 'nonsuch'"),
+    ):
+        cited = f'question="Which?", paper="{paper}", tables=["{table}"],'
+        yield published.replace('question="Which?",', cited), message
+
+
 def text_mutations():
     """Not Python, no study, or an exception of the user's own."""
     yield GOOD.replace("study = Study(", "study = Study((", 1), r"asked\.py:\d+: "
@@ -160,6 +287,11 @@ def text_mutations():
     yield "x = 1\n", r"no `study = "
     yield GOOD + "\n1 / 0\n", r"ZeroDivisionError"
     yield GOOD + "\nimport nonsuch_module\n", r"nonsuch_module"
+    yield changed("import Arm, ", "import Arms, Arm, "), r":2: unknown word of ablate 'Arms'.*'Arm'"
+    yield GOOD + "\nArm(*nonsuch)\n", r"NameError: name 'nonsuch' is not defined"
+    yield GOOD + "\nlen(3)\n", r"TypeError: object of type 'int' has no len\(\)"
+    yield changed("seeds=2", "seeds=\0 2"), r"asked\.py"
+    yield changed("Which?", "Wh\udcff?"), r"asked\.py:\d+: .*utf-8"
 
 
 def mutations(make):
@@ -171,12 +303,16 @@ WRONG = [
     *mutations(word_mutations),
     *mutations(reference_mutations),
     *mutations(combination_mutations),
+    *mutations(search_mutations),
+    *mutations(scale_mutations),
+    *mutations(design_mutations),
+    *mutations(study_mutations),
     *mutations(text_mutations),
 ]
 
 
 def test_there_are_several_hundred():
-    assert len(WRONG) > 250
+    assert len(WRONG) > 300
 
 
 def test_the_good_study_is_good(tmp_path, data):

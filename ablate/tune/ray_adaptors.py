@@ -21,7 +21,7 @@ from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import SearchAlgorithm
 
-from ablate.errors import TrialError
+from ablate.errors import StoreError, TrialError
 
 if TYPE_CHECKING:
     from ablate.identity import Trial
@@ -108,6 +108,8 @@ class Drive:
                 raise TrialError(f"the trial {trial_id} could not be saved: {failure}")
 
     def _told_schedule(self, trial_id: str, said: Mapping[str, Any]) -> bool:
+        if "no_store" in said:  # not the trial's fault, and no other would fare better
+            raise StoreError(said["no_store"])
         if "failure" in said:
             self.schedule.lost(trial_id, said["failure"])
             return False

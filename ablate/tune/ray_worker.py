@@ -11,7 +11,7 @@ from typing import Any
 
 from ray.tune import Trainable
 
-from ablate.errors import AblateError
+from ablate.errors import AblateError, StoreError
 
 WORKER = "ablate.tune.worker:Worker"
 
@@ -52,7 +52,8 @@ class WarmWorker(Trainable):
             return dict(self._worker.advance())
         except Exception as error:  # a user's own errors end inside the worker: this is ours
             self._worker, self._begun = None, False
-            return {"failure": _told(error)}
+            kind = "no_store" if isinstance(error, StoreError) else "failure"
+            return {kind: _told(error)}
 
 
 def _die_with_parent() -> None:

@@ -13,6 +13,7 @@ import contextlib
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -29,6 +30,7 @@ from ablate.space import SpaceViolation
 from ablate.space_row import Choices, Range, Row
 from ablate.streams import derived_seed
 from ablate.study import Search
+from ablate.tune.search_log import LoggedStorage
 
 MAX_REFUSALS = 200  # combinations a space's `require` may refuse in a row
 
@@ -46,9 +48,11 @@ def answering(url: str) -> Iterator[None]:
         ) from error
 
 
-def open_storage(url: str) -> optuna.storages.BaseStorage:
-    """The database that searches are kept in: SQLite in the workspace, or a shared Postgres."""
+def open_storage(url: str, study: str) -> optuna.storages.BaseStorage:
+    """Where a study's searches are kept: a file in the workspace's folder, or a database."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    if url.startswith("folder:"):
+        return LoggedStorage(Path(url.removeprefix("folder:")) / f"{study}.log")
     options: dict[str, Any] = {}
     if url.startswith("postgresql"):
         options = {"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}
@@ -62,7 +66,7 @@ def open_searches(url: str) -> Callable[[Plan], list[ArmSearch]]:
     def searches(plan: Plan) -> list[ArmSearch]:
         if not plan.searches:
             return []
-        storage = open_storage(url)
+        storage = open_storage(url, plan.record.key)
         with answering(url):
             return [ArmSearch(planned, plan, storage, url) for planned in plan.searches]
 
@@ -79,7 +83,7 @@ class ArmSearch:
         storage: optuna.storages.BaseStorage,
         url: str = "",
     ) -> None:
-        self.planned, self.plan, self._url = planned, plan, url
+        self.planned, self.plan, self._storage, self._url = planned, plan, storage, url
         self.study = optuna.create_study(
             study_name=f"{plan.record.key}/{planned.key}",
             storage=storage,
@@ -152,11 +156,19 @@ class ArmSearch:
         """The next trial, or None: the search is over, or waits for its running batch."""
         waits = self.planned.words.synchronous and self._asked
         if not self._ready and not self._spent and not waits:
-            with answering(self._url):
+            with self._kept():
                 self._ready.append(self._ask_one())
                 if self.planned.words.synchronous:
                     self._fill_batch()
         return self._ready.pop(0) if self._ready else None
+
+    @contextlib.contextmanager
+    def _kept(self) -> Iterator[None]:
+        """What Optuna is asked and told in here is durable afterwards."""
+        with answering(self._url):
+            yield
+            if isinstance(self._storage, LoggedStorage):
+                self._storage.sync()
 
     def _ask_one(self) -> Trial:
         index, refused = len(self.trials), None
@@ -191,7 +203,7 @@ class ArmSearch:
         asked, step = self._asked.get(trial_id), epoch["epoch"]
         if asked is None or self.planned.words.early_stopping is None:
             return True  # where nothing stops early, nobody reads what is reported
-        with answering(self._url):
+        with self._kept():
             if (trial_id, step) not in self._reported:  # or it was learnt again after a crash
                 asked.report(epoch["valid_nll"], step)
                 self._reported.add((trial_id, step))
@@ -204,7 +216,7 @@ class ArmSearch:
             return
         tokens = sum(epoch.get("tokens", 0) for epoch in journal.epochs)
         self.tokens += tokens
-        with answering(self._url):
+        with self._kept():
             asked.set_user_attr("ablate.tokens", tokens)
             self._tell(asked, journal)
 

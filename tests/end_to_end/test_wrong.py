@@ -234,7 +234,8 @@ class TestPlaces:
         text, small = changed("seeds=2", "seeds=6"), disk("small", "size=200k")
         (small / "data").symlink_to(place.workspace / "data")
         where = ("--workspace", "small", "--mlflow", f"sqlite:///{place.workspace}/mlflow.db")
-        ended = run(place, text, *where)
+        place.write("asked.py", text)
+        ended = place.ablate("study", "asked.py", *where)
         ended.failed(STORE, "cannot write", "No space left on device", "Free some space")
         done = len(journals.read_all(_store(small)))
         assert 0 < done < 12
@@ -447,8 +448,10 @@ class TestUsersOwn:
         ended.failed(CONFIGURATION, "unread.py:", "invalid syntax")
 
     def test_a_file_of_techniques_that_is_not_there(self, place):
-        text = changed("base=BASE,", 'base=BASE, techniques=("nosuch.py",),')
-        run(place, text).failed(CONFIGURATION, "nosuch.py: the study's techniques are not there")
+        place.write("noises.py", NOISE)
+        text = changed("base=BASE,", 'base=BASE, techniques=("noise.py",),')
+        said = "asked.py: unknown file of techniques 'noise.py'. Did you mean 'noises.py'?"
+        run(place, text).failed(CONFIGURATION, said)
 
 
 class TestDamage:

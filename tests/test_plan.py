@@ -1,0 +1,313 @@
+"""Plans: pure, with ids that say what determines a trial, and lineage that adds up.
+
+ABLATE_REGENERATE=1 pytest tests/test_plan.py    writes tests/golden/ids.json anew
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ablate.config import merge, resolve
+from ablate.errors import ConfigError, StudyError
+from ablate.identity import Parent, Trial, make_trial
+from ablate.plan import Plan, make_plan
+from ablate.space import load
+from ablate.study import Arm, Scale, Search, Stage, Study, table
+
+GOLDEN = Path(__file__).parent / "golden" / "ids.json"
+SMALL = {
+    "corpus.train_tokens": 5000,
+    "backbone": "lstm",
+    "backbone.num_layers": 2,
+    "backbone.units": [12, 8],
+    "embedding.size": 8,
+    "head": "doc",
+    "head.experts": [2, 1, 0],
+    "optimizer": "nt_asgd",
+    "training.epochs": 2,
+}
+ARMS = {
+    "a": Arm("a"),
+    "same": Arm("same"),
+    "window": Arm("window", {"training.window": 33}),
+    "mos": Arm("mos", {"head": "mos", "head.experts": 3}),
+    "tuned on": Arm("tuned on", stages={"finetune": {"optimizer.learning_rate": 1.0}}),
+}
+STAGES = (Stage("finetune", {"optimizer.trigger": "at_once"}), Stage("again", {}))
+FAST = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
+
+
+def study_of(*arms: str, **scale: Any) -> Study:
+    words = {"seeds": 2, "stages": STAGES[:1], **scale}
+    return Study(
+        question="Which?",
+        base=SMALL,
+        base_arm="a",
+        design=table(*(ARMS[name] for name in ("a", *arms))),
+        scales={"s": Scale(**words)},
+        name="planned",
+    )
+
+
+@st.composite
+def studies(draw: st.DrawFn) -> Study:
+    arms = draw(st.lists(st.sampled_from([*ARMS][1:]), unique=True))
+    stages = STAGES[: draw(st.integers(1, 2))]
+    ensemble, seeds = draw(st.booleans()), draw(st.integers(1, 3))
+    return study_of(*arms, seeds=seeds, stages=stages, ensemble=ensemble)
+
+
+def ids(plan: Plan) -> list[str]:
+    return [trial.id for trial in plan.trials]
+
+
+@FAST
+@given(study=studies())
+def test_planning_is_pure(study: Study, data: str):
+    before = sorted(Path(data).rglob("*"))
+    plan = make_plan(study, data=data)
+    again = make_plan(study, data=data)
+    assert (plan.trials, plan.planned, plan.record) == (again.trials, again.planned, again.record)
+    assert sorted(Path(data).rglob("*")) == before
+
+
+@FAST
+@given(study=studies())
+def test_parents_come_before_their_children(study: Study, data: str):
+    seen: set[str] = set()
+    for trial in make_plan(study, data=data).trials:
+        assert set(trial.parent_ids()) <= seen
+        assert trial.id not in seen
+        seen.add(trial.id)
+
+
+@FAST
+@given(study=studies())
+def test_every_arm_has_the_same_places_on_the_same_seeds(study: Study, data: str):
+    plan, scale = make_plan(study, data=data), study.scales["s"]
+    arms = [arm.name for arm in study.design.arms]
+    finals = {arm: [p for p in plan.planned if p.arm == arm and p.final] for arm in arms}
+    for places in finals.values():
+        assert sorted(p.seed_index for p in places) == list(range(scale.seeds))
+        assert all(p.seed == p.seed_index + 1 for p in places)
+        assert {p.stage for p in places} == {scale.stages[-1].name}
+    stages = Counter((p.arm, p.stage) for p in plan.planned)
+    ensembles = 1 if scale.ensemble and scale.seeds > 1 else 0
+    for arm in arms:
+        assert [stages[arm, name] for name in ("train", *(s.name for s in scale.stages))] == [
+            scale.seeds
+        ] * (len(scale.stages) + 1)
+        assert stages[arm, "ensemble"] == ensembles
+    assert {p.id for p in plan.planned} == set(ids(plan))
+
+
+@FAST
+@given(study=studies())
+def test_the_test_split_is_read_at_the_end_of_a_chain_only(study: Study, data: str):
+    plan = make_plan(study, data=data)
+    last = {p.id for p in plan.planned if p.final or p.stage == "ensemble"}
+    assert {trial.id for trial in plan.trials if trial.reads_test} == last
+
+
+def test_identical_arms_share_their_trials(data: str):
+    plan = make_plan(study_of("same", "tuned on"), data=data)
+    places = {arm: [p.id for p in plan.planned if p.arm == arm] for arm in ("a", "same")}
+    assert places["a"] == places["same"]
+    train = {p.arm: p.id for p in plan.planned if p.stage == "train" and p.seed == 1}
+    finetune = {p.arm: p.id for p in plan.planned if p.stage == "finetune" and p.seed == 1}
+    assert train["a"] == train["tuned on"] and finetune["a"] != finetune["tuned on"]
+
+
+def test_lineage(data: str):
+    plan = make_plan(study_of(stages=STAGES, ensemble=True), data=data)
+    trials = {trial.id: trial for trial in plan.trials}
+    for place in plan.planned:
+        trial = trials[place.id]
+        roles = Counter(parent.role for parent in trial.parents)
+        expected = {"train": {}, "finetune": {"start": 1}, "again": {"start": 1}}
+        assert roles == expected.get(place.stage, {"member": 2})
+        assert place.parents == tuple(trial.parent_ids())
+        if place.stage in ("finetune", "again"):
+            (parent,) = (trials[each] for each in trial.parent_ids("start"))
+            assert parent.seed == trial.seed and parent.arm == trial.arm
+
+
+def test_another_parent_is_another_trial(data: str):
+    plain, other = study_of(), study_of()
+    other = replace(other, base={**SMALL, "training.epochs": 3})
+    stages = [
+        {(t.stage, t.seed): t.id for t in make_plan(s, data=data).trials} for s in (plain, other)
+    ]
+    assert all(stages[0][place] != stages[1][place] for place in stages[0])
+
+
+def changed(study: Study, **scale: Any) -> Study:
+    return replace(study, scales={"s": replace(study.scales["s"], **scale)})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"question": "Whatever?"},
+        {"name": "another"},
+        {"paper": "takase2018doc", "tables": ("Table 3",)},
+        {"file": "elsewhere.py"},
+    ],
+)
+def test_what_a_study_is_called_is_no_part_of_an_id(words: dict[str, Any], data: str):
+    study = study_of("window")
+    assert ids(make_plan(replace(study, **words), data=data)) == ids(make_plan(study, data=data))
+
+
+def test_more_seeds_arms_and_ensembles_add_trials_and_change_none(data: str):
+    known = set(ids(make_plan(study_of("window"), data=data)))
+    more = [
+        study_of("window", seeds=5),
+        study_of("window", "mos"),
+        study_of("window", ensemble=True),
+        study_of("window", stages=(*STAGES[:1], STAGES[1])),
+    ]
+    for study in more[:3]:
+        assert known < set(ids(make_plan(study, data=data)))
+    later = {trial.id for trial in make_plan(more[3], data=data).trials if trial.stage == "train"}
+    assert later < known  # a stage that is no longer the last does not read the test split
+
+
+@pytest.mark.parametrize(
+    "scale", [{"threads": 2}, {"gpus": 0.5}, {"changes": {"corpus.eval_tokens": 300}}]
+)
+def test_where_and_on_what_it_runs_is_part_of_an_id(scale: dict[str, Any], data: str):
+    study = study_of("window")
+    before, after = (ids(make_plan(s, data=data)) for s in (study, changed(study, **scale)))
+    assert len(before) == len(after) and not set(before) & set(after)
+
+
+def test_a_fraction_of_a_gpu_is_the_same_trial(data: str):
+    plans = [make_plan(changed(study_of(), gpus=gpus), data=data) for gpus in (0.25, 1)]
+    assert ids(plans[0]) == ids(plans[1])
+    assert {trial.device for trial in plans[0].trials} == {"cuda"}
+
+
+def test_a_runner_is_part_of_an_id(data: str):
+    study = study_of()
+    other = replace(study, runner="ablate.train.stand_in:StandIn")
+    assert not set(ids(make_plan(study, data=data))) & set(ids(make_plan(other, data=data)))
+
+
+def test_scales_leave_arms_out_but_never_the_base(data: str):
+    plan = make_plan(study_of("window", "mos", arms=["mos"]), data=data)
+    assert [arm.name for arm in plan.record.arms] == ["a", "mos"]
+
+
+def test_later_values_win(data: str):
+    study = study_of("window", changes={"training.window": 20, "training.epochs": 9})
+    adapted = changed(
+        study, adapt=lambda values: {"training.epochs": values["training.epochs"] + 1}
+    )
+    configs = make_plan(adapted, data=data).configs
+    windows = {name: config.training.window for name, config in configs.items()}
+    assert windows == {"a": 20, "window": 33}
+    assert {config.training.epochs for config in configs.values()} == {10}
+
+
+SPACE = """
+paper = "none"
+tables = ["T"]
+["Rate"]
+field = "optimizer.learning_rate"
+range = [1.0, 10.0]
+"""
+
+
+@pytest.fixture
+def searched(tmp_path: Path):
+    file = tmp_path / "rates.toml"
+    file.write_text(SPACE)
+
+    def study(**words: Any) -> Study:
+        return study_of("window", search=Search(space=str(file), trials=4, **words))
+
+    return study
+
+
+def test_a_searched_arm_is_confirmed_on_seeds_that_no_other_repeat_has(searched, data: str):
+    plan = make_plan(searched(repeats=2), data=data)
+    assert plan.trials == () and len(plan.searches) == 4
+    asked = [plan.search_trial(search, {}, index) for search in plan.searches for index in (0, 1)]
+    assert not any(trial.reads_test for trial in asked)
+    assert all(trial.keep == "nothing" for trial in asked)
+    seeds = []
+    for search in plan.searches[:1] + plan.searches[2:3]:
+        chains = plan.confirmations(search, {"optimizer.learning_rate": 2.0})
+        seeds += [place.seed for place in chains.planned if place.final]
+    assert seeds == [1, 2, 3, 4]
+    assert not {trial.seed for trial in asked} & set(seeds)
+
+
+def test_arms_are_searched_with_the_same_seeds(searched, data: str):
+    plan = make_plan(searched(), data=data)
+    a, window = plan.searches
+    pairs = [(plan.search_trial(a, {}, i), plan.search_trial(window, {}, i)) for i in range(3)]
+    assert all(one.seed == other.seed and one.id != other.id for one, other in pairs)
+
+
+def test_what_a_search_changes_is_checked_when_it_is_planned(searched, data: str):
+    with pytest.raises(ConfigError, match=r"arm 'a': training: unknown field 'epohcs'"):
+        make_plan(searched(changes={"training.epohcs": 1}), data=data)
+
+
+def test_arms_of_different_corpora_are_refused(data: str):
+    other = Arm("other", {"corpus.level": "character"})
+    study = replace(study_of(), design=table(ARMS["a"], other))
+    with pytest.raises(StudyError, match=r"arm 'other': corpus\.level = 'character' is not"):
+        make_plan(study, data=data)
+
+
+def golden_trials() -> dict[str, Trial]:
+    """Trials of a corpus that is told by its digest alone."""
+    start = Parent("start", "0123456789abcdef")
+    members = tuple(Parent("member", f"{number:016x}") for number in range(3))
+    cases: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "small": (SMALL, {}),
+        "small, seed 2": (SMALL, {"seed": 2}),
+        "small, fine-tuned": (SMALL, {"parents": (start,)}),
+        "small, an ensemble": (SMALL, {"parents": members, "seed": 0}),
+        "small, in a search": (SMALL, {"reads_test": False}),
+        "small, on a GPU": (SMALL, {"device": "cuda"}),
+        "DOC, Penn Treebank": (load("takase2018doc_table2").values("ptb"), {}),
+        "DOC, WikiText-2": (load("takase2018doc_table2").values("wikitext-2"), {}),
+        "MoS, Penn Treebank": (load("yang2018mos").values("ptb"), {}),
+        "tied softmax": (merge(SMALL, {"head": "softmax"}), {}),
+    }
+    return {
+        name: make_trial(
+            resolve(values), values=values, **{"seed": 1, "corpus_digest": "text", **more}
+        )
+        for name, (values, more) in cases.items()
+    }
+
+
+def test_the_ids_are_the_golden_ones():
+    """If they are not, every trial that was ever run is a new one: was that intended?"""
+    found = {name: trial.id for name, trial in golden_trials().items()}
+    if os.environ.get("ABLATE_REGENERATE"):
+        GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
+    assert found == json.loads(GOLDEN.read_text())
+    assert len(set(found.values())) == len(found)
+
+
+def test_a_trial_goes_through_json():
+    for trial in golden_trials().values():
+        assert Trial.from_plain(json.loads(json.dumps(trial.to_plain()))).id == trial.id
+        again = Trial.from_plain(json.loads(json.dumps(trial.to_plain())))
+        assert resolve(again.values).identity == resolve(trial.values).identity
+        assert replace(again, values={}) == replace(trial, values={})

@@ -1,0 +1,136 @@
+"""Searches in a file: Optuna's own format, whole after any crash, an error of ours when damaged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+from ablate.errors import RecordError, StoreError
+from ablate.tune import search_log
+from ablate.tune.search_log import LoggedStorage
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "searches" / "q@s.log"
+
+
+def opened(log: Path) -> optuna.Study:
+    storage = LoggedStorage(log)
+    return optuna.create_study(study_name="q", storage=storage, load_if_exists=True)
+
+
+def ask_and_tell(study: optuna.Study, value: float) -> None:
+    asked = study.ask()
+    asked.suggest_float("rate", 1e-3, 1.0, log=True)
+    asked.suggest_categorical("way", ["a", "b"])
+    asked.set_user_attr("ablate.index", asked.number)
+    asked.report(value, 1)
+    study.tell(asked, value)
+
+
+def known(study: optuna.Study) -> list:
+    return [(t.number, t.state, t.params, t.value, t.user_attrs) for t in study.get_trials()]
+
+
+def test_everything_is_there_when_it_is_opened_again(log):
+    study = opened(log)
+    for value in (3.0, 1.0 / 3.0, float("inf")):
+        ask_and_tell(study, value)
+    assert known(opened(log)) == known(study)
+    assert len(known(study)) == 3
+
+
+def test_a_trial_goes_on_in_another_process(log):
+    asked = opened(log).ask()
+    asked.suggest_float("rate", 0.0, 1.0)
+    study = opened(log)
+    again = optuna.Trial(study, asked._trial_id)
+    again.report(1.0, 1)
+    study.tell(again, 2.0)
+    assert study.best_value == 2.0
+
+
+def test_optuna_itself_reads_and_writes_the_file(log):
+    ask_and_tell(opened(log), 1.0)
+    lock = JournalFileOpenLock(str(log))
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(log), lock))
+    theirs = optuna.load_study(study_name="q", storage=storage)
+    assert known(theirs) == known(opened(log))
+    ask_and_tell(theirs, 2.0)
+    assert known(theirs) == known(opened(log))
+
+
+def test_cut_off_anywhere_it_opens_and_goes_on(log):
+    ask_and_tell(opened(log), 1.0)
+    whole = log.read_bytes()
+    for length in range(0, len(whole), 7):
+        log.write_bytes(whole[:length])
+        study = opened(log)
+        ask_and_tell(study, 2.0)
+        assert known(study)[-1][3] == 2.0
+        assert known(opened(log)) == known(study)
+
+
+def test_damage_is_told_with_the_file_and_the_line(log):
+    ask_and_tell(opened(log), 1.0)
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join([*lines[:2], "nonsense\n", *lines[2:]]))
+    with pytest.raises(RecordError, match=r"q@s.log are damaged \(line 3: .* Move the file away"):
+        opened(log)
+    log.write_text("{}\n")
+    with pytest.raises(RecordError, match=r"are damaged \(KeyError: 'worker_id'\)"):
+        opened(log)
+
+
+def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
+    study = opened(log)
+    ask_and_tell(study, 1.0)
+    before = log.read_bytes()
+
+    class Full:
+        def __init__(self, path: Path) -> None:
+            self.path = path
+
+        def __enter__(self) -> Full:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def write(self, data: bytes) -> None:
+            self.path.write_bytes(before + data[:5])
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", lambda self, mode: Full(self))
+        with pytest.raises(StoreError, match="No space left on device.*Free some space"):
+            study.ask()
+    assert log.read_bytes() == before
+    ask_and_tell(opened(log), 2.0)
+
+
+def test_it_waits_for_the_disk_when_told_to(log, monkeypatch):
+    synced = []
+    monkeypatch.setattr(search_log, "_sync", synced.append)
+    storage = LoggedStorage(log)
+    ask_and_tell(optuna.create_study(study_name="q", storage=storage), 1.0)
+    assert synced == []
+    storage.sync()
+    storage.sync()
+    assert synced == [log, log.parent, log]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot read .*file"):
+        LoggedStorage(tmp_path / "file" / "q.log")
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o500)
+        with pytest.raises(StoreError, match="Permission denied"):
+            LoggedStorage(tmp_path / "new" / "q.log")
+        tmp_path.chmod(0o700)
