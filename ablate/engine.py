@@ -184,25 +184,15 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
     if schedule.exhausted:
         return
     if options.local:
+        from ablate.trial import check_gpus
         from ablate.tune import local
 
-        _check_device(schedule.plan)
+        check_gpus(schedule.plan.scale_name, schedule.plan.scale.gpus)
         local.run(schedule, order)
         return
     from ablate.tune import cluster
 
     cluster.run(schedule, _fleet(schedule.plan, workspace, options), order)
-
-
-def _check_device(plan: Plan) -> None:
-    """Ray knows which GPUs there are; without it, torch does."""
-    import torch
-
-    if plan.scale.gpus and not torch.cuda.is_available():
-        raise TrialError(
-            f"scale '{plan.scale_name}' gives each trial {plan.scale.gpus:g} GPU, and torch finds "
-            "none on this machine. Allowed here: gpus=0, which makes other trials of them."
-        )
 
 
 def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:

@@ -171,6 +171,17 @@ def load_modules(modules: tuple[str, ...]) -> None:
             executed(Path(path), name)
 
 
+def check_gpus(scale: str, gpus: float) -> None:
+    """Ray knows which GPUs there are; without it, torch does."""
+    import torch
+
+    if gpus and not torch.cuda.is_available():
+        raise TrialError(
+            f"scale '{scale}' gives each trial {gpus:g} GPU, and torch finds none on this "
+            "machine. Allowed here: gpus=0, which makes other trials of them."
+        )
+
+
 def _runner(name: str) -> Any:
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)

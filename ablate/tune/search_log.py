@@ -97,7 +97,7 @@ def _sync(path: Path) -> None:
 
 def _refused(path: Path, verb: str, error: OSError) -> StoreError:
     return StoreError(
-        f"cannot {verb} {path}: {error.strerror or error}. Free some space or name another place "
+        f"cannot {verb} {path}: {error.strerror or error}. Free some space, or name another place "
         "with --workspace; the same command then goes on where this one stopped."
     )
 

@@ -312,9 +312,13 @@ def _check_asked(place: Any) -> None:
     """Each of a search's questions was put once, and answered."""
     import optuna
 
-    url = f"sqlite:///{place.workspace / 'searches.db'}"
-    for study in optuna.get_all_study_summaries(url):
-        asked = optuna.load_study(study_name=study.study_name, storage=url).get_trials()
+    from ablate.tune.search import open_storage
+
+    storage = open_storage(f"folder:{place.workspace / 'searches'}", "searched@asynchronous")
+    studies = optuna.get_all_study_summaries(storage)
+    assert len(studies) == 2
+    for study in studies:
+        asked = optuna.load_study(study_name=study.study_name, storage=storage).get_trials()
         assert all(trial.state.is_finished() for trial in asked)
         indices = [trial.user_attrs["ablate.index"] for trial in asked if trial.user_attrs]
         assert sorted(indices) == list(range(14))

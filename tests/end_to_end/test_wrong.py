@@ -494,11 +494,21 @@ class TestDamage:
             run_once.ablate("table", "asked").failed(STORE, f"{key} in the store", "is damaged")
         run(run_once, GOOD).succeeded()
 
+    def test_damaged_searches(self, place):
+        place.write("rates.toml", SPACE.replace('rat"', 'rate"'))
+        log = place.workspace / "searches" / "asked@small.log"
+        log.parent.mkdir()
+        log.write_text("this is no search\n" * 100)
+        text = changed("seeds=2", "seeds=2, search=Search(space='rates.toml', trials=3)")
+        run(place, text).failed(RECORD, "asked@small.log are damaged (line 1", "Move the file away")
+
     def test_a_damaged_database_of_searches(self, place):
         place.write("rates.toml", SPACE.replace('rat"', 'rate"'))
-        (place.workspace / "searches.db").write_text("this is no database " * 100)
+        database = place.workspace / "searches.db"
+        database.write_text("this is no database " * 100)
         text = changed("seeds=2", "seeds=2, search=Search(space='rates.toml', trials=3)")
-        run(place, text).failed(RECORD, "searches.db", "file is not a database")
+        ended = run(place, text, "--searches", f"sqlite:///{database}")
+        ended.failed(RECORD, "searches.db", "file is not a database")
 
 
 class TestCommands:

@@ -161,6 +161,27 @@ def test_gpu_hours_are_reserved_before_launch_and_survive_a_dead_driver(workspac
     assert again.next() is None
 
 
+def test_a_trial_that_goes_on_after_a_crash_is_charged_once(workspace):
+    study = study_of(budget=Budget(trials=3, epochs=100))
+    schedule = scheduled(study, workspace)
+    first = schedule.next()
+    schedule.progress(first.id, {"epoch": 1, "seconds": 1.0})  # and the driver dies
+    schedule, begun = run(study, workspace)
+    assert begun[0] == first.id and len(begun) == 3
+    assert (schedule.ledger.trials, schedule.ledger.epochs) == (3, 9)
+    assert schedule.closed_reason == "the budget of 3 trials is spent"
+
+
+def test_when_time_is_up_nothing_was_interrupted(workspace):
+    schedule = scheduled(study_of(budget=Budget(hours=0.001)), workspace)
+    schedule.next()
+    schedule.ledger.seconds = 4.0
+    schedule.progress("whichever", None)
+    assert schedule.stopping and schedule.exhausted and not schedule.complete
+    assert schedule.stop_reason is None
+    assert schedule.closed_reason == "the budget of 0.001 hours is spent"
+
+
 def search_study(tmp_path, arms=None, **words) -> Study:
     (tmp_path / "search_spaces").mkdir(exist_ok=True)
     file = tmp_path / "search_spaces" / "rates.toml"
@@ -205,6 +226,39 @@ def test_a_synchronous_search_repeats_exactly_whatever_was_killed(tmp_path, data
                     break
                 _finish(trial, schedule, workspace)
             schedule.next()
+        run(study, workspace)
+        tables.append(table_of(workspace))
+    assert tables[0] == tables[1]
+
+
+class Killed(BaseException):
+    """As if the process had been killed here."""
+
+
+@pytest.mark.parametrize("killed_at", [2, 13, 14])
+def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypatch, killed_at):
+    """The rest of a batch is asked for before any of it is told, as it would have been."""
+    from ablate.tune.search import ArmSearch
+    from ablate.workspace import make_folders, open_workspace
+
+    ask, tables = ArmSearch._ask_one, []
+    for name in ("undisturbed", "killed"):
+        workspace = open_workspace(str(tmp_path / name))
+        make_folders(workspace)
+        study = search_study(tmp_path, arms=["a"], trials=15, synchronous=True, batch=3)
+        if name == "killed":
+            asked = []
+
+            def dies(search, asked=asked):
+                asked.append(ask(search))
+                if len(asked) == killed_at:
+                    raise Killed
+                return asked[-1]
+
+            monkeypatch.setattr(ArmSearch, "_ask_one", dies)
+            with pytest.raises(Killed):
+                run(study, workspace)
+            monkeypatch.setattr(ArmSearch, "_ask_one", ask)
         run(study, workspace)
         tables.append(table_of(workspace))
     assert tables[0] == tables[1]
