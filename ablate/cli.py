@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AblateError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return _fail("stopped; nothing that was done is lost.", 130)
