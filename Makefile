@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 
-.PHONY: study test lint types readme bench test-faults clean
+.PHONY: study test lint types readme bench test-end-to-end clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -24,8 +24,8 @@ readme: $(READY)  # run the README's commands, so that they cannot rot
 bench: $(READY)
 	$(VENV)/bin/python benchmarks/empty_trials.py
 
-test-faults: $(READY)  # kill a study at many random moments instead of three
-	ABLATE_KILLS=30 $(VENV)/bin/pytest tests/end_to_end/test_killed.py
+test-end-to-end: $(READY)  # drivers and workers killed; ABLATE_KILLS=30 for more of it
+	$(VENV)/bin/pytest --override-ini addopts=--import-mode=importlib tests/end_to_end
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
