@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ablate import registry
-from ablate.components.flow import Shapes
+from ablate.components.flow import Shapes, TrainingText
 from ablate.components.loss import Loss
 from ablate.components.regularizer import Regularizer
 from ablate.config import Choice, Config
@@ -23,13 +23,20 @@ class Assembly:
     regularizers: tuple[Regularizer, ...]
 
 
-def assemble(config: Config, vocabulary: int, device: str = "cpu") -> Assembly:
-    """The config's model, uninitialised, on `device` ("meta" takes no memory)."""
+def assemble(
+    config: Config, vocabulary: int, device: str = "cpu", text: TrainingText | None = None
+) -> Assembly:
+    """The config's model, uninitialised, on `device` ("meta" takes no memory).
+
+    Without a text, what a technique wants to know of it is missing: enough to count parameters.
+    """
     with torch.device(device):
-        model = _model(config, vocabulary)
+        model = _model(config, vocabulary, text)
     chosen = config.listed.get("regularizer", ())
     regularizers = tuple(registry.make(c.slot, c.name, c.config) for c in chosen)
-    loss = registry.make("loss", config["loss"].name, config["loss"].config)
+    for regularizer in regularizers:
+        regularizer.check(model)
+    loss = registry.make("loss", config["loss"].name, config["loss"].config, text)
     return Assembly(model, loss, regularizers)
 
 
@@ -38,9 +45,10 @@ def count_parameters(config: Config, vocabulary: int) -> int:
     return num_parameters(assemble(config, vocabulary, "meta").model)
 
 
-def _model(config: Config, vocabulary: int) -> LanguageModel:
+def _model(config: Config, vocabulary: int, text: TrainingText | None) -> LanguageModel:
     size = config.embedding.size
-    shapes = Shapes(vocabulary=vocabulary, embedding=size)
+    separators = () if text is None else text.separators
+    shapes = Shapes(vocabulary=vocabulary, embedding=size, separators=separators)
     backbone = _made(config["backbone"], shapes)
     shapes = replace(shapes, layers=backbone.widths, output=backbone.widths[-1])
     bridge = _made(config["bridge"], shapes)

@@ -62,6 +62,9 @@ class TrainingConfig:
         doc="mean over tokens (AWD), or sum over time of the mean over rows (Zaremba)",
         choices=("mean", "sum_time_mean_batch"),
     )
+    only_gate: bool = setting(
+        False, doc="train the gate alone; the rest is frozen and runs without dropout (000)"
+    )
     accumulate: int = setting(1, doc="sub-batches whose gradients are added up", low=1)
     valid_batch_size: int = setting(10, doc="rows for validation after an epoch", low=1)
     valid_window: int = setting(200, doc="steps of a window in evaluation", low=1, identity=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -45,17 +46,46 @@ class LanguageModel(nn.Module):
         self.bridge = bridge
         self.head = head
         self.gate = gate
+        self.only_gate = False
 
     def initial_state(self, rows: int) -> State:
-        return self.backbone.initial_state(rows)
+        return (*self.backbone.initial_state(rows), *self.gate.initial_state(rows))
 
     def forward(self, ids_TB: Tensor, state: State, masks: Masks = OFF) -> Pass:
-        features, state = self.features(ids_TB, state, masks)
-        mixture = self.head(features, self.embedding.weight, masks)
-        signal = self.gate(features, masks)
+        """One pass. Where only the gate is trained, what it gates runs without masks."""
+        num_own = len(state) - len(self.gate.initial_state(1))
+        base_masks = OFF if self.only_gate else masks
+        with torch.no_grad() if self.only_gate else nullcontext():
+            features, after = self.features(ids_TB, state[:num_own], base_masks)
+            mixture = self.head(features, self.embedding.weight, base_masks)
+        signal, gate_after = self.gate(features, state[num_own:], masks)
         if signal is not None:
             mixture = replace(mixture, gate=signal)
-        return Pass(features=features, mixture=mixture, state=state)
+        return Pass(features=features, mixture=mixture, state=(*after, *gate_after))
+
+    def train_only_gate(self) -> None:
+        """Freeze everything but the gate."""
+        self.only_gate = True
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(name.startswith("gate."))
+
+    def groups(self) -> dict[str, list[tuple[str, nn.Parameter]]]:
+        """The parameters by the group that penalties are told apart by: "embedding", "output" (a
+        matrix of the head's own), "head", "bridge", "gate", "bias", and the backbone's groups."""
+        found: dict[str, list[tuple[str, nn.Parameter]]] = {}
+        for name, parameter in self.named_parameters():
+            found.setdefault(self._group(name), []).append((name, parameter))
+        return found
+
+    def _group(self, name: str) -> str:
+        part, _, rest = name.partition(".")
+        if part == "backbone":
+            return self.backbone.group(rest)
+        if part == "embedding":
+            return part
+        if "bias" in rest:
+            return "bias"
+        return "output" if name == "head.decoder.weight" else part
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
         embedded_TBE = self.embedding(ids_TB)

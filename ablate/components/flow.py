@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -24,6 +25,27 @@ class Shapes:
     embedding: int
     layers: tuple[int, ...] = ()  # the backbone's layers, first to last
     output: int = 0  # what the head reads: the last layer's units, or the bridge's
+    separators: tuple[int, ...] = ()  # tokens after which a word begins, where tokens are letters
+
+
+class TrainingText(Protocol):
+    """What techniques may know of the text; `data.corpus.Corpus` is one."""
+
+    @property
+    def num_words(self) -> int: ...
+
+    @property
+    def separators(self) -> tuple[int, ...]:
+        """Tokens after which a word begins, where tokens are letters; else none."""
+        ...
+
+    def counts(self) -> Tensor:
+        """How often each word is in the training text, [V]."""
+        ...
+
+    def stream(self, split: str) -> Tensor:
+        """A split's tokens, read only."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

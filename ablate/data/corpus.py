@@ -65,6 +65,19 @@ class Corpus:
         """The size of the mapped tokens."""
         return sum(tokens.nbytes for tokens in self.splits.values())
 
+    @property
+    def separators(self) -> tuple[int, ...]:
+        """The letters after which a word begins; none where tokens are words."""
+        if self.level == "word":
+            return ()
+        return tuple(i for i, letter in enumerate(self.vocabulary) if letter in (" ", "_", EOS))
+
+    def counts(self) -> Tensor:
+        """How often each word is in the training text, [V]."""
+        import torch
+
+        return torch.from_numpy(np.bincount(self.splits["train"], minlength=self.num_words))
+
     def stream(self, split: str) -> Tensor:
         """The split as a 32-bit tensor over the mapped file: reading it copies nothing.
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ablate import registry
 from ablate.assemble import assemble
+from ablate.components.evaluator import Reading
 from ablate.components.mixture import token_nll
 from ablate.config import Choice, Config, resolve
 from ablate.data.corpus import Corpus, open_corpus
@@ -45,28 +46,26 @@ def judge(
     The first evaluator (`standard` where none is chosen) gives `valid_nll`, `test_nll`; others
     prefix their name.
     """
+    chosen = _evaluators(config)
+    built = {c.name: registry.make("evaluator", c.name, c.config) for c in chosen}
+    reading = Reading(models, corpus, built)
     metrics: dict[str, float] = {}
-    kept: dict[str, np.ndarray] = {}
-    for choice in _evaluators(config, len(models)):
-        evaluator = registry.make("evaluator", choice.name, choice.config)
-        prefix = f"{choice.name}." if kept and not set(splits) - set(kept) else ""
+    for position, (name, evaluator) in enumerate(built.items()):
+        prefix = f"{name}." if position else ""
         for split in splits:
-            log_probs = evaluator.token_log_probs(models, corpus.stream(split))
-            kept.setdefault(split, log_probs)
-            nll = -float(np.mean(log_probs))
-            metrics[f"{prefix}{split}_nll"] = nll
-            metrics[f"{prefix}{split}_ppl"] = math.exp(min(nll, 700))
-            if corpus.level == "character":
-                metrics[f"{prefix}{split}_bits_per_character"] = nll / math.log(2)
-    return metrics, kept
+            found = evaluator.metrics(reading, name, split)
+            if corpus.level == "character" and "nll" in found:
+                found["bits_per_character"] = found["nll"] / math.log(2)
+            metrics |= {f"{prefix}{split}_{metric}": value for metric, value in found.items()}
+    return metrics, {split: reading.log_probs(next(iter(built)), split) for split in splits}
 
 
-def _evaluators(config: Config, num_models: int) -> Sequence[Choice]:
+def _evaluators(config: Config) -> Sequence[Choice]:
+    """Those chosen, `standard` first where it is among them; alone where none is."""
     chosen = config.listed.get("evaluator", ())
-    if chosen:
-        return chosen
-    name = "standard" if num_models == 1 else "ensemble"
-    return (Choice("evaluator", name, registry.get("evaluator", name).config()),)
+    if not chosen:
+        return (Choice("evaluator", "standard", registry.get("evaluator", "standard").config()),)
+    return sorted(chosen, key=lambda choice: choice.name != "standard")
 
 
 class Evaluation:

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ablate import registry
 from ablate.assemble import assemble
-from ablate.components.flow import State
+from ablate.components.flow import Pass, State
 from ablate.components.regularizer import Chance, Masks
 from ablate.config import Config, resolve
 from ablate.data.batches import batchify, window_lengths
 from ablate.data.corpus import Corpus, open_corpus
+from ablate.errors import CombinationError
 from ablate.identity import Trial
 from ablate.model import num_parameters
 from ablate.streams import Streams
@@ -48,12 +51,14 @@ class Training:
         self._begin_epoch()
 
     def _assemble(self, place: Place) -> None:
-        assembly = assemble(self.config, self.corpus.num_words, self.trial.device)
+        assembly = assemble(self.config, self.corpus.num_words, self.trial.device, text=self.corpus)
         self.model, self.loss = assembly.model, assembly.loss
         self.regularizers = assembly.regularizers
         self.model.initialize(self.streams)
         for start in self.trial.parent_ids("start"):
-            self.model.load_state_dict(read_weights(place.store, start))
+            _take_over(self.model, read_weights(place.store, start), start)
+        if self.config.training.only_gate:
+            self.model.train_only_gate()
         chosen = self.config["optimizer"]
         self.optimizer = registry.make("optimizer", chosen.name, chosen.config, self.model)
 
@@ -100,7 +105,7 @@ class Training:
         inputs_TB, targets_TB = rows[:-1], rows[1:]
         per_token = 1 / (length if training.loss_reduction == "mean" else 1) / training.batch_size
         chance = Chance(self.streams, self.update)
-        self._backward(inputs_TB, targets_TB, per_token, Masks(self.regularizers, chance))
+        self._backward(inputs_TB, targets_TB, per_token, chance)
         if training.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
         self.optimizer.step(drawn / training.window if training.variable_window else 1.0)
@@ -112,7 +117,7 @@ class Training:
         self.update += 1
 
     def _backward(
-        self, inputs_TB: Tensor, targets_TB: Tensor, per_token: float, masks: Masks
+        self, inputs_TB: Tensor, targets_TB: Tensor, per_token: float, chance: Chance
     ) -> None:
         """Add up the gradients of the window's sub-batches (of all rows at once, usually)."""
         parts = torch.arange(inputs_TB.shape[1]).chunk(self.config.training.accumulate)
@@ -120,19 +125,40 @@ class Training:
         for rows in parts:
             span = slice(int(rows[0]), int(rows[-1]) + 1)
             state = tuple(tensor[:, span].contiguous() for tensor in self.state)
-            passed = self.model(inputs_TB[:, span], state, masks)
-            embedding = self.model.embedding.weight
-            nll = self.loss(passed, targets_TB[:, span].reshape(-1), embedding)
+            passes = self._passes(inputs_TB[:, span], state, chance)
+            nll = self._losses(passes, targets_TB[:, span].reshape(-1), chance)
+            penalties = self._penalties(passes)
             total = nll * per_token
-            for regularizer in self.regularizers:
-                penalty = regularizer.penalty(passed, self.model)
-                if penalty is not None:
-                    total = total + penalty * (len(rows) / inputs_TB.shape[1])
+            if penalties is not None:
+                total = total + penalties * (len(rows) / inputs_TB.shape[1])
             total.backward()
             self.nll_sum += nll.detach().double()
-            after.append(passed.state)
+            after.append(passes[0].state)
         joined = (torch.cat(tensors, dim=1) for tensors in zip(*after, strict=True))
         self.state = tuple(tensor.detach() for tensor in joined)
+
+    def _passes(self, inputs_TB: Tensor, state: State, chance: Chance) -> list[Pass]:
+        """One forward pass, or as many as a regularizer compares, under masks of their own."""
+        passes = max((r.num_passes for r in self.regularizers), default=1)
+        chances = [chance, *(replace(chance, twin=twin) for twin in range(1, passes))]
+        return [self.model(inputs_TB, state, Masks(self.regularizers, c)) for c in chances]
+
+    def _losses(self, passes: Sequence[Pass], targets_N: Tensor, chance: Chance) -> Tensor:
+        embedding = self.model.embedding.weight
+        losses = [self.loss(passed, targets_N, embedding, chance) for passed in passes]
+        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+
+    def _penalties(self, passes: Sequence[Pass]) -> Tensor | None:
+        """The regularizers' terms: of each pass, averaged over them, and between them."""
+        found = [
+            penalty / len(passes) if len(passes) > 1 else penalty
+            for regularizer in self.regularizers
+            for passed in passes
+            if (penalty := regularizer.penalty(passed, self.model)) is not None
+        ]
+        between = (r.between(passes) for r in self.regularizers if r.num_passes > 1)
+        found += [term for term in between if term is not None]
+        return sum(found[1:], found[0]) if found else None
 
     def _end_epoch(self) -> dict[str, Any]:
         begun = time.monotonic()
@@ -215,4 +241,16 @@ class Training:
             digest=weights_digest(weights),
             weights=weights,
             token_log_probs=token_log_probs,
+        )
+
+
+def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> None:
+    """Go on from another trial's weights. Only a gate may be new: it keeps its first draws."""
+    found = model.load_state_dict(weights, strict=False)
+    missing = [name for name in found.missing_keys if not name.startswith("gate.")]
+    if missing or found.unexpected_keys:
+        wrong = ", ".join([*missing, *found.unexpected_keys][:4])
+        raise CombinationError(
+            f"the model cannot start from trial {trial_id}: their parameters differ ({wrong}). "
+            "Allowed: the same techniques at the same sizes, and a gate more."
         )

@@ -9,11 +9,27 @@ import pytest
 import torch
 
 from ablate.assemble import assemble
+from ablate.components.evaluator import Reading
 from ablate.components.flow import Features
 from ablate.config import resolve
 from ablate.streams import Streams
 
 VECTORS = Path(__file__).parents[1] / "golden" / "vectors"
+
+
+class Text:
+    """One stream of tokens as every split of a text."""
+
+    separators = ()
+
+    def __init__(self, stream: torch.Tensor, num_words: int = 23) -> None:
+        self.tokens, self.num_words = stream, num_words
+
+    def stream(self, split):
+        return self.tokens
+
+    def counts(self):
+        return torch.bincount(self.tokens, minlength=self.num_words)
 
 
 class FixedChance:
@@ -39,6 +55,22 @@ def golden():
             return {key: torch.from_numpy(np.array(arrays[key])) for key in arrays.files}
 
     return load
+
+
+@pytest.fixture
+def text():
+    """Makes a text of one stream of tokens."""
+    return Text
+
+
+@pytest.fixture
+def judged():
+    """What an evaluator gives for each token of a stream."""
+
+    def log_probs(evaluator, models, stream):
+        return evaluator.token_log_probs(Reading(models, Text(stream)), "test")
+
+    return log_probs
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import torch
 
 from ablate.assemble import count_parameters
 from ablate.components.mixture import log_probs, token_nll
-from ablate.components.regularizer import Masks, Regularizer
+from ablate.components.regularizer import Chance, Masks, Regularizer
 from ablate.config import resolve
+from ablate.streams import Streams
 
 
 def test_it_is_the_public_code(build, golden, load_awd):
@@ -44,7 +45,7 @@ def test_the_latent_mask_acts_on_all_components_together(build, make_features):
 
     model = build({"head": "mos", "head.experts": 3}).model
     features = make_features(4, 2, 6, (5, 7))
-    mixture = model.head(features, model.embedding.weight, Masks((Spy(),)))
+    mixture = model.head(features, model.embedding.weight, Masks((Spy(),), Chance(Streams(1), 0)))
     assert seen == [("latent", (4, 2, 18))]
     assert not mixture.vectors_NJE.any()
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from ablate.components.evaluator import log_mean_exp
 from ablate.components.evaluator.standard import Standard, StandardConfig
 from ablate.components.mixture import log_probs
-from ablate.errors import CombinationError
 
 STREAM = torch.randint(0, 23, (50,), generator=torch.Generator().manual_seed(4))
 
 
 @pytest.mark.parametrize("window", [1, 7, 49, 200])
-def test_every_token_after_the_first_given_all_before(build, window):
+def test_every_token_after_the_first_given_all_before(build, judged, window):
     model = build({}).model
-    found = Standard(StandardConfig(window=window)).token_log_probs([model], STREAM)
+    found = judged(Standard(StandardConfig(window=window)), [model], STREAM)
     with torch.no_grad():
         whole = log_probs(model(STREAM[:-1, None], model.initial_state(1)).mixture)
     expected = whole[range(49), STREAM[1:]].numpy()
@@ -24,15 +24,21 @@ def test_every_token_after_the_first_given_all_before(build, window):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_rows_start_afresh_and_the_rest_is_trimmed(build):
+def test_rows_start_afresh_and_the_rest_is_trimmed(build, judged):
     model = build({}).model
-    found = Standard(StandardConfig(batch_size=4, window=5)).token_log_probs([model], STREAM)
+    found = judged(Standard(StandardConfig(batch_size=4, window=5)), [model], STREAM)
     single = Standard(StandardConfig())
-    rows = [single.token_log_probs([model], STREAM[at : at + 12]) for at in range(0, 48, 12)]
+    rows = [judged(single, [model], STREAM[at : at + 12]) for at in range(0, 48, 12)]
     np.testing.assert_allclose(found, np.concatenate(rows), rtol=1e-12)
 
 
-def test_several_models_are_for_the_ensemble(build):
-    model = build({}).model
-    with pytest.raises(CombinationError, match=r"was given 2\. Use the evaluator 'ensemble'"):
-        Standard(StandardConfig()).token_log_probs([model, model], STREAM)
+def test_several_models_give_their_mean_probability(build, judged):
+    models = [build({}, seed=seed).model for seed in range(3)]
+    models.append(build({"head": "mos", "head.experts": 2}).model)
+    found = judged(Standard(StandardConfig(window=7)), models, STREAM)
+    single = [judged(Standard(StandardConfig()), [m], STREAM) for m in models]
+    np.testing.assert_allclose(np.exp(found), np.exp(single).mean(0), rtol=1e-12)
+
+
+def test_the_mean_does_not_underflow():
+    np.testing.assert_allclose(log_mean_exp(np.array([[-2000.0], [-2000.0]])), [-2000.0])

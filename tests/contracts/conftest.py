@@ -7,7 +7,7 @@ import torch
 
 from ablate import registry
 from ablate.assemble import assemble
-from ablate.components.regularizer import OFF
+from ablate.components.regularizer import OFF, Chance
 from ablate.config import resolve
 from ablate.fields import describe
 from ablate.streams import Streams
@@ -15,6 +15,26 @@ from ablate.streams import Streams
 VOCABULARY = 23
 WIDTH = 8  # of word vectors and layers alike, so that a tied head fits
 SMALL = {"units": WIDTH}  # the fields of any technique that are set smaller than they come
+
+
+class RandomText:
+    """A text of random words, as techniques see one; the first of them separates words."""
+
+    def __init__(self, num_words: int) -> None:
+        self.num_words = num_words
+        self.separators = (0,)
+        lengths = {"train": 400, "valid": 60, "test": 40}
+        tokens = torch.Generator().manual_seed(5)
+        self.splits = {
+            split: torch.randint(0, num_words, (length,), generator=tokens, dtype=torch.int32)
+            for split, length in lengths.items()
+        }
+
+    def counts(self):
+        return torch.bincount(self.splits["train"], minlength=self.num_words)
+
+    def stream(self, split):
+        return self.splits[split]
 
 
 class Small:
@@ -28,7 +48,8 @@ class Small:
                 if field.name in SMALL:
                     flat[f"{slot}.{field.name}"] = SMALL[field.name]
         self.config = resolve({**flat, **values})
-        assembly = assemble(self.config, VOCABULARY)
+        self.text = RandomText(VOCABULARY)
+        assembly = assemble(self.config, VOCABULARY, text=self.text)
         self.model, self.loss, self.regularizers = (
             assembly.model,
             assembly.loss,
@@ -44,7 +65,8 @@ class Small:
         return self.model(self.ids, self.model.initial_state(3), masks)
 
     def summed_loss(self, masks=OFF):
-        return self.loss(self.run(masks), self.targets, self.model.embedding.weight)
+        chance = Chance(Streams(3), 0)
+        return self.loss(self.run(masks), self.targets, self.model.embedding.weight, chance)
 
     def gradients(self) -> dict[str, torch.Tensor]:
         self.model.zero_grad()

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from ablate import registry
-from ablate.components.regularizer import OFF, Masks, Regularizer
+from ablate.components.regularizer import OFF, Chance, Masks, Regularizer
+from ablate.streams import Streams
 
 pytestmark = pytest.mark.parametrize("name", registry.names("backbone"))
 
@@ -74,7 +75,7 @@ def test_masks_stand_between_layers_and_after_the_last(small, name):
             return 2 * x_TBH
 
     double = Double()
-    backbone, _, _, _, (raw, masked, _) = run(small, name, Masks((double,)))
+    backbone, _, _, _, (raw, masked, _) = run(small, name, Masks((double,), Chance(Streams(1), 0)))
     close(masked, [2 * x for x in raw])
     between = tuple(f"hidden/{layer}" for layer in range(1, len(backbone.widths)))
     found = [site for site in double.sites if site.partition("/")[0] in ("hidden", "output")]

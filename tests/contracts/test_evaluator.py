@@ -7,18 +7,23 @@ import pytest
 import torch
 
 from ablate import registry
+from ablate.components.evaluator import Reading
 
-STREAM = torch.randint(0, 23, (40,), generator=torch.Generator().manual_seed(2))
+
+def judged(technique, models, text):
+    """By a technique at its defaults, beside the plain evaluation that it may build on."""
+    plain = registry.get("evaluator", "standard")
+    built = {t.name: t.build(t.config()) for t in (plain, technique)}
+    return Reading(models, text, built).log_probs(technique.name, "test")
 
 
 @pytest.mark.parametrize("name", registry.names("evaluator"))
 def test_it_gives_every_token_but_the_first_and_leaves_the_model_alone(small, name):
     technique = registry.get("evaluator", name)
-    model = small(dtype=torch.float32).model
+    given = small(dtype=torch.float32)
+    model = given.model
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    found, again = (
-        technique.build(technique.config()).token_log_probs([model], STREAM) for _ in range(2)
-    )
+    found, again = (judged(technique, [model], given.text) for _ in range(2))
     assert found.dtype == np.float64
     assert found.shape == (39,)
     assert np.isfinite(found).all()
@@ -26,3 +31,11 @@ def test_it_gives_every_token_but_the_first_and_leaves_the_model_alone(small, na
     np.testing.assert_array_equal(found, again)
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
     assert all(p.requires_grad and p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize("name", registry.names("evaluator"))
+def test_it_judges_several_models_together(small, name):
+    technique = registry.get("evaluator", name)
+    given = small()
+    one, twice = (judged(technique, [given.model] * n, given.text) for n in (1, 2))
+    np.testing.assert_allclose(one, twice, rtol=1e-9)

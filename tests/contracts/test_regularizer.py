@@ -25,18 +25,24 @@ def switched_on(name: str) -> dict[str, float]:
     return values
 
 
-def masks_of(given, update=0):
-    return Masks(given.regularizers, Chance(Streams(3), update))
+def masks_of(given, update=0, twin=0):
+    return Masks(given.regularizers, Chance(Streams(3), update, twin))
 
 
 def loss_with(given, update=0):
     passed = given.run(masks_of(given, update))
-    total = given.loss(passed, given.targets, given.model.embedding.weight)
+    chance = Chance(Streams(3), update)
+    total = given.loss(passed, given.targets, given.model.embedding.weight, chance)
     for regularizer in given.regularizers:
         penalty = regularizer.penalty(passed, given.model)
         if penalty is not None:
             assert penalty.shape == ()
             total = total + penalty
+        passes = [passed, *(given.run(masks_of(given, update, twin)) for twin in (1,))]
+        between = regularizer.between(passes) if regularizer.num_passes > 1 else None
+        if between is not None:
+            assert between.shape == ()
+            total = total + between
     return total
 
 

@@ -33,3 +33,10 @@ class Backbone(nn.Module, ABC):
     @abstractmethod
     def initialize(self, draw: Draw) -> None:
         """Draw every parameter from the stream of its own name."""
+
+    def group(self, name: str) -> str:
+        """The group of a parameter, by which penalties are told apart: "recurrent_input",
+        "recurrent", "bias", or one of a technique's own ("mogrifier")."""
+        if "bias" in name:
+            return "bias"
+        return "recurrent_input" if name.startswith("weight_ih") else "recurrent"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ablate.components.evaluator import Evaluator
+from ablate.components.evaluator import Evaluator, Reading, mean_over_models
 from ablate.components.mixture import token_nll
-from ablate.errors import CombinationError
 from ablate.fields import setting
 from ablate.model import LanguageModel
 from ablate.registry import register
@@ -57,16 +56,15 @@ def _window_log_probs(model: LanguageModel, rows_TB: Tensor, window: int) -> Ite
 @register("evaluator", "standard", config=StandardConfig)
 @final
 class Standard(Evaluator):
-    """One model, as trained."""
+    """The models as trained."""
 
     def __init__(self, config: StandardConfig) -> None:
         self.config = config
 
-    def token_log_probs(self, models: Sequence[LanguageModel], stream_N: Tensor) -> np.ndarray:
-        if len(models) != 1:
-            raise CombinationError(
-                f"the evaluator 'standard' judges one model, and was given {len(models)}. Use the "
-                f"evaluator 'ensemble' for several."
-            )
-        config = self.config
-        return stream_log_probs(models[0], stream_N, config.batch_size, config.window)
+    def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
+        config, stream_N = self.config, reading.stream(split)
+
+        def of_one(model: LanguageModel) -> np.ndarray:
+            return stream_log_probs(model, stream_N, config.batch_size, config.window)
+
+        return mean_over_models(reading.models, of_one)

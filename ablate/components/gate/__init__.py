@@ -6,16 +6,22 @@ from abc import ABC, abstractmethod
 
 from torch import nn
 
-from ablate.components.flow import Draw, Features, GateSignal
+from ablate.components.flow import Draw, Features, GateSignal, State
 from ablate.components.regularizer import Masks
 
 
 class Gate(nn.Module, ABC):
     """Built as `Gate(config, shapes)`."""
 
+    def initial_state(self, rows: int) -> State:
+        """What a gate with a memory carries from window to window."""
+        return ()
+
     @abstractmethod
-    def forward(self, features: Features, masks: Masks) -> GateSignal | None:
-        """What multiplies the logits, or None for no gate; mask site: "gate_input"."""
+    def forward(
+        self, features: Features, state: State, masks: Masks
+    ) -> tuple[GateSignal | None, State]:
+        """What multiplies the logits (None: no gate), and the state afterwards."""
 
     @abstractmethod
     def initialize(self, draw: Draw) -> None:

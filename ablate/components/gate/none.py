@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from ablate.components.flow import Draw, Features, GateSignal, Shapes
+from ablate.components.flow import Draw, Features, GateSignal, Shapes, State
 from ablate.components.gate import Gate
 from ablate.components.regularizer import Masks
 from ablate.registry import register
@@ -24,8 +24,10 @@ class NoGate(Gate):
     def __init__(self, config: NoGateConfig, shapes: Shapes) -> None:
         super().__init__()
 
-    def forward(self, features: Features, masks: Masks) -> GateSignal | None:
-        return None
+    def forward(
+        self, features: Features, state: State, masks: Masks
+    ) -> tuple[GateSignal | None, State]:
+        return None, ()
 
     def initialize(self, draw: Draw) -> None:
         pass

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 
 Saved = tuple[dict[str, Tensor], dict]  # tensors by name, and plain data for JSON
@@ -39,3 +40,22 @@ class Optimizer(ABC):
     @abstractmethod
     def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
         """Take up the state that `saved` gave."""
+
+
+def parameter_groups(model: nn.Module) -> list[dict]:
+    """The parameters that are trained, grouped for torch by the share of the rate they take.
+
+    A technique gives a parameter another share than 1 by setting its `rate_scale` (IRLM's
+    recurrent weights take a thousandth).
+    """
+    by_scale: dict[float, list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            by_scale.setdefault(getattr(parameter, "rate_scale", 1.0), []).append(parameter)
+    return [{"params": found, "rate_scale": scale} for scale, found in by_scale.items()]
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give every group its share of a rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["rate_scale"]

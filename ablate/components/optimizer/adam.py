@@ -14,7 +14,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from ablate.components.optimizer import Optimizer, Saved
+from ablate.components.optimizer import Optimizer, Saved, parameter_groups, set_rate
 from ablate.fields import setting
 from ablate.registry import register
 
@@ -44,13 +44,13 @@ def rate_in_epoch(config: AdamConfig, epoch: int) -> float:
 @register("optimizer", "adam", config=AdamConfig, paper="kingma2015adam", equation="Algorithm 1")
 @final
 class Adam(Optimizer):
-    """torch's Adam; all parameters in one group."""
+    """torch's Adam."""
 
     def __init__(self, config: AdamConfig, model: nn.Module) -> None:
         self.config = config
         self.epochs_done = 0
         self.torch = torch.optim.Adam(
-            [p for p in model.parameters() if p.requires_grad],
+            parameter_groups(model),
             lr=config.learning_rate,
             betas=(config.beta1, config.beta2),
             eps=config.epsilon,
@@ -62,7 +62,7 @@ class Adam(Optimizer):
         return rate_in_epoch(self.config, self.epochs_done + 1)
 
     def step(self, scale: float = 1.0) -> None:
-        self.torch.param_groups[0]["lr"] = self.rate * scale
+        set_rate(self.torch, self.rate * scale)
         self.torch.step()
 
     def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:

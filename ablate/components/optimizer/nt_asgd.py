@@ -16,7 +16,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from ablate.components.optimizer import Optimizer, Saved
+from ablate.components.optimizer import Optimizer, Saved, parameter_groups, set_rate
 from ablate.fields import setting
 from ablate.registry import register
 
@@ -59,7 +59,7 @@ class NtAsgd(Optimizer):
         self.history: list[float] = []
         self.averaging = False
         self.torch: torch.optim.Optimizer = torch.optim.SGD(
-            self.named.values(), lr=config.learning_rate, weight_decay=config.weight_decay
+            parameter_groups(model), lr=config.learning_rate, weight_decay=config.weight_decay
         )
         if config.trigger == "at_once":
             self._start_averaging()
@@ -69,7 +69,7 @@ class NtAsgd(Optimizer):
         return self.config.learning_rate
 
     def step(self, scale: float = 1.0) -> None:
-        self.torch.param_groups[0]["lr"] = self.rate * scale
+        set_rate(self.torch, self.rate * scale)
         self.torch.step()
 
     def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
@@ -116,7 +116,7 @@ class NtAsgd(Optimizer):
     def _start_averaging(self) -> None:
         self.averaging = True
         self.torch = torch.optim.ASGD(
-            self.named.values(),
+            [{k: group[k] for k in ("params", "rate_scale")} for group in self.torch.param_groups],
             lr=self.rate,
             lambd=0.0,
             t0=0.0,

@@ -12,7 +12,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from ablate.components.optimizer import Optimizer, Saved
+from ablate.components.optimizer import Optimizer, Saved, parameter_groups, set_rate
 from ablate.fields import setting
 from ablate.registry import register
 
@@ -46,9 +46,8 @@ class Sgd(Optimizer):
     def __init__(self, config: SgdConfig, model: nn.Module) -> None:
         self.config = config
         self.epochs_done = 0
-        parameters = [p for p in model.parameters() if p.requires_grad]
         self.torch = torch.optim.SGD(
-            parameters, lr=config.learning_rate, weight_decay=config.weight_decay
+            parameter_groups(model), lr=config.learning_rate, weight_decay=config.weight_decay
         )
 
     @property
@@ -56,7 +55,7 @@ class Sgd(Optimizer):
         return rate_in_epoch(self.config, self.epochs_done)
 
     def step(self, scale: float = 1.0) -> None:
-        self.torch.param_groups[0]["lr"] = self.rate * scale
+        set_rate(self.torch, self.rate * scale)
         self.torch.step()
 
     def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
