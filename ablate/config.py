@@ -6,7 +6,8 @@ Recipes, arms and samplers all speak in flat values, later ones over earlier one
 
 `resolve` checks every one against the registry and gives a `Config`; `Config.identity` is the
 part that determines what a trial finds. A regularizer whose fields are all defaults is the
-identity and leaves no trace, so that a new technique never changes an old id.
+identity and leaves no trace, so that a new technique never changes an old id; one of several
+fields may say by a property `off` when it is (its weight is 0, whatever formula it has).
 """
 
 from __future__ import annotations
@@ -190,9 +191,14 @@ def _listed(slot: str, given: Mapping[str, Any], place: str) -> tuple[Choice, ..
     for name, chosen in sorted(by_name.items()):
         technique = registry.get(slot, name, place)
         config = fields.build(technique.config, chosen, f"{place}: {slot} {name}")
-        if slot != "regularizer" or fields.non_defaults(config):
+        if slot != "regularizer" or not _is_off(config):
             choices.append(Choice(slot, name, config))
     return tuple(choices)
+
+
+def _is_off(config: Any) -> bool:
+    """Whether a regularizer is the identity: by its own word, or at its defaults."""
+    return getattr(config, "off", not fields.non_defaults(config))
 
 
 def _grouped(values: Values, place: str) -> dict[str, dict[str, Any]]:

@@ -110,10 +110,19 @@ def another(info: fields.FieldInfo, now: Any) -> list[Any]:
     return [value for value in tried if value != now and (high is None or value <= high)]
 
 
-def accepted(name: str, values: list[Any]) -> Config | None:
+def switched_on(name: str) -> dict[str, Any]:
+    """What a field of a regularizer goes with: its first field, which switches it on."""
+    prefix, _, _ = name.rpartition(".")
+    first = next(field for field in SETTINGS if field.startswith(f"{prefix}."))
+    if first == name or not prefix.startswith("regularizer."):
+        return {}
+    return {first: another(SETTINGS[first], SETTINGS[first].default)[0]}
+
+
+def accepted(name: str, base: dict[str, Any], values: list[Any]) -> Config | None:
     for value in values:
         try:
-            return resolve({**SMALL, name: value})
+            return resolve({**base, name: value})
         except ConfigError:
             continue
     return None
@@ -124,9 +133,10 @@ SETTINGS = settings(resolve(SMALL))
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_field_is_part_of_a_trials_identity_unless_it_says_otherwise(name: str):
-    before, info = resolve(SMALL), SETTINGS[name]
+    base = {**SMALL, **switched_on(name)}
+    before, info = resolve(base), SETTINGS[name]
     flat = before.flat | {f: i.default for f, i in SETTINGS.items() if f not in before.flat}
-    after = accepted(name, another(info, fields.plain(flat[name])))
+    after = accepted(name, base, another(info, fields.plain(flat[name])))
     assert after is not None, "no other value was found for it"
     assert (after.identity != before.identity) == info.limits.identity
 

@@ -8,6 +8,10 @@ import torch
 
 from ablate.components.flow import Mixture, Pass
 from ablate.components.regularizer.mixture_balance import MixtureBalance, MixtureBalanceConfig
+from ablate.config import resolve
+from ablate.errors import CombinationError
+
+MODES = [{"regularizer.mixture_balance.mode": mode} for mode in ("code", "paper")]
 
 
 def of_paper(prior_TBJ):
@@ -56,11 +60,20 @@ def test_the_codes_value_is_the_larger_by_the_number_of_components(make_features
     assert code / paper >= 19
 
 
-def test_one_component_has_nothing_to_balance(build):
-    assembly = build({"regularizer.mixture_balance.weight": 1.0})
-    model = assembly.model
-    passed = model(torch.zeros(3, 2, dtype=torch.long), model.initial_state(2))
-    assert assembly.regularizers[0].penalty(passed, model) is None
+@pytest.mark.parametrize("head", [{}, {"head": "mos", "head.experts": 1}])
+def test_one_component_has_nothing_to_balance(build, head):
+    said = r"weight = 0.5 balances .* the head has one component. .* set the weight to 0\."
+    with pytest.raises(CombinationError, match=said):
+        build({**head, "regularizer.mixture_balance.weight": 0.5})
+    assert build({**head, "regularizer.mixture_balance.weight": 0}).regularizers == ()
+
+
+def test_a_weight_of_zero_is_off_in_either_formula():
+    values = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
+    off = {"regularizer.mixture_balance.weight": 0, "regularizer.mixture_balance.mode": "paper"}
+    assert resolve({**values, **off}).identity == resolve(values).identity
+    on = [{**values, **off, "regularizer.mixture_balance.weight": 0.1, **m} for m in MODES]
+    assert resolve(on[0]).identity != resolve(on[1]).identity
 
 
 def test_its_gradient_evens_the_priors_out(build):

@@ -14,8 +14,10 @@ gates = pytest.mark.parametrize("gate", registry.names("gate"))
 
 @heads
 def test_its_mixture_has_the_shapes_of_one(small, head):
-    mixture = small(head=head).run().mixture
+    given = small(head=head)
+    mixture = given.run().mixture
     num_tokens, num_components, width = mixture.vectors_NJE.shape
+    assert num_components == given.model.head.num_components
     assert num_tokens == 18
     assert mixture.weight_VE.shape == (23, width)
     assert mixture.bias_V is None or mixture.bias_V.shape == (23,)

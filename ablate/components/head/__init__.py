@@ -13,6 +13,8 @@ from ablate.components.regularizer import Masks
 class Head(nn.Module, ABC):
     """Built as `Head(config, shapes)`. A tied head uses the word vectors it is handed."""
 
+    num_components = 1  # of its mixture
+
     @abstractmethod
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         """The distribution of the next word at every token; mask site: "latent"."""

@@ -89,7 +89,8 @@ class Doc(Head):
         for layer, count in self.experts.items():
             latent = Projection(widths[layer], count * shapes.embedding, bias=config.latent_bias)
             self.add_module(self._latent(layer), latent)
-        self.prior = Projection(shapes.output, sum(self.experts.values()), bias=False)
+        self.num_components = sum(self.experts.values())
+        self.prior = Projection(shapes.output, self.num_components, bias=False)
         self.decoder = Decoder(
             shapes.vocabulary,
             shapes.embedding,

@@ -57,6 +57,7 @@ class Mos(Head):
     def __init__(self, config: MosConfig, shapes: Shapes) -> None:
         super().__init__()
         width = shapes.output
+        self.num_components = config.experts
         self.prior = Projection(width, config.experts, bias=False)
         self.latent_0 = Projection(width, config.experts * shapes.embedding, bias=True)
         self.decoder = Decoder(

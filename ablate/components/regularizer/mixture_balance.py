@@ -15,14 +15,18 @@ which is J - 1 times larger or more. The code's made the published tables.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from torch import Tensor, nn
 
 from ablate.components.flow import Pass
 from ablate.components.regularizer import Regularizer
+from ablate.errors import CombinationError
 from ablate.fields import setting
 from ablate.registry import register
+
+if TYPE_CHECKING:
+    from ablate.model import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,10 @@ class MixtureBalanceConfig:
     mode: str = setting(
         "code", doc="the authors' code, or the formula they print", choices=("code", "paper")
     )
+
+    @property
+    def off(self) -> bool:
+        return self.weight == 0
 
 
 def squared_variation_of_paper(prior_TBJ: Tensor) -> Tensor:
@@ -60,16 +68,24 @@ def squared_variation_of_code(prior_TBJ: Tensor) -> Tensor:
 )
 @final
 class MixtureBalance(Regularizer):
-    """A penalty for mixtures; a head of one component has nothing to balance."""
+    """A penalty for mixtures; refuses a head of one component, which has nothing to balance."""
 
     def __init__(self, config: MixtureBalanceConfig) -> None:
         self.weight_of_penalty = config.weight
         of_code = config.mode == "code"
         self.variation = squared_variation_of_code if of_code else squared_variation_of_paper
 
+    def check(self, model: LanguageModel) -> None:
+        if self.weight_of_penalty and model.head.num_components < 2:
+            raise CombinationError(
+                f"regularizer.mixture_balance.weight = {self.weight_of_penalty:g} balances the "
+                "components of a mixture, and the head has one component. Choose a head of "
+                "several (head = 'mos' or 'doc'), or set the weight to 0."
+            )
+
     def penalty(self, passed: Pass, model: nn.Module) -> Tensor | None:
         log_prior_NJ = passed.mixture.log_prior_NJ
-        if self.weight_of_penalty == 0 or log_prior_NJ is None or log_prior_NJ.shape[1] < 2:
+        if self.weight_of_penalty == 0 or log_prior_NJ is None:
             return None
         prior_TBJ = log_prior_NJ.exp().unflatten(0, passed.features.ids_TB.shape)
         return self.weight_of_penalty * self.variation(prior_TBJ)
