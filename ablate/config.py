@@ -20,6 +20,7 @@ from typing import Any
 from ablate import fields, registry
 from ablate.errors import ConfigError, unknown, wrong_value
 from ablate.fields import setting
+from ablate.ngram_config import NgramConfig
 
 Values = Mapping[str, Any]
 
@@ -74,6 +75,7 @@ class TrainingConfig:
     )
 
 
+NONE = "none"  # as the value of a listed slot: none of them
 SECTIONS = {"corpus": CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig}
 SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
 DEFAULT_TECHNIQUES = {"bridge": "none", "gate": "none", "loss": "cross_entropy"}
@@ -106,6 +108,7 @@ class Config:
     training: TrainingConfig
     slots: Mapping[str, Choice]
     listed: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
+    ngram: NgramConfig | None = None  # an n-gram model: then there is nothing in the slots
 
     def __getitem__(self, slot: str) -> Choice:
         return self.slots[slot]
@@ -113,6 +116,9 @@ class Config:
     @property
     def identity(self) -> dict[str, Any]:
         """Plain data that two configs share exactly when they find the same."""
+        if self.ngram is not None:
+            corpus = fields.identity_fields(self.corpus)
+            return {"corpus": corpus, "ngram": fields.identity_fields(self.ngram)}
         sections = {name: fields.identity_fields(getattr(self, name)) for name in SECTIONS}
         slots = {slot: choice.identity for slot, choice in self.slots.items()}
         listed = {slot: [c.identity for c in choices] for slot, choices in self.listed.items()}
@@ -121,6 +127,10 @@ class Config:
     @property
     def flat(self) -> dict[str, Any]:
         """Every value, defaults included, by its dotted name."""
+        if self.ngram is not None:
+            corpus = _prefixed("corpus", fields.all_fields(self.corpus))
+            ngram = _prefixed("ngram", fields.all_fields(self.ngram))
+            return {"model": "ngram", **corpus, **ngram}
         values = {
             f"{name}.{key}": value
             for name in SECTIONS
@@ -138,18 +148,26 @@ class Config:
 def resolve(values: Values, place: str = "config") -> Config:
     """The config that flat values describe, or an error that says which value is wrong."""
     grouped = _grouped(_expanded(values, place), place)
+    if _is_ngram(values, place):
+        corpus = fields.build(CorpusConfig, grouped.get("corpus", {}), f"{place}: corpus")
+        ngram = fields.build(NgramConfig, grouped.get("ngram", {}), f"{place}: ngram")
+        nothing = {"embedding": EmbeddingConfig(), "training": TrainingConfig()}
+        return Config(corpus=corpus, **nothing, slots={}, ngram=ngram)
     sections = {
         name: fields.build(section, grouped.get(name, {}), f"{place}: {name}")
         for name, section in SECTIONS.items()
     }
     slots = {slot: _single(slot, grouped, values, place) for slot in SINGLE_SLOTS}
-    listed = {slot: _listed(slot, grouped.get(slot, {}), place) for slot in registry.LISTED_SLOTS}
+    listed = {
+        slot: _listed(slot, grouped.get(slot, {}), values.get(slot), place)
+        for slot in registry.LISTED_SLOTS
+    }
     return Config(**sections, slots=slots, listed=listed)
 
 
 def merge(base: Values, changes: Values, place: str = "changes") -> dict[str, Any]:
     """`changes` over `base`. A slot given another technique keeps the fields both have."""
-    merged = dict(base)
+    merged = _cleared(base, changes)
     for slot in SINGLE_SLOTS:
         if slot in changes and changes[slot] != base.get(slot):
             valid = {
@@ -162,6 +180,18 @@ def merge(base: Values, changes: Values, place: str = "changes") -> dict[str, An
         if "[" not in key:
             merged = {k: v for k, v in merged.items() if not k.startswith(f"{key}[")}
     return {**merged, **changes}
+
+
+def _cleared(base: Values, changes: Values) -> dict[str, Any]:
+    """Without what the changes take away: a whole list by `"regularizer": "none"`, and all that
+    is neither corpus nor n-gram by `"model": "ngram"`."""
+    kept = dict(base)
+    for slot in registry.LISTED_SLOTS:
+        if changes.get(slot) == NONE:
+            kept = {k: v for k, v in kept.items() if k.partition(".")[0] != slot}
+    if changes.get("model") == "ngram":
+        kept = {k: v for k, v in kept.items() if k.partition(".")[0] in ("corpus", "ngram")}
+    return kept
 
 
 def _config_type(slot: str, name: Any, place: str) -> type:
@@ -179,16 +209,36 @@ def _single(slot: str, grouped: Mapping[str, dict], values: Values, place: str) 
     return Choice(slot, technique.name, config)
 
 
-def _listed(slot: str, given: Mapping[str, Any], place: str) -> tuple[Choice, ...]:
-    """The techniques of a listed slot that do something, in alphabetical order."""
+def _is_ngram(values: Values, place: str) -> bool:
+    """What kind of model is asked for. A neural one has no n-grams, and the other way round."""
+    kind = values.get("model", "neural")
+    if kind not in ("neural", "ngram"):
+        raise ConfigError(unknown("model", kind, ("neural", "ngram"), place))
+    wrong = ("ngram",) if kind == "neural" else (*SECTIONS, *registry.SLOTS)
+    for key in values:
+        if key.partition(".")[0] in wrong and not key.startswith("corpus."):
+            raise ConfigError(f"{place}: '{key}' has no meaning where model = '{kind}'.")
+    return kind == "ngram"
+
+
+def _listed(
+    slot: str, given: Mapping[str, Any], first: str | None, place: str
+) -> tuple[Choice, ...]:
+    """The techniques of a listed slot that do something: `first`, then in alphabetical order.
+
+    The first evaluator's numbers are the trial's; `standard` is first where none is named.
+    """
     by_name: dict[str, dict[str, Any]] = {}
+    if first is not None and first != NONE:
+        by_name[first] = {}
     for key, value in given.items():
         name, _, field_name = key.partition(".")
         by_name.setdefault(name, {})
         if field_name:
             by_name[name][field_name] = value
     choices = []
-    for name, chosen in sorted(by_name.items()):
+    for name in sorted(by_name, key=lambda name: (name != first, name != "standard", name)):
+        chosen = by_name[name]
         technique = registry.get(slot, name, place)
         config = fields.build(technique.config, chosen, f"{place}: {slot} {name}")
         if slot != "regularizer" or not _is_off(config):
@@ -202,7 +252,7 @@ def _is_off(config: Any) -> bool:
 
 
 def _grouped(values: Values, place: str) -> dict[str, dict[str, Any]]:
-    rooms = (*SECTIONS, *registry.SLOTS)
+    rooms = (*SECTIONS, *registry.SLOTS, "ngram", "model")
     grouped: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         room, _, rest = key.partition(".")
@@ -210,9 +260,18 @@ def _grouped(values: Values, place: str) -> dict[str, dict[str, Any]]:
             raise ConfigError(unknown("slot or section", room, rooms, place))
         if rest:
             grouped.setdefault(room, {})[rest] = value
-        elif room not in SINGLE_SLOTS:
+        elif room in registry.LISTED_SLOTS:
+            _check_first(room, value, place)
+        elif room not in (*SINGLE_SLOTS, "model"):
             raise ConfigError(wrong_value(room, value, f"'{room}.<field>' keys only", place))
     return grouped
+
+
+def _check_first(slot: str, value: Any, place: str) -> None:
+    """A listed slot alone: "none" empties it, and an evaluator's name puts that one first."""
+    allowed = [NONE, *(registry.names(slot) if slot == "evaluator" else ())]
+    if value not in allowed:
+        raise ConfigError(unknown(slot, str(value), allowed, place))
 
 
 def _expanded(values: Values, place: str) -> dict[str, Any]:

@@ -24,13 +24,17 @@ class Cost:
 
 
 def training_tokens(config: Config, num_train: int) -> int:
-    """Tokens of all epochs, as the batches cut them."""
+    """Tokens of all epochs, as the batches cut them; counting n-grams takes none."""
+    if config.ngram is not None:
+        return 0
     rows = config.training.batch_size
     return config.training.epochs * (num_train // rows - 1) * rows
 
 
 def flops_per_token(config: Config, num_parameters: int, vocabulary: int) -> float:
     """Multiplications of one training token: every weight once, the output once a component."""
+    if config.ngram is not None:
+        return 0.0
     size = config.embedding.size
     experts = getattr(config["head"].config, "experts", 1)
     components = sum(experts) if isinstance(experts, tuple) else int(experts)

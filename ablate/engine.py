@@ -146,7 +146,7 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
     from ablate.record.background import BackgroundRecorder
     from ablate.screen import Screen
     from ablate.tune.schedule import Schedule
-    from ablate.tune.search import open_searches
+    from ablate.tune.search import open_search
 
     store = workspace.store
     stream = io.StringIO() if options.quiet or sys.stdout is None else None
@@ -159,7 +159,7 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
             on_trouble=screen.note,
         )
         listeners = (_Told(screen, recorder),)
-        schedule = Schedule(plan, store, open_searches(workspace.searches), listeners)
+        schedule = Schedule(plan, store, open_search(workspace.searches), listeners)
         with _stopped_by_signals(schedule):
             _drive(schedule, workspace, options)
         found = journals.read_all(store, schedule.plan.record.trial_ids())

@@ -1,14 +1,16 @@
 """Pure: from a study and a scale to the graph of its trials, with stable ids.
 
-A listed arm is, for each seed, a chain: train, then each stage from the weights of the one
-before. A tuned arm is a search first; its winner's values then make the same chains, on seeds
-the search never saw. An ensemble builds on an arm's last trials.
+A listed arm is, for each seed, a chain: train, then each stage on what came before. A tuned arm is
+a search first; its winner's values then make the same chains, on seeds the search never saw. A
+stage over all seeds builds on an arm's last trials; one with a search asks how to evaluate them.
+The test split is read once, by the last trial of a chain; a chain that goes on from another arm's
+last trial builds on that very trial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,12 @@ from ablate.config import Config, merge, resolve
 from ablate.errors import AblateError, ConfigError, SpaceError, StudyError, unknown
 from ablate.identity import TRAINING, Parent, Trial, digest, make_trial
 from ablate.streams import derived_seed
-from ablate.study import Arm, Scale, Search, Study
+from ablate.study import Arm, Scale, Search, Stage, Study
 from ablate.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
 from ablate.user_code import raised
 
-ENSEMBLE = "ablate.train.evaluation:Evaluation"
+EVALUATION = "ablate.train.evaluation:Evaluation"
+COUNTING = "ablate.train.counting:Counting"
 Values = Mapping[str, Any]
 
 
@@ -36,12 +39,16 @@ class PlannedSearch:
     space: spaces.Space
     words: Search
     seed: int
+    parents: tuple[Parent, ...] = ()  # the finished model whose evaluation is searched
+    place: Mapping[str, int] = field(default_factory=dict)  # its seed and seed_index
+    stage: str = "search"
 
     @property
     def key(self) -> str:
         """A name for the sampler's own records, the same whenever the question is the same."""
         words = self.words
         how = [words.sampler, words.early_stopping, words.synchronous, words.batch, self.seed]
+        how += [parent.id for parent in self.parents]
         named = digest([dict(self.values), self.space.identity, dict(words.changes), *how])
         return f"{self.arm}/{self.repeat}/{named}"
 
@@ -61,24 +68,28 @@ class Plan:
     configs: Mapping[str, Config]  # by arm, before any search
 
     def confirmations(self, search: PlannedSearch, values: Values) -> Chains:
-        """The chains of an arm whose search has chosen its values."""
+        """What a search's winner is confirmed by: chains, or one evaluation that reads test."""
+        if search.parents:
+            return _confirmed_evaluation(self, search, values)
         return chains(self, search.arm, merge(search.values, values), repeat=search.repeat)
 
     def search_trial(self, search: PlannedSearch, sampled: Values, index: int) -> Trial:
         """The trial for values that a search's sampler asked for."""
         values = merge(merge(search.values, sampled), search.words.changes)
-        seed = derived_seed("search", search.seed, index) % 2**31
-        labels = {**_labels(self), "arm": search.arm, "stage": "search", "keep": "nothing"}
-        runner = self.study.runner or TRAINING
-        return _trial(self, values, seed=seed, reads_test=False, runner=runner, **labels)
+        seed = search.place.get("seed", derived_seed("search", search.seed, index) % 2**31)
+        labels = {**_labels(self), "arm": search.arm, "stage": search.stage, "keep": "nothing"}
+        runner = EVALUATION if search.parents else None
+        more = {"parents": search.parents, "runner": runner, **labels}
+        return _trial(self, values, seed=seed, reads_test=False, **more)
 
 
 @dataclass(frozen=True)
 class Chains:
-    """Trials for every seed of an arm, and their places in the study."""
+    """Trials for every seed of an arm, their places in the study, and searches that follow."""
 
     trials: tuple[Trial, ...]
     planned: tuple[PlannedTrial, ...]
+    searches: tuple[PlannedSearch, ...] = ()
 
 
 def make_plan(
@@ -113,7 +124,7 @@ def make_plan(
     )
     plan = replace(plan, record=replace(plan.record, corpus_digest=plan.corpus_digest))
     if scale.search is None:
-        return with_chains(plan, [chains(plan, arm.name, values[arm.name]) for arm in arms])
+        return _listed(plan, arms, values)
     return _with_searches(plan, scale.search, values)
 
 
@@ -138,65 +149,171 @@ def _adapted(study: Study, scale: Scale, values: Values) -> Values:
     return changes
 
 
+def _listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) -> Plan:
+    """Every arm's chains. Shorter ones first: a longer one may go on from their last trials."""
+    made: dict[str, Chains] = {}
+    for arm in sorted(arms, key=lambda arm: len(arm.then)):
+        read = {p.id for chain in made.values() for p in chain.planned if p.final}
+        made[arm.name] = chains(plan, arm.name, values[arm.name], read=read)
+    return with_chains(plan, [made[arm.name] for arm in arms])
+
+
 def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
     """The plan with more trials in it; one that is there already is not added again."""
     trials = {trial.id: trial for trial in plan.trials}
     planned = {(p.id, p.arm, p.stage): p for p in plan.planned}
+    searches = list(plan.searches)
     for chain in added:
         trials |= {trial.id: trial for trial in chain.trials if trial.id not in trials}
         planned |= {(p.id, p.arm, p.stage): p for p in chain.planned}
+        searches += chain.searches
     every = tuple(sorted(planned.values(), key=lambda place: place.seed_index))
     order: dict[str, int] = {}  # of a trial that arms share: where it is first
     for position, place in enumerate(every):
         order.setdefault(place.id, position)
-    record = replace(plan.record, trials=every)
     in_order = tuple(sorted(trials.values(), key=lambda trial: order[trial.id]))
-    return replace(plan, trials=in_order, planned=every, record=record)
+    asked = tuple(_search_record(search) for search in searches)
+    record = replace(plan.record, trials=every, searches=asked)
+    more = {"planned": every, "record": record, "searches": tuple(searches)}
+    return replace(plan, trials=in_order, **more)
 
 
-def chains(plan: Plan, arm: str, values: Values, repeat: int = 0) -> Chains:
-    """For every seed: train, then each stage from the weights before it; then the ensemble."""
+def chains(
+    plan: Plan, arm: str, values: Values, repeat: int = 0, read: Collection[str] = ()
+) -> Chains:
+    """For every seed: train, then each stage on what came before it; then all seeds together.
+
+    `read`: trials that read the test split already, as another arm's last.
+    """
+    by_seed, together = _stages(plan, arm)
+    searched = by_seed[-1] if by_seed and by_seed[-1].search else None
+    alone = not together  # each seed is a result of its own
     made: list[Trial] = []
     planned: list[PlannedTrial] = []
+    searches: list[PlannedSearch] = []
     finals: list[Trial] = []
     first = repeat * plan.scale.seeds
     for index in range(first, first + plan.scale.seeds):
-        chain = _chain(plan, arm, values, seed=index + 1)
+        chain = _chain(plan, arm, values, by_seed, index + 1, read, judged=alone)
         made += chain
         finals.append(chain[-1])
-        planned += [_place(t, arm, index, final=t is chain[-1]) for t in chain]
-    if plan.scale.ensemble and len(finals) > 1:
-        together = _ensemble(plan, arm, values, finals)
-        made.append(together)
-        planned.append(_place(together, arm, first + plan.scale.seeds - 1, final=False))
-    return Chains(tuple(made), tuple(planned))
+        last = chain[-1] if alone and not searched else None
+        planned += [_place(t, arm, index, final=t is last) for t in chain]
+        if searched:
+            searches.append(_evaluation_search(plan, arm, searched, chain[-1], index))
+    if plan.scale.ensemble and alone and not searched and len(finals) > 1:
+        together = [Stage("ensemble", kind="evaluate", over="seeds")]
+    for stage in together:
+        joint = _joint(plan, arm, stage, finals)
+        made.append(joint)
+        planned.append(_place(joint, arm, _after_all(plan, repeat), final=not alone))
+    return Chains(tuple(made), tuple(planned), tuple(searches))
 
 
-def _chain(plan: Plan, arm: str, values: Values, seed: int) -> list[Trial]:
-    own = next(each.stages for each in plan.study.design.arms if each.name == arm)
-    later = ((s.name, {**s.changes, **own.get(s.name, {})}) for s in plan.scale.stages)
-    stages = [("train", {}), *later]
+def _stages(plan: Plan, arm: str) -> tuple[list[Stage], list[Stage]]:
+    """An arm's stages after training: those of each seed, and those over all seeds."""
+    if plan.configs[arm].ngram is not None:
+        return [], []
+    words = next(each for each in plan.study.design.arms if each.name == arm)
+    stages = [
+        replace(stage, changes={**stage.changes, **words.stages.get(stage.name, {})})
+        for stage in (*plan.scale.stages, *words.then)
+    ]
+    alone = [stage for stage in stages if stage.over == "seed"]
+    together = [stage for stage in stages if stage.over == "seeds"]
+    return alone, together
+
+
+def _after_all(plan: Plan, repeat: int) -> int:
+    """A seed index for what is made of all seeds: paired with none of them."""
+    repeats = plan.scale.search.repeats if plan.scale.search else 1
+    return repeats * plan.scale.seeds + repeat
+
+
+def _chain(
+    plan: Plan,
+    arm: str,
+    values: Values,
+    stages: Sequence[Stage],
+    seed: int,
+    read: Collection[str],
+    *,
+    judged: bool,
+) -> list[Trial]:
+    """One seed's trials, each on the one before. A stage with a search is left to the search."""
+    done = [stage for stage in stages if stage.search is None]
+    judged = judged and len(done) == len(stages)
     chain: list[Trial] = []
-    for position, (stage, changes) in enumerate(stages):
-        values = merge(values, changes)
-        trial = _trial(
-            plan,
-            values,
-            seed=seed,
-            parents=(Parent("start", chain[-1].id),) if chain else (),
-            reads_test=position == len(stages) - 1,
-            runner=plan.study.runner or TRAINING,
-            **{**_labels(plan), "arm": arm, "stage": stage},
-        )
+    for position, stage in enumerate([Stage("train"), *done]):
+        values = merge(values, stage.changes)
+        trains = stage.kind == "train"
+        role = "start" if trains else "member"
+        more = {
+            "seed": seed,
+            "parents": (Parent(role, chain[-1].id),) if chain else (),
+            "runner": None if trains else EVALUATION,
+            "keep": "weights" if trains else "nothing",
+            **_labels(plan),
+            "arm": arm,
+            "stage": stage.name,
+        }
+        last = judged and position == len(done)
+        trial = _trial(plan, values, reads_test=True, **more)
+        if not last and trial.id not in read:
+            trial = _trial(plan, values, reads_test=False, **more)
         chain.append(trial)
     return chain
 
 
-def _ensemble(plan: Plan, arm: str, values: Values, members: Sequence[Trial]) -> Trial:
-    kept = {key: value for key, value in values.items() if not key.startswith("evaluator.")}
-    parents = tuple(Parent("member", member.id) for member in members)
-    labels = {**_labels(plan), "arm": arm, "stage": "ensemble", "keep": "nothing"}
-    return _trial(plan, kept, seed=0, parents=parents, runner=ENSEMBLE, **labels)
+def _joint(plan: Plan, arm: str, stage: Stage, members: Sequence[Trial]) -> Trial:
+    """All seeds of an arm together: judged, or under one gate that is trained for them."""
+    trains = stage.kind == "train"
+    role = "base" if trains else "member"
+    return _trial(
+        plan,
+        merge(dict(members[-1].values), stage.changes),
+        seed=0,
+        parents=tuple(Parent(role, member.id) for member in members),
+        runner=None if trains else EVALUATION,
+        **{**_labels(plan), "arm": arm, "stage": stage.name},
+        keep="weights" if trains else "nothing",
+    )
+
+
+def _evaluation_search(
+    plan: Plan, arm: str, stage: Stage, model: Trial, index: int
+) -> PlannedSearch:
+    words = stage.search or Search(space="", trials=1)
+    return PlannedSearch(
+        arm=arm,
+        repeat=0,
+        values=merge(dict(model.values), stage.changes),
+        fixed=stage.changes,
+        space=_space(plan.study, words.space),
+        words=words,
+        seed=1,
+        parents=(Parent("member", model.id),),
+        place={"seed": model.seed, "seed_index": index},
+        stage=f"{stage.name} search",
+    )
+
+
+def _confirmed_evaluation(plan: Plan, search: PlannedSearch, values: Values) -> Chains:
+    """The best way to evaluate that a search found, now on the test split as well."""
+    labels = {**_labels(plan), "arm": search.arm, "stage": search.stage.removesuffix(" search")}
+    more = {"parents": search.parents, "runner": EVALUATION, "keep": "nothing", **labels}
+    trial = _trial(plan, merge(search.values, values), seed=search.place["seed"], **more)
+    place = _place(trial, search.arm, search.place["seed_index"], final=True)
+    return Chains((trial,), (place,))
+
+
+def _search_record(search: PlannedSearch) -> SearchRecord:
+    return SearchRecord(
+        arm=search.arm,
+        repeat=search.repeat,
+        num_trials=search.words.trials,
+        seed_index=search.place.get("seed_index"),
+    )
 
 
 def _place(trial: Trial, arm: str, index: int, *, final: bool) -> PlannedTrial:
@@ -211,14 +328,20 @@ def _place(trial: Trial, arm: str, index: int, *, final: bool) -> PlannedTrial:
     )
 
 
-def _trial(plan: Plan, values: Values, *, seed: int, **more: Any) -> Trial:
+def _trial(
+    plan: Plan, values: Values, *, seed: int, runner: str | None = None, **more: Any
+) -> Trial:
+    """A trial of the plan, run by what the study says, or else by what it is."""
+    config = _resolved(plan.study, more["arm"], values)
+    usual = TRAINING if config.ngram is None else COUNTING
     return make_trial(
-        _resolved(plan.study, more["arm"], values),
+        config,
         values=values,
         seed=seed,
         corpus_digest=plan.corpus_digest,
         threads=plan.scale.threads,
         device="cuda" if plan.scale.gpus else "cpu",
+        runner=runner or plan.study.runner or usual,
         **more,
     )
 
@@ -343,7 +466,9 @@ def _arm_record(study: Study, arm: Arm, config: Config, data: str) -> ArmRecord:
     )
 
 
-def _parameters(study: Study, arm: Arm, config: Config, data: str) -> int:
+def _parameters(study: Study, arm: Arm, config: Config, data: str) -> int | None:
+    if config.ngram is not None:
+        return None  # it has counts, not parameters
     from ablate.assemble import count_parameters
     from ablate.data.corpus import vocabulary_size
 

@@ -42,7 +42,7 @@ def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
     rows = [
         [
             arm.name,
-            f"{arm.num_parameters:,}",
+            "" if arm.num_parameters is None else f"{arm.num_parameters:,}",
             *(str(counted[arm.name, stage]) for stage in stages),
             f"{finished[arm.name]} of {total[arm.name]}",
         ]
@@ -54,12 +54,18 @@ def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
 def _searches(plan: Plan) -> list[str]:
     if not plan.searches:
         return []
-    words = plan.searches[0].words
+    words, of_models = plan.searches[0].words, bool(plan.searches[0].parents)
     how = "synchronous" if words.synchronous else "asynchronous"
+    tuned = "how to evaluate each finished model" if of_models else "each arm"
+    then = (
+        "on validation; the best also reads the test split, once."
+        if of_models
+        else "and its best confirmed on seeds that the search never saw."
+    )
     return [
-        f"each arm is tuned first: {words.repeats} search(es) of {words.trials} trials over "
+        f"{tuned} is tuned first: {words.repeats} search(es) of {words.trials} trials over "
         f"{words.space} ({words.sampler}, {how}, early stopping: {words.early_stopping or 'no'}),",
-        "and its best confirmed on seeds that the search never saw.",
+        then,
         "",
     ]
 
@@ -79,14 +85,12 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     from ablate.config import resolve
 
     left = cost.left_to_do(plan.trials, done)
-    tokens = {t.id: cost.training_tokens(resolve(t.values), num_train) for t in left}
-    for trial in left:
-        if trial.parent_ids("member"):
-            tokens[trial.id] = 0
+    trained = [t for t in left if not t.parent_ids("member")]
+    tokens = {t.id: cost.training_tokens(resolve(t.values), num_train) for t in trained}
     rate = cost.measured_rate(done.values(), work)
     basis = "from this study's finished trials" if rate else "a guess from this machine's rate"
     rate = rate or cost.probed_rate(plan.scale.threads)
-    seconds = sum(tokens[trial.id] * work[trial.arm] for trial in left) / rate
+    seconds = sum(tokens[trial.id] * work[trial.arm] for trial in trained) / rate
     workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
     return [
         f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "

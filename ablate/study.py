@@ -42,6 +42,58 @@ class Word:
         fields.check(self, StudyError)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Search(Word):
+    """How each arm is tuned before it is confirmed: the same budget for every arm.
+
+    A synchronous search asks for `batch` trials at a time and waits for all of them; it repeats
+    exactly. An asynchronous one keeps every worker busy; its suggestions depend on timing.
+    """
+
+    space: str
+    trials: int = setting(doc="how many each arm may ask for", low=1)
+    tokens: int | None = setting(None, doc="stop asking once so many were trained on", low=1)
+    sampler: str = setting("tpe", doc="who suggests", choices=("tpe", "random"))
+    early_stopping: str | None = setting(None, doc="or none", choices=(None, "asha", "hyperband"))
+    synchronous: bool = False
+    batch: int = setting(4, doc="trials that a synchronous search asks for at once", low=1)
+    repeats: int = setting(1, doc="whole searches, each with a fresh search seed", low=1)
+    changes: Values = field(default_factory=dict)  # for the search's trials: fewer epochs, say
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.synchronous and self.early_stopping:
+            raise StudyError(
+                "a synchronous search repeats exactly, and stopping trials early would make it "
+                "depend on timing. Leave out one of synchronous and early_stopping."
+            )
+
+
+@dataclass(frozen=True)
+class Stage(Word):
+    """Something done after training, on what came before: each arm's values with these changes.
+
+    A stage trains on from the weights before it (fine-tuning; a gate over a frozen base), or only
+    evaluates them, as `changes` to `evaluator.*` say; a search then finds how to evaluate each
+    finished model, on validation. Over "seeds", an arm's seeds are taken together: judged by their
+    mean probability, or given one gate that is trained for all of them.
+    """
+
+    name: str
+    changes: Values = field(default_factory=dict)
+    kind: str = setting("train", doc="what is done", choices=("train", "evaluate"))
+    over: str = setting("seed", doc="each by itself, or all together", choices=("seed", "seeds"))
+    search: Search | None = None  # over how to evaluate
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.search and (self.kind, self.over) != ("evaluate", "seed"):
+            raise StudyError(
+                f"stage '{self.name}': a search in a stage looks for how to evaluate a finished "
+                'model. Allowed: kind="evaluate", over="seed".'
+            )
+
+
 @dataclass(frozen=True)
 class Arm(Word):
     """One variant: a name, and what it changes. `published` finds its cell in the paper's table."""
@@ -50,6 +102,7 @@ class Arm(Word):
     changes: Values = field(default_factory=dict)
     recipe: str | None = None  # another base than the study's, for this arm
     stages: Mapping[str, Values] = field(default_factory=dict)  # further changes in a stage
+    then: tuple[Stage, ...] = ()  # stages of this arm alone, after the scale's
     published: tuple[str, str] | None = None  # model and variant, as `ablate/papers` spells them
     levels: Mapping[str, str] = field(default_factory=dict)  # of a design's factors
 
@@ -127,41 +180,6 @@ def grid(space: str, corpus: str | None = None, *, points: int | None = None) ->
         }
         arms.append(Arm(", ".join(f"{k} {v}" for k, v in levels.items()), values, levels=levels))
     return Design("grid", tuple(arms))
-
-
-@dataclass(frozen=True)
-class Stage(Word):
-    """Something done after training, from its weights: each arm's values with these changes."""
-
-    name: str
-    changes: Values
-
-
-@dataclass(frozen=True, kw_only=True)
-class Search(Word):
-    """How each arm is tuned before it is confirmed: the same budget for every arm.
-
-    A synchronous search asks for `batch` trials at a time and waits for all of them; it repeats
-    exactly. An asynchronous one keeps every worker busy; its suggestions depend on timing.
-    """
-
-    space: str
-    trials: int = setting(doc="how many each arm may ask for", low=1)
-    tokens: int | None = setting(None, doc="stop asking once so many were trained on", low=1)
-    sampler: str = setting("tpe", doc="who suggests", choices=("tpe", "random"))
-    early_stopping: str | None = setting(None, doc="or none", choices=(None, "asha", "hyperband"))
-    synchronous: bool = False
-    batch: int = setting(4, doc="trials that a synchronous search asks for at once", low=1)
-    repeats: int = setting(1, doc="whole searches, each with a fresh search seed", low=1)
-    changes: Values = field(default_factory=dict)  # for the search's trials: fewer epochs, say
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.synchronous and self.early_stopping:
-            raise StudyError(
-                "a synchronous search repeats exactly, and stopping trials early would make it "
-                "depend on timing. Leave out one of synchronous and early_stopping."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,17 +262,29 @@ def check(study: Study) -> None:
         for stage in arm.stages:
             if stage not in stages:
                 raise StudyError(unknown("stage", stage, stages, f"arm '{arm.name}'"))
+        for scale in study.scales.values():
+            _check_stages((*scale.stages, *arm.then), f"arm '{arm.name}'")
 
 
 def _check_scale(scale: Scale, arms: Sequence[str], place: str) -> None:
     for arm in scale.arms or ():
         if arm not in arms:
             raise StudyError(unknown("arm", arm, arms, place))
-    stages = [*STAGES, *(stage.name for stage in scale.stages)]
-    for stage in scale.stages:
-        if stages.count(stage.name) > 1:
+    _check_stages(scale.stages, place)
+
+
+def _check_stages(stages: Sequence[Stage], place: str) -> None:
+    """Names of their own; nothing goes on from a judgement, or from seeds taken together."""
+    names = [*STAGES, *(stage.name for stage in stages)]
+    for stage in stages:
+        if names.count(stage.name) > 1:
             allowed = f"a name of its own, and none of {', '.join(STAGES)}"
             raise StudyError(wrong_value("stage", stage.name, allowed, place))
+    for stage in stages[:-1]:
+        if stage.kind == "evaluate" or stage.over == "seeds":
+            raise StudyError(
+                f"{place}: stage '{stage.name}' leaves nothing to train on from. Allowed: last."
+            )
 
 
 def _check_key(word: str, name: str) -> None:

@@ -45,6 +45,7 @@ class SearchRecord:
     arm: str
     repeat: int
     num_trials: int
+    seed_index: int | None = None  # of the finished model whose evaluation it searches
     trials: tuple[str, ...] = ()
     chosen: str | None = None  # the winner on validation, once the search is over
 

@@ -210,7 +210,7 @@ def scale_mutations():
         yield changed('"finetune"', f'"{name}"'), rf"stage = '{name}' is not allowed"
     again = 'Stage("finetune", {}), Stage("finetune", '
     yield changed('Stage("finetune", ', again), r"scale 'small': stage = 'finetune' is not allowed"
-    yield changed('Stage("finetune", {', "Stage({"), r"Stage needs changes"
+    yield changed('Stage("finetune", {', "Stage({"), r"Stage: name = "
     yield changed('"at_once"', '"at_onec"'), r"arm 'a'.*'at_onec'.*Did you mean 'at_once'"
     yield changed('"small"', '"sm/all"'), r"scale = 'sm/all' is not allowed"
     yield changed("scales={", "scales={} and {"), r"a study needs at least one scale"
@@ -234,7 +234,7 @@ def design_mutations():
         'table(Arm("a", published=("M",)))': r"published = \('M',\) is not allowed",
         'table(Arm("a", published="MoS"))': r"published = 'MoS' is not allowed",
         'table(Arm("a", chagnes={}))': r"unknown field of Arm 'chagnes'.*'changes'",
-        'table(Arm("a", {}, None, {}, None, {}, 7))': r"asked\.py:\d+: Arm takes from 2 to 7",
+        'table(Arm("a", {}, None, {}, (), None, {}, 7))': r"asked\.py:\d+: Arm takes from 2 to 8",
         'table(Arm("a", name="b"))': r"asked\.py:\d+: Arm got multiple values",
     }
     for design, message in wrong.items():

@@ -88,7 +88,8 @@ class Cells:
 
     def _counts(self, arm: str, finals: list[PlannedTrial]) -> Counts:
         """Final trials of a searched arm are planned when its search is over; N is known before."""
-        repeats = {search.repeat for search in self._record.searches if search.arm == arm}
+        searches = (s for s in self._record.searches if s.seed_index is None)
+        repeats = {search.repeat for search in searches if search.arm == arm}
         planned = max(len(finals), self._record.num_seeds * max(1, len(repeats)))
         fates = [self._fate(trial.id) for trial in finals]
         ended = {name: fates.count(name) for name in (COMPLETED, DIVERGED, FAILED, PRUNED)}

@@ -25,7 +25,7 @@ def summarise(
     """The table's numbers from what the store knows. A trial without a journal is missing."""
     unit = unit_of(record.level)
     cells = Cells(record, journals, unit)
-    repeats = {search.repeat for search in record.searches}
+    repeats = {search.repeat for search in record.searches if search.seed_index is None}
     against = Against(
         cells.arms(), unit, alpha, seeds_a_pair=record.num_seeds if len(repeats) > 1 else 1
     )
@@ -50,7 +50,7 @@ def _notes(record: StudyRecord, arms: list[ArmSummary]) -> Iterable[str]:
         yield f"The base arm '{record.base_arm}' is not in this table: nothing to compare with."
     elif not base.values:
         yield f"The base arm '{base.name}' has no result yet: nothing to compare with."
-    if len({search.repeat for search in record.searches}) == 1:
+    if len({s.repeat for s in record.searches if s.seed_index is None}) == 1:
         yield "Each arm was tuned by one search: verdicts are on the settings that it found."
     for arm in arms:
         below = [s for s, c in arm.cells.items() if c.above_floor is not None and c.above_floor < 0]

@@ -61,11 +61,9 @@ def judge(
 
 
 def _evaluators(config: Config) -> Sequence[Choice]:
-    """Those chosen, `standard` first where it is among them; alone where none is."""
-    chosen = config.listed.get("evaluator", ())
-    if not chosen:
-        return (Choice("evaluator", "standard", registry.get("evaluator", "standard").config()),)
-    return sorted(chosen, key=lambda choice: choice.name != "standard")
+    """Those chosen, the first of which gives the trial's numbers; `standard` where none is."""
+    standard = Choice("evaluator", "standard", registry.get("evaluator", "standard").config())
+    return config.listed.get("evaluator", ()) or (standard,)
 
 
 class Evaluation:

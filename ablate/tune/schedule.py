@@ -15,9 +15,8 @@ from ablate import journal as journals
 from ablate import study_record
 from ablate.identity import Trial
 from ablate.journal import COMPLETED, FAILED, PRUNED, Journal
-from ablate.plan import Plan, with_chains
+from ablate.plan import Plan, PlannedSearch, with_chains
 from ablate.store import Store
-from ablate.study_record import SearchRecord
 from ablate.train import checkpoint
 from ablate.tune.budget import Ledger
 from ablate.tune.search import ArmSearch
@@ -41,12 +40,13 @@ class Schedule:
         self,
         plan: Plan,
         store: Store,
-        open_searches: Callable[[Plan], list[ArmSearch]],
+        open_search: Callable[[PlannedSearch, Plan], ArmSearch],
         listeners: tuple[Listener, ...] = (),
     ) -> None:
         self.plan, self.store, self.listeners = plan, store, listeners
         self.ledger = Ledger(store, plan.record.key, plan.scale.budget, plan.scale.gpus)
-        self.searches = open_searches(plan)
+        self._open_search = open_search
+        self.searches = [open_search(planned, plan) for planned in plan.searches]
         self.stop_reason: str | None = None  # set from outside by Ctrl-C
         self.closed_reason: str | None = None  # a budget: what runs may end, nothing new starts
         self.status: dict[str, str] = {}
@@ -162,11 +162,18 @@ class Schedule:
             if any(state not in (None, "running", COMPLETED) for state in states):
                 self._orphaned(trial)
         for search in self.searches:
-            trial = search.ask()
+            trial = search.ask() if self._can_begin(search) else None
             if trial is not None:
                 self._record()
                 return trial
         return self._confirmed_winner()
+
+    def _can_begin(self, search: ArmSearch) -> bool:
+        """Whether the model whose evaluation it searches is there. If it never will be, it ends."""
+        states = [self.status.get(parent.id) for parent in search.planned.parents]
+        if any(state not in (None, "running", COMPLETED) for state in states):
+            search.abandon()
+        return all(state == COMPLETED for state in states)
 
     def _orphaned(self, trial: Trial) -> None:
         """What it builds on did not complete, so it never can."""
@@ -191,6 +198,7 @@ class Schedule:
             chains = self.plan.confirmations(search.planned, found[1])
             self.plan = with_chains(self.plan, [chains])
             self._admit(chains.trials)
+            self.searches += [self._open_search(each, self.plan) for each in chains.searches]
             self._record()
             return self._next_ready()
         return None
@@ -223,26 +231,24 @@ class Schedule:
         """Whether another study ran it and kept nothing, where this one needs its weights."""
         if trial.keep != "weights" or self.plan.study.runner is not None:
             return False
-        children = any(trial.id in child.parent_ids() for child in self.plan.trials)
-        return children and not self.store.exists(checkpoint.weights_key(trial.id))
+        parents = [p for child in self.plan.trials for p in child.parent_ids()]
+        parents += [p.id for search in self.plan.searches for p in search.parents]
+        return trial.id in parents and not self.store.exists(checkpoint.weights_key(trial.id))
 
     def _search_of(self, trial_id: str) -> ArmSearch | None:
         return next((s for s in self.searches if trial_id in s.trials), None)
 
     def _record(self) -> None:
         """Write down what the study consists of now."""
-        records = []
-        for search in self.searches:
-            winner = search.winner() if search.over else None
-            records.append(
-                SearchRecord(
-                    arm=search.planned.arm,
-                    repeat=search.planned.repeat,
-                    num_trials=search.planned.words.trials,
-                    trials=tuple(search.trials),
-                    chosen=winner[0] if winner else None,
-                )
+        known = self.plan.record.searches
+        records = [
+            replace(
+                record,
+                trials=tuple(search.trials),
+                chosen=(search.winner() or (None,))[0] if search.over else None,
             )
+            for record, search in zip(known, self.searches, strict=True)
+        ]
         record = replace(self.plan.record, searches=tuple(records))
         self.plan = replace(self.plan, record=record)
         study_record.write(self.store, record)

@@ -60,17 +60,17 @@ def open_storage(url: str, study: str) -> optuna.storages.BaseStorage:
         return optuna.storages.RDBStorage(url, engine_kwargs=options)
 
 
-def open_searches(url: str) -> Callable[[Plan], list[ArmSearch]]:
-    """Gives a plan's searches, taken up where they were left; opens no database for none."""
+def open_search(url: str) -> Callable[[PlannedSearch, Plan], ArmSearch]:
+    """Gives a search, taken up where it was left; opens no database before the first."""
+    opened: dict[str, optuna.storages.BaseStorage] = {}
 
-    def searches(plan: Plan) -> list[ArmSearch]:
-        if not plan.searches:
-            return []
-        storage = open_storage(url, plan.record.key)
+    def search(planned: PlannedSearch, plan: Plan) -> ArmSearch:
+        if plan.record.key not in opened:
+            opened[plan.record.key] = open_storage(url, plan.record.key)
         with answering(url):
-            return [ArmSearch(planned, plan, storage, url) for planned in plan.searches]
+            return ArmSearch(planned, plan, opened[plan.record.key], url)
 
-    return searches
+    return search
 
 
 class ArmSearch:
@@ -96,6 +96,7 @@ class ArmSearch:
         self.tokens = 0
         self._asked: dict[str, optuna.Trial] = {}  # and not told yet
         self._ready: list[Trial] = []
+        self._abandoned = False
         self._values: dict[str, float] = {}  # validation of the completed ones
         self._reported: set[tuple[str, int]] = set()  # epochs, by trial
         self._take_up()
@@ -144,7 +145,11 @@ class ArmSearch:
     @property
     def over(self) -> bool:
         """Whether everything was asked and told."""
-        return self._spent and not self._asked
+        return (self._spent or self._abandoned) and not self._asked
+
+    def abandon(self) -> None:
+        """Ask no more: what it builds on will never be there."""
+        self._abandoned = True
 
     @property
     def _spent(self) -> bool:

@@ -13,7 +13,7 @@ from ablate.plan import make_plan
 from ablate.study import Arm, Budget, Scale, Search, Stage, Study, check, table
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
-from ablate.tune.search import open_searches
+from ablate.tune.search import open_search
 
 BASE = {
     "corpus.name": "grammar",
@@ -58,7 +58,7 @@ def study_of(runner: str = STAND_IN, **scale) -> Study:
 def scheduled(study: Study, workspace, listeners=()) -> Schedule:
     check(study)
     plan = make_plan(study, "s", data=workspace.data)
-    return Schedule(plan, workspace.store, open_searches(workspace.searches), listeners)
+    return Schedule(plan, workspace.store, open_search(workspace.searches), listeners)
 
 
 def order_in(workspace, begun: list[str] | None = None):
