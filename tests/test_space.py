@@ -158,7 +158,6 @@ NOT_YET = [
     "unknown bridge 'dual'",
     "unknown evaluator 'dynamic'",
     "unknown field 'recurrent'",
-    "unknown optimizer 'nadam'",
     "unknown regularizer 'activation_l2'",
     "unknown regularizer 'l2'",
 ]
@@ -173,9 +172,7 @@ def test_dual_waits_for_the_techniques_that_it_names():
     with pytest.raises(SpaceError) as refused:
         found.check()
     assert str(refused.value) == problems[0]
-    assert str(refused.value).startswith(
-        f"{found.path}:{found['Learning rate'].line}: row 'Learning rate': unknown optimizer"
-    )
+    assert str(refused.value).startswith(f"{found.path}:")
 
 
 def test_dual_samples_only_what_can_exist():

@@ -32,6 +32,9 @@ from ablate.train.evaluation import judge, rows_nll
 from ablate.train.task import Conclusion, Diverged, Place
 
 
+PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start")
+
+
 class Training:
     """One model trained on one corpus; a `Task`."""
 
@@ -47,6 +50,7 @@ class Training:
         self.valid_rows = batchify(self.corpus.stream("valid"), training.valid_batch_size)
         self.epoch, self.update, self.seconds = 0, 0, 0.0
         self.valid_history: list[float] = []
+        self.round_start = 0  # the epoch after which the round began
         self.best: dict[str, Tensor] = {}
         self._begin_epoch()
 
@@ -59,8 +63,12 @@ class Training:
             _take_over(self.model, read_weights(place.store, start), start)
         if self.config.training.only_gate:
             self.model.train_only_gate()
-        chosen = self.config["optimizer"]
+        self._make_optimizer()
+
+    def _make_optimizer(self) -> None:
+        chosen, training = self.config["optimizer"], self.config.training
         self.optimizer = registry.make("optimizer", chosen.name, chosen.config, self.model)
+        self.optimizer.prepare(training.batch_size * training.window)
 
     def _begin_epoch(self) -> None:
         training = self.config.training
@@ -172,9 +180,25 @@ class Training:
         rate = self.optimizer.rate
         change = self.optimizer.epoch_ended(self.epoch, valid_nll)
         self.seconds += time.monotonic() - begun
+        if self._goes_round_again():
+            change = f"round ended after epoch {self.epoch}: again from the best weights"
+            self._begin_round()
         metrics = self._epoch_metrics(valid_nll, rate) | ({"event": change} if change else {})
         self._begin_epoch()
         return metrics
+
+    def _goes_round_again(self) -> bool:
+        """Whether a round has ended, and its best is better than anything before it."""
+        if not self.config.training.repeat_while_better or not self._worse_for_long():
+            return False
+        earlier = self.valid_history[: self.round_start]
+        return not earlier or min(self.valid_history[self.round_start :]) < min(earlier)
+
+    def _begin_round(self) -> None:
+        """Start over from the best weights, with a fresh optimizer."""
+        self.round_start = self.epoch
+        self.model.load_state_dict(self.best)
+        self._make_optimizer()
 
     def _validate(self) -> float:
         nll = rows_nll(self.model, self.valid_rows, self.config.training.valid_window)
@@ -197,7 +221,7 @@ class Training:
     def _worse_for_long(self) -> bool:
         """AWD's fine-tuning rule: the last validation exceeds the best but of the last few."""
         patience = self.config.training.stop_after_worse
-        history = self.valid_history
+        history = self.valid_history[self.round_start :]
         if patience is None or len(history) <= patience + 1:
             return False
         return history[-1] > min(history[: -1 - patience])
@@ -211,7 +235,7 @@ class Training:
             **{f"state.{index}": tensor for index, tensor in enumerate(self.state)},
             "nll_sum": self.nll_sum,
         }
-        names = ("epoch", "update", "seconds", "done_windows", "num_tokens", "valid_history")
+        names = ("done_windows", "num_tokens", *PROGRESS)
         plain = {name: getattr(self, name) for name in names}
         return tensors, {**plain, "optimizer": optimizer_plain}
 
@@ -221,7 +245,7 @@ class Training:
         self.model.load_state_dict(within("model", tensors))
         self.optimizer.restore(within("optimizer", tensors), plain["optimizer"])
         self.best = within("best", tensors)
-        for name in ("epoch", "update", "seconds", "valid_history"):
+        for name in PROGRESS:
             setattr(self, name, plain[name])
         self._begin_epoch()
         self.done_windows, self.num_tokens = plain["done_windows"], plain["num_tokens"]

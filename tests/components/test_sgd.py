@@ -1,7 +1,9 @@
-"""Gradient descent and its two ways to count flat epochs."""
+"""Gradient descent: its step and momentum, its schedules, and going on from a checkpoint."""
 
 from __future__ import annotations
 
+import json
+import math
 from itertools import pairwise
 
 import pytest
@@ -9,6 +11,21 @@ import torch
 from torch import nn
 
 from ablate.components.optimizer.sgd import Sgd, SgdConfig
+from ablate.errors import CombinationError
+
+TARGET = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
+
+
+def rates(config: SgdConfig, values: list[float]) -> list[float]:
+    """The rate of each epoch, whose validations are `values`."""
+    optimizer = Sgd(config, nn.Linear(1, 1))
+    found, said = [], []
+    for epoch, value in enumerate(values, start=1):
+        found.append(optimizer.rate)
+        said.append(optimizer.epoch_ended(epoch, value))
+    after = [*found, optimizer.rate]
+    assert [text is None for text in said] == [a == b for a, b in pairwise(after)]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -20,13 +37,30 @@ from ablate.components.optimizer.sgd import Sgd, SgdConfig
 )
 def test_the_rate_is_flat_and_then_divided(counting, expected):
     config = SgdConfig(learning_rate=8, decay=2, flat_epochs=2, counting=counting)
-    optimizer = Sgd(config, nn.Linear(1, 1))
-    rates, said = [], []
-    for epoch in range(1, 7):
-        rates.append(optimizer.rate)
-        said.append(optimizer.epoch_ended(epoch, 1.0))
-    assert rates == expected
-    assert [text is None for text in said] == [a == b for a, b in pairwise([*rates, 0])]
+    assert rates(config, [1.0] * 6) == expected
+
+
+VALUES = [5.0, 4.0, 4.0, 4.5, 4.2, 4.3]  # better in epochs 2 and 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [8, 8, 8, 4, 2, 2]),
+        ({"validation": "better"}, [8, 8, 4, 4, 4, 2]),
+        ({"flat_epochs": 3}, [8, 8, 8, 8, 4, 4]),
+        ({"flat_epochs": 3, "counting": "tensorflow"}, [8, 8, 8, 4, 2, 2]),
+        ({"counting": "tensorflow"}, [8, 8, 8, 4, 2, 2]),
+    ],
+)
+def test_validation_divides_the_rate(settings, expected):
+    config = SgdConfig(learning_rate=8, decay=2, schedule="validation", **settings)
+    assert rates(config, VALUES) == expected
+
+
+def test_the_rate_falls_with_the_root_of_the_epoch():
+    config = SgdConfig(learning_rate=3, schedule="inverse_sqrt_epoch")
+    assert rates(config, [1.0] * 5) == pytest.approx([3 / math.sqrt(e) for e in range(1, 6)])
 
 
 def test_a_step_is_the_formula():
@@ -37,3 +71,86 @@ def test_a_step_is_the_formula():
     optimizer.step(scale=0.5)
     torch.testing.assert_close(model.weight, before - 0.25 * (2 + 0.1 * before))
     assert optimizer.rate == 0.5
+
+
+def bowl() -> nn.Linear:
+    torch.manual_seed(0)
+    return nn.Linear(3, 1, bias=False).double()
+
+
+def update(model: nn.Linear, optimizer: Sgd, scale: float = 1.0) -> None:
+    model.zero_grad()
+    ((model.weight - TARGET) ** 2).sum().backward()
+    optimizer.step(scale)
+
+
+@pytest.mark.parametrize(
+    ("settings", "momentum"),
+    [({"momentum": 0.6}, 0.6), ({"momentum_tokens": 1000.0}, 0.3), ({"momentum_tokens": 700}, 0)],
+)
+def test_momentum_adds_the_gradients_up(settings, momentum):
+    model = bowl()
+    w, v = model.weight.detach().clone(), 0.0
+    optimizer = Sgd(SgdConfig(learning_rate=0.1, **settings), model)
+    optimizer.prepare(700)
+    for scale in (1.0, 0.5, 2.0, 1.0):
+        v = momentum * v + 2 * (w - TARGET)
+        w = w - 0.1 * scale * v
+        update(model, optimizer, scale)
+        torch.testing.assert_close(model.weight.detach(), w, rtol=0, atol=1e-13)
+
+
+def test_a_steady_gradient_is_averaged_over_the_tokens_that_were_asked_for():
+    """1/(1 - mu) updates of 50 tokens each are the 5000 tokens."""
+    model = nn.Linear(1, 1, bias=False).double()
+    optimizer = Sgd(SgdConfig(learning_rate=1.0, momentum_tokens=5000), model)
+    optimizer.prepare(50)
+    moved = []
+    for _ in range(3000):
+        before = model.weight.item()
+        model.zero_grad()
+        model.weight.sum().backward()
+        optimizer.step()
+        moved.append(before - model.weight.item())
+    assert moved[0] == pytest.approx(1.0)
+    assert moved[-1] * 50 == pytest.approx(5000)
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(CombinationError, match=r"momentum = 0.5 and .*momentum_tokens = 9 say the"):
+        Sgd(SgdConfig(momentum=0.5, momentum_tokens=9), nn.Linear(1, 1))
+    optimizer = Sgd(SgdConfig(momentum_tokens=699), nn.Linear(1, 1))
+    with pytest.raises(CombinationError, match=r"momentum_tokens = 699 .* one update has 700 tok"):
+        optimizer.prepare(700)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4, 7])
+@pytest.mark.parametrize(
+    "config",
+    [
+        SgdConfig(learning_rate=0.1, momentum=0.9, schedule="validation", decay=1.5),
+        SgdConfig(learning_rate=0.1, momentum_tokens=900, schedule="inverse_sqrt_epoch"),
+    ],
+)
+def test_it_continues_to_the_same_bits(config, cut):
+    def run(model, optimizer, epochs):
+        for epoch in epochs:
+            update(model, optimizer)
+            update(model, optimizer)
+            optimizer.epoch_ended(epoch, [3.0, 2.0, 2.5][epoch % 3])
+
+    models = [bowl() for _ in range(3)]
+    whole, first, second = (Sgd(config, model) for model in models)
+    for optimizer in (whole, first, second):
+        optimizer.prepare(90)
+    run(models[0], whole, range(1, 9))
+    run(models[1], first, range(1, cut + 1))
+    tensors, plain = first.saved()
+    models[2].load_state_dict(models[1].state_dict())
+    second.restore(tensors, json.loads(json.dumps(plain)))
+    kept = {name: tensor.clone() for name, tensor in tensors.items()}
+    run(models[1], first, range(cut + 1, 9))
+    run(models[2], second, range(cut + 1, 9))
+    assert torch.equal(models[0].weight, models[2].weight)
+    assert whole.rate == second.rate
+    assert all(torch.equal(kept[name], tensors[name]) for name in kept)

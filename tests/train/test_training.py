@@ -170,6 +170,13 @@ def test_accumulated_sub_batches_give_the_gradient_of_the_whole(tmp_path, data):
         torch.testing.assert_close(whole, halves, rtol=1e-4, atol=1e-6)
 
 
+def test_an_optimizer_is_told_how_many_tokens_an_update_has(tmp_path, data):
+    """Of 800 tokens an update of 4 rows and 20 steps has a tenth."""
+    trial = trial_of(data, {"optimizer": "sgd", "optimizer.momentum_tokens": 800})
+    task = Training(trial, Place(Store(tmp_path), data))
+    assert [group["momentum"] for group in task.optimizer.torch.param_groups] == [0.9]
+
+
 def test_a_damaged_checkpoint_is_told_by_name(tmp_path, data):
     trial, store = trial_of(data), Store(tmp_path)
     run = TrialRun(trial, store, data)
@@ -180,3 +187,51 @@ def test_a_damaged_checkpoint_is_told_by_name(tmp_path, data):
     assert "last.safetensors" in told["reason"] and "is damaged" in told["reason"]
     journals.reopened(store, trial.id)
     assert finish(trial, store, data).outcome == finish(trial, Store(tmp_path / "b"), data).outcome
+
+
+def test_rounds_begin_again_from_the_best_as_long_as_they_help(tmp_path, data, monkeypatch):
+    losses = iter([3.0, 2.0, 2.5, 1.9, 2.2, 2.1, 2.3, 9.9])
+    weights: list[dict[str, torch.Tensor]] = []
+
+    def validate(self) -> float:
+        weights.append({n: t.clone() for n, t in self.model.state_dict().items()})
+        return next(losses)
+
+    begun: list[dict[str, torch.Tensor]] = []
+    begin = Training._begin_round
+
+    def begin_round(self) -> None:
+        begin(self)
+        begun.append({n: t.clone() for n, t in self.model.state_dict().items()})
+
+    monkeypatch.setattr(Training, "_validate", validate)
+    monkeypatch.setattr(Training, "_begin_round", begin_round)
+    changes = {
+        "optimizer": "sgd",
+        "training.epochs": 30,
+        "training.stop_after_worse": 0,
+        "training.repeat_while_better": True,
+    }
+    journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
+    told = {e["epoch"]: e["event"] for e in journal.epochs if "round ended" in e.get("event", "")}
+    assert (len(journal.epochs), list(told)) == (7, [3, 5])
+    for found, best in zip(begun, (weights[1], weights[3]), strict=True):
+        assert all(torch.equal(found[name], best[name]) for name in best)
+
+
+def test_rounds_go_on_from_a_checkpoint(tmp_path, data):
+    changes = {
+        "optimizer.trigger": "at_once",
+        "training.epochs": 8,
+        "training.stop_after_worse": 0,
+        "training.repeat_while_better": True,
+        "optimizer.learning_rate": 60.0,
+    }
+    whole = finish(trial_of(data, changes), Store(str(tmp_path / "whole")), data)
+    store = Store(str(tmp_path / "cut"))
+    run = TrialRun(trial_of(data, changes), store, data)
+    while not run.advance(0.02).done:
+        run.save()
+        run = TrialRun(trial_of(data, changes), store, data)
+    assert any("round ended" in epoch.get("event", "") for epoch in whole.epochs)
+    assert run.journal.outcome["digest"] == whole.outcome["digest"]

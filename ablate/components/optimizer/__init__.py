@@ -10,10 +10,14 @@ import torch
 from torch import Tensor, nn
 
 Saved = tuple[dict[str, Tensor], dict]  # tensors by name, and plain data for JSON
+COUNTERS = ("step", "mu_product")  # of a parameter's state: torch keeps them on the CPU
 
 
 class Optimizer(ABC):
     """Built as `Optimizer(config, model)`, over the parameters that require a gradient."""
+
+    def prepare(self, tokens_per_update: int) -> None:  # noqa: B027 (few need it)
+        """Told once, before the first update, how many tokens a whole window has."""
 
     @abstractmethod
     def step(self, scale: float = 1.0) -> None:
@@ -59,3 +63,26 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Give every group its share of a rate."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["rate_scale"]
+
+
+def saved_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """A copy of what torch keeps for each parameter, by the parameter's number and its name."""
+    return {
+        f"{index}.{name}": value.clone()
+        for index, parameter in enumerate(_parameters(optimizer))
+        for name, value in optimizer.state.get(parameter, {}).items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_state(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """`saved_state` undone. torch's own way would move a counter to another device or type."""
+    parameters = _parameters(optimizer)
+    for path, value in tensors.items():
+        index, _, name = path.partition(".")
+        kept = value.cpu() if name in COUNTERS else value
+        optimizer.state[parameters[int(index)]][name] = kept.clone()
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -14,7 +14,14 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from ablate.components.optimizer import Optimizer, Saved, parameter_groups, set_rate
+from ablate.components.optimizer import (
+    Optimizer,
+    Saved,
+    parameter_groups,
+    restore_state,
+    saved_state,
+    set_rate,
+)
 from ablate.fields import setting
 from ablate.registry import register
 
@@ -70,18 +77,8 @@ class Adam(Optimizer):
         return None
 
     def saved(self) -> Saved:
-        tensors = {
-            f"{index}.{name}": value.clone()
-            for index, state in self.torch.state_dict()["state"].items()
-            for name, value in state.items()
-        }
-        return tensors, {"epochs_done": self.epochs_done}
+        return saved_state(self.torch), {"epochs_done": self.epochs_done}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
         self.epochs_done = plain["epochs_done"]
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
-            index, _, key = name.partition(".")
-            state.setdefault(int(index), {})[key] = value
-        groups = self.torch.state_dict()["param_groups"]
-        self.torch.load_state_dict({"state": state, "param_groups": groups})
+        restore_state(self.torch, tensors)
