@@ -21,9 +21,11 @@ if TYPE_CHECKING:
         Stage,
         Study,
         factorial,
+        fractional_factorial,
         grid,
         leave_one_out,
         one_at_a_time,
+        path,
         table,
     )
 
@@ -37,10 +39,12 @@ __all__ = [
     "Stage",
     "Study",
     "factorial",
+    "fractional_factorial",
     "grid",
     "leave_one_out",
     "load",
     "one_at_a_time",
+    "path",
     "run",
     "table",
 ]

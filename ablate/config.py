@@ -73,6 +73,9 @@ class TrainingConfig:
     stop_after_worse: int | None = setting(
         None, doc="stop once validation exceeds the best of all but the last so many epochs", low=0
     )
+    repeat_while_better: bool = setting(
+        False, doc="then begin again from the best weights, as long as a round helps (DOC's fin)"
+    )
 
 
 NONE = "none"  # as the value of a listed slot: none of them

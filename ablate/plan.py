@@ -453,6 +453,8 @@ def _record(
         base_arm=study.base_arm,
         arms=tuple(_arm_record(study, arm, configs[arm.name], data) for arm in arms),
         trials=(),
+        design=study.design.kind,
+        notes=study.design.notes,
         published_scale=scale.published,
     )
 
@@ -463,6 +465,8 @@ def _arm_record(study: Study, arm: Arm, config: Config, data: str) -> ArmRecord:
         num_parameters=_parameters(study, arm, config, data),
         changes=dict(arm.changes),
         published=_published(study, arm),
+        levels=dict(arm.levels),
+        against=arm.against,
     )
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -105,6 +106,7 @@ class Arm(Word):
     then: tuple[Stage, ...] = ()  # stages of this arm alone, after the scale's
     published: tuple[str, str] | None = None  # model and variant, as `ablate/papers` spells them
     levels: Mapping[str, str] = field(default_factory=dict)  # of a design's factors
+    against: str | None = None  # the arm it is compared with, if another than the base arm
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Design(Word):
 
     kind: str
     arms: tuple[Arm, ...]
+    notes: tuple[str, ...] = ()  # what a reader of its table must know
 
 
 def table(*arms: Arm) -> Design:
@@ -144,14 +147,74 @@ def factorial(factors: Factors) -> Design:
     """Every combination of the factors' levels."""
     fields.check_value(factors, Factors, "factors", StudyError, "factorial")
     _check_apart(factors)
+    crossed = itertools.product(*(factor for factor in factors.values()))
+    chosen = (dict(zip(factors, levels, strict=True)) for levels in crossed)
+    return Design("factorial", tuple(_combination(factors, levels) for levels in chosen))
+
+
+def _combination(factors: Factors, levels: Mapping[str, str]) -> Arm:
+    changes: dict[str, Any] = {}
+    for factor, level in levels.items():
+        changes |= factors[factor][level]
+    return Arm(", ".join(f"{k} {v}" for k, v in levels.items()), changes, levels=levels)
+
+
+def fractional_factorial(factors: Factors, generators: Mapping[str, Sequence[str]]) -> Design:
+    """A part of a two-level factorial: `{"D": ("A", "B")}` sets D's level by those of A and B.
+
+    What it cannot tell apart (its aliases) is said under its table.
+    """
+    what = "fractional_factorial"
+    fields.check_value(factors, Factors, "factors", StudyError, what)
+    fields.check_value(generators, Mapping[str, Sequence[str]], "generators", StudyError, what)
+    _check_apart(factors)
+    free = [factor for factor in factors if factor not in generators]
+    for made, by in generators.items():
+        for name, allowed in ((made, factors), *((name, free) for name in by)):
+            if name not in allowed:
+                raise StudyError(unknown("factor", name, allowed, what))
+    for factor, levels in factors.items():
+        if len(levels) != 2:
+            raise StudyError(
+                wrong_value("levels", list(levels), "two of them", f"{what}: {factor}")
+            )
+    signs = (
+        dict(zip(free, row, strict=True)) for row in itertools.product((-1, 1), repeat=len(free))
+    )
     arms = []
-    for levels in itertools.product(*(factor.items() for factor in factors.values())):
-        chosen = dict(zip(factors, (name for name, _ in levels), strict=True))
-        changes: dict[str, Any] = {}
-        for _, change in levels:
-            changes |= change
-        arms.append(Arm(", ".join(f"{k} {v}" for k, v in chosen.items()), changes, levels=chosen))
-    return Design("factorial", tuple(arms))
+    for row in signs:
+        row |= {made: math.prod(row[factor] for factor in by) for made, by in generators.items()}
+        arms.append(_combination(factors, {f: [*factors[f]][row[f] > 0] for f in factors}))
+    return Design(what, tuple(arms), _aliases(list(factors), generators))
+
+
+def _aliases(factors: list[str], generators: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Which main effects and interactions of two factors are one number in such a design."""
+    words = [frozenset({made, *by}) for made, by in generators.items()]
+    group = {frozenset()}
+    for word in words:
+        group |= {word ^ other for other in group}
+    effects = [frozenset(e) for n in (1, 2) for e in itertools.combinations(factors, n)]
+    classes: dict[frozenset, list[str]] = {}
+    for effect in effects:
+        key = frozenset(effect ^ word for word in group)
+        classes.setdefault(key, []).append(" x ".join(sorted(effect, key=factors.index)))
+    return tuple(
+        f"not told apart: {' = '.join(names)}" for names in classes.values() if len(names) > 1
+    )
+
+
+def path(steps: Mapping[str, Values], *, start: str = "start") -> Design:
+    """From the base to another configuration, a step at a time; each arm has all steps before it.
+
+    Every arm is trained, and compared with the one before: what that step bought.
+    """
+    fields.check_value(steps, Mapping[str, Values], "steps", StudyError, "path")
+    arms, changes = [Arm(start)], {}
+    for step, change in steps.items():
+        changes = {**changes, **change}
+        arms.append(Arm(f"+ {step}", changes, levels={"step": step}, against=arms[-1].name))
+    return Design("path", tuple(arms))
 
 
 def _check_apart(factors: Factors) -> None:
@@ -253,6 +316,9 @@ def check(study: Study) -> None:
         raise StudyError(f"two arms are called '{twice}'. Allowed: each name once.")
     if study.base_arm not in names:
         raise StudyError(unknown("base_arm", study.base_arm, names))
+    for arm in study.design.arms:
+        if arm.against is not None and arm.against not in names:
+            raise StudyError(unknown("against", arm.against, names, f"arm '{arm.name}'"))
     _check_runner(study.runner)
     for name, scale in study.scales.items():
         _check_key("scale", name)

@@ -36,6 +36,8 @@ class ArmRecord:
     num_parameters: int | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, str] = field(default_factory=dict)  # of a design's factors
+    against: str | None = None  # the arm it is compared with, if another than the base arm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,8 @@ class StudyRecord:
     arms: tuple[ArmRecord, ...]
     trials: tuple[PlannedTrial, ...]
     searches: tuple[SearchRecord, ...] = ()
+    design: str = "table"
+    notes: tuple[str, ...] = ()
     published_scale: bool = False  # may be set beside published numbers
     floor: Mapping[str, float] = field(default_factory=dict)  # split -> best possible nats a token
 
@@ -116,5 +120,5 @@ def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
     trials = [PlannedTrial(**{**t, "parents": tuple(t["parents"])}) for t in plain["trials"]]
     searches = [SearchRecord(**{**s, "trials": tuple(s["trials"])}) for s in plain["searches"]]
     arms = tuple(ArmRecord(**arm) for arm in plain["arms"])
-    lists = {"tables": tuple(plain["tables"]), "arms": arms}
+    lists = {"tables": tuple(plain["tables"]), "arms": arms, "notes": tuple(plain["notes"])}
     return StudyRecord(**{**plain, **lists, "trials": tuple(trials), "searches": tuple(searches)})

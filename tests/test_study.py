@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from ablate.study import factorial, grid, leave_one_out, one_at_a_time
+import itertools
+from collections import Counter
+
+import pytest
+
+from ablate.errors import StudyError
+from ablate.study import (
+    factorial,
+    fractional_factorial,
+    grid,
+    leave_one_out,
+    one_at_a_time,
+    path,
+)
 
 FACTORS = {
     "head": {"softmax": {"head": "softmax"}, "mos": {"head": "mos", "head.experts": 3}},
@@ -53,3 +66,54 @@ def test_a_grid_enumerates_a_space(tmp_path):
     assert len(design.arms) == 1 + 2 * 3
     assert design.arms[-1].levels == {"Layers": "2", "Rate": "3.0"}
     assert design.arms[-1].changes["training.clip"] == 0.25
+
+
+class TestFractional:
+    @staticmethod
+    def factors(*names: str) -> dict:
+        return {name: {"off": {}, "on": {f"regularizer.{name}.rate": 0.5}} for name in names}
+
+    def test_a_half_has_each_factors_levels_balanced_and_the_products_sign(self):
+        design = fractional_factorial(self.factors("a", "b", "c", "d"), {"d": ("a", "b", "c")})
+        assert len(design.arms) == 8
+        for one, other in itertools.combinations("abcd", 2):
+            pairs = Counter((arm.levels[one], arm.levels[other]) for arm in design.arms)
+            assert set(pairs.values()) == {2}
+        for arm in design.arms:
+            signs = [1 if arm.levels[name] == "on" else -1 for name in "abcd"]
+            assert signs[3] == signs[0] * signs[1] * signs[2]
+            assert len(arm.changes) == sum(sign == 1 for sign in signs)
+
+    def test_its_aliases_are_named(self):
+        half = fractional_factorial(self.factors("a", "b", "c", "d"), {"d": ("a", "b", "c")})
+        assert half.notes == (
+            "not told apart: a x b = c x d",
+            "not told apart: a x c = b x d",
+            "not told apart: a x d = b x c",
+        )
+        third = fractional_factorial(self.factors("a", "b", "c"), {"c": ("a", "b")})
+        assert "not told apart: a = b x c" in third.notes
+
+    @pytest.mark.parametrize(
+        ("generators", "message"),
+        [
+            ({"x": ("a",)}, "unknown factor 'x'"),
+            ({"c": ("a", "z")}, "unknown factor 'z'"),
+            ({"c": ("a", "c")}, "unknown factor 'c'"),
+        ],
+    )
+    def test_generators_name_factors(self, generators, message):
+        with pytest.raises(StudyError, match=message):
+            fractional_factorial(self.factors("a", "b", "c"), generators)
+
+    def test_more_than_two_levels_are_refused(self):
+        factors = {**self.factors("a", "b"), "c": {"1": {}, "2": {}, "3": {}}}
+        with pytest.raises(StudyError, match="two of them"):
+            fractional_factorial(factors, {"b": ("a",)})
+
+
+def test_a_path_adds_step_by_step_and_compares_with_the_step_before():
+    design = path({"wide": {"backbone.units": 9}, "tied": {"head.tied": True}})
+    assert [arm.name for arm in design.arms] == ["start", "+ wide", "+ tied"]
+    assert [arm.against for arm in design.arms] == [None, "start", "+ wide"]
+    assert design.arms[2].changes == {"backbone.units": 9, "head.tied": True}

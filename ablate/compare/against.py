@@ -1,4 +1,5 @@
-"""Each arm against the base arm, and the best arm against all others: where verdicts are given.
+"""Where verdicts are given: each arm against the base arm (or the one that it names), and the best
+arm against all others.
 
 No verdict is given
 - before every planned trial of both arms has ended: a table that is read while its study runs is
@@ -39,10 +40,17 @@ class Against:
     def others(self) -> list[ArmSummary]:
         return [arm for arm in self.arms if not arm.is_base]
 
+    def reference(self, arm: ArmSummary) -> ArmSummary | None:
+        """What an arm is compared with."""
+        if arm.against is None:
+            return self.base
+        return next((other for other in self.arms if other.name == arm.against), None)
+
     def compared(self) -> list[ArmSummary]:
         """The arms with their comparisons, corrected over all of them, and the best one marked."""
-        base, best = self.base, self._best()
-        differences = {a.name: self._difference(a, base) for a in self.others if base}
+        best = self._best()
+        references = [(arm, self.reference(arm)) for arm in self.others]
+        differences = {a.name: self._difference(a, b) for a, b in references if b is not None}
         corrected = statistics.holm([d and d.p for d in differences.values()])
         comparisons = {
             name: self._comparison(name, found, p)
@@ -56,7 +64,9 @@ class Against:
 
     def _comparison(self, name: str, found: Difference, p_holm: float | None) -> Comparison:
         arm = next(arm for arm in self.arms if arm.name == name)
-        base = next(arm for arm in self.arms if arm.is_base)
+        base = self.reference(arm)
+        if base is None:
+            raise ValueError(f"{name} was compared with nothing")
         verdict = statistics.verdict(found, p_holm, self.alpha)
         reason = _reservation(arm, base, found, verdict)
         at = statistics.mean([self.unit.show(base.values[i]) for i in shared_seeds(arm, base)])

@@ -58,6 +58,7 @@ class Cells:
             cost_of_all=self._cost(self._all_trials(arm.name)),
             trials=tuple(done),
             values=by_split[self.split],
+            against=arm.against,
         )
 
     def _ensemble(self, trial: PlannedTrial) -> EnsembleSummary:

@@ -105,7 +105,8 @@ def _completed(arm: ArmSummary) -> str:
 
 
 def _delta_title(summary: Summary) -> str:
-    return f"Δ base, {summary.split}\n[{100 * (1 - summary.alpha):g}% interval]"
+    against = "row above" if summary.record.design == "path" else "base"
+    return f"Δ {against}, {summary.split}\n[{100 * (1 - summary.alpha):g}% interval]"
 
 
 def _delta(arm: ArmSummary, digits: int) -> str:

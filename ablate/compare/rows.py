@@ -85,6 +85,7 @@ class ArmSummary:
     cost_of_all: Cost  # every trial of the arm, its search included
     trials: tuple[str, ...]  # the trials behind the cells
     values: Mapping[int, float]  # seed index -> nats on the split that decides
+    against: str | None = None  # the arm it is compared with, if another than the base arm
     comparison: Comparison | None = None
     best: bool = False  # lower than every other arm, and the corrected test says so
 

@@ -45,6 +45,7 @@ def summarise(
 
 def _notes(record: StudyRecord, arms: list[ArmSummary]) -> Iterable[str]:
     """What is odd about this very table."""
+    yield from record.notes
     base = next((arm for arm in arms if arm.is_base), None)
     if base is None:
         yield f"The base arm '{record.base_arm}' is not in this table: nothing to compare with."

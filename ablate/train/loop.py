@@ -118,6 +118,7 @@ class Training:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
         self.optimizer.step(drawn / training.window if training.variable_window else 1.0)
         self.model.zero_grad(set_to_none=True)
+        self.model.backbone.project()
         for regularizer in self.regularizers:
             regularizer.project(self.model)
         self.num_tokens += targets_TB.numel()
@@ -257,7 +258,8 @@ class Training:
         if self.best:
             self.model.load_state_dict(self.best)
         splits = ("valid", "test") if self.trial.reads_test else ("valid",)
-        metrics, token_log_probs = judge([self.model], self.config, self.corpus, splits)
+        given = (self.config, self.corpus, splits, [self.regularizers])
+        metrics, token_log_probs = judge([self.model], *given)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
         return Conclusion(
             metrics=metrics,

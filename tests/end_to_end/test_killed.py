@@ -201,7 +201,7 @@ def _kill_a_worker(place: Any, running: Any) -> journals.Journal:
     def gone_on() -> journals.Journal | None:
         journal = journals.read(place.store, chosen.trial.id)
         attempts = journal.attempts if journal else []
-        return journal if len(attempts) > 1 and "from_epoch" in attempts[-1] else None
+        return journal if len(attempts) > 1 and attempts[-1]["from_epoch"] else None
 
     chosen = wait_for(well_begun, running)
     os.kill(chosen.attempts[-1]["pid"], signal.SIGKILL)
