@@ -311,3 +311,88 @@ def test_a_trial_goes_through_json():
         again = Trial.from_plain(json.loads(json.dumps(trial.to_plain())))
         assert resolve(again.values).identity == resolve(trial.values).identity
         assert replace(again, values={}) == replace(trial, values={})
+
+
+GATE = Stage("gate", {"gate": "none", "regularizer": "none", "optimizer.learning_rate": 0.5})
+JUDGED = Stage("judged", {"evaluator.standard.batch_size": 2}, kind="evaluate")
+TOGETHER = Stage("together", {"training.epochs": 1}, over="seeds")
+
+
+def study_with(*arms: Arm, **scale: Any) -> Study:
+    given = {"seeds": 2, **scale}
+    return Study(
+        question="Which?",
+        base=SMALL,
+        base_arm="a",
+        design=table(Arm("a"), *arms),
+        scales={"s": Scale(**given)},
+        name="planned",
+    )
+
+
+def placed(plan: Plan, arm: str) -> list[tuple[str, bool]]:
+    return [(p.stage, p.final) for p in plan.planned if p.arm == arm]
+
+
+def test_an_arms_own_stage_goes_on_from_the_trial_that_another_arm_ends_with(data: str):
+    plan = make_plan(study_with(Arm("more", then=(GATE,))), data=data)
+    assert placed(plan, "more") == [("train", False), ("gate", True)] * 2
+    base = {p.id for p in plan.planned if p.arm == "a"}
+    gates = [trial for trial in plan.trials if trial.stage == "gate"]
+    assert {parent.id for trial in gates for parent in trial.parents} == base
+    assert len(plan.trials) == 4
+    assert all(trial.reads_test for trial in plan.trials)
+
+
+def test_a_stage_that_only_evaluates_trains_nothing_and_keeps_nothing(data: str):
+    plan = make_plan(study_with(Arm("judged otherwise", then=(JUDGED,))), data=data)
+    judged = [trial for trial in plan.trials if trial.stage == "judged"]
+    assert {trial.runner for trial in judged} == {"ablate.train.evaluation:Evaluation"}
+    assert {parent.role for trial in judged for parent in trial.parents} == {"member"}
+    assert {trial.keep for trial in judged} == {"nothing"}
+
+
+def test_all_seeds_of_an_arm_under_one_stage_are_one_result(data: str):
+    plan = make_plan(study_with(Arm("joint", then=(TOGETHER,)), seeds=3), data=data)
+    assert placed(plan, "joint") == [("train", False)] * 3 + [("together", True)]
+    joint = next(trial for trial in plan.trials if trial.stage == "together")
+    assert [parent.role for parent in joint.parents] == ["base"] * 3
+    indices = {p.arm: p.seed_index for p in plan.planned if p.final}
+    assert indices["joint"] == 3  # no seed of any arm's
+
+
+def test_an_n_gram_model_is_an_arm_without_anything_neural(data: str):
+    arm = Arm("kn5", {"model": "ngram", "ngram.order": 5})
+    plan = make_plan(study_with(arm, stages=(Stage("finetune", {}),)), data=data)
+    counted = [trial for trial in plan.trials if trial.arm == "kn5"]
+    assert placed(plan, "kn5") == [("train", True)] * 2
+    assert {trial.runner for trial in counted} == {"ablate.train.counting:Counting"}
+    assert {key.split(".")[0] for key in counted[0].values} == {"model", "ngram", "corpus"}
+    assert plan.record.arm("kn5").num_parameters is None
+
+
+def test_an_evaluation_is_searched_for_each_finished_model(data: str, tmp_path: Path):
+    space = 'paper = "none"\ntables = ["T"]\n["Rows"]\nfield = "evaluator.standard.batch_size"\n'
+    (tmp_path / "how.toml").write_text(space + "choices = [1, 2, 3]\n")
+    stage = Stage("how", kind="evaluate", search=Search(space="how", trials=2))
+    study = replace(study_with(stages=(stage,)), file=str(tmp_path / "study.py"))
+    plan = make_plan(study, data=data)
+    assert placed(plan, "a") == [("train", False)] * 2
+    assert not any(trial.reads_test for trial in plan.trials)
+    assert [search.parents[0].id for search in plan.searches] == ids(plan)
+    asked = plan.search_trial(plan.searches[0], {"evaluator.standard.batch_size": 2}, 0)
+    assert (asked.reads_test, asked.keep, asked.parents) == (
+        False,
+        "nothing",
+        plan.searches[0].parents,
+    )
+    (found,) = plan.confirmations(plan.searches[0], {"evaluator.standard.batch_size": 2}).trials
+    assert (found.reads_test, found.seed, found.stage) == (True, 1, "how")
+    assert len({search.key for search in plan.searches}) == 2
+
+
+def test_what_leaves_nothing_to_go_on_from_comes_last():
+    with pytest.raises(StudyError, match="'judged' leaves nothing to train on from"):
+        study_with(stages=(JUDGED, GATE))
+    with pytest.raises(StudyError, match="a search in a stage looks for how to evaluate"):
+        Stage("x", search=Search(space="s", trials=1))
