@@ -71,11 +71,11 @@ def without_biases(mixture: Mixture) -> Mixture:
     return replace(mixture, vectors_NJE=vectors_NJE, weight_VE=weight_VE, bias_V=None, gate=gate)
 
 
-def token_chunks(mixture: Mixture) -> Iterator[slice]:
-    """The tokens in slices whose logits stay within `CHUNK_BYTES`."""
+def token_chunks(mixture: Mixture, share: int = 1) -> Iterator[slice]:
+    """The tokens in slices whose logits stay within `CHUNK_BYTES`, or a `share`-th of them."""
     num_tokens, num_components, _ = mixture.vectors_NJE.shape
     row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
-    step = max(1, CHUNK_BYTES // (num_components * row_bytes))
+    step = max(1, CHUNK_BYTES // (share * num_components * row_bytes))
     return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
 
 
@@ -119,9 +119,9 @@ class _SummedNll(torch.autograd.Function):
         ctx.save_for_backward(
             gradients.vectors_NJE,
             gradients.log_prior_NJ,
-            _transposed(gradients.weight_EV),
+            transposed(gradients.weight_EV),
             gradients.gate_vectors_NG,
-            _transposed(gradients.gate_weight_GV),
+            transposed(gradients.gate_weight_GV),
         )
         return -torch.cat(log_probs).sum()
 
@@ -166,7 +166,7 @@ def _zeros(mixture: Mixture, needed: tuple[bool, ...]) -> Gradients:
     )
 
 
-def _transposed(gradient: Tensor | None) -> Tensor | None:
+def transposed(gradient: Tensor | None) -> Tensor | None:
     return None if gradient is None else gradient.t().contiguous()
 
 

@@ -1,0 +1,94 @@
+"""The input-to-output gate (Takase et al. 2017, Eq. 6-8).
+
+    g = sigmoid(W_g e + b_g),   e = E_g[x],   P = softmax(g * s)
+
+with x the word just read, e its vector in an embedding of the gate's own, and s the complete
+logits, their bias included. Inside a mixture the gate scales the logits of every component.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ablate.components.flow import Draw, Features, GateSignal, Shapes, State
+from ablate.components.gate import Gate
+from ablate.components.regularizer import Masks
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class IogConfig:
+    """The gate's own word vectors."""
+
+    units: int = setting(300, doc="units of the gate's word vectors", low=1)
+    dropout: float = setting(
+        0.5, doc="share of those units dropped, for each token anew", low=0, high=0.99
+    )
+    initial_range: float = setting(0.1, doc="matrices start uniform in +- this; biases at 0", low=0)
+
+
+class WordVectors(nn.Module):
+    """E_g, with dropout element by element."""
+
+    def __init__(self, config: IogConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary, config.units))
+        self.dropout, self.initial_range = config.dropout, config.initial_range
+
+    def forward(self, ids_TB: Tensor, masks: Masks) -> Tensor:
+        return masks.own("gate", F.embedding(ids_TB, self.weight), self.dropout)
+
+    def initialize(self, draw: Draw) -> None:
+        self.weight.data.uniform_(-self.initial_range, self.initial_range, generator=draw("weight"))
+
+
+class GateMatrix(nn.Module):
+    """W_g and b_g: from the gate's vectors to a gate for every word."""
+
+    def __init__(self, vocabulary: int, width: int, initial_range: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        self.bias = nn.Parameter(torch.empty(vocabulary))
+        self.initial_range = initial_range
+
+    def forward(self, vectors_TBG: Tensor) -> GateSignal:
+        return GateSignal(
+            vectors_NG=vectors_TBG.flatten(0, 1), weight_VG=self.weight, bias_V=self.bias
+        )
+
+    def initialize(self, draw: Draw) -> None:
+        self.weight.data.uniform_(-self.initial_range, self.initial_range, generator=draw("weight"))
+        self.bias.data.zero_()
+
+
+@register(
+    "gate",
+    "iog",
+    config=IogConfig,
+    paper="takase2017iog",
+    equation="Eq. 6-8",
+    departures=(
+        "the paper names no initial weights; matrices start uniform, biases at 0, and so every "
+        "gate near 1/2",
+    ),
+)
+@final
+class Iog(Gate):
+    """Depends on the input word alone; (2 units + 1) V parameters."""
+
+    def __init__(self, config: IogConfig, shapes: Shapes) -> None:
+        super().__init__()
+        self.embedding = WordVectors(config, shapes.vocabulary)
+        self.output = GateMatrix(shapes.vocabulary, config.units, config.initial_range)
+
+    def forward(self, features: Features, state: State, masks: Masks) -> tuple[GateSignal, State]:
+        return self.output(self.embedding(features.ids_TB, masks)), ()
+
+    def initialize(self, draw: Draw) -> None:
+        """The parts draw their own."""

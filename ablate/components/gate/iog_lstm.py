@@ -1,0 +1,75 @@
+"""The input-to-output gate with a memory of its own (Takase et al. 2017, Eq. 11-12).
+
+    q_t = LSTM(e_t, q_{t-1}),   g = sigmoid(W_g q_t + b_g)
+
+with e as in `iog.py` and an LSTM of one layer, as wide as e.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from ablate.components.backbone.lstm import lstm_layer
+from ablate.components.flow import Draw, Features, GateSignal, Shapes, State
+from ablate.components.gate import Gate
+from ablate.components.gate.iog import GateMatrix, IogConfig, WordVectors
+from ablate.components.regularizer import Masks
+from ablate.registry import register
+
+
+class Memory(nn.Module):
+    """One layer of an LSTM with one bias a gate, as the authors' library has it."""
+
+    def __init__(self, units: int, initial_range: float) -> None:
+        super().__init__()
+        self.weight_ih = nn.Parameter(torch.empty(4 * units, units))
+        self.weight_hh = nn.Parameter(torch.empty(4 * units, units))
+        self.bias = nn.Parameter(torch.empty(4 * units))
+        self.initial_range = initial_range
+
+    def forward(self, x_TBG: Tensor, state: State) -> tuple[Tensor, State]:
+        h, c = state
+        weights = (self.weight_ih, self.weight_hh, self.bias, None)
+        output_TBG, h, c = lstm_layer(x_TBG, h, c, *weights)
+        return output_TBG, (h, c)
+
+    def initialize(self, draw: Draw) -> None:
+        bound = self.initial_range
+        for name in ("weight_ih", "weight_hh"):
+            self.get_parameter(name).data.uniform_(-bound, bound, generator=draw(name))
+        self.bias.data.zero_()
+
+
+@register(
+    "gate",
+    "iog_lstm",
+    config=IogConfig,
+    paper="takase2017iog",
+    equation="Eq. 11-12",
+    departures=("dropout on the LSTM's input alone; the paper does not say where",),
+)
+@final
+class IogLstm(Gate):
+    """Depends on all words read so far; its state is (h, c), each [1, B, G]."""
+
+    def __init__(self, config: IogConfig, shapes: Shapes) -> None:
+        super().__init__()
+        self.units = config.units
+        self.embedding = WordVectors(config, shapes.vocabulary)
+        self.memory = Memory(config.units, config.initial_range)
+        self.output = GateMatrix(shapes.vocabulary, config.units, config.initial_range)
+
+    def initial_state(self, rows: int) -> State:
+        like = self.output.bias
+        return like.new_zeros(1, rows, self.units), like.new_zeros(1, rows, self.units)
+
+    def forward(self, features: Features, state: State, masks: Masks) -> tuple[GateSignal, State]:
+        own_TBG = self.embedding(features.ids_TB, masks)
+        remembered_TBG, after = self.memory(own_TBG, state)
+        return self.output(remembered_TBG), after
+
+    def initialize(self, draw: Draw) -> None:
+        """The parts draw their own."""

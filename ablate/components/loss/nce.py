@@ -1,0 +1,156 @@
+"""Noise-contrastive estimation: tell the word that came from words drawn from unigrams.
+
+With s(w) the log of what the model gives a word, unnormalised but for a constant log Z, and k
+noise words w' from p_n (Mnih and Teh 2012; Pachitariu and Sahani 2013, Section 4.3),
+
+    -log sigma(s(w) - log k p_n(w)) - sum_w' log sigma(log k p_n(w') - s(w'))
+
+so that no update sums over the vocabulary. Over a mixture,
+
+    s(w) = log sum_j prior_j exp(gate * (vectors_j . W_w + b_w)) - log Z
+
+The model learns to be normalised; evaluators normalise it exactly.
+
+Shape suffixes: K words scored, for each of n tokens (n = 1: the same for all); others as in
+`flow.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ablate.components.flow import Mixture, Pass, TrainingText
+from ablate.components.loss import Loss
+from ablate.components.regularizer import Chance
+from ablate.errors import ConfigError
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class NceConfig:
+    """How many noise words, and for whom."""
+
+    noise: int = setting(25, doc="noise words for every word (k)", low=1)
+    shared: bool = setting(
+        False, doc="all tokens of a window share the noise words: faster, so that k may be larger"
+    )
+    log_normalizer: float = setting(
+        0.0, doc="log Z that the model's scores are held to; 0 is the paper's", low=0
+    )
+
+
+class UnigramNoise:
+    """p_n: words as often as they are in the training text."""
+
+    def __init__(self, counts_V: Tensor) -> None:
+        share_V = counts_V.double() / counts_V.sum()
+        self.log_p_V = share_V.log()
+        self.cumulative_V = share_V.cumsum(0)
+
+    def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Words, by the inverse of the distribution function."""
+        self._move(generator.device)
+        last = self.cumulative_V[-1]
+        u = torch.rand(shape, generator=generator, dtype=last.dtype, device=last.device) * last
+        return torch.searchsorted(self.cumulative_V, u, right=True).clamp_(
+            max=len(self.log_p_V) - 1
+        )
+
+    def _move(self, device: torch.device) -> None:
+        self.log_p_V, self.cumulative_V = (
+            tensor.to(device) for tensor in (self.log_p_V, self.cumulative_V)
+        )
+
+
+def scores(mixture: Mixture, words_nK: Tensor) -> Tensor:
+    """The unnormalised log-probabilities of some words after each token, [N, K]."""
+    if len(words_nK) == 1:
+        scores_NJK = _scores_of_shared(mixture, words_nK[0])
+    else:
+        scores_NJK = _scores_of_own(mixture, words_nK)
+    if mixture.log_prior_NJ is None:
+        return scores_NJK.squeeze(1)
+    return (scores_NJK + mixture.log_prior_NJ[..., None]).logsumexp(1)
+
+
+def nce_loss(
+    target_N1: Tensor, noise_NK: Tensor, log_kp_target_N1: Tensor, log_kp_noise_nK: Tensor
+) -> Tensor:
+    """The loss of the scores, summed over the tokens."""
+    of_targets = F.logsigmoid(target_N1 - log_kp_target_N1).sum()
+    of_noise = F.logsigmoid(log_kp_noise_nK - noise_NK).sum()
+    return -of_targets - of_noise
+
+
+def _scores_of_shared(mixture: Mixture, words_K: Tensor) -> Tensor:
+    bias_K = None if mixture.bias_V is None else mixture.bias_V[words_K]
+    logits_NJK = F.linear(mixture.vectors_NJE, F.embedding(words_K, mixture.weight_VE), bias_K)
+    gate = mixture.gate
+    if gate is None:
+        return logits_NJK
+    gate_bias_K = None if gate.bias_V is None else gate.bias_V[words_K]
+    gate_NK = F.linear(gate.vectors_NG, F.embedding(words_K, gate.weight_VG), gate_bias_K)
+    return logits_NJK * gate_NK.sigmoid()[:, None]
+
+
+def _scores_of_own(mixture: Mixture, words_NK: Tensor) -> Tensor:
+    logits_NJK = _products(mixture.vectors_NJE, mixture.weight_VE, mixture.bias_V, words_NK)
+    gate = mixture.gate
+    if gate is None:
+        return logits_NJK
+    gate_N1K = _products(gate.vectors_NG[:, None], gate.weight_VG, gate.bias_V, words_NK)
+    return logits_NJK * gate_N1K.sigmoid()
+
+
+def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_NK: Tensor) -> Tensor:
+    rows_NKE = F.embedding(words_NK, weight_VE)
+    products_NJK = x_NJE @ rows_NKE.transpose(1, 2)
+    return products_NJK if bias_V is None else products_NJK + bias_V[words_NK][:, None]
+
+
+@register(
+    "loss",
+    "nce",
+    config=NceConfig,
+    paper="pachitariu2013irlm",
+    equation="Section 4.3 (noise-contrastive estimation, after Mnih and Teh 2012)",
+    departures=(
+        "the paper leaves k open; 25 is Mnih and Teh's",
+        "over mixtures and gates, which the paper has none of, the same with the mixture's sum "
+        "of unnormalised components",
+    ),
+)
+@final
+class Nce(Loss):
+    """Scores of 1 + k words a token; never a whole distribution."""
+
+    def __init__(self, config: NceConfig, text: TrainingText | None) -> None:
+        self.config = config
+        self.noise = None if text is None else UnigramNoise(text.counts())
+
+    def __call__(
+        self, passed: Pass, targets_N: Tensor, embedding_VE: Tensor, chance: Chance
+    ) -> Tensor:
+        if self.noise is None:
+            raise ConfigError(
+                "loss 'nce' draws noise from the words of a training text, and was made without "
+                "one. Give assemble(..., text=corpus)."
+            )
+        rows = 1 if self.config.shared else len(targets_N)
+        words_nK = self.noise.draw((rows, self.config.noise), chance.generator("nce"))
+        log_kp_V = self.noise.log_p_V + math.log(self.config.noise)
+        log_kp_V = log_kp_V.to(passed.mixture.vectors_NJE.dtype)
+        log_z, targets_N1 = self.config.log_normalizer, targets_N[:, None]
+        return nce_loss(
+            scores(passed.mixture, targets_N1) - log_z,
+            scores(passed.mixture, words_nK) - log_z,
+            log_kp_V[targets_N1],
+            log_kp_V[words_nK],
+        )

@@ -1,0 +1,81 @@
+"""The augmented loss: cross entropy, and a divergence from what the word vectors say is alike.
+
+Inan et al. 2017, Eq. 3.1-3.7: where word y came, a soft target says how close each word is to it,
+
+    ytilde = softmax(L L_y / tau),    yhat = softmax(W h / tau),    J_aug = KL(ytilde || yhat)
+
+with L the word vectors, W the output matrix and no bias. Over a mixture, yhat is the mixture of
+the tempered components, still without the bias; a gate scales their logits as it does in J:
+
+    yhat = sum_j prior_j softmax(gate * (W k_j) / tau)
+
+One component without a gate goes through `tempered_gradient.py`, any other mixture by chunks of
+tokens (`by_chunk.py`).
+
+Shape suffixes: n tokens of a chunk, D units of a word vector; others as in `flow.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from ablate.components.by_chunk import summed_by_chunk
+from ablate.components.flow import GateSignal, Mixture
+from ablate.components.mixture import log_probs
+from ablate.components.mixture_gradient import token_chunks
+from ablate.components.tempered_gradient import Terms, fused_augmented
+
+SHARE = 4  # of a chunk's bytes: autograd keeps so many tensors of its size
+
+
+def summed_augmented(
+    mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms, *, fused: bool = True
+) -> Tensor:
+    """The weighted sum of J and J_aug over the tokens, a scalar with gradients."""
+    if terms.detach:
+        words_VD = words_VD.detach()
+    if not fused:
+        return augmented_plain(mixture, targets_N, words_VD, terms)
+    if mixture.gate is None and mixture.log_prior_NJ is None:
+        return fused_augmented(mixture, targets_N, words_VD, terms)
+    return _augmented_by_chunk(mixture, targets_N, words_VD, terms)
+
+
+def augmented_plain(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
+    """The same by plain autograd over whole distributions."""
+    nll = -log_probs(mixture).gather(1, targets_N[:, None]).sum()
+    similarity_NV = words_VD[targets_N] @ words_VD.t() / terms.temperature
+    log_soft_NV = similarity_NV.log_softmax(1)
+    log_yhat_NV = log_probs(tempered(mixture, terms.temperature))
+    divergence = (log_soft_NV.exp() * (log_soft_NV - log_yhat_NV)).sum()
+    return terms.of_nll * nll + terms.of_divergence * divergence
+
+
+def tempered(mixture: Mixture, temperature: float) -> Mixture:
+    """The mixture without its bias, every component at another temperature."""
+    return replace(mixture, vectors_NJE=mixture.vectors_NJE / temperature, bias_V=None)
+
+
+def _augmented_by_chunk(
+    mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms
+) -> Tensor:
+    gate = mixture.gate
+
+    def part(rows, vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias, words):
+        signal = gate and GateSignal(
+            vectors_NG=gate_vectors[rows], weight_VG=gate_weight, bias_V=gate_bias
+        )
+        of_chunk = Mixture(
+            vectors_NJE=vectors[rows],
+            log_prior_NJ=None if log_prior is None else log_prior[rows],
+            weight_VE=weight,
+            bias_V=bias,
+            gate=signal,
+        )
+        return augmented_plain(of_chunk, targets_N[rows], words, terms)
+
+    factors = (None,) * 3 if gate is None else (gate.vectors_NG, gate.weight_VG, gate.bias_V)
+    own = (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, mixture.bias_V)
+    return summed_by_chunk(part, token_chunks(mixture, SHARE), *own, *factors, words_VD)

@@ -1,0 +1,217 @@
+"""The augmented loss of a single softmax with its closed-form gradient, chunk by chunk.
+
+With p = softmax(s + b) of the logits s = W h, and ytilde, yhat as in `tempered.py`,
+
+    d J / d s = p - onehot,    d J_aug / d s = (yhat - ytilde) / tau    (Inan et al. 2017, Eq. 3.4)
+
+so that both terms share one product for s, one for h's gradient and one for W's. The tokens are
+sorted by their targets: a chunk's tokens of one target share its ytilde. Where ytilde is not
+taken for a constant, its logits t = L L_y / tau have, for the c tokens of a target,
+
+    d sum J_aug / d t = ytilde * (d - sum ytilde d),    d = c t - sum s / tau
+
+Shape suffixes: n tokens of a chunk, U different targets of a chunk, D units of a word vector;
+others as in `flow.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ablate.components.flow import Mixture
+from ablate.components.mixture_gradient import token_chunks, transposed
+from ablate.components.product import add_product_, product
+
+SHARE = 4  # of a chunk's bytes: so many tensors of its size live at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What is added up: of_nll * J + of_divergence * J_aug."""
+
+    temperature: float
+    of_nll: float
+    of_divergence: float
+    detach: bool  # ytilde is a constant
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What the loss is of: one component's vectors, its matrix and bias, and the word vectors."""
+
+    vectors_NE: Tensor
+    weight_VE: Tensor
+    bias_V: Tensor | None
+    words_VD: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradients:
+    """Gradients being added up, of those who asked. Matrices lie transposed, as is faster."""
+
+    vectors_NE: Tensor | None
+    weight_EV: Tensor | None
+    bias_V: Tensor | None
+    words_DV: Tensor | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftTargets:
+    """ytilde of a chunk's different targets."""
+
+    words_U: Tensor
+    of_token_n: Tensor  # which of the U is each token's
+    count_U: Tensor
+    logits_UV: Tensor  # t above
+    ytilde_UV: Tensor
+    negative_entropy_U: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """Tensors [n, V] that all chunks share: memory is slow to touch for the first time."""
+
+    first: Tensor
+    second: Tensor
+
+    def of(self, num_tokens: int) -> tuple[Tensor, Tensor]:
+        return self.first[:num_tokens], self.second[:num_tokens]
+
+
+def fused_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
+    """The weighted sum of J and J_aug of one component without a gate."""
+    order_N = targets_N.argsort(stable=True)
+    vectors_NE = mixture.vectors_NJE.squeeze(1)[order_N]
+    chunks = list(token_chunks(mixture, SHARE))
+    tensors = (vectors_NE, mixture.weight_VE, mixture.bias_V, words_VD)
+    return _Augmented.apply(targets_N[order_N], chunks, terms, *tensors)  # type: ignore
+
+
+class _Augmented(torch.autograd.Function):
+    """Its forward pass leaves the gradients behind; its backward pass scales them."""
+
+    @staticmethod
+    def forward(ctx, targets_N, chunks, terms, vectors, weight, bias, words) -> Tensor:
+        given = Given(vectors_NE=vectors, weight_VE=weight, bias_V=bias, words_VD=words)
+        gradients = _zeros(given, ctx.needs_input_grad[3:])
+        shape = (chunks[0].stop, len(weight))
+        room = Room(first=weight.new_empty(shape), second=weight.new_empty(shape))
+        total = vectors.new_zeros(())
+        for rows in chunks:
+            total += _add_chunk(gradients, given, targets_N[rows], rows, terms, room)
+        ctx.save_for_backward(
+            gradients.vectors_NE,
+            transposed(gradients.weight_EV),
+            gradients.bias_V,
+            transposed(gradients.words_DV),
+        )
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *outer: Tensor):
+        (scale,) = outer
+        return None, None, None, *(None if g is None else g * scale for g in ctx.saved_tensors)
+
+
+def _add_chunk(
+    gradients: Gradients, given: Given, targets_n: Tensor, rows: slice, terms: Terms, room: Room
+) -> Tensor:
+    """The loss of a chunk; its gradients are added."""
+    first_nV, second_nV = room.of(len(targets_n))
+    vectors_nE = given.vectors_NE[rows]
+    soft = _soft_targets(given.words_VD, targets_n, terms.temperature)
+    scores_nV = product(vectors_nE, given.weight_VE)
+    if gradients.words_DV is not None:
+        _add_word_gradients(gradients.words_DV, given.words_VD, soft, scores_nV, terms)
+    divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
+    nll = _nll_(scores_nV, given.bias_V, targets_n, first_nV)
+    slope_nV = first_nV if terms.of_nll == 1 else first_nV.mul_(terms.of_nll)
+    if gradients.bias_V is not None:
+        gradients.bias_V.add_(slope_nV.sum(0))
+    slope_nV.add_(second_nV, alpha=terms.of_divergence / terms.temperature)
+    if gradients.vectors_NE is not None:
+        gradients.vectors_NE[rows] = product(slope_nV, given.weight_VE.t())
+    if gradients.weight_EV is not None:
+        add_product_(gradients.weight_EV, vectors_nE.t(), slope_nV.t())
+    return terms.of_nll * nll + terms.of_divergence * divergence
+
+
+def _soft_targets(words_VD: Tensor, targets_n: Tensor, temperature: float) -> SoftTargets:
+    words_U, of_token_n, count_U = targets_n.unique_consecutive(
+        return_inverse=True, return_counts=True
+    )
+    logits_UV = product(words_VD[words_U], words_VD).mul_(1 / temperature)
+    ytilde_UV = logits_UV.softmax(1)
+    mean_U = torch.linalg.vecdot(ytilde_UV, logits_UV)
+    return SoftTargets(
+        words_U=words_U,
+        of_token_n=of_token_n,
+        count_U=count_U,
+        logits_UV=logits_UV,
+        ytilde_UV=ytilde_UV,
+        negative_entropy_U=mean_U - log_sum(logits_UV, ytilde_UV),
+    )
+
+
+def _divergence_(
+    soft: SoftTargets, scores_nV: Tensor, temperature: float, scratch_nV: Tensor, slope_nV: Tensor
+) -> Tensor:
+    """J_aug summed over a chunk; leaves yhat - ytilde in `slope_nV`."""
+    torch.mul(scores_nV, 1 / temperature, out=scratch_nV)
+    torch.softmax(scratch_nV, 1, out=slope_nV)
+    log_sum_n = log_sum(scratch_nV, slope_nV)
+    torch.index_select(soft.ytilde_UV, 0, soft.of_token_n, out=scratch_nV)
+    mean_n = torch.linalg.vecdot(scratch_nV, scores_nV) / temperature
+    slope_nV.sub_(scratch_nV)
+    return (soft.negative_entropy_U[soft.of_token_n] - mean_n + log_sum_n).sum()
+
+
+def _nll_(scores_nV: Tensor, bias_V: Tensor | None, targets_n: Tensor, slope_nV: Tensor) -> Tensor:
+    """J summed over a chunk; leaves p - onehot in `slope_nV`, and the bias in the scores."""
+    if bias_V is not None:
+        scores_nV.add_(bias_V)
+    torch.softmax(scores_nV, 1, out=slope_nV)
+    targets_n1 = targets_n[:, None]
+    nll_n = log_sum(scores_nV, slope_nV) - scores_nV.gather(1, targets_n1).squeeze(1)
+    slope_nV.scatter_add_(1, targets_n1, slope_nV.new_full((1, 1), -1).expand_as(targets_n1))
+    return nll_n.sum()
+
+
+def log_sum(logits_nV: Tensor, softmax_nV: Tensor) -> Tensor:
+    """log sum exp of the logits: what parts the largest of them from its log-probability."""
+    return logits_nV.amax(1) - softmax_nV.amax(1).log()
+
+
+def _add_word_gradients(
+    words_DV: Tensor, words_VD: Tensor, soft: SoftTargets, scores_nV: Tensor, terms: Terms
+) -> None:
+    """Through ytilde, whose logits read the word vectors on both sides."""
+    ytilde_UV, temperature = soft.ytilde_UV, terms.temperature
+    difference_UV = (soft.logits_UV * soft.count_U[:, None]).index_add_(
+        0, soft.of_token_n, scores_nV, alpha=-1 / temperature
+    )
+    mean_U = torch.linalg.vecdot(ytilde_UV, difference_UV)
+    slope_UV = difference_UV.sub_(mean_U[:, None]).mul_(ytilde_UV)
+    slope_UV.mul_(terms.of_divergence / temperature)
+    add_product_(words_DV, words_VD[soft.words_U].t(), slope_UV.t())
+    words_DV.t().index_add_(0, soft.words_U, product(slope_UV, words_VD.t()))
+
+
+def _zeros(given: Given, needed: tuple[bool, ...]) -> Gradients:
+    """Room for the gradients that are needed."""
+    vectors, weight, bias, words = needed
+    return Gradients(
+        vectors_NE=torch.zeros_like(given.vectors_NE) if vectors else None,
+        weight_EV=_zeros_across(given.weight_VE) if weight else None,
+        bias_V=torch.zeros_like(given.bias_V) if bias and given.bias_V is not None else None,
+        words_DV=_zeros_across(given.words_VD) if words else None,
+    )
+
+
+def _zeros_across(matrix: Tensor) -> Tensor:
+    return matrix.new_zeros(matrix.t().shape)

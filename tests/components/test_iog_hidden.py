@@ -1,0 +1,36 @@
+"""The gate that sees the hidden state against the golden vectors, and its size by the formula."""
+
+from __future__ import annotations
+
+import torch
+
+from ablate.assemble import count_parameters
+from ablate.components.flow import Shapes
+from ablate.components.gate.iog import IogConfig
+from ablate.components.gate.iog_hidden import IogHidden
+from ablate.components.regularizer import OFF
+from ablate.config import resolve
+
+
+def test_it_is_the_reference(golden, make_features):
+    vectors = golden("iog_reference")
+    num_words, units = vectors["E_g"].shape
+    hidden_NH = vectors["h"]
+    shapes = Shapes(vocabulary=num_words, embedding=1, output=hidden_NH.shape[1])
+    gate = IogHidden(IogConfig(units=units), shapes).double()
+    gate.embedding.weight.data.copy_(vectors["E_g"])
+    gate.output.weight.data.copy_(vectors["W_g_hidden"])
+    gate.output.bias.data.copy_(vectors["b_g"])
+    features = make_features(len(hidden_NH), 1, 1, (1,))
+    read = {"ids_TB": vectors["x"][:, None], "output_TBH": hidden_NH[:, None]}
+    signal, _ = gate(features.__class__(**{**features.__dict__, **read}), (), OFF)
+    found = (signal.vectors_NG @ signal.weight_VG.t() + signal.bias_V).sigmoid()
+    torch.testing.assert_close(found, vectors["gate_hidden"], rtol=1e-9, atol=1e-12)
+
+
+def test_it_is_larger_than_the_plain_gate_by_the_hidden_units_of_every_word():
+    base = {"backbone": "lstm", "backbone.units": 890, "head": "softmax", "optimizer": "sgd"}
+    hidden, plain = (
+        count_parameters(resolve({**base, "gate": gate}), 10_000) for gate in ("iog_hidden", "iog")
+    )
+    assert hidden - plain == 890 * 10_000
