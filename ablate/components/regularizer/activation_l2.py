@@ -1,0 +1,53 @@
+"""L2 on activations: Keras' activity regularizer on the recurrent layers' outputs.
+
+weight * sum(h^2) / B,    over every step, row and unit of every layer, before masks; B rows
+
+(Oliva & Lago-Fernandez 2021, Table 3.) A sum, where AR takes a mean over the last layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from ablate.components.flow import Pass
+from ablate.components.regularizer import Regularizer
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivationL2Config:
+    """How much. 0 is the identity."""
+
+    weight: float = setting(0.0, doc="of the sum of squares, by rows of the batch", low=0)
+
+
+def squares_per_row(raw: Iterable[Tensor]) -> Tensor:
+    """The layers' squared outputs, summed over all but the rows, which are averaged."""
+    return torch.stack([x_TBH.square().sum() / x_TBH.shape[1] for x_TBH in raw]).sum()
+
+
+@register(
+    "regularizer",
+    "activation_l2",
+    config=ActivationL2Config,
+    paper="oliva2021dual",
+    equation="Table 3 (Activation L2reg)",
+    departures=("which layers, and over what it is averaged, is Keras' way: the paper is silent",),
+)
+@final
+class ActivationL2(Regularizer):
+    """On every layer's output."""
+
+    def __init__(self, config: ActivationL2Config) -> None:
+        self.weight_of_penalty = config.weight
+
+    def penalty(self, passed: Pass, model: nn.Module) -> Tensor | None:
+        if self.weight_of_penalty == 0:
+            return None
+        return self.weight_of_penalty * squares_per_row(passed.features.raw)

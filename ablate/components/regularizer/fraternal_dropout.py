@@ -1,0 +1,97 @@
+"""Fraternal dropout: two masks of one window shall predict alike (Zolna et al. 2018, Eq. 3).
+
+    (nll_1 + nll_2) / 2 + kappa * mean((o_1 - o_2)^2)
+
+with o_i the logits of every component (the paper's pre-softmax outputs), or the last layer's
+masked output. Two passes share W and b, so where no gate stands between,
+
+    sum_w (o_1 - o_2)_w^2 = d' (W'W) d,    d = vectors_1 - vectors_2
+
+which needs no [N, J, V]; under a gate the logits are formed a chunk of tokens at a time, and
+once more for the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from ablate.components.flow import Mixture, Pass
+from ablate.components.mixture import component_logits
+from ablate.components.mixture_gradient import token_chunks
+from ablate.components.regularizer import Regularizer
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class FraternalDropoutConfig:
+    """How much, and of what. 0 is the identity, and costs no second pass."""
+
+    kappa: float = setting(0.0, doc="weight of the mean squared difference", low=0)
+    on: str = setting(
+        "logits",
+        doc="what shall agree: each component's logits, or the last layer's masked output",
+        choices=("logits", "output"),
+    )
+
+    @property
+    def off(self) -> bool:
+        return self.kappa == 0
+
+
+def mean_squared_difference(first: Tensor, second: Tensor) -> Tensor:
+    return (first - second).square().mean()
+
+
+def logits_difference(first: Mixture, second: Mixture) -> Tensor:
+    """The mean squared difference of two mixtures' logits, over tokens, components and words."""
+    num_tokens, num_components, _ = first.vectors_NJE.shape
+    num_logits = num_tokens * num_components * first.weight_VE.shape[0]
+    ungated = first.gate is None and second.gate is None
+    if ungated and first.weight_VE is second.weight_VE:
+        difference_KE = (first.vectors_NJE - second.vectors_NJE).flatten(0, 1)
+        gram_EE = first.weight_VE.t() @ first.weight_VE
+        return (difference_KE @ gram_EE * difference_KE).sum() / num_logits
+    sums = [
+        checkpoint(
+            _squared_in_chunk, first, second, rows, use_reentrant=False, preserve_rng_state=False
+        )
+        for rows in token_chunks(first)
+    ]
+    return torch.stack(sums).sum() / num_logits
+
+
+def _squared_in_chunk(first: Mixture, second: Mixture, rows: slice) -> Tensor:
+    return (component_logits(first, rows) - component_logits(second, rows)).square().sum()
+
+
+@register(
+    "regularizer",
+    "fraternal_dropout",
+    config=FraternalDropoutConfig,
+    paper="zolna2018fraternal",
+    equation="Eq. 3",
+    departures=("of a mixture, every component's logits are compared, and the priors are not",),
+)
+@final
+class FraternalDropout(Regularizer):
+    """A second pass under masks of its own, which the other regularizers give."""
+
+    def __init__(self, config: FraternalDropoutConfig) -> None:
+        self.config = config
+        self.num_passes = 1 if config.off else 2
+
+    def between(self, passes: Sequence[Pass]) -> Tensor | None:
+        if self.config.off:
+            return None
+        first, second = passes[:2]
+        if self.config.on == "logits":
+            return self.config.kappa * logits_difference(first.mixture, second.mixture)
+        outputs = (passed.features.masked[-1] for passed in (first, second))
+        return self.config.kappa * mean_squared_difference(*outputs)

@@ -1,0 +1,73 @@
+"""L1: makes weights zero, with a weight for each group of parameters.
+
+    weight * sum(|w|)                           in the loss (Pachitariu & Sahani 2013, Section 4)
+    w <- sign(w) max(|w| - weight, 0)           after each update, whatever the rate: "decoupled"
+
+In the loss a weight passes zero and comes back; the soft threshold leaves it there exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ablate.components.flow import Pass
+from ablate.components.group_weights import GroupWeights, check_groups, weighted_parameters
+from ablate.components.regularizer import Regularizer
+from ablate.fields import setting
+from ablate.registry import register
+
+if TYPE_CHECKING:
+    from ablate.model import LanguageModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class L1Config(GroupWeights):
+    """How much of each group, and how. Where all weights are 0 it is the identity."""
+
+    mode: str = setting(
+        "loss",
+        doc="a term of the loss, and so times the rate; or a soft threshold by itself",
+        choices=("loss", "decoupled"),
+    )
+
+
+def sum_of_magnitudes(x: Tensor) -> Tensor:
+    return x.abs().sum()
+
+
+@register(
+    "regularizer",
+    "l1",
+    config=L1Config,
+    paper="pachitariu2013irlm",
+    equation="Table 2 (L1)",
+    departures=("the weight and the groups are not printed: all are the user's to choose",),
+)
+@final
+class L1(Regularizer):
+    """A penalty, or a soft threshold after each update."""
+
+    def __init__(self, config: L1Config) -> None:
+        self.config = config
+
+    def check(self, model: LanguageModel) -> None:
+        check_groups("l1", self.config, model)
+
+    def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
+        if self.config.off or self.config.mode != "loss":
+            return None
+        terms = [
+            weight * sum_of_magnitudes(parameter)
+            for weight, parameter in weighted_parameters(self.config, model)
+        ]
+        return torch.stack(terms).sum() if terms else None
+
+    def project(self, model: LanguageModel) -> None:
+        if self.config.mode == "decoupled":
+            for weight, parameter in weighted_parameters(self.config, model):
+                parameter.data.copy_(F.softshrink(parameter.data, weight))

@@ -1,0 +1,79 @@
+"""L2: keeps weights small, with a weight for each group of parameters.
+
+weight * sum(w^2)        in the loss, as in Keras (Oliva & Lago-Fernandez 2021, Table 4)
+weight * sum(w^2) / 2    in the loss, with `half` (Zilly et al. 2017's code)
+w <- (1 - weight) w      after each update, whatever the rate: "decoupled" (Gal 2016's code)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import torch
+from torch import Tensor
+
+from ablate.components.flow import Pass
+from ablate.components.group_weights import GroupWeights, check_groups, weighted_parameters
+from ablate.components.regularizer import Regularizer
+from ablate.errors import CombinationError
+from ablate.fields import setting
+from ablate.registry import register
+
+if TYPE_CHECKING:
+    from ablate.model import LanguageModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class L2Config(GroupWeights):
+    """How much of each group, and how. Where all weights are 0 it is the identity."""
+
+    mode: str = setting(
+        "loss",
+        doc="a term of the loss, and so times the rate; or taken off the weights by itself",
+        choices=("loss", "decoupled"),
+    )
+    half: bool = setting(False, doc="half the sum of squares in the loss; Keras has the whole")
+
+
+def sum_of_squares(x: Tensor) -> Tensor:
+    return x.square().sum()
+
+
+@register(
+    "regularizer",
+    "l2",
+    config=L2Config,
+    paper="oliva2021dual",
+    equation="Tables 3 and 4 (L2reg)",
+    departures=("weights that are shared or tied are counted once",),
+)
+@final
+class L2(Regularizer):
+    """A penalty, or a step towards 0 after each update."""
+
+    def __init__(self, config: L2Config) -> None:
+        if config.half and config.mode == "decoupled":
+            raise CombinationError(
+                "regularizer.l2.half = True halves a sum in the loss, and regularizer.l2.mode = "
+                "'decoupled' has none. Allowed: half = False, or mode = 'loss'."
+            )
+        self.config = config
+        self.factor = 0.5 if config.half else 1.0
+
+    def check(self, model: LanguageModel) -> None:
+        check_groups("l2", self.config, model)
+
+    def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
+        if self.config.off or self.config.mode != "loss":
+            return None
+        terms = [
+            self.factor * weight * sum_of_squares(parameter)
+            for weight, parameter in weighted_parameters(self.config, model)
+        ]
+        return torch.stack(terms).sum() if terms else None
+
+    def project(self, model: LanguageModel) -> None:
+        if self.config.mode == "decoupled":
+            for weight, parameter in weighted_parameters(self.config, model):
+                parameter.data.mul_(1 - weight)

@@ -1,0 +1,44 @@
+"""Keras' activity regularizer, by loops over layers, steps, rows and units."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.components.flow import Pass
+from ablate.components.regularizer.activation_l2 import ActivationL2, ActivationL2Config
+
+
+def penalty_of(features, weight=0.5):
+    passed = Pass(features=features, mixture=None, state=())
+    return ActivationL2(ActivationL2Config(weight=weight)).penalty(passed, None)
+
+
+def test_it_is_the_sum_over_all_raw_layers_by_rows(make_features):
+    features = make_features(5, 3, 4, (6, 7))
+    total = 0.0
+    for layer in features.raw:
+        for row in range(3):
+            total += sum(h**2 for h in layer[:, row].flatten().tolist()) / 3
+    assert penalty_of(features).item() == pytest.approx(0.5 * total, rel=1e-12)
+
+
+def test_its_gradient_reaches_the_layers_inside_a_model(build):
+    assembly = build({"regularizer.activation_l2.weight": 0.5})
+    model = assembly.model
+    ids = torch.arange(12).view(6, 2)
+
+    def penalty():
+        passed = model(ids, model.initial_state(2))
+        return assembly.regularizers[0].penalty(passed, model)
+
+    weight = model.backbone.get_parameter("weight_ih_l0")
+    (gradient,) = torch.autograd.grad(penalty(), weight)
+    step = torch.zeros_like(weight)
+    step[3, 2] = 1e-6
+    found = []
+    for sign in (1, -1):
+        weight.data.add_(sign * step)
+        found.append(penalty().item())
+        weight.data.sub_(sign * step)
+    assert (found[0] - found[1]) / 2e-6 == pytest.approx(gradient[3, 2].item(), rel=1e-6)

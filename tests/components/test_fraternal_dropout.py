@@ -1,0 +1,148 @@
+"""Fraternal dropout against plain autograd over whole logits, and in a whole loss of two passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ablate.components import mixture_gradient
+from ablate.components.flow import GateSignal, Mixture, Pass
+from ablate.components.mixture import summed_nll
+from ablate.components.regularizer import Chance, Masks
+from ablate.components.regularizer.fraternal_dropout import (
+    FraternalDropout,
+    FraternalDropoutConfig,
+)
+from ablate.config import resolve
+from ablate.streams import Streams
+
+N, V, E, G = 13, 29, 5, 3
+
+
+class Two:
+    """Two mixtures over one matrix, and the leaves they are made of."""
+
+    def __init__(self, num_components, *, gate=False, bias=True, dtype=torch.float64):
+        generator = torch.Generator().manual_seed(num_components)
+
+        def leaf(*shape):
+            x = torch.randn(*shape, generator=generator, dtype=torch.float64)
+            return x.to(dtype).requires_grad_()
+
+        self.vectors = [leaf(N, num_components, E) for _ in range(2)]
+        self.weight, self.bias = leaf(V, E), leaf(V) if bias else None
+        self.signals = [leaf(N, G) for _ in range(2)] if gate else None
+        self.gate_weight, self.gate_bias = (leaf(V, G), leaf(V)) if gate else (None, None)
+        self.log_prior = torch.randn(N, num_components, generator=generator).log_softmax(-1)
+
+    @property
+    def leaves(self):
+        shared = [self.weight, self.gate_weight, self.gate_bias]
+        return [x for x in (*self.vectors, *(self.signals or ()), *shared) if x is not None]
+
+    def mixture(self, number) -> Mixture:
+        gate = self.signals and GateSignal(
+            vectors_NG=self.signals[number], weight_VG=self.gate_weight, bias_V=self.gate_bias
+        )
+        return Mixture(
+            vectors_NJE=self.vectors[number],
+            log_prior_NJ=self.log_prior,
+            weight_VE=self.weight,
+            bias_V=self.bias,
+            gate=gate,
+        )
+
+    def logits(self, number):
+        """Written out, with a loop over the components."""
+        parts = []
+        for j in range(self.vectors[number].shape[1]):
+            part = self.vectors[number][:, j] @ self.weight.t()
+            part = part if self.bias is None else part + self.bias
+            if self.signals:
+                inner = self.signals[number] @ self.gate_weight.t() + self.gate_bias
+                part = part / (1 + (-inner).exp())
+            parts.append(part)
+        return torch.stack(parts, 1)
+
+    def passes(self):
+        return [Pass(features=None, mixture=self.mixture(n), state=()) for n in range(2)]
+
+
+def between(passes, **config):
+    return FraternalDropout(FraternalDropoutConfig(**config)).between(passes)
+
+
+def gradients(value, leaves):
+    """Through something after the term, so that its incoming gradient is not 1."""
+    return torch.autograd.grad((value * 0.3).sin(), leaves)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("num_components", [1, 3])
+@pytest.mark.parametrize("gate", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float64, 1e-12)])
+def test_it_is_the_mean_square_over_whole_logits(
+    num_components, gate, bias, dtype, tolerance, chunked, monkeypatch
+):
+    if chunked:
+        monkeypatch.setattr(mixture_gradient, "CHUNK_BYTES", 3 * 29 * 3 * 8)
+    two = Two(num_components, gate=gate, bias=bias, dtype=dtype)
+    found = between(two.passes(), kappa=0.7)
+    expected = 0.7 * ((two.logits(0) - two.logits(1)) ** 2).mean()
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=0)
+    pairs = zip(gradients(found, two.leaves), gradients(expected, two.leaves), strict=True)
+    for ours, theirs in pairs:
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+def test_matrices_that_are_not_the_same_are_told_apart():
+    two = Two(2)
+    first, second = two.passes()
+    other = replace(second.mixture, weight_VE=two.weight * 2, bias_V=two.bias + 1)
+    found = between([first, replace(second, mixture=other)], kappa=1.0)
+    logits = two.vectors[1] @ (2 * two.weight).t() + two.bias + 1
+    torch.testing.assert_close(found, ((two.logits(0) - logits) ** 2).mean())
+
+
+def test_gradients_survive_finite_differences():
+    two = Two(2, gate=True)
+    assert torch.autograd.gradcheck(lambda *_: between(two.passes(), kappa=2.0), two.leaves)
+
+
+def test_it_may_compare_the_last_layers_masked_outputs(make_features):
+    one, other = (make_features(4, 2, 3, (5, 6), seed=seed) for seed in (1, 2))
+    passes = [Pass(features=f, mixture=None, state=()) for f in (one, other)]
+    expected = 0.7 * ((one.masked[-1] - other.masked[-1]) ** 2).mean()
+    torch.testing.assert_close(between(passes, kappa=0.7, on="output"), expected)
+
+
+def test_off_costs_no_second_pass():
+    off = FraternalDropout(FraternalDropoutConfig(on="output"))
+    assert off.num_passes == 1 and off.between([]) is None
+    assert FraternalDropout(FraternalDropoutConfig(kappa=0.1)).num_passes == 2
+    values = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
+    said = {**values, "regularizer.fraternal_dropout.on": "output"}
+    assert resolve(said).identity == resolve(values).identity
+
+
+DROPOUT = {"regularizer.variational_dropout.output": 0.5}
+ON = {"regularizer.fraternal_dropout.kappa": 0.1}
+
+
+def test_two_masks_of_a_model_are_two_passes(build):
+    """Equal without dropout, apart with it; both halves of the loss, by one embedding."""
+    ids, targets = torch.arange(12).view(6, 2), torch.arange(12) + 1
+    for values, apart in ((ON, False), ({**ON, **DROPOUT}, True)):
+        assembly = build(values)
+        model, regularizers = assembly.model, assembly.regularizers
+        (fraternal,) = (r for r in regularizers if r.num_passes == 2)
+        chances = [Chance(Streams(1), 4, twin) for twin in range(2)]
+        passes = [model(ids, model.initial_state(2), Masks(regularizers, c)) for c in chances]
+        nlls = [summed_nll(p.mixture, targets) for p in passes]
+        term = fraternal.between(passes)
+        assert (nlls[0] != nlls[1]).item() == (term > 0).item() == apart
+        (sum(nlls) / 2 + term).backward()
+        assert all(torch.isfinite(p.grad).all() for p in model.parameters())
