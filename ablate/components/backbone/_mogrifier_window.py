@@ -1,0 +1,269 @@
+"""A Mogrifier LSTM layer over a window, with its gradient through time in closed form.
+
+The values that the rounds pass through are numbered v_0 = x, v_1 = h (masked), and
+
+    v_{r+1} = g_r v_{r-1},    g_r = 2 sigmoid(A_r (m_r (B_r v_r)) + q_r)
+
+so that round r reads v_r, and the last two values enter the gates. Going back, with d the gradient
+of v_{r+1}, that of the round's pre-activation is d v_{r+1} (1 - g_r/2), and v_{r-1} is given d g_r.
+Nothing here depends on x alone, so no product of the input can be taken out of the loop; each
+matrix's gradient is one product after the last step back.
+
+Shape suffixes: D = 4H, the gates i, f, g, o side by side; K units between a round's two matrices;
+others as in `flow.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ablate.components.product import product
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One round: which matrices look at the one vector to gate the other."""
+
+    left: Tensor  # A, or the whole matrix
+    right: Tensor | None  # B; None: not factorized
+    bias: Tensor
+    mask: Tensor | None  # on what `left` reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A layer's parameters, as one window uses them."""
+
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias: Tensor
+    rounds: tuple[Round, ...]
+    capped: bool
+
+
+def fast_window(
+    x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH: Tensor | None, cell: Cell
+) -> tuple[Tensor, Tensor]:
+    """h after every step, and the last c."""
+    rounds = [part for r in cell.rounds for part in (r.left, r.right, r.bias, r.mask)]
+    parameters = (cell.weight_ih, cell.weight_hh, cell.bias, *rounds)
+    return _Window.apply(cell.capped, x_TBI, h_BH, c_BH, mask_BH, *parameters)  # type: ignore
+
+
+class _Window(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, capped: bool, x_TBI, h_BH, c_BH, mask_BH, *parameters):
+        cell = _cell(capped, parameters)
+        trace = _room(x_TBI, h_BH, c_BH, mask_BH, cell)
+        for step in range(len(x_TBI)):
+            if mask_BH is not None:
+                torch.mul(trace.outputs[step], mask_BH, out=trace.values[1][step])
+            for index, one in enumerate(cell.rounds, 1):
+                _gate(trace, one, index, step)
+            _advance(trace, cell, step)
+        ctx.capped, ctx.trace, ctx.num = capped, trace, len(parameters)
+        ctx.save_for_backward(x_TBI, mask_BH, *parameters)
+        return trace.outputs[1:].clone(), trace.cells[-1].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *outer: Tensor):
+        d_out_TBH, d_c_BH = outer
+        _, mask_BH, *parameters = ctx.saved_tensors
+        cell, trace = _cell(ctx.capped, parameters), ctx.trace
+        slopes = _slopes(trace, cell)
+        d_c_BH = d_c_BH.clone()
+        d_h_BH = torch.zeros_like(d_c_BH)
+        for step in reversed(range(len(d_out_TBH))):
+            d_h_BH.add_(d_out_TBH[step])
+            _retreat(trace, slopes, cell, d_h_BH, d_c_BH, step)
+            d_values = {
+                trace.last_x: torch.mm(slopes.gates[step], cell.weight_ih),
+                trace.last_h: torch.mm(slopes.gates[step], cell.weight_hh),
+            }
+            for index in range(len(cell.rounds), 0, -1):
+                _ungate(trace, slopes, cell.rounds[index - 1], d_values, index, step)
+            slopes.x[step] = d_values[0]
+            d_h_BH = d_values[1] if mask_BH is None else d_values[1].mul_(mask_BH)
+        return None, slopes.x, d_h_BH, d_c_BH, None, *_gradients(trace, slopes, cell)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Trace:
+    """What a window leaves behind, each over all steps."""
+
+    values: list[Tensor]  # v_0, v_1, ..., as above
+    gates: list[Tensor]  # g_r of each round
+    between: list[Tensor | None]  # what a round's left matrix read, if that is no v_r
+    cell_TBD: Tensor  # sigmoid and tanh of the cell's gates
+    outputs: Tensor  # [T + 1, B, H]: h before the first step, and after each
+    cells: Tensor  # c likewise
+    squashed_TBH: Tensor  # tanh(c)
+
+    @property
+    def last_x(self) -> int:
+        """The number of the last value that is an x."""
+        return (len(self.values) - 1) // 2 * 2
+
+    @property
+    def last_h(self) -> int:
+        return (len(self.values) - 2) // 2 * 2 + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Slopes:
+    """The gradients of the loss by pre-activations, each over all steps."""
+
+    x: Tensor
+    gates: Tensor  # of the cell
+    rounds: list[Tensor]
+    between: list[Tensor | None]  # by B_r v_r
+
+
+def _cell(capped: bool, parameters: Sequence) -> Cell:
+    """The cell of `fast_window`'s flat parameters."""
+    weight_ih, weight_hh, bias, *rest = parameters
+    rounds = tuple(
+        Round(left=rest[at], right=rest[at + 1], bias=rest[at + 2], mask=rest[at + 3])
+        for at in range(0, len(rest), 4)
+    )
+    return Cell(weight_ih=weight_ih, weight_hh=weight_hh, bias=bias, rounds=rounds, capped=capped)
+
+
+def _room(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> _Trace:
+    """A trace to be filled in, with the state before the first step."""
+    num_steps, num_rows, _ = x_TBI.shape
+
+    def room(width: int, steps: int = num_steps) -> Tensor:
+        return x_TBI.new_empty(steps, num_rows, width)
+
+    outputs, cells = (room(h_BH.shape[-1], num_steps + 1) for _ in range(2))
+    outputs[0], cells[0] = h_BH, c_BH
+    values = [x_TBI, outputs[:-1] if mask_BH is None else torch.empty_like(outputs[:-1])]
+    values += [room(len(one.bias)) for one in cell.rounds]
+    between = [
+        None if one.right is None and one.mask is None else room(one.left.shape[1])
+        for one in cell.rounds
+    ]
+    return _Trace(
+        values=values,
+        gates=[room(len(one.bias)) for one in cell.rounds],
+        between=between,
+        cell_TBD=room(len(cell.bias)),
+        outputs=outputs,
+        cells=cells,
+        squashed_TBH=torch.empty_like(cells[:-1]),
+    )
+
+
+def _gate(trace: _Trace, one: Round, index: int, step: int) -> None:
+    """Round `index` of a step."""
+    read = trace.values[index][step]
+    between = trace.between[index - 1]
+    if between is not None:
+        if one.right is not None:
+            read = torch.mm(read, one.right.t(), out=between[step])
+        if one.mask is not None:
+            read = torch.mul(read, one.mask, out=between[step])
+    gate = torch.addmm(one.bias, read, one.left.t(), out=trace.gates[index - 1][step])
+    gate.sigmoid_().mul_(2)
+    torch.mul(gate, trace.values[index - 1][step], out=trace.values[index + 1][step])
+
+
+def _advance(trace: _Trace, cell: Cell, step: int) -> None:
+    """The cell of a step."""
+    pre_BD = trace.cell_TBD[step]
+    torch.addmm(cell.bias, trace.values[trace.last_x][step], cell.weight_ih.t(), out=pre_BD)
+    pre_BD.addmm_(trace.values[trace.last_h][step], cell.weight_hh.t())
+    i, f, g, o = pre_BD.chunk(4, -1)
+    for gate in (i, f, o):
+        gate.sigmoid_()
+    g.tanh_()
+    c = torch.mul(f, trace.cells[step], out=trace.cells[step + 1])
+    c.addcmul_(torch.minimum(i, 1 - f) if cell.capped else i, g)
+    torch.mul(o, torch.tanh(c, out=trace.squashed_TBH[step]), out=trace.outputs[step + 1])
+
+
+def _slopes(trace: _Trace, cell: Cell) -> _Slopes:
+    """Room for the gradients."""
+    return _Slopes(
+        x=torch.empty_like(trace.values[0]),
+        gates=torch.empty_like(trace.cell_TBD),
+        rounds=[torch.empty_like(gate) for gate in trace.gates],
+        between=[
+            None if one.right is None or between is None else torch.empty_like(between)
+            for one, between in zip(cell.rounds, trace.between, strict=True)
+        ],
+    )
+
+
+def _retreat(
+    trace: _Trace, slopes: _Slopes, cell: Cell, d_h_BH: Tensor, d_c_BH: Tensor, step: int
+) -> None:
+    """Back through the cell: fills the gates' slopes, and moves `d_c_BH` a step back."""
+    i, f, g, o = trace.cell_TBD[step].chunk(4, -1)
+    slope_i, slope_f, slope_g, slope_o = slopes.gates[step].chunk(4, -1)
+    squashed = trace.squashed_TBH[step]
+    torch.mul(d_h_BH, squashed, out=slope_o)
+    d_squashed = d_h_BH * o
+    d_c_BH.add_(d_squashed)
+    d_c_BH.sub_(d_squashed.mul_(squashed).mul_(squashed))
+    torch.mul(d_c_BH, g, out=slope_i)
+    torch.mul(d_c_BH, trace.cells[step], out=slope_f)
+    used = i
+    if cell.capped:
+        used = torch.minimum(i, 1 - f)
+        held = torch.where(i > used, slope_i, 0)  # where the cap holds, f decides
+        slope_i.sub_(held)
+        slope_f.sub_(held)
+    torch.mul(d_c_BH, used, out=slope_g)
+    slope_g.sub_(slope_g * g * g)
+    for slope, gate in ((slope_i, i), (slope_f, f), (slope_o, o)):
+        slope.mul_(gate).mul_(1 - gate)
+    d_c_BH.mul_(f)
+
+
+def _ungate(
+    trace: _Trace, slopes: _Slopes, one: Round, d_values: dict, index: int, step: int
+) -> None:
+    """Back through round `index`: from v_{index+1} to v_{index} and v_{index-1}."""
+    gate, value = trace.gates[index - 1][step], trace.values[index + 1][step]
+    d = d_values.pop(index + 1)
+    slope = slopes.rounds[index - 1][step]
+    torch.addcmul(value, value, gate, value=-0.5, out=slope).mul_(d)
+    d_values[index - 1] = d.mul_(gate)
+    between = slopes.between[index - 1]
+    if one.right is None:
+        through = torch.mm(slope, one.left)
+        d_values[index].add_(through if one.mask is None else through.mul_(one.mask))
+        return
+    through = torch.mm(slope, one.left, out=between[step])  # type: ignore[index]
+    if one.mask is not None:
+        through.mul_(one.mask)
+    d_values[index].addmm_(through, one.right)
+
+
+def _gradients(trace: _Trace, slopes: _Slopes, cell: Cell) -> list[Tensor | None]:
+    """Of the parameters, in the order of `_cell`."""
+    found: list[Tensor | None] = [
+        _over_window(slopes.gates, trace.values[trace.last_x]),
+        _over_window(slopes.gates, trace.values[trace.last_h]),
+        slopes.gates.sum((0, 1)),
+    ]
+    for index, one in enumerate(cell.rounds):
+        read, slope, inner = trace.between[index], slopes.rounds[index], slopes.between[index]
+        value = trace.values[index + 1]
+        found.append(_over_window(slope, value if read is None else read))
+        found.append(None if one.right is None or inner is None else _over_window(inner, value))
+        found += [slope.sum((0, 1)), None]
+    return found
+
+
+def _over_window(slope_TBM: Tensor, read_TBN: Tensor) -> Tensor:
+    """The gradient of a matrix that read one and gave the other, [M, N]."""
+    return product(slope_TBM.flatten(0, 1).t(), read_TBN.flatten(0, 1).t())

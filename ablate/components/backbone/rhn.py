@@ -1,0 +1,135 @@
+"""Recurrent highway network: several micro-steps for every word (Zilly et al. 2017).
+
+    h = tanh(W_h [x, s] + b_h),    t = sigmoid(W_t [x, s] + b_t)        Eq. 7-8
+    s <- h t + s (1 - t)                                                Eq. 6, carry gate 1 - t
+
+x is read by the first micro-step only; each micro-step has matrices and biases of its own. With
+every t at 0 the state is carried on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ablate.components.backbone import Backbone
+from ablate.components.backbone._rhn_window import fast_window
+from ablate.components.flow import Draw, Shapes, State
+from ablate.components.regularizer import Masks
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class RhnConfig:
+    """One recurrent highway layer."""
+
+    units: int = setting(830, doc="units of the state", low=1)
+    depth: int = setting(10, doc="micro-steps for every word", low=1)
+    transform_bias: float = setting(
+        -2.0, doc="where b_t starts: below 0, the state is mostly carried on", low=-100, high=100
+    )
+    initial_range: float = setting(
+        0.04, doc="all other parameters, b_h too, start uniform in +- this", low=0
+    )
+
+
+def micro_step(pre_BD: Tensor, s_BH: Tensor) -> Tensor:
+    """s <- h t + s (1 - t), of h's and t's pre-activations side by side."""
+    h, t = pre_BD.chunk(2, -1)
+    t = t.sigmoid()
+    return h.tanh() * t + s_BH * (1 - t)
+
+
+def plain_window(
+    x_TBE: Tensor,
+    s_BH: Tensor,
+    mask_BH: Tensor | None,
+    weight_ih: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+) -> Tensor:
+    """The state after every step, one operation at a time: the twin of `window`."""
+    states = []
+    for x_BE in x_TBE:
+        for level, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+            read = s_BH if mask_BH is None else s_BH * mask_BH
+            pre_BD = F.linear(read, weight, bias)
+            s_BH = micro_step(pre_BD if level else pre_BD + F.linear(x_BE, weight_ih), s_BH)
+        states.append(s_BH)
+    return torch.stack(states)
+
+
+def window(
+    x_TBE: Tensor,
+    s_BH: Tensor,
+    mask_BH: Tensor | None,
+    weight_ih: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+) -> Tensor:
+    """The state after every step; the input's products are one, and so are the gradients'."""
+    first_TBD = F.linear(x_TBE, weight_ih, biases[0])
+    return fast_window(first_TBD, s_BH, mask_BH, weights, biases[1:])
+
+
+@register(
+    "backbone",
+    "rhn",
+    config=RhnConfig,
+    paper="zilly2017rhn",
+    equation="Eq. 6-8, coupled carry gate",
+    departures=(
+        "one recurrent mask for h and t, as in the authors' TensorFlow code; their Torch code has "
+        "one for each",
+        "b_t starts at -2, as in the authors' TensorFlow code for Penn Treebank; their Torch "
+        "script says -4",
+    ),
+)
+@final
+class Rhn(Backbone):
+    """One layer; the state is (s,). Mask "recurrent/1" is held over steps and micro-steps, on
+    what the matrices read of s; the s that is carried on stays whole."""
+
+    def __init__(self, config: RhnConfig, shapes: Shapes) -> None:
+        super().__init__()
+        self.widths = (config.units,)
+        self.depth = config.depth
+        self.transform_bias = config.transform_bias
+        self.initial_range = config.initial_range
+        gates = 2 * config.units
+        self.weight_ih = nn.Parameter(torch.empty(gates, shapes.embedding))
+        for level in range(1, config.depth + 1):
+            weight, bias = torch.empty(gates, config.units), torch.empty(gates)
+            self.register_parameter(f"weight_hh_{level}", nn.Parameter(weight))
+            self.register_parameter(f"bias_{level}", nn.Parameter(bias))
+
+    def initial_state(self, rows: int) -> State:
+        return (self.weight_ih.new_zeros(1, rows, *self.widths),)
+
+    def forward(
+        self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]:
+        (s_1BH,) = state
+        mask_1BH = masks.held("recurrent/1", tuple(s_1BH.shape), s_1BH)
+        mask_BH = None if mask_1BH is None else mask_1BH[0]
+        output = window(inputs_TBE, s_1BH[0], mask_BH, self.weight_ih, *self._levels(masks))
+        return (output,), (masks("output", output),), (output[-1:],)
+
+    def initialize(self, draw: Draw) -> None:
+        bound, (units,) = self.initial_range, self.widths
+        for name, parameter in self.named_parameters():
+            parameter.data.uniform_(-bound, bound, generator=draw(name))
+            if name.startswith("bias"):
+                parameter.data[units:] = self.transform_bias
+
+    def _levels(self, masks: Masks) -> tuple[list[Tensor], list[Tensor]]:
+        """The recurrent matrices and the biases, micro-step by micro-step."""
+        names = [f"weight_hh_{level}" for level in range(1, self.depth + 1)]
+        weights = [masks.weight(name, self.get_parameter(name)) for name in names]
+        return weights, [self.get_parameter(f"bias_{n}") for n in range(1, self.depth + 1)]

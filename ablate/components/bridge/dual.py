@@ -1,0 +1,90 @@
+"""The dual layer: the embedded word and the recurrent output meet once more (Oliva et al. 2021).
+
+    d = ReLU(W_e e + W_h h + b),    y = softmax(E d)
+
+The recurrent layers are freed from carrying the last word along, as the output matrix, tied to
+the word vectors, would want them to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ablate.components.bridge import Bridge
+from ablate.components.flow import Draw, Features, Shapes
+from ablate.components.regularizer import Masks
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualConfig:
+    """The layer's units and its dropout, one mask for all steps of a window."""
+
+    units: int | None = setting(
+        None, doc="units; none: as many as the word vectors have, as a tied head needs", low=1
+    )
+    input_dropout: float = setting(
+        0.0, doc="share dropped of what the layer reads, word and recurrent", low=0, high=0.99
+    )
+    output_dropout: float = setting(0.0, doc="share dropped of its result", low=0, high=0.99)
+    initial_range: float | None = setting(
+        None, doc="matrices start uniform in +- this; none: 1/sqrt(all its inputs)", low=0
+    )
+
+
+def dual(
+    e_TBE: Tensor, h_TBH: Tensor, weight_DE: Tensor, weight_DH: Tensor, bias_D: Tensor
+) -> Tensor:
+    """ReLU(W_e e + W_h h + b)."""
+    return (F.linear(e_TBE, weight_DE, bias_D) + F.linear(h_TBH, weight_DH)).relu()
+
+
+@register(
+    "bridge",
+    "dual",
+    config=DualConfig,
+    paper="oliva2021dual",
+    equation="Section 3, the dual layer",
+    departures=(
+        "e is the embedded input as the first recurrent layer reads it, after the masks of the "
+        "site 'input'; the paper does not say on which side of that dropout it is taken",
+        "the dropout before the layer acts on both of its inputs; its masks are the same at every "
+        "step of a window, which the paper leaves open",
+        "matrices start uniform, as a linear map of torch's; Keras' default is Glorot's range. "
+        "The bias starts at 0, as there",
+    ),
+)
+@final
+class Dual(Bridge):
+    """Reads the embedded input and the backbone's masked output."""
+
+    def __init__(self, config: DualConfig, shapes: Shapes) -> None:
+        super().__init__()
+        self.width = shapes.embedding if config.units is None else config.units
+        self.input_dropout = config.input_dropout
+        self.output_dropout = config.output_dropout
+        inputs = shapes.embedding + shapes.layers[-1]
+        self.bound = inputs**-0.5 if config.initial_range is None else config.initial_range
+        self.weight_e = nn.Parameter(torch.empty(self.width, shapes.embedding))
+        self.weight_h = nn.Parameter(torch.empty(self.width, shapes.layers[-1]))
+        self.bias = nn.Parameter(torch.empty(self.width))
+
+    def forward(self, features: Features, masks: Masks) -> Features:
+        rate = self.input_dropout
+        e_TBE = masks.own("dual/embedded", features.inputs_TBE, rate, locked=True)
+        h_TBH = masks.own("dual/recurrent", features.output_TBH, rate, locked=True)
+        d_TBD = dual(e_TBE, h_TBH, self.weight_e, self.weight_h, self.bias)
+        output = masks.own("dual/output", d_TBD, self.output_dropout, locked=True)
+        return replace(features, output_TBH=output)
+
+    def initialize(self, draw: Draw) -> None:
+        for name in ("weight_e", "weight_h"):
+            parameter = self.get_parameter(name)
+            parameter.data.uniform_(-self.bound, self.bound, generator=draw(name))
+        self.bias.data.zero_()

@@ -1,0 +1,195 @@
+"""The Mogrifier against its equations, its plain twin and the LSTM; test_dual.py has its sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ablate.components.backbone._mogrifier_window import Cell, Round, fast_window
+from ablate.components.backbone.mogrifier import plain_window
+from ablate.components.regularizer import OFF, Chance, Masks, Regularizer
+from ablate.streams import Streams
+
+MOGRIFIER = {"backbone": "mogrifier", "backbone.initial_range": 0.8}
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+class Held(Regularizer):
+    """A random mask on each layer's recurrent state, the same whenever it is asked for."""
+
+    def held(self, site, shape, like, chance):
+        assert site in ("recurrent/1", "recurrent/2")
+        generator = torch.Generator().manual_seed(int(site[-1]))
+        return torch.randint(0, 2, shape, generator=generator).to(like) * 2
+
+
+def layer_by_hand(named, layer, config, x, h, c, mask):
+    """A window of one layer, a row of words at a time."""
+    outputs = []
+    bias = named[f"bias_ih_l{layer}"] + named.get(f"bias_hh_l{layer}", 0)
+    for x_BI in x:
+        now = {"x": x_BI, "h": h * mask}
+        for number in range(1, config.rounds + 1):
+            target, read = ("x", "h") if number % 2 else ("h", "x")
+            matrix = named[f"mogrifier_left_r{number}_l{layer}"]
+            if config.rank:
+                matrix = matrix @ named[f"mogrifier_right_r{number}_l{layer}"]
+            pre = now[read] @ matrix.T + named[f"mogrifier_bias_r{number}_l{layer}"]
+            now[target] = 2 * sigmoid(pre) * now[target]
+        pre = now["x"] @ named[f"weight_ih_l{layer}"].T + now["h"] @ named[f"weight_hh_l{layer}"].T
+        i, f, g, o = np.split(pre + bias, 4, axis=-1)
+        i, f = sigmoid(i), sigmoid(f)
+        c = f * c + (np.minimum(i, 1 - f) if config.capped else i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        outputs.append(h)
+    return np.stack(outputs), h, c
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("capped", [False, True])
+@pytest.mark.parametrize(("rounds", "rank"), [(0, 0), (1, 0), (2, 2), (5, 0), (5, 3), (6, 2)])
+def test_layers_are_the_equations(build, rounds, rank, capped, masked):
+    values = {"backbone.rounds": rounds, "backbone.rank": rank, "backbone.capped": capped}
+    backbone = build({**MOGRIFIER, **values, "backbone.units": [7, 4]}).model.backbone
+    with torch.no_grad():
+        for name, parameter in backbone.named_parameters():
+            if name.startswith("mogrifier_bias"):
+                parameter.uniform_(-1, 1)
+    x = torch.randn(5, 3, 6).double()
+    state = tuple(torch.randn_like(s) for s in backbone.initial_state(3))
+    masks = Masks((Held(),), Chance(Streams(1), 0)) if masked else OFF
+    raw, _, after = backbone(x, None, state, masks)
+    named = {name: p.detach().numpy() for name, p in backbone.named_parameters()}
+    expected = x.numpy()
+    for layer in range(2):
+        h, c = (s[0].numpy() for s in state[2 * layer : 2 * layer + 2])
+        held = Held().held(f"recurrent/{layer + 1}", h.shape, raw[0], None).numpy()
+        mask = held if masked else 1
+        expected, h, c = layer_by_hand(named, layer, backbone.config, expected, h, c, mask)
+        for ours, theirs in ((raw[layer], expected), (after[2 * layer], h[None])):
+            np.testing.assert_allclose(ours.detach(), theirs, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(after[2 * layer + 1][0].detach(), c, rtol=0, atol=1e-12)
+
+
+SHAPES = [(5, 3, 6, 7), (1, 1, 1, 1), (2, 1, 9, 3), (6, 5, 2, 11)]
+ROUNDS = [(0, 0), (1, 0), (1, 2), (2, 0), (3, 1), (4, 2), (5, 0), (6, 3)]
+
+
+def random_cell(draw, sizes, rounds, rank, *, masked, capped):
+    _, B, num_in, units = sizes
+
+    def one(number):
+        out, read = (num_in, units) if number % 2 else (units, num_in)
+        width = rank or read
+        return Round(
+            left=draw(out, width),
+            right=draw(rank, read) if rank else None,
+            bias=draw(out),
+            mask=draw(B, width).detach() if masked else None,
+        )
+
+    return Cell(
+        weight_ih=draw(4 * units, num_in),
+        weight_hh=draw(4 * units, units),
+        bias=draw(4 * units),
+        rounds=tuple(one(number) for number in range(1, rounds + 1)),
+        capped=capped,
+    )
+
+
+def parameters_of(cell):
+    parts = [part for one in cell.rounds for part in (one.left, one.right, one.bias)]
+    return [cell.weight_ih, cell.weight_hh, cell.bias, *(p for p in parts if p is not None)]
+
+
+@pytest.mark.parametrize("capped", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("sizes", SHAPES)
+@pytest.mark.parametrize(("rounds", "rank"), ROUNDS)
+def test_the_fast_window_is_the_plain_one(sizes, rounds, rank, masked, capped):
+    """Values and every gradient, also those that come by the last c."""
+    T, B, num_in, units = sizes
+    generator = torch.Generator().manual_seed(sum(sizes))
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+    cell = random_cell(draw, sizes, rounds, rank, masked=masked, capped=capped)
+    given = [draw(T, B, num_in), draw(B, units), draw(B, units)]
+    mask = draw(B, units).detach() if masked else None
+    wanted = draw(T, B, units).detach()
+    found = []
+    for run in (fast_window, plain_window):
+        outputs, c = run(*given, mask, cell)
+        loss = (outputs * wanted).sum() + c.square().sum()
+        gradients = torch.autograd.grad(loss, [*given, *parameters_of(cell)])
+        found.append((outputs, c, *gradients))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_may_be_asked_for_twice(build):
+    backbone = build(MOGRIFIER).model.backbone
+    raw, _, _ = backbone(torch.randn(4, 2, 6).double(), None, backbone.initial_state(2), OFF)
+    parameters = list(backbone.parameters())
+    first, second = (
+        torch.autograd.grad(raw[1].square().sum(), parameters, retain_graph=True) for _ in range(2)
+    )
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("biases", [1, 2])
+def test_without_rounds_it_is_the_lstm(build, biases):
+    """Bit for bit: the same initial draws, outputs and gradients."""
+    values = {"backbone.biases": biases, "backbone.last_units": 4}
+    ids, found = torch.randint(0, 23, (5, 3)), []
+    for chosen in ({"backbone": "lstm"}, {"backbone": "mogrifier", "backbone.rounds": 0}):
+        model = build({**values, **chosen}, dtype=torch.float32).model
+        passed = model(ids, model.initial_state(3))
+        named = dict(model.backbone.named_parameters())
+        gradients = torch.autograd.grad(passed.features.raw[1].square().sum(), [*named.values()])
+        found.append((*passed.features.raw, *passed.state, *named.values(), *gradients))
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize(("rank", "widths"), [(0, (7, 6)), (2, (2, 2))])
+def test_its_dropout_is_held_and_acts_between_the_matrices(build, fixed_chance, rank, widths):
+    """A mask on what the last matrix reads is one on its columns, where rows of it agree."""
+    values = {"backbone.num_layers": 1, "backbone.rounds": 2, "backbone.rank": rank}
+    backbone = build({**MOGRIFIER, **values, "backbone.dropout": 0.25}).model.backbone
+    kept = [torch.randint(0, 2, (1, 1, w)).double() * 3 for w in widths]
+    names = [f"mask/mogrifier/r{number}_l0" for number in (1, 2)]
+    chance = fixed_chance(
+        {n.removeprefix("mask/"): k.expand(1, 3, -1) for n, k in zip(names, kept, strict=True)}
+    )
+    x, state = torch.randn(4, 3, 6).double(), backbone.initial_state(3)
+    masked, _, _ = backbone(x, None, state, Masks((), chance))
+    assert [asked for _, asked in sorted(chance.asked.items())] == [
+        ((1, 3, width), 0.25) for width in widths
+    ]
+    with torch.no_grad():
+        for number, mask in enumerate(kept, 1):
+            backbone.get_parameter(f"mogrifier_left_r{number}_l0").mul_(mask[0])
+    torch.testing.assert_close(masked[0], backbone(x, None, state, OFF)[0][0])
+
+
+def test_its_matrices_are_a_group_of_their_own(build):
+    groups = build({**MOGRIFIER, "backbone.rank": 2, "backbone.rounds": 1}).model.groups()
+    found = {group: [name for name, _ in members] for group, members in groups.items()}
+    places = ("left_r1_l0", "right_r1_l0", "left_r1_l1", "right_r1_l1")
+    assert found["mogrifier"] == [f"backbone.mogrifier_{place}" for place in places]
+    assert found["recurrent"] == ["backbone.weight_hh_l0", "backbone.weight_hh_l1"]
+    assert "backbone.mogrifier_bias_r1_l0" in found["bias"]
+
+
+def test_parameters_start_in_their_range_and_round_biases_at_zero(build):
+    values = {"backbone.units": 16, "backbone.rank": 3, "backbone.initial_range": None}
+    for name, parameter in build({**MOGRIFIER, **values}).model.backbone.named_parameters():
+        if name.startswith("mogrifier_bias"):
+            assert not parameter.any()
+        else:
+            assert 0.8 * 16**-0.5 < parameter.abs().max() <= 16**-0.5
