@@ -81,6 +81,29 @@ def test_same_seed_same_bits_and_another_seed_others(tmp_path, data):
     assert first.outcome["digest"] != other.outcome["digest"]
 
 
+TWICE = {  # two passes of a window, a step off the loss, and an optimizer with a memory
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 0.5,
+    "optimizer.momentum": 0.9,
+    "optimizer.schedule": "validation",
+    "optimizer.validation": "better",
+    "optimizer.decay": 2.0,
+    "regularizer.fraternal_dropout.kappa": 0.1,
+    "regularizer.l2.everything": 1e-3,
+    "regularizer.l2.mode": "decoupled",
+}
+
+
+def test_an_interrupted_run_of_two_passes_gives_the_same_bits(tmp_path, data):
+    trial = trial_of(data, TWICE)
+    undisturbed = finish(trial, Store(tmp_path / "a"), data)
+    interrupted = steps_of(trial, Store(tmp_path / "b"), data, (8, 60))
+    assert undisturbed.status == journals.COMPLETED, undisturbed.outcome
+    assert interrupted.outcome == undisturbed.outcome
+    rates = [epoch["learning_rate"] for epoch in interrupted.epochs]
+    assert rates == [0.5, 0.5, 0.25] == [epoch["learning_rate"] for epoch in undisturbed.epochs]
+
+
 @pytest.mark.parametrize("stops", [(1,), (7, 8, 25), (30, 50, 70)])
 def test_an_interrupted_run_gives_the_very_bits_of_an_undisturbed_one(tmp_path, data, stops):
     trial = trial_of(data)
@@ -156,8 +179,9 @@ def test_a_search_trial_does_not_read_the_test_split(tmp_path, data):
 
 
 def test_accumulated_sub_batches_give_the_gradient_of_the_whole(tmp_path, data):
-    """Without random masks, two halves of a batch are the batch."""
+    """Without random masks, two halves of a batch are the batch, with its penalties."""
     off = {key: 0.0 for key in TINY if key.startswith("regularizer.")}
+    off |= {"regularizer.l2.everything": 0.1, "regularizer.activation_l2.weight": 0.1}
     gradients = []
     for parts in (1, 2):
         trial = trial_of(data, {**off, "training.accumulate": parts})
