@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ablate.components.backbone import Backbone
 from ablate.components.bridge import Bridge
-from ablate.components.flow import Draw, Features, Pass, State
+from ablate.components.flow import Draw, Features, Pass, Shapes, State
 from ablate.components.gate import Gate
 from ablate.components.head import Head
 from ablate.components.regularizer import OFF, Masks
@@ -37,10 +37,19 @@ class Embedding(nn.Module):
 class LanguageModel(nn.Module):
     """One model, assembled from a technique for each slot (`ablate/assemble.py`)."""
 
+    members: tuple[LanguageModel, ...] = ()  # those of an ensemble (`ablate/ensemble.py`)
+
     def __init__(
-        self, embedding: Embedding, backbone: Backbone, bridge: Bridge, head: Head, gate: Gate
+        self,
+        embedding: Embedding,
+        backbone: Backbone,
+        bridge: Bridge,
+        head: Head,
+        gate: Gate,
+        shapes: Shapes,
     ) -> None:
         super().__init__()
+        self.shapes = shapes
         self.embedding = embedding
         self.backbone = backbone
         self.bridge = bridge
@@ -110,6 +119,7 @@ class LanguageModel(nn.Module):
                 draw(lambda name, path=path: streams.generator(f"init/{path}.{name}"))
 
 
-def num_parameters(model: nn.Module) -> int:
-    """Parameters, a tied matrix counted once."""
-    return sum(parameter.numel() for parameter in model.parameters())
+def num_parameters(model: LanguageModel) -> int:
+    """Parameters, a tied matrix counted once; of an ensemble, its members' as well."""
+    own = sum(parameter.numel() for parameter in model.parameters())
+    return own + sum(num_parameters(member) for member in model.members)

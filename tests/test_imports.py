@@ -57,6 +57,7 @@ MAY_IMPORT = {
     "cli": {*ALL, "engine", "doctor"},
 }
 ROOM_OF = {  # modules that share a room under another name
+    "ensemble": "model",
     "study_file": "study",
     "single": "trial",
     "screen_board": "screen",

@@ -48,12 +48,12 @@ def augmented_plain(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms
     nll = -log_probs(mixture).gather(1, targets_N[:, None]).sum()
     similarity_NV = words_VD[targets_N] @ words_VD.t() / terms.temperature
     log_soft_NV = similarity_NV.log_softmax(1)
-    log_yhat_NV = log_probs(tempered(mixture, terms.temperature))
+    log_yhat_NV = log_probs(tempered_without_bias(mixture, terms.temperature))
     divergence = (log_soft_NV.exp() * (log_soft_NV - log_yhat_NV)).sum()
     return terms.of_nll * nll + terms.of_divergence * divergence
 
 
-def tempered(mixture: Mixture, temperature: float) -> Mixture:
+def tempered_without_bias(mixture: Mixture, temperature: float) -> Mixture:
     """The mixture without its bias, every component at another temperature."""
     return replace(mixture, vectors_NJE=mixture.vectors_NJE / temperature, bias_V=None)
 

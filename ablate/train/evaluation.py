@@ -11,15 +11,14 @@ import torch
 from torch import Tensor
 
 from ablate import registry
-from ablate.assemble import assemble
 from ablate.components.evaluator import Reading
 from ablate.components.mixture import token_nll
 from ablate.config import Choice, Config, resolve
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.identity import Trial
-from ablate.journal import read as read_journal
 from ablate.model import LanguageModel, num_parameters
-from ablate.train.checkpoint import read_weights, weights_digest
+from ablate.train.checkpoint import weights_digest
+from ablate.train.finished import finished
 from ablate.train.task import Conclusion, Place
 
 
@@ -74,14 +73,9 @@ class Evaluation:
         self.trial = trial
         self.config = resolve(trial.values)
         self.corpus = open_corpus(self.config.corpus, place.data)
-        self.models = [self._member(member, place) for member in trial.parent_ids("member")]
-
-    def _member(self, trial_id: str, place: Place) -> LanguageModel:
-        journal = read_journal(place.store, trial_id)
-        values = self.trial.values if journal is None else journal.trial.values
-        model = assemble(resolve(values), self.corpus.num_words, self.trial.device).model
-        model.load_state_dict(read_weights(place.store, trial_id))
-        return model.eval()
+        given = (self.corpus, trial.device, trial.values)
+        ids = trial.parent_ids("member")
+        self.models = [finished(place.store, member, *given).model for member in ids]
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
         return None

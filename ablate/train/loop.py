@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from ablate import registry
-from ablate.assemble import assemble
 from ablate.components.flow import Pass, State
 from ablate.components.regularizer import Chance, Masks
 from ablate.config import Config, resolve
@@ -29,8 +28,8 @@ from ablate.model import num_parameters
 from ablate.streams import Streams
 from ablate.train.checkpoint import prefixed, read_weights, weights_digest, within
 from ablate.train.evaluation import judge, rows_nll
+from ablate.train.finished import check_parents, over_bases
 from ablate.train.task import Conclusion, Diverged, Place
-
 
 PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start")
 
@@ -55,13 +54,16 @@ class Training:
         self._begin_epoch()
 
     def _assemble(self, place: Place) -> None:
-        assembly = assemble(self.config, self.corpus.num_words, self.trial.device, text=self.corpus)
+        trial, config = self.trial, self.config
+        check_parents(trial, config)
+        bases, given = trial.parent_ids("base"), (self.corpus, trial.device, trial.values)
+        assembly = over_bases(place.store, bases, config, *given)
         self.model, self.loss = assembly.model, assembly.loss
         self.regularizers = assembly.regularizers
         self.model.initialize(self.streams)
-        for start in self.trial.parent_ids("start"):
+        for start in trial.parent_ids("start"):
             _take_over(self.model, read_weights(place.store, start), start)
-        if self.config.training.only_gate:
+        if config.training.only_gate:
             self.model.train_only_gate()
         self._make_optimizer()
 
@@ -118,12 +120,18 @@ class Training:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
         self.optimizer.step(drawn / training.window if training.variable_window else 1.0)
         self.model.zero_grad(set_to_none=True)
-        self.model.backbone.project()
-        for regularizer in self.regularizers:
-            regularizer.project(self.model)
+        self._project()
         self.num_tokens += targets_TB.numel()
         self.done_windows += 1
         self.update += 1
+
+    def _project(self) -> None:
+        """Back onto what bounds the parameters. What is frozen is there already, and stays."""
+        if self.model.only_gate:
+            return
+        self.model.backbone.project()
+        for regularizer in self.regularizers:
+            regularizer.project(self.model)
 
     def _backward(
         self, inputs_TB: Tensor, targets_TB: Tensor, per_token: float, chance: Chance
