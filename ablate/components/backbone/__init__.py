@@ -34,6 +34,9 @@ class Backbone(nn.Module, ABC):
     def initialize(self, draw: Draw) -> None:
         """Draw every parameter from the stream of its own name."""
 
+    def project(self) -> None:
+        """Move its parameters back onto a constraint of its own after an update, in place."""
+
     def group(self, name: str) -> str:
         """The group of a parameter, by which penalties are told apart: "recurrent_input",
         "recurrent", "bias", or one of a technique's own ("mogrifier")."""

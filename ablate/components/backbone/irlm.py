@@ -1,0 +1,181 @@
+"""The impulse-response language model (Pachitariu & Sahani 2013, Section 3): linear, one r a unit.
+
+    x_t = W[y_t] + r * x_{t-1},    r in [-1, 1],    no biases
+
+W is the embedding: the word vectors feed the units as they are. A unit forgets over -1 / log|r|
+words. After every update r is clipped to the range of its unit's group: the paper's long-context
+units are 384 in [0.7, 1], beside 128 that start at 0; its long initialisation is 0.9 for all.
+
+The recurrence runs in one buffer, with its own backward; `impulse_response_plain` is its twin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from ablate.components.backbone import Backbone
+from ablate.components.flow import Draw, Shapes, State
+from ablate.components.recurrence import take_share
+from ablate.components.regularizer import Masks
+from ablate.errors import CombinationError
+from ablate.fields import setting
+from ablate.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class IrlmConfig:
+    """The units by groups, and what each group's r may be."""
+
+    units: int = setting(512, doc="units, as many as a word vector has", low=1)
+    groups: tuple[int, ...] = setting(
+        (), doc="units of each group, if they differ in what follows; empty: one group", low=1
+    )
+    lowest: float | tuple[float, ...] = setting(
+        -1.0, doc="r is clipped to at least this, or a list for the groups", low=-1, high=1
+    )
+    highest: float | tuple[float, ...] = setting(
+        1.0, doc="r is clipped to at most this, or a list for the groups", low=-1, high=1
+    )
+    initial: float | tuple[float, ...] = setting(
+        0.5, doc="r at the start, or a list for the groups", low=-1, high=1
+    )
+    recurrent_rate: float = setting(
+        0.001, doc="r's share of the learning rate; 0: it is fixed", low=0
+    )
+
+
+def timescales(r_H: Tensor) -> Tensor:
+    """-1 / log|r|, in words: 0 for r = 0, infinite for |r| = 1."""
+    return 1 / r_H.abs().log().abs()
+
+
+def impulse_response(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:
+    """Every x_t = w_t + r * x_{t-1}, [T, B, H]; r for every row, or [1, H] for all."""
+    return _ImpulseResponse.apply(w_TBH, x_BH, r_BH)  # type: ignore[no-any-return]
+
+
+def impulse_response_plain(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:
+    """The formula, a step at a time by plain autograd."""
+    steps = []
+    for w_BH in w_TBH.unbind(0):
+        x_BH = w_BH + r_BH * x_BH
+        steps.append(x_BH)
+    return torch.stack(steps)
+
+
+class _ImpulseResponse(torch.autograd.Function):
+    """d_t = g_t + r d_{t+1},    dL/dw_t = d_t,    dL/dr = sum_t d_t x_{t-1}."""
+
+    @staticmethod
+    def forward(ctx, w_TBH, x_BH, r_BH):
+        x_TBH = torch.empty_like(w_TBH, memory_format=torch.contiguous_format)
+        every_r_BH = r_BH.expand_as(x_BH).contiguous()  # one run of memory a step is the fastest
+        last_BH = x_BH
+        for w_BH, out_BH in zip(w_TBH.unbind(0), x_TBH.unbind(0), strict=True):
+            last_BH = torch.addcmul(w_BH, last_BH, every_r_BH, out=out_BH)
+        ctx.r_shape = r_BH.shape
+        ctx.save_for_backward(x_TBH, x_BH, every_r_BH)
+        return x_TBH
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_TBH):  # type: ignore[override]
+        x_TBH, x_BH, r_BH = ctx.saved_tensors
+        delta_TBH = torch.empty_like(x_TBH)
+        later_BH, grad_r_BH = torch.zeros_like(x_BH), torch.zeros_like(x_BH)
+        steps = zip(grad_TBH.unbind(0), delta_TBH.unbind(0), (x_BH, *x_TBH[:-1]), strict=True)
+        for grad_BH, delta_BH, before_BH in reversed(list(steps)):
+            later_BH = torch.addcmul(grad_BH, later_BH, r_BH, out=delta_BH)
+            grad_r_BH.addcmul_(delta_BH, before_BH)
+        return delta_TBH, later_BH * r_BH, grad_r_BH.sum_to_size(ctx.r_shape)
+
+
+@register(
+    "backbone",
+    "irlm",
+    config=IrlmConfig,
+    paper="pachitariu2013irlm",
+    equation="Section 3; groups of Section 5.3",
+    departures=("r starts at 0.5 by default: the paper gives only its long initialisation, 0.9",),
+)
+@final
+class Irlm(Backbone):
+    """One linear layer; the state is the last x, [1, B, H]. A mask "recurrent/1" is on x_{t-1}."""
+
+    def __init__(self, config: IrlmConfig, shapes: Shapes) -> None:
+        super().__init__()
+        if shapes.embedding != config.units:
+            raise CombinationError(
+                f"the irlm adds the word vectors to its units as they are, but embedding.size = "
+                f"{shapes.embedding} and backbone.units = {config.units}. Set embedding.size = "
+                f"{config.units}, or backbone.units = {shapes.embedding}; an elman with "
+                f"backbone.activation = 'identity' reads word vectors of any size."
+            )
+        self.widths = (config.units,)
+        ranges = group_values(config)
+        for name, values in zip(("lowest", "highest", "initial"), ranges, strict=True):
+            self.register_buffer(name, torch.tensor(values), persistent=False)
+        self.r = nn.Parameter(torch.empty(config.units))
+        take_share(self.r, config.recurrent_rate)
+
+    def initial_state(self, rows: int) -> State:
+        return (self.r.new_zeros(1, rows, *self.widths),)
+
+    def forward(
+        self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]:
+        r_BH = masks.weight("r", self.r)[None]
+        held = masks.held("recurrent/1", (1, *inputs_TBE.shape[1:]), inputs_TBE)
+        if held is not None:
+            r_BH = r_BH * held[0]
+        x_TBH = impulse_response(inputs_TBE, state[0][0], r_BH)
+        return (x_TBH,), (masks("output", x_TBH),), (x_TBH[-1:],)
+
+    def initialize(self, draw: Draw) -> None:
+        self.r.data.copy_(self.get_buffer("initial"))
+
+    def project(self) -> None:
+        if self.r.requires_grad:
+            self.r.data.clamp_(self.get_buffer("lowest"), self.get_buffer("highest"))
+
+
+def group_values(config: IrlmConfig) -> tuple[list[float], list[float], list[float]]:
+    """The lowest, the highest and the initial r of every unit."""
+    groups = config.groups or (config.units,)
+    if sum(groups) != config.units:
+        raise CombinationError(
+            f"backbone.groups = {list(groups)} are {sum(groups)} units, but backbone.units = "
+            f"{config.units}. Allowed: groups of {config.units} units together, or none."
+        )
+    fields = ("lowest", "highest", "initial")
+    lowest, highest, initial = (_by_group(config, field, len(groups)) for field in fields)
+    for group, (low, high, start) in enumerate(zip(lowest, highest, initial, strict=True), 1):
+        if not low <= start <= high:
+            raise CombinationError(
+                f"backbone.initial = {start:g} of group {group} is outside its range from "
+                f"backbone.lowest = {low:g} to backbone.highest = {high:g}. Allowed: lowest <= "
+                "initial <= highest in every group."
+            )
+    by_unit = (_by_unit(values, groups) for values in (lowest, highest, initial))
+    return tuple(by_unit)  # type: ignore[return-value]
+
+
+def _by_group(config: IrlmConfig, field: str, num: int) -> tuple[float, ...]:
+    given = getattr(config, field)
+    values = given if isinstance(given, tuple) else (given,) * num
+    if len(values) != num:
+        raise CombinationError(
+            f"backbone.{field} = {list(values)} has {len(values)} values for {num} groups "
+            "(backbone.groups). Allowed: one number for all, or one for each."
+        )
+    return values
+
+
+def _by_unit(values: tuple[float, ...], groups: tuple[int, ...]) -> list[float]:
+    pairs = zip(values, groups, strict=True)
+    return [value for value, units in pairs for _ in range(units)]

@@ -1,0 +1,79 @@
+"""Fixed norms against the float64 reference."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.components.regularizer.column_norm import ColumnNorm, ColumnNormConfig
+from ablate.errors import CombinationError
+
+SIZE = {"embedding.size": 5, "backbone.units": 5}
+
+
+@pytest.fixture
+def model(build, golden):
+    def made(values: dict):
+        vectors = golden("irlm_reference")
+        found = build({**SIZE, "head.bias": False, **values}, vocabulary=12).model
+        found.embedding.weight.data.copy_(vectors["W"])
+        if found.head.decoder.weight is not None:
+            found.head.decoder.weight.data.copy_(vectors["Z"])
+        return found, vectors
+
+    return made
+
+
+@pytest.mark.parametrize("backbone", ["irlm", "lstm"])
+def test_columns_of_both_matrices_are_the_reference(model, backbone):
+    found, vectors = model({"backbone": backbone})
+    before = {n: p.detach().clone() for n, p in found.named_parameters()}
+    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
+    torch.testing.assert_close(found.embedding.weight.data, vectors["W_colnorm15"])
+    torch.testing.assert_close(found.head.decoder.weight.data, vectors["Z_colnorm15"])
+    for name, parameter in found.backbone.named_parameters():
+        assert torch.equal(parameter, before[f"backbone.{name}"])
+
+
+def test_a_tied_model_has_one_matrix(model):
+    found, vectors = model({"head.tied": True})
+    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
+    torch.testing.assert_close(found.embedding.weight.data, vectors["W_colnorm15"])
+
+
+def test_the_matrix_after_a_hidden_layer_is_the_output_matrix(build):
+    model = build({**SIZE, "head": "mlp", "head.units": 9}).model
+    ColumnNorm(ColumnNormConfig(norm=15)).project(model)
+    lengths = model.head.decoder.weight.norm(dim=0)
+    torch.testing.assert_close(lengths, torch.full_like(lengths, 15))
+    assert model.head.hidden.weight.norm() < 15
+
+
+def test_rows_are_the_word_vectors_alone(model):
+    found, vectors = model({})
+    ColumnNorm(ColumnNormConfig(rows=True)).project(found)
+    W = vectors["W"]
+    expected = W / W.square().sum(1, keepdim=True).sqrt()
+    torch.testing.assert_close(found.embedding.weight.data, expected)
+    assert torch.equal(found.head.decoder.weight.data, vectors["Z"])
+
+
+def test_a_unit_without_weights_stays_so(model):
+    found, _ = model({})
+    found.embedding.weight.data[:, 2] = 0
+    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
+    lengths = found.embedding.weight.data.norm(dim=0)
+    assert lengths[2] == 0
+    torch.testing.assert_close(lengths[[0, 1, 3, 4]], torch.full((4,), 15.0).double())
+
+
+def test_what_is_not_trained_is_not_moved(model):
+    found, vectors = model({})
+    found.train_only_gate()
+    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
+    assert torch.equal(found.embedding.weight.data, vectors["W"])
+
+
+def test_rows_and_columns_at_once_are_refused():
+    with pytest.raises(CombinationError, match=r"norm = 15 fixes W's columns, and rows = true"):
+        ColumnNorm(ColumnNormConfig(norm=15, rows=True))

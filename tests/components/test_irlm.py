@@ -1,0 +1,202 @@
+"""The IRLM against the float64 reference, its limits, and the published sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.assemble import count_parameters
+from ablate.components.backbone.irlm import (
+    impulse_response,
+    impulse_response_plain,
+    timescales,
+)
+from ablate.components.mixture import log_probs, summed_nll
+from ablate.components.optimizer import parameter_groups
+from ablate.components.regularizer import OFF, Masks
+from ablate.config import resolve
+from ablate.data.corpus import corpus_digest
+from ablate.errors import CombinationError
+from ablate.identity import make_trial
+from ablate.store import Store
+from ablate.train.loop import Training
+from ablate.train.task import Place
+
+IRLM = {"backbone": "irlm", "head.bias": False}
+LONG_UNITS = {
+    "backbone.units": 6,
+    "backbone.groups": [4, 2],
+    "backbone.lowest": [0.7, -1.0],
+    "backbone.highest": 1.0,
+    "backbone.initial": [0.9, 0.0],
+}
+
+
+@pytest.fixture
+def reference(build, golden):
+    """The golden vectors and a model that has their weights."""
+    vectors = golden("irlm_reference")
+    values = {**IRLM, "backbone.units": 5, "embedding.size": 5}
+    model = build(values, vocabulary=12).model
+    with torch.no_grad():
+        model.embedding.weight.copy_(vectors["W"])
+        model.head.decoder.weight.copy_(vectors["Z"])
+        model.backbone.r.copy_(vectors["r"])
+    return vectors, model
+
+
+def test_it_is_the_reference(reference):
+    vectors, model = reference
+    passed = model(vectors["ids"], (vectors["x0"][None],))
+    torch.testing.assert_close(passed.features.raw[0], vectors["x"])
+    torch.testing.assert_close(passed.state[0][0], vectors["x"][-1])
+    logits = vectors["logits"].flatten(0, 1)
+    torch.testing.assert_close(log_probs(passed.mixture), logits.log_softmax(-1))
+    loss = summed_nll(passed.mixture, vectors["targets"].flatten()) / 14
+    torch.testing.assert_close(loss, vectors["loss"])
+    loss.backward()
+    torch.testing.assert_close(model.embedding.weight.grad, vectors["grad_W"])
+    torch.testing.assert_close(model.head.decoder.weight.grad, vectors["grad_Z"])
+    torch.testing.assert_close(model.backbone.r.grad, vectors["grad_r"])
+
+
+def test_the_decoder_may_read_it_through_a_mask(reference):
+    """The recurrence goes on without it."""
+    vectors, model = reference
+
+    class Decoder(Masks):
+        def __call__(self, site, x_TBH):
+            return x_TBH * 2 * vectors["mask"] if site == "output" else x_TBH
+
+    passed = model(vectors["ids"], (vectors["x0"][None],), Decoder())
+    torch.testing.assert_close(passed.features.raw[0], vectors["x"])
+    logits = vectors["logits_dropped_inverted"].flatten(0, 1)
+    torch.testing.assert_close(log_probs(passed.mixture), logits.log_softmax(-1))
+
+
+def test_timescales_are_those_of_the_reference(golden):
+    vectors = golden("irlm_reference")
+    known = vectors["r"] > 0
+    torch.testing.assert_close(timescales(vectors["r"])[known], vectors["timescale"][known])
+    ends = timescales(torch.tensor([0.0, 1.0, -1.0, -0.5]))
+    assert ends.tolist()[:3] == [0, torch.inf, torch.inf]
+    assert ends[3] == timescales(torch.tensor(0.5))
+
+
+def window(dtype=torch.float64, rows=1):
+    generator = torch.Generator().manual_seed(7)
+    shapes = ((6, 3, 5), (3, 5), (rows, 5))
+    return [
+        torch.randn(s, generator=generator, dtype=dtype).clamp(-1, 1).requires_grad_()
+        for s in shapes
+    ]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
+def test_the_fast_recurrence_is_its_plain_twin(dtype, tolerance, rows):
+    given = window(dtype, rows)
+    weights = torch.randn(6, 3, 5, dtype=dtype)
+    found = []
+    for run in (impulse_response, impulse_response_plain):
+        x_TBH = run(*given)
+        found.append((x_TBH, *torch.autograd.grad((x_TBH * weights).sum(), given)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_its_gradients_are_those_of_finite_differences(rows):
+    torch.autograd.gradcheck(impulse_response, window(rows=rows))
+
+
+def test_without_memory_it_is_a_bigram_model(build):
+    model = build({**IRLM, "backbone.units": 6, "backbone.initial": 0.0}).model
+    table = (model.embedding.weight @ model.head.decoder.weight.t()).log_softmax(-1)
+    ids = torch.randint(0, 23, (8, 2))
+    found = log_probs(model(ids, model.initial_state(2)).mixture)
+    torch.testing.assert_close(found, table[ids.flatten()])
+
+
+def test_a_mask_may_be_on_the_state_it_reads(build):
+    backbone = build({**IRLM, "backbone.units": 6}).model.backbone
+    x, before, mask = torch.randn(5, 2, 6).double(), torch.randn(1, 2, 6).double(), 2.0
+
+    class Held(Masks):
+        def held(self, site, shape, like):
+            assert (site, shape) == ("recurrent/1", (1, 2, 6))
+            return torch.full(shape, mask, dtype=like.dtype)
+
+    raw, _, _ = backbone(x, torch.zeros(5, 2), (before,), Held())
+    doubled = impulse_response_plain(x, before[0], mask * backbone.r[None])
+    torch.testing.assert_close(raw[0], doubled)
+    assert not torch.allclose(raw[0], backbone(x, torch.zeros(5, 2), (before,), OFF)[0][0])
+
+
+def test_groups_start_in_their_own_way_and_are_clipped_to_their_own_range(build):
+    backbone = build({**IRLM, **LONG_UNITS}).model.backbone
+    torch.testing.assert_close(backbone.r.data.float(), torch.tensor([0.9] * 4 + [0.0] * 2))
+    backbone.r.data.copy_(torch.tensor([0.5, 0.8, 1.5, -3.0, -3.0, 0.4]))
+    backbone.project()
+    expected = torch.tensor([0.7, 0.8, 1.0, 0.7, -1.0, 0.4], dtype=torch.float64)
+    torch.testing.assert_close(backbone.r.data, expected, rtol=0, atol=1e-7)
+
+
+def test_training_clips_after_every_update(tmp_path, data):
+    values = {
+        "corpus.name": "grammar", "corpus.train_tokens": 2000, "corpus.eval_tokens": 500,
+        "embedding.size": 6, **IRLM, **LONG_UNITS, "backbone.recurrent_rate": 1.0,
+        "head": "softmax", "optimizer": "sgd", "optimizer.learning_rate": 0.0,
+        "training.epochs": 1, "training.batch_size": 4, "training.window": 20,
+    }  # fmt: skip
+    config = resolve(values)
+    digest = corpus_digest(config.corpus, data)
+    trial = make_trial(config, values=values, seed=1, corpus_digest=digest)
+    task = Training(trial, Place(Store(tmp_path), data))
+    task.model.backbone.r.data.fill_(-2.0)
+    task._train_window(*task.windows[0])
+    torch.testing.assert_close(
+        task.model.backbone.r.data, torch.tensor([0.7] * 4 + [-1.0] * 2), rtol=0, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize(("values", "share"), [({}, 0.001), ({"recurrent_rate": 0.25}, 0.25)])
+def test_r_learns_at_a_share_of_the_rate(build, values, share):
+    named = {f"backbone.{name}": value for name, value in values.items()}
+    model = build({**IRLM, "backbone.units": 6, **named}).model
+    shares = {group["rate_scale"]: group["params"] for group in parameter_groups(model)}
+    assert shares[share] == [model.backbone.r]
+    assert model.backbone.r not in set(shares[1.0])
+
+
+def test_an_r_without_a_rate_is_fixed(build):
+    model = build({**IRLM, "backbone.units": 6, "backbone.recurrent_rate": 0}).model
+    passed = model(torch.zeros(3, 2, dtype=torch.long), model.initial_state(2))
+    summed_nll(passed.mixture, torch.zeros(6, dtype=torch.long)).backward()
+    assert model.backbone.r.grad is None
+    assert model.embedding.weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "expected"), [(10_000, 10_240_512), (67_428, 2 * 67_428 * 512 + 512)]
+)
+def test_it_has_its_published_size(vocabulary, expected):
+    values = {**IRLM, "embedding.size": 512, "head": "softmax", "optimizer": "sgd"}
+    assert count_parameters(resolve(values), vocabulary) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [
+        ({"units": 7}, ("embedding.size = 6", "backbone.units = 7", "backbone.units = 6")),
+        ({"groups": [4, 1]}, ("[4, 1] are 5 units", "backbone.units = 6")),
+        ({"groups": [4, 2], "lowest": [0.7]}, ("backbone.lowest = [0.7]", "1 values for 2")),
+        ({"lowest": 0.7}, ("backbone.initial = 0.5 of group 1", "0.7", "highest = 1")),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_ways_out(build, values, parts):
+    named = {f"backbone.{name}": value for name, value in values.items()}
+    with pytest.raises(CombinationError) as refusal:
+        build({**IRLM, "backbone.units": 6, **named})
+    for part in parts:
+        assert part in str(refusal.value)

@@ -1,0 +1,72 @@
+"""The head with a hidden layer: its formula, its limit, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.assemble import count_parameters
+from ablate.components.mixture import log_probs
+from ablate.components.regularizer import OFF, Masks
+from ablate.config import resolve
+from ablate.errors import CombinationError
+
+MLP = {"head": "mlp", "head.units": 6}
+
+
+@pytest.mark.parametrize("hidden_bias", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+def test_it_is_a_softmax_of_a_hidden_layer(build, make_features, tied, bias, hidden_bias):
+    fields = {"head.tied": tied, "head.bias": bias, "head.hidden_bias": hidden_bias}
+    model = build({**MLP, **fields}).model
+    named = {name: p.detach().normal_().numpy() for name, p in model.head.named_parameters()}
+    expected_names = {"hidden.weight"} | ({"decoder.weight"} if not tied else set())
+    expected_names |= ({"decoder.bias"} if bias else set()) | (
+        {"hidden.bias"} if hidden_bias else set()
+    )
+    assert set(named) == expected_names
+    features = make_features(4, 3, 6, (7,))
+    found = log_probs(model.head(features, model.embedding.weight, OFF))
+    hidden = features.output_TBH.reshape(12, 7).numpy() @ named["hidden.weight"].T
+    hidden = (hidden + named.get("hidden.bias", 0)).clip(0)
+    matrix = model.embedding.weight.detach().numpy() if tied else named["decoder.weight"]
+    logits = torch.from_numpy(hidden @ matrix.T + named.get("decoder.bias", 0))
+    torch.testing.assert_close(found, logits.log_softmax(-1))
+
+
+def test_a_hidden_layer_that_does_nothing_is_the_softmax(build, make_features):
+    fields = {"head.activation": "identity", "head.hidden_bias": False, "backbone.units": 6}
+    mlp, softmax = build({**MLP, **fields}).model, build({"backbone.units": 6}).model
+    mlp.head.hidden.weight.data.copy_(torch.eye(6))
+    features = make_features(4, 3, 6, (6,))
+    ours, theirs = (log_probs(m.head(features, m.embedding.weight, OFF)) for m in (mlp, softmax))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_its_hidden_layer_may_be_masked(build, make_features):
+    model = build(MLP).model
+    asked = []
+
+    class Nothing(Masks):
+        def __call__(self, site, x_TBH):
+            asked.append((site, tuple(x_TBH.shape)))
+            return 0 * x_TBH
+
+    found = log_probs(model.head(make_features(4, 3, 6, (7,)), model.embedding.weight, Nothing()))
+    assert asked == [("latent", (4, 3, 6))]
+    torch.testing.assert_close(found, torch.zeros_like(found).log_softmax(-1))
+
+
+def test_its_size():
+    values = {"backbone": "irlm", "embedding.size": 512, "optimizer": "sgd"}
+    config = resolve({**values, "head": "mlp", "head.units": 300, "head.bias": False})
+    expected = 50 * 512 + 512 + (512 * 300 + 300) + 50 * 300
+    assert count_parameters(config, 50) == expected
+
+
+def test_tying_unequal_widths_is_refused_with_the_ways_out(build):
+    with pytest.raises(CombinationError) as refusal:
+        build({**MLP, "head.tied": True, "head.units": 7})
+    for part in ("head.units = 7", "embedding.size = 6", "head.units = 6", "head.tied = false"):
+        assert part in str(refusal.value)
