@@ -1,6 +1,6 @@
 """Nonlinearities by name, each with the slope that a backward pass of one's own needs.
 
-    smoothed_relu    max(0, x - a tanh(x / a))    Pachitariu & Sahani 2013, Section 5.1
+    smoothed_relu    max(0, x - a tanh(x / a))    Pachitariu & Sahani 2013, RNN of Table 1a
 
 Its slope grows from 0 as tanh(x / a)^2; as a falls to 0 it becomes the rectifier.
 """

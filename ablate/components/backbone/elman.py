@@ -1,4 +1,4 @@
-"""Simple recurrent layers (Pachitariu & Sahani 2013, Section 2).
+"""Simple recurrent layers (the RNN of Pachitariu & Sahani 2013).
 
     x_t = f(W y_t + R x_{t-1} (+ b))
 
@@ -101,7 +101,7 @@ def _for_each(field: str, given: tuple[float, ...], otherwise: float, num: int) 
     "elman",
     config=ElmanConfig,
     paper="pachitariu2013irlm",
-    equation="Section 2; f of Section 5.1; blocks of Section 5.3",
+    equation="RNN of Tables 1 and 2; smoothed f: Table 1a; blocks: Table 1d",
     departures=(
         "the paper gives neither the a of its smoothed rectifier nor its initial ranges",
         "a bias and more layers than one are options that the paper does not have",

@@ -1,4 +1,4 @@
-"""The impulse-response language model (Pachitariu & Sahani 2013, Section 3): linear, one r a unit.
+"""The impulse-response language model (IRLM, Pachitariu & Sahani 2013): linear, one r a unit.
 
     x_t = W[y_t] + r * x_{t-1},    r in [-1, 1],    no biases
 
@@ -100,7 +100,7 @@ class _ImpulseResponse(torch.autograd.Function):
     "irlm",
     config=IrlmConfig,
     paper="pachitariu2013irlm",
-    equation="Section 3; groups of Section 5.3",
+    equation="IRLM of Tables 1 and 2; groups: Table 1d",
     departures=("r starts at 0.5 by default: the paper gives only its long initialisation, 0.9",),
 )
 @final

@@ -1,4 +1,4 @@
-"""The skipping RNN over letters (Pachitariu & Sahani 2013, Section 5.1).
+"""The skipping RNN over letters (Pachitariu & Sahani 2013, Table 1a).
 
     x_t = f(W y_t + R x_{t-1} + R_skip x_{t'})    at a word's first letter,
     x_t = f(W y_t + R x_{t-1})                    at the others
@@ -135,7 +135,7 @@ class _SkippingRecurrence(torch.autograd.Function):
     "skipping_rnn",
     config=SkippingRnnConfig,
     paper="pachitariu2013irlm",
-    equation="Section 5.1",
+    equation="skipping RNN of Table 1a",
     departures=("a bias and more layers than one are options that the paper does not have",),
 )
 @final

@@ -43,7 +43,7 @@ class MlpConfig:
     "mlp",
     config=MlpConfig,
     paper="pachitariu2013irlm",
-    equation="Section 5.1, Table 1a (IRLM w/ NN output)",
+    equation="IRLM w/ NN output of Table 1a",
     departures=("the paper tells neither the units nor the nonlinearity of its hidden layer",),
 )
 @final

@@ -1,7 +1,7 @@
 """Fixed norms of weight vectors, restored after every update.
 
     W_:d <- norm W_:d / |W_:d|,  Z_:d <- norm Z_:d / |Z_:d|    for every unit d; Pachitariu & Sahani
-                                                              2013, Section 5.2 (CN), norm = 15
+                                                              2013, Table 2 (CN), norm = 15
     L_w <- L_w / |L_w|                                         for every word w; Inan et al. 2017,
                                                               Section 6.2
 
@@ -43,7 +43,7 @@ def set_norms_(weight: Tensor, norm: float, dim: int) -> None:
     "column_norm",
     config=ColumnNormConfig,
     paper="pachitariu2013irlm",
-    equation="Section 5.2 (CN); rows: Inan et al. 2017, Section 6.2",
+    equation="CN of Table 2; rows: Inan et al. 2017, Section 6.2",
 )
 @final
 class ColumnNorm(Regularizer):
