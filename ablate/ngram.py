@@ -4,6 +4,9 @@ A sentence is seen after one begin symbol and ends in `<eos>`, which is predicte
 Nothing before the begin symbol is seen, so a history is what the sentence holds so far, cut to
 order - 1 symbols. Below the highest order an n-gram counts the distinct symbols before it; one
 that starts with the begin symbol has none before it and keeps its plain count.
+
+What such a model is mixed with: a unigram cache over the last words, and other models, by weights
+that expectation-maximisation finds on held-out text.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 UNSEEN = -1  # the number of a history or an n-gram that training never saw
-FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # where a corpus is too small to estimate them
+FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # where a corpus is too small or odd to estimate them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +66,11 @@ class KneserNey:
     num_types: int
     eos_id: int
     orders: tuple[_Order, ...]  # orders[n - 1] predicts from n - 1 symbols
+
+    @property
+    def num_ngrams(self) -> int:
+        """N-grams of all orders that training saw."""
+        return sum(int(np.count_nonzero(order.grams.keys != UNSEEN)) for order in self.orders)
 
     def log_probs(self, ids: Sequence[int] | Ids, *, first: bool = False) -> Floats:
         """Natural log probability of ids[1:], or of all ids, given the sentence so far."""
@@ -109,6 +117,41 @@ def fit(train_ids: Sequence[int] | Ids, num_types: int, eos_id: int, order: int 
         for length in range(order)
     ]
     return KneserNey(config, num_types, eos_id, tuple(orders))
+
+
+def cache_log_probs(ids: Sequence[int] | Ids, window: int) -> Floats:
+    """log of ids[1:]'s shares of the `window` tokens before each; -inf where it is not there."""
+    stream = np.asarray(ids, dtype=np.int64)
+    times = np.zeros(len(stream))
+    for back in range(1, min(window, len(stream) - 1) + 1):
+        times[back:] += stream[back:] == stream[:-back]
+    with np.errstate(divide="ignore"):
+        return np.log(times[1:] / np.minimum(np.arange(1, len(stream)), window))
+
+
+def interpolated(log_probs_CN: Floats, weights_C: Floats) -> Floats:
+    """log sum_c w_c p_c of each token, for C models with weights that add up to 1."""
+    with np.errstate(divide="ignore"):
+        return np.logaddexp.reduce(log_probs_CN + np.log(weights_C)[:, None], axis=0)
+
+
+def tuned_weights(log_probs_CN: Floats, tolerance: float = 1e-12) -> Floats:
+    """The weights of `interpolated` that make the tokens most probable.
+
+    Expectation-maximisation from equal weights: the objective is concave, so that it climbs to the
+    best there is. It ends when a step gains less than `tolerance` nats a token.
+    """
+    likelihoods_CN = np.exp(log_probs_CN - log_probs_CN.max(0))
+    weights_C = np.full(len(log_probs_CN), 1 / len(log_probs_CN))
+    before = -np.inf
+    while True:
+        mixed_N = weights_C @ likelihoods_CN
+        reached = float(np.log(mixed_N).mean())
+        if not reached - before > tolerance:
+            return weights_C
+        before = reached
+        weights_C = weights_C * (likelihoods_CN / mixed_N).mean(1)
+        weights_C /= weights_C.sum()
 
 
 def _checked(ids: Sequence[int] | Ids, num_types: int) -> Ids:
@@ -205,7 +248,9 @@ def _discounts(counts: Ids) -> Floats:
         return np.array([0.0, *FALLBACK_DISCOUNTS])
     share = n1 / (n1 + 2 * n2)
     estimates = [1 - 2 * share * n2 / n1, 2 - 3 * share * n3 / n2, 3 - 4 * share * n4 / n3]
-    return np.array([0.0, *np.clip(estimates, 0.0, (1.0, 2.0, 3.0))])
+    if min(estimates) <= 0:  # counts that are no language's: nothing would be left for the unseen
+        return np.array([0.0, *FALLBACK_DISCOUNTS])
+    return np.array([0.0, *estimates])
 
 
 def _interpolate(order: _Order, history: Ids, words: Ids, below: Floats, num_types: int) -> Floats:

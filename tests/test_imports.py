@@ -21,8 +21,9 @@ STUDY = Path(__file__).parent.parent / "studies" / "doc_layer_mix.py"
 GROUND = {"errors", "layout", "fields", "registry", "config", "environment", "user_code"}
 KEPT = {*GROUND, "store", "identity", "journal", "study_record", "workspace"}
 WORDS = {*GROUND, "space", "study"}
-CORE = {*KEPT, "streams", "components", "model", "assemble", "data", "train"}
+CORE = {*KEPT, "streams", "ngram", "components", "model", "assemble", "data", "train"}
 ALL = {*CORE, *WORDS, "trial", "papers", "plan", "record", "compare", "screen", "tune", "show"}
+ALL |= {"mirror"}
 MAY_IMPORT = {
     "errors": set(),
     "layout": set(),
@@ -39,7 +40,8 @@ MAY_IMPORT = {
     "workspace": {"errors", "store"},
     "space": GROUND,
     "study": {*GROUND, "space"},
-    "components": {*GROUND, "streams", "model"},
+    "ngram": {"errors"},
+    "components": {*GROUND, "streams", "model", "ngram"},
     "model": {*GROUND, "streams", "components"},
     "assemble": {*GROUND, "streams", "components", "model"},
     "data": {*GROUND, "identity"},
@@ -48,13 +50,15 @@ MAY_IMPORT = {
     "papers": GROUND,
     "plan": {*CORE, *WORDS, "trial", "papers"},
     "record": KEPT,
-    "compare": {*KEPT, "papers"},
+    "mirror": {*KEPT, "papers", "record"},
+    "compare": {*KEPT, "papers", "mirror"},
     "screen": {*KEPT, "compare"},
     "tune": {*CORE, *WORDS, "trial", "plan", "record"},
     "show": {*CORE, *WORDS, "trial", "plan", "compare"},
+    "ask": {*KEPT, "mirror", "compare", "tune"},
     "engine": ALL,
     "doctor": ALL,
-    "cli": {*ALL, "engine", "doctor"},
+    "cli": {*ALL, "engine", "ask", "doctor"},
 }
 ROOM_OF = {  # modules that share a room under another name
     "ensemble": "model",
@@ -62,10 +66,10 @@ ROOM_OF = {  # modules that share a room under another name
     "single": "trial",
     "screen_board": "screen",
     "cost": "show",
+    "ngram_config": "config",
     "show_components": "show",
     "show_plan": "show",
     "status": "show",
-    "ngram": "data",
     "doctor_machine": "doctor",
     "doctor_places": "doctor",
     "doctor_studies": "doctor",
@@ -84,6 +88,7 @@ OUTSIDE = {
     "sqlalchemy": {"tune", "record"},
     "rich": {"screen"},
     "scipy": {"compare"},
+    "duckdb": {"mirror"},
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ablate.errors import ConfigError, CorpusError
-from ablate.ngram import KneserNeyConfig, fit
+from ablate.ngram import KneserNeyConfig, cache_log_probs, fit, interpolated, tuned_weights
 
 BEGIN = "<s>"
 EOS = 0
@@ -57,7 +57,7 @@ class SlowKneserNey:
             return (0.0, 0.5, 1.0, 1.5)
         share = number[1] / (number[1] + 2 * number[2])
         raw = [t - (t + 1) * share * number[t + 1] / number[t] for t in (1, 2, 3)]
-        return (0.0, *(min(max(value, 0.0), t) for t, value in enumerate(raw, start=1)))
+        return (0.0, *raw) if all(value > 0 for value in raw) else (0.0, 0.5, 1.0, 1.5)
 
     def probability(self, word, history):
         if history is None:
@@ -139,6 +139,56 @@ def test_refuses_what_it_cannot_count():
         fit([], 3, EOS)
     with pytest.raises(CorpusError, match="outside 0 to 2"):
         fit([0, 3], 3, EOS)
+
+
+def test_no_counts_leave_a_word_without_probability():
+    """Of words drawn evenly far more n-grams are seen five times than three and four times."""
+    ids = [int(id) for id in np.random.default_rng(0).integers(0, 9, 3000)]
+    for order in (1, 2, 3, 5):
+        assert np.isfinite(
+            fit(ids, 10, EOS, order).log_probs([*range(10), *range(9, -1, -1)])
+        ).all()
+
+
+def test_n_grams_of_every_order_are_numbered_once():
+    train, order = draw_ids(6, 300), 3
+    slow = SlowKneserNey(train, 8, order)
+    distinct = sum(len(counts) for counts in slow.counts.values())
+    assert fit(train, 8, EOS, order).num_ngrams == distinct
+
+
+@pytest.mark.parametrize("window", [1, 7, 500])
+def test_the_cache_gives_a_words_share_of_the_last_words(window):
+    ids = draw_ids(7, 60)
+    found = cache_log_probs(ids, window)
+    for place in range(1, len(ids)):
+        before = ids[max(0, place - window) : place]
+        share = before.count(ids[place]) / len(before)
+        assert math.exp(found[place - 1]) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("useless", [False, True])
+def test_tuned_weights_are_the_best_ones(useless):
+    """No mixture of a fine grid gives the tokens more; a model that is worse all over gets none."""
+    stream = np.random.default_rng(5)
+    log_probs = np.log(stream.uniform(0.01, 0.6, (3, 400)))
+    log_probs[2, ::3] = -np.inf  # as a cache gives to a word that it has not
+    if useless:
+        log_probs[1] = log_probs[0] - 1
+    weights = tuned_weights(log_probs)
+    assert weights.sum() == pytest.approx(1)
+    best = interpolated(log_probs, weights).mean()
+    for first in np.linspace(0, 1, 51):
+        for second in np.linspace(0, 1 - first, 51):
+            tried = np.array([first, second, max(1 - first - second, 0.0)])
+            assert best >= interpolated(log_probs, tried).mean() - 1e-9
+    assert (weights[1] < 1e-3) == useless
+
+
+def test_one_model_alone_has_all_the_weight():
+    log_probs = np.log([[0.5, 0.25]])
+    np.testing.assert_array_equal(tuned_weights(log_probs), [1.0])
+    np.testing.assert_allclose(interpolated(log_probs, np.ones(1)), log_probs[0])
 
 
 @pytest.mark.skipif(

@@ -6,7 +6,7 @@ units, J mixture components, V words, G gate units.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +37,16 @@ class TrainingText(Protocol):
     @property
     def separators(self) -> tuple[int, ...]:
         """Tokens after which a word begins, where tokens are letters; else none."""
+        ...
+
+    @property
+    def eos(self) -> int | None:
+        """The token that ends a sentence, if there is one."""
+        ...
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """The tokens as they are written, by their numbers."""
         ...
 
     def counts(self) -> Tensor:

@@ -10,6 +10,7 @@ Shape suffixes: n tokens of a chunk, K = n*J component rows; others as in `flow.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -59,6 +60,17 @@ def component_logits(mixture: Mixture, rows: slice) -> Tensor:
         return logits_nJV
     gate_nV = F.linear(gate.vectors_NG[rows], gate.weight_VG, gate.bias_V).sigmoid()
     return logits_nJV * gate_nV[:, None]
+
+
+def tempered(mixture: Mixture, temperature: float) -> Mixture:
+    """The mixture with each component's logits divided by a temperature, gated ones as well.
+
+    A gate multiplies the logits, so that it makes no difference which of the two comes first.
+    """
+    if temperature == 1:
+        return mixture
+    bias_V = None if mixture.bias_V is None else mixture.bias_V / temperature
+    return replace(mixture, vectors_NJE=mixture.vectors_NJE / temperature, bias_V=bias_V)
 
 
 def _log_probs_by_chunk(mixture: Mixture) -> Iterator[Tensor]:

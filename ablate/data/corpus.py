@@ -46,9 +46,13 @@ class Corpus:
     splits: Mapping[str, np.ndarray]
     _encoded: encoded.Encoded = field(repr=False)
 
-    @cached_property
+    @property
     def vocabulary(self) -> tuple[str, ...]:
         """The words by their numbers: in order of first appearance over train, valid, test."""
+        return self._vocabulary
+
+    @cached_property
+    def _vocabulary(self) -> tuple[str, ...]:
         return tuple(self._encoded.vocabulary())
 
     @cached_property

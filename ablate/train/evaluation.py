@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from ablate import registry
-from ablate.components.evaluator import Reading
+from ablate.components.evaluator import Evaluator, Reading
 from ablate.components.mixture import token_nll
-from ablate.config import Choice, Config, resolve
+from ablate.components.regularizer import Regularizer
+from ablate.config import Config, resolve
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.identity import Trial
 from ablate.model import LanguageModel, num_parameters
@@ -38,16 +39,19 @@ def rows_nll(model: LanguageModel, rows: Tensor, window: int) -> float:
 
 
 def judge(
-    models: Sequence[LanguageModel], config: Config, corpus: Corpus, splits: Sequence[str]
+    models: Sequence[LanguageModel],
+    config: Config,
+    corpus: Corpus,
+    splits: Sequence[str],
+    regularizers: Sequence[Sequence[Regularizer]] = (),
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Each split's mean nats and perplexity by each evaluator, and every token's log p.
 
     The first evaluator (`standard` where none is chosen) gives `valid_nll`, `test_nll`; others
-    prefix their name.
+    prefix their name. `regularizers` are each model's, for evaluators that draw masks.
     """
-    chosen = _evaluators(config)
-    built = {c.name: registry.make("evaluator", c.name, c.config) for c in chosen}
-    reading = Reading(models, corpus, built)
+    built = _evaluators(config)
+    reading = Reading(models, corpus, _available(built), regularizers=regularizers)
     metrics: dict[str, float] = {}
     for position, (name, evaluator) in enumerate(built.items()):
         prefix = f"{name}." if position else ""
@@ -59,10 +63,24 @@ def judge(
     return metrics, {split: reading.log_probs(next(iter(built)), split) for split in splits}
 
 
-def _evaluators(config: Config) -> Sequence[Choice]:
-    """Those chosen, the first of which gives the trial's numbers; `standard` where none is."""
-    standard = Choice("evaluator", "standard", registry.get("evaluator", "standard").config())
-    return config.listed.get("evaluator", ()) or (standard,)
+def _evaluators(config: Config) -> dict[str, Evaluator]:
+    """Those chosen, the first of which gives the trial's numbers: one that judges every token.
+
+    `standard` where there is none.
+    """
+    chosen = config.listed.get("evaluator", ())
+    made = {c.name: registry.make("evaluator", c.name, c.config) for c in chosen}
+    first = next((name for name, each in made.items() if each.gives_log_probs), "standard")
+    return {first: made.get(first) or _standard(), **made}
+
+
+def _available(chosen: Mapping[str, Evaluator]) -> dict[str, Evaluator]:
+    """What evaluators may build on: those chosen, and the plain one."""
+    return {"standard": _standard(), **chosen}
+
+
+def _standard() -> Evaluator:
+    return registry.make("evaluator", "standard", registry.get("evaluator", "standard").config())
 
 
 class Evaluation:
@@ -75,7 +93,9 @@ class Evaluation:
         self.corpus = open_corpus(self.config.corpus, place.data)
         given = (self.corpus, trial.device, trial.values)
         ids = trial.parent_ids("member")
-        self.models = [finished(place.store, member, *given).model for member in ids]
+        members = [finished(place.store, member, *given) for member in ids]
+        self.models = [member.model for member in members]
+        self.regularizers = [member.regularizers for member in members]
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
         return None
@@ -92,7 +112,8 @@ class Evaluation:
 
     def conclude(self) -> Conclusion:
         splits = ("valid", "test") if self.trial.reads_test else ("valid",)
-        metrics, token_log_probs = judge(self.models, self.config, self.corpus, splits)
+        given = (self.config, self.corpus, splits, self.regularizers)
+        metrics, token_log_probs = judge(self.models, *given)
         weights = [model.state_dict() for model in self.models]
         return Conclusion(
             metrics=metrics,

@@ -22,8 +22,9 @@ class Text:
 
     separators = ()
 
-    def __init__(self, stream: torch.Tensor, num_words: int = 23) -> None:
-        self.tokens, self.num_words = stream, num_words
+    def __init__(self, stream: torch.Tensor, num_words: int = 23, eos: int | None = None) -> None:
+        self.tokens, self.num_words, self.eos = stream, num_words, eos
+        self.vocabulary = [f"word{number}" for number in range(num_words)]
 
     def stream(self, split):
         return self.tokens

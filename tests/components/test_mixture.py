@@ -9,7 +9,13 @@ import torch
 
 from ablate.components import mixture_gradient, product
 from ablate.components.flow import GateSignal, Mixture
-from ablate.components.mixture import log_probs, summed_nll, summed_nll_plain, token_nll
+from ablate.components.mixture import (
+    log_probs,
+    summed_nll,
+    summed_nll_plain,
+    tempered,
+    token_nll,
+)
 
 SIZES = [(1, 1, 2, 1), (13, 1, 29, 5), (13, 3, 29, 5), (7, 4, 17, 1)]  # N, J, V, E
 CASES = list(combinations(SIZES, [False, True], [False, True]))
@@ -83,6 +89,29 @@ def test_log_probs_are_the_definition(size, gate, bias, chunks):
     expected = -found.gather(1, given.targets[:, None])[:, 0]
     torch.testing.assert_close(nll, expected.detach(), rtol=1e-12, atol=1e-12)
     assert not nll.requires_grad
+
+
+@pytest.mark.parametrize(("size", "gate", "bias"), CASES)
+@pytest.mark.parametrize("temperature", [0.7, 1.9])
+def test_a_temperature_divides_the_logits_after_the_gate(size, gate, bias, temperature):
+    given = Given(*size, gate=gate, bias=bias)
+    logits = torch.einsum("nje,ve->njv", given.vectors, given.weight)
+    if given.bias is not None:
+        logits = logits + given.bias
+    if given.gate is not None:
+        z, weight, gate_bias = given.gate
+        inner = z @ weight.t() if gate_bias is None else z @ weight.t() + gate_bias
+        logits = logits * inner.sigmoid()[:, None]
+    parts = (logits / temperature).softmax(-1)
+    prior = torch.ones(1, 1) if given.prior_logits is None else given.prior_logits.softmax(-1)
+    expected = (prior[..., None] * parts).sum(1)
+    found = log_probs(tempered(given.mixture, temperature)).exp()
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_temperature_of_one_leaves_the_mixture_alone():
+    mixture = Given(6, 2, 9, 4).mixture
+    assert tempered(mixture, 1.0) is mixture
 
 
 @pytest.mark.parametrize(("size", "gate", "bias"), CASES)

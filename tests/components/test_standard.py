@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator import log_mean_exp
+from ablate.components.evaluator import Reading, log_mean_exp
 from ablate.components.evaluator.standard import Standard, StandardConfig
 from ablate.components.mixture import log_probs
 
@@ -42,3 +44,33 @@ def test_several_models_give_their_mean_probability(build, judged):
 
 def test_the_mean_does_not_underflow():
     np.testing.assert_allclose(log_mean_exp(np.array([[-2000.0], [-2000.0]])), [-2000.0])
+
+
+def test_a_temperature_flattens_every_distribution(build, judged):
+    model = build({"head": "mos", "head.experts": 2}).model
+    found = judged(Standard(StandardConfig(temperature=1.4)), [model], STREAM)
+    with torch.no_grad():
+        mixture = model(STREAM[:-1, None], model.initial_state(1)).mixture
+    logits = mixture.vectors_NJE @ mixture.weight_VE.t() + mixture.bias_V
+    parts = (logits / 1.4).softmax(-1)
+    p = (mixture.log_prior_NJ.exp()[..., None] * parts).sum(1)[range(49), STREAM[1:]]
+    np.testing.assert_allclose(np.exp(found), p.detach().numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "length"), [(1, 50), (4, 12)])
+def test_awds_convention_divides_the_sum_by_every_token_of_the_rows(build, text, rows, length):
+    model = build({}).model
+
+    def metrics(convention):
+        config = StandardConfig(batch_size=rows, ppl_convention=convention)
+        evaluators = {"standard": Standard(config)}
+        reading = Reading([model], text(STREAM), evaluators)
+        return evaluators["standard"].metrics(reading, "standard", "test"), reading
+
+    exact, reading = metrics("exact")
+    total = -reading.log_probs("standard", "test").sum()
+    assert exact["nll"] == pytest.approx(total / (rows * (length - 1)))
+    awd, _ = metrics("awd_rows")
+    assert awd["nll"] == pytest.approx(total / (rows * length))
+    assert awd["ppl"] == pytest.approx(math.exp(total / (rows * length)))
+    assert awd["exact_nll"] == exact["nll"]

@@ -23,6 +23,8 @@ class RandomText:
     def __init__(self, num_words: int) -> None:
         self.num_words = num_words
         self.separators = (0,)
+        self.eos = 1
+        self.vocabulary = [f"word{number}" for number in range(num_words)]
         lengths = {"train": 400, "valid": 60, "test": 40}
         tokens = torch.Generator().manual_seed(5)
         self.splits = {

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from ablate.components.flow import TrainingText
+from ablate.components.regularizer import Regularizer
 from ablate.errors import CombinationError
 from ablate.model import LanguageModel
 
@@ -28,6 +30,18 @@ class Reading:
     text: TrainingText
     evaluators: Mapping[str, Evaluator] = field(default_factory=dict)  # by name, those chosen
     found: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    regularizers: Sequence[Sequence[Regularizer]] = ()  # each model's; (): none of them has any
+    kept: dict[Hashable, Any] = field(default_factory=dict)
+
+    def keep(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """What an evaluator needs of more than one split, computed once."""
+        if key not in self.kept:
+            self.kept[key] = compute()
+        return self.kept[key]
+
+    def regularizers_of(self, index: int) -> tuple[Regularizer, ...]:
+        """Those that a model was trained with."""
+        return tuple(self.regularizers[index]) if self.regularizers else ()
 
     def stream(self, split: str) -> Tensor:
         return self.text.stream(split)
@@ -47,6 +61,8 @@ class Reading:
 
 class Evaluator(ABC):
     """Built as `Evaluator(config)`. It leaves the models' weights as they were."""
+
+    gives_log_probs = True  # False: it judges by other metrics, and can be no trial's first one
 
     @abstractmethod
     def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:

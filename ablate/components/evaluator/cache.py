@@ -1,0 +1,136 @@
+"""The neural cache: words that followed states like the present one (Grave et al. 2017).
+
+    p(w) = (1 - lambda) p_vocabulary(w) + lambda p_cache(w)
+    p_cache(w) = sum over i with x_{i+1} = w of softmax_i(theta h_i . h_t),  the last `window` i < t
+
+h is the raw output of the last layer, before any mask. Two readings of how it begins:
+
+    growing        from the second prediction on, over as many positions as there are (Grave et al.)
+    full_window    as pointer.py of the public AWD-LSTM code: only at predictions that more than
+                   `window` others precede, and not at the first one of its second and later
+                   chunks (its BPTT, 5,000), before which it has kept `window` and no more
+
+Only the target's probability is needed. So a block of positions is scored against all that it may
+look back on by one matrix product, of which the band of the last `window` counts, and no
+distribution over words is formed. A gate acts on the vocabulary's logits before the cache is
+mixed in.
+
+Shape suffixes: S positions of a block, K positions it may look back on; others as in `flow.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ablate.components.evaluator import Evaluator, Reading, mean_over_models
+from ablate.components.evaluator.standard import passes, tokens_on
+from ablate.components.mixture import tempered, token_nll
+from ablate.fields import setting
+from ablate.model import LanguageModel
+from ablate.registry import register
+
+BLOCK = 128  # positions scored together: wide for the product, narrow beside the band's window
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheConfig:
+    """The cache's share, flatness and reach; the defaults are AWD-LSTM's on PTB."""
+
+    share: float = setting(0.1, doc="lambda, the cache's weight (WikiText-2: .1279)", low=0, high=1)
+    theta: float = setting(1.0, doc="sharpness of the likeness of states (WikiText-2: .662)", low=0)
+    window: int = setting(500, doc="positions looked back on (WikiText-2: 3785)", low=1)
+    start: str = setting(
+        "full_window",
+        doc="over a full window only, as pointer.py, or over what there is",
+        choices=("full_window", "growing"),
+    )
+    chunk: int = setting(5000, doc="full_window: steps of pointer.py's BPTT", low=1)
+    temperature: float = setting(1.0, doc="the vocabulary's logits are divided by it", low=0.01)
+
+
+def cached_log_probs(
+    states_SH: Tensor,
+    targets_S: Tensor,
+    past_states_KH: Tensor,
+    past_targets_K: Tensor,
+    theta: float,
+    window: int,
+) -> Tensor:
+    """log p_cache of the targets of a block, [S]. The past ends with the block itself,
+    and begins at most `window` positions before it.
+
+    -inf where no like word precedes; nan at a position that nothing precedes.
+    """
+    num, past = len(states_SH), len(past_states_KH)
+    scores_SK = (theta * states_SH) @ past_states_KH.t()
+    square_SS = torch.ones(num, num, dtype=torch.bool, device=scores_SK.device)
+    # Outside the band lie two corners: what is not past yet, and what is past too long.
+    scores_SK[:, past - num :].masked_fill_(square_SS.triu(), -math.inf)
+    scores_SK[:, :num].masked_fill_(square_SS.tril(past - num - window - 1), -math.inf)
+    peak_S1 = scores_SK.amax(1, keepdim=True)
+    weights_SK = scores_SK.sub_(peak_S1).exp_()
+    matching_SK = torch.where(targets_S[:, None] == past_targets_K, weights_SK, 0.0)
+    return (matching_SK.sum(1) / weights_SK.sum(1)).log_()
+
+
+def is_cached(positions_S: Tensor, config: CacheConfig) -> Tensor:
+    """Where the cache is mixed in, by the number of the prediction from 0."""
+    if config.start == "growing":
+        return positions_S > 0
+    full = positions_S > config.window
+    return full & ((positions_S % config.chunk > 0) | (positions_S < config.chunk))
+
+
+@torch.no_grad()
+def stream_log_probs(model: LanguageModel, stream_N: Tensor, config: CacheConfig) -> np.ndarray:
+    """log p of every token after the first, in float64; of the past only the window is held."""
+    rows_TB = tokens_on(model, stream_N)[:, None]
+    past_states_KH, past_targets_K = None, rows_TB.new_zeros(0)
+    position, found = 0, []
+    for passed, targets_TB in passes(model, rows_TB, BLOCK):
+        targets_S, states_SH = targets_TB[:, 0], passed.features.raw[-1][:, 0]
+        plain_S = -token_nll(tempered(passed.mixture, config.temperature), targets_S).double()
+        before = states_SH[:0] if past_states_KH is None else past_states_KH[-config.window :]
+        past_states_KH = torch.cat([before, states_SH])
+        past_targets_K = torch.cat([past_targets_K[-config.window :], targets_S])
+        look = (past_states_KH, past_targets_K, config.theta, config.window)
+        cached_S = cached_log_probs(states_SH, targets_S, *look).double()
+        positions_S = torch.arange(position, position + len(targets_S), device=plain_S.device)
+        mixed_S = torch.logaddexp(
+            math.log1p(-config.share) + plain_S if config.share < 1 else plain_S - math.inf,
+            math.log(config.share) + cached_S if config.share > 0 else cached_S - math.inf,
+        )
+        found.append(torch.where(is_cached(positions_S, config), mixed_S, plain_S))
+        position += len(targets_S)
+    return torch.cat(found).cpu().numpy()
+
+
+@register(
+    "evaluator",
+    "cache",
+    config=CacheConfig,
+    paper="grave2017cache",
+    equation="Eq. 3-5",
+    departures=(
+        "starts like pointer.py by default, and not with the second word as in the paper",
+        "the mean is over the tokens predicted, where pointer.py divides by one more",
+    ),
+)
+@final
+class Cache(Evaluator):
+    """The models, each beside a cache of its own states."""
+
+    def __init__(self, config: CacheConfig) -> None:
+        self.config = config
+
+    def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
+        stream_N = reading.stream(split)
+        return mean_over_models(
+            reading.models, lambda model: stream_log_probs(model, stream_N, self.config)
+        )

@@ -1,0 +1,234 @@
+"""Dynamic evaluation: the weights follow the text they are judged on, always a window behind.
+
+A window is predicted first and trained on afterwards, by the gradient g of its mean loss:
+
+    rms     W <- W + lambda D (W0 - W) - eta g / (M + epsilon)     (Krause et al. 2018)
+            M = sqrt(mean of g^2 over segments of the training text),
+            D = min(M / (mean over tensors of the mean of M), 1/lambda)
+    sgd     W <- W - eta g                                         (Pachitariu & Sahani 2013)
+    nadam   W <- W - Nadam's step, its moments starting at 0       (Oliva & Lago-Fernandez 2021)
+
+The prediction's forward pass is the one that the gradient is taken of, so that a window costs one
+pass forward and one back, and the update two walks over the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ablate.components.evaluator import Evaluator, Reading, mean_over_models
+from ablate.components.evaluator.standard import passes, rows_of, tokens_on
+from ablate.components.mixture import log_probs, summed_nll, tempered
+from ablate.errors import CombinationError
+from ablate.fields import setting
+from ablate.model import LanguageModel
+from ablate.registry import register
+
+Update = Callable[[Sequence[Tensor]], None]  # moves the weights, given their gradients
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicConfig:
+    """The rule and its constants; the defaults are those of Krause's code today."""
+
+    rule: str = setting("rms", doc="how the weights follow", choices=("rms", "sgd", "nadam"))
+    learning_rate: float = setting(5e-5, doc="eta", low=0)
+    decay: float = setting(0.002, doc="rms: lambda, back to the trained weights", low=0)
+    epsilon: float = setting(2e-5, doc="rms: added to M", low=0)
+    scaling: str = setting(
+        "current",
+        doc="rms: old is for the paper's constants (eta .002, lambda .02, epsilon .001), which "
+        "count sums where today's count means",
+        choices=("current", "old"),
+    )
+    gradient_batch_size: int = setting(100, doc="rms: rows of the training text for M", low=1)
+    window: int = setting(5, doc="steps between two updates; of the segments for M as well", low=1)
+    clip: float | None = setting(
+        None, doc="largest global norm of a gradient; none or 0: any", low=0
+    )
+    beta1: float = setting(0.9, doc="nadam: decay of the mean gradient", low=0, high=0.9999)
+    temperature: float = setting(1.0, doc="the logits are divided by it; 1: off", low=0.01)
+
+
+@dataclass(frozen=True)
+class GradientStatistics:
+    """M of every parameter, and over how many segments."""
+
+    rms: list[Tensor]
+    num_segments: int
+
+
+def gradient_statistics(
+    model: LanguageModel, rows_TB: Tensor, window: int, temperature: float
+) -> GradientStatistics:
+    """The root of the mean squared gradient over the segments of the rows, without masks.
+
+    As in the public code a last segment of a single step is left out; a shorter one counts whole.
+    """
+    parameters = _trained(model)
+    squares = [torch.zeros_like(parameter) for parameter in parameters]
+    num_segments = 0
+    for passed, targets_TB in passes(model, rows_TB, window):
+        if num_segments * window >= len(rows_TB) - 2:
+            break
+        nll = summed_nll(tempered(passed.mixture, temperature), targets_TB.flatten())
+        for square, gradient in zip(squares, _gradients(nll, parameters), strict=True):
+            square.addcmul_(gradient, gradient, value=1 / targets_TB.numel() ** 2)
+        num_segments += 1
+    return GradientStatistics([s.div_(num_segments).sqrt_() for s in squares], num_segments)
+
+
+def rms_update(
+    parameters: Sequence[Tensor],
+    statistics: GradientStatistics,
+    config: DynamicConfig,
+) -> Update:
+    """Krause's rule. What does not change from window to window is worked out beforehand."""
+    eta, decay, epsilon = config.learning_rate, config.decay, config.epsilon
+    if config.scaling == "old":
+        decay /= len(parameters)
+        eta /= math.sqrt(statistics.num_segments)
+        epsilon /= math.sqrt(statistics.num_segments)
+    mean = torch.stack([rms.mean() for rms in statistics.rms]).mean()
+    start = [parameter.detach().clone() for parameter in parameters]
+    pulls = [(rms * (decay / mean)).clamp_(max=1) for rms in statistics.rms]
+    rates = [eta / (rms + epsilon) for rms in statistics.rms]
+
+    def update(gradients: Sequence[Tensor]) -> None:
+        each = zip(parameters, start, pulls, rates, gradients, strict=True)
+        for parameter, initial, pull, rate, gradient in each:
+            parameter.lerp_(initial, pull).addcmul_(gradient, rate, value=-1)
+
+    return update
+
+
+def sgd_update(parameters: Sequence[Tensor], learning_rate: float) -> Update:
+    """Plain steps against the gradient."""
+
+    def update(gradients: Sequence[Tensor]) -> None:
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.sub_(gradient, alpha=learning_rate)
+
+    return update
+
+
+def nadam_update(parameters: Sequence[nn.Parameter], learning_rate: float, beta1: float) -> Update:
+    """torch's Nadam with Keras' constants."""
+    optimizer = torch.optim.NAdam(
+        parameters, lr=learning_rate, betas=(beta1, 0.999), eps=1e-7, momentum_decay=0.004
+    )
+
+    def update(gradients: Sequence[Tensor]) -> None:
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return update
+
+
+def clip_(gradients: Sequence[Tensor], largest: float | None) -> None:
+    """Scale gradients in place to a global norm of at most `largest`; 0 is Keras' word for off."""
+    if not largest:
+        return
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
+    if norm > largest:
+        for gradient in gradients:
+            gradient.mul_(largest / norm)
+
+
+def followed_log_probs(
+    model: LanguageModel, stream_N: Tensor, config: DynamicConfig, update: Update
+) -> np.ndarray:
+    """log p of every token after the first, each window predicted and then learnt from."""
+    parameters = _trained(model)
+    found = []
+    rows_TB = tokens_on(model, stream_N)[:, None]
+    for passed, targets_TB in passes(model, rows_TB, config.window):
+        mixture = tempered(passed.mixture, config.temperature)
+        # Whole distributions by plain autograd: for so few tokens less work than the fused loss.
+        log_prob_N = log_probs(mixture).gather(1, targets_TB)[:, 0]
+        found.append(log_prob_N.detach())
+        gradients = _gradients(-log_prob_N.mean(), parameters)
+        clip_(gradients, config.clip)
+        with torch.no_grad():
+            update(gradients)
+    return torch.cat(found).double().cpu().numpy()
+
+
+def _trained(model: LanguageModel) -> list[nn.Parameter]:
+    """Where only a gate was trained, only the gate follows."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+    found = torch.autograd.grad(loss, list(parameters), allow_unused=True)
+    each = zip(found, parameters, strict=True)
+    return [torch.zeros_like(p) if g is None else g for g, p in each]
+
+
+@register(
+    "evaluator",
+    "dynamic",
+    config=DynamicConfig,
+    paper="krause2018dynamic",
+    equation="Eq. 5-8; Oliva & Lago-Fernandez 2021, Section 4.2; Pachitariu & Sahani 2013, Table 2",
+    departures=(
+        "the last token is predicted as well, where the public code may leave it out",
+        "nadam's moments start at 0: a trial's weights outlive its optimizer",
+        "the temperature is part of the model: gradients are those of the tempered loss too",
+    ),
+)
+@final
+class Dynamic(Evaluator):
+    """The models' weights follow the split, and are put back bit for bit."""
+
+    def __init__(self, config: DynamicConfig) -> None:
+        self.config = config
+
+    def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
+        return mean_over_models(reading.models, lambda model: self._of_one(reading, model, split))
+
+    def _of_one(self, reading: Reading, model: LanguageModel, split: str) -> np.ndarray:
+        parameters = _trained(model)
+        before = [parameter.detach().clone() for parameter in parameters]
+        with torch.enable_grad():
+            update = self._update(reading, model, parameters)
+            try:
+                return followed_log_probs(model, reading.stream(split), self.config, update)
+            finally:
+                with torch.no_grad():
+                    for parameter, initial in zip(parameters, before, strict=True):
+                        parameter.copy_(initial)
+
+    def _update(
+        self, reading: Reading, model: LanguageModel, parameters: Sequence[nn.Parameter]
+    ) -> Update:
+        config = self.config
+        if config.rule == "sgd":
+            return sgd_update(parameters, config.learning_rate)
+        if config.rule == "nadam":
+            return nadam_update(parameters, config.learning_rate, config.beta1)
+        key = ("gradient statistics", model, config.gradient_batch_size, config.window)
+        statistics = reading.keep(
+            (*key, config.temperature), lambda: self._statistics(reading, model)
+        )
+        return rms_update(parameters, statistics, config)
+
+    def _statistics(self, reading: Reading, model: LanguageModel) -> GradientStatistics:
+        config, stream_N = self.config, reading.stream("train")
+        if len(stream_N) < 3 * config.gradient_batch_size:
+            raise CombinationError(
+                f"evaluator.dynamic.gradient_batch_size = {config.gradient_batch_size} rows of at "
+                f"least 3 tokens cannot be cut from a training text of {len(stream_N)}. Allowed: "
+                f"at most {len(stream_N) // 3}."
+            )
+        rows_TB = rows_of(tokens_on(model, stream_N), config.gradient_batch_size)
+        return gradient_statistics(model, rows_TB, config.window, config.temperature)

@@ -1,0 +1,135 @@
+"""The neural cache against a straightforward loop over positions, for both ways to begin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ablate.components.evaluator import cache
+from ablate.components.evaluator.cache import Cache, CacheConfig
+from ablate.components.evaluator.standard import Standard, StandardConfig
+from ablate.components.flow import GateSignal
+from ablate.components.mixture import log_probs, tempered
+
+STREAM = torch.randint(0, 5, (90,), generator=torch.Generator().manual_seed(4))  # words return
+
+
+def in_chunks(model, config):
+    """pointer.py's bookkeeping: chunk by chunk, what was kept of the chunks before it is cut to the
+    window, and the cache applies where more than `window` positions are at hand."""
+    h, p = states_and_probabilities(model, config.temperature)
+    targets, found = STREAM[1:].numpy(), []
+    kept = 0
+    for first in range(0, len(targets), config.chunk):
+        for offset in range(min(config.chunk, len(targets) - first)):
+            t, mixed = first + offset, p[first + offset]
+            if kept + offset > config.window:
+                mixed = with_cache(h, p, targets, t, config.window, config)
+            found.append(np.log(mixed[targets[t]]))
+        kept = min(kept + config.chunk, config.window)
+    return np.array(found)
+
+
+def growing(model, config):
+    h, p = states_and_probabilities(model, config.temperature)
+    targets, found = STREAM[1:].numpy(), [np.log(p[0][STREAM[1]])]
+    for t in range(1, len(targets)):
+        mixed = with_cache(h, p, targets, t, min(t, config.window), config)
+        found.append(np.log(mixed[targets[t]]))
+    return np.array(found)
+
+
+def with_cache(h, p, targets, t, length, config):
+    """The whole distribution over words at position t."""
+    weights = np.array([np.exp(config.theta * h[i] @ h[t]) for i in range(t - length, t)])
+    distribution = np.zeros_like(p[t])
+    for i, weight in zip(range(t - length, t), weights / weights.sum(), strict=True):
+        distribution[targets[i]] += weight
+    return (1 - config.share) * p[t] + config.share * distribution
+
+
+@torch.no_grad()
+def states_and_probabilities(model, temperature):
+    passed = model(STREAM[:-1, None], model.initial_state(1))
+    p = log_probs(tempered(passed.mixture, temperature)).exp().numpy()
+    return passed.features.raw[-1][:, 0].numpy(), p
+
+
+@pytest.fixture(params=[256, 7], ids=["one block", "blocks of 7"])
+def blocks(request, monkeypatch):
+    monkeypatch.setattr(cache, "BLOCK", request.param)
+
+
+@pytest.mark.parametrize("window", [1, 6, 30, 500])
+def test_growing_from_the_second_prediction(build, judged, blocks, window):
+    model = build({"head": "mos", "head.experts": 2}).model
+    config = CacheConfig(start="growing", window=window, share=0.3, theta=2.5, temperature=1.3)
+    found = judged(Cache(config), [model], STREAM)
+    np.testing.assert_allclose(found, growing(model, config), rtol=1e-9)
+
+
+@pytest.mark.parametrize("window", [1, 6, 30])
+@pytest.mark.parametrize("chunk", [1, 4, 20, 5000])
+def test_full_windows_as_pointer_py_has_them(build, judged, blocks, window, chunk):
+    model = build({}).model
+    config = CacheConfig(window=window, share=0.3, theta=2.5, chunk=chunk)
+    found = judged(Cache(config), [model], STREAM)
+    np.testing.assert_allclose(found, in_chunks(model, config), rtol=1e-9)
+
+
+def test_the_chunks_start_differs_from_the_rest(build, judged):
+    """Only predictions 8, 16, ... of a chunk of 8 go without, once the window is full."""
+    model = build({}).model
+    found, whole = (
+        judged(Cache(CacheConfig(window=5, share=0.3, chunk=chunk)), [model], STREAM)
+        for chunk in (8, 5000)
+    )
+    plain = judged(Standard(StandardConfig()), [model], STREAM)
+    np.testing.assert_allclose(found[8::8], plain[8::8], rtol=1e-12)
+    np.testing.assert_allclose(found[:6], plain[:6], rtol=1e-12)
+    others = [t for t in range(6, 89) if t % 8]
+    np.testing.assert_array_equal(found[others], whole[others])
+    assert (np.abs(whole - plain)[6:] > 1e-6).all()
+
+
+@pytest.mark.parametrize("start", ["growing", "full_window"])
+def test_without_a_share_it_is_the_plain_evaluation(build, judged, start):
+    model = build({}).model
+    found = judged(Cache(CacheConfig(share=0.0, window=4, start=start)), [model], STREAM)
+    plain = judged(Standard(StandardConfig()), [model], STREAM)
+    np.testing.assert_allclose(found, plain, rtol=1e-12)
+
+
+def test_far_states_do_not_overflow(build, judged):
+    model = build({}, dtype=torch.float32).model
+    found = judged(Cache(CacheConfig(start="growing", theta=1e6)), [model], STREAM)
+    assert np.isfinite(found).all()
+
+
+def test_a_gate_acts_before_the_cache_is_mixed_in(build, judged, monkeypatch):
+    """Twice the vocabulary's logits under a gate of one half are the logits again."""
+    model = build({}).model
+    config = CacheConfig(start="growing", share=0.3)
+    ungated = judged(Cache(config), [model], STREAM)
+    forward = model.head.forward
+
+    def gated(features, embedding, masks):
+        mixture = forward(features, embedding, masks)
+        num_tokens, num_words = features.ids_TB.numel(), embedding.shape[0]
+        zeros = embedding.new_zeros
+        gate = GateSignal(
+            vectors_NG=zeros(num_tokens, 1), weight_VG=zeros(num_words, 1), bias_V=None
+        )
+        return type(mixture)(**{**tempered(mixture, 0.5).__dict__, "gate": gate})
+
+    monkeypatch.setattr(model.head, "forward", gated)
+    np.testing.assert_allclose(judged(Cache(config), [model], STREAM), ungated, rtol=1e-9)
+
+
+def test_several_models_look_back_each_on_its_own_states(build, judged):
+    models = [build({}, seed=seed).model for seed in (1, 2)]
+    evaluator = Cache(CacheConfig(start="growing", share=0.3, theta=2.0))
+    single = [judged(evaluator, [model], STREAM) for model in models]
+    together = judged(evaluator, models, STREAM)
+    np.testing.assert_allclose(np.exp(together), np.exp(single).mean(0), rtol=1e-12)

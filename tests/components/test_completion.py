@@ -1,0 +1,216 @@
+"""Sentence completion: scores against the reference's, and questions of our own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from ablate.components.evaluator import Reading
+from ablate.components.evaluator.completion import (
+    Completion,
+    CompletionConfig,
+    generated_questions,
+    log_probability_scores,
+    long_unit_scores,
+    read_questions,
+)
+from ablate.components.flow import Mixture
+from ablate.errors import CombinationError, CorpusError
+from ablate.streams import Streams
+
+EOS = 3
+
+
+class Irlm:
+    """x_t = W[y_t] + r x_{t-1}, logits Z x_t, from the reference's weights."""
+
+    def __init__(self, vectors):
+        self.embedding = SimpleNamespace(weight=vectors["W"])
+        self.recurrent, self.output = vectors["r"], vectors["Z"]
+
+    def initial_state(self, rows):
+        return (torch.zeros(1, rows, len(self.recurrent), dtype=torch.float64),)
+
+    def __call__(self, ids_TB, state):
+        x, found = state[0][0], []
+        for ids in ids_TB:
+            x = self.embedding.weight[ids] + self.recurrent * x
+            found.append(x)
+        mixture = Mixture(
+            vectors_NJE=torch.cat(found)[:, None],
+            log_prior_NJ=None,
+            weight_VE=self.output,
+            bias_V=None,
+        )
+        return SimpleNamespace(mixture=mixture, state=(x[None],))
+
+
+class Story:
+    """Sentences of five words, whose third is told by the first."""
+
+    separators = ()
+
+    def __init__(self, num_words: int = 40, eos: int | None = EOS) -> None:
+        self.num_words, self.eos = num_words, eos
+        self.vocabulary = ["<unk>", "the", ".", "<eos>"]
+        self.vocabulary += [f"word{number}" for number in range(4, num_words)]
+        chance = torch.Generator().manual_seed(2)
+        words = torch.randint(4, num_words, (30, 5), generator=chance)
+        self.tokens = torch.cat([words, torch.full((30, 1), EOS)], 1).flatten().int()
+
+    def stream(self, split):
+        return self.tokens
+
+    def counts(self):
+        return torch.bincount(self.tokens, minlength=self.num_words)
+
+
+def test_both_scores_are_the_references(golden):
+    vectors = golden("irlm_reference")
+    model = Irlm(vectors)
+    all_units = log_probability_scores([model], vectors["sentences"])
+    np.testing.assert_allclose(all_units, vectors["score_all"].numpy(), rtol=1e-9)
+    units = vectors["lcu"].nonzero()[:, 0]
+    found = long_unit_scores([model], vectors["sentences"], units)
+    np.testing.assert_allclose(found, vectors["score_lcu"].numpy(), rtol=1e-9)
+
+
+def test_several_models_score_by_their_mean_probability(golden):
+    vectors = golden("irlm_reference")
+    other = {**vectors, "W": vectors["W"].flip(0)}
+    models = [Irlm(vectors), Irlm(other)]
+    found = log_probability_scores(models, vectors["sentences"])
+    expected = np.zeros(5)
+    for option, sentence in enumerate(vectors["sentences"]):
+        p = [model(sentence[:-1, None], model.initial_state(1)).mixture for model in models]
+        parts = [(m.vectors_NJE[:, 0] @ m.weight_VE.T).softmax(-1) for m in p]
+        mean = (parts[0] + parts[1]) / 2
+        expected[option] = mean[range(len(sentence) - 1), sentence[1:]].log().sum()
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("eos", [EOS, None])
+def test_generated_questions_hide_one_word_among_four_others(eos):
+    text = Story(eos=eos)
+    questions = generated_questions(text.tokens, text, 12, Streams(5))
+    assert len(questions) == (12 if eos else 9)  # 180 tokens in pieces of 20
+    places = set()
+    for number, question in enumerate(questions):
+        options = question.options_OT
+        differing = [at for at in range(options.shape[1]) if len(set(options[:, at].tolist())) > 1]
+        assert len(differing) == 1
+        words = options[:, differing[0]].tolist()
+        assert len(set(words)) == 5
+        right = options[question.answer].tolist()
+        if eos:
+            assert EOS not in words
+            assert right == [EOS, *text.tokens[6 * number : 6 * number + 6].tolist()]
+        else:
+            assert right == text.tokens[20 * number : 20 * number + 20].tolist()
+        assert all(text.counts()[word] > 0 for word in words)
+        places.add(question.answer)
+    assert len(places) > 1
+    again = generated_questions(text.tokens, text, 12, Streams(5))
+    assert all(
+        torch.equal(a.options_OT, b.options_OT) for a, b in zip(questions, again, strict=True)
+    )
+    other = generated_questions(text.tokens, text, 12, Streams(6))
+    pairs = zip(questions, other, strict=True)
+    assert not all(torch.equal(a.options_OT, b.options_OT) for a, b in pairs)
+
+
+def test_others_are_drawn_by_their_frequency():
+    """Drawn evenly, word 6 would be among the other four in one question of nine."""
+    text = Story()
+    rare = [word for number in range(7, 40) for word in (number, EOS)]
+    text.tokens = torch.tensor([4, 5, EOS] * 100 + [6, 6, 6, EOS] * 100 + rare).int()
+    questions = generated_questions(text.tokens[:300], text, 100, Streams(1))
+    assert len(questions) == 100
+    assert sum(6 in question.options_OT for question in questions) > 80
+
+
+def test_accuracy_is_the_share_of_right_answers(build):
+    text = Story()
+    model = build({}, vocabulary=40).model
+    evaluator = Completion(CompletionConfig(num_questions=20, seed=5))
+    found = evaluator.metrics(Reading([model], text), "completion", "test")
+    right = 0
+    for question in generated_questions(text.tokens, text, 20, Streams(5)):
+        scores = [
+            log_probability_scores([model], option[None])[0] for option in question.options_OT
+        ]
+        right += int(np.argmax(scores)) == question.answer
+    assert found == {"accuracy": right / 20, "num_questions": 20.0, "generated": 1.0}
+
+
+def test_a_model_that_knows_the_text_answers_all(build):
+    """Its bias is high for the words of one sentence, which is the whole text to be judged."""
+    text, model = Story(), build({}, vocabulary=40).model
+    text.tokens = torch.cat([text.tokens[:6], text.tokens])
+    with torch.no_grad():
+        model.head.decoder.bias[text.tokens[:6].long()] = 50.0
+    reading = Reading([model], text)
+    found = Completion(CompletionConfig(num_questions=1)).metrics(reading, "completion", "test")
+    assert found["accuracy"] == 1.0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "testing_data.csv").write_text(
+        "id,question,a),b),c)\n"
+        '1,"The word5 , _____ word6.",word7,word8,word9\n'
+        "2,_____ word4 word5!,word9,nowhere,word4\n"
+    )
+    (tmp_path / "test_answer.csv").write_text("id,answer\n1,c\n2,a\n")
+    return tmp_path
+
+
+def test_the_published_format(folder):
+    """Case gives way to the vocabulary's, a final mark is a token, strange words are unknown."""
+    first, second = read_questions(folder, Story())
+    assert first.options_OT.tolist() == [[EOS, 1, 5, 0, word, 6, 2, EOS] for word in (7, 8, 9)]
+    assert first.answer == 2
+    assert second.options_OT.tolist() == [[EOS, word, 4, 5, 0, EOS] for word in (9, 0, 4)]
+    assert second.answer == 0
+
+
+def test_published_questions_are_asked_once(folder, build):
+    evaluator = Completion(CompletionConfig(questions=str(folder)))
+    reading = Reading([build({}, vocabulary=40).model], Story())
+    assert evaluator.metrics(reading, "completion", "valid") == {}
+    found = evaluator.metrics(reading, "completion", "test")
+    assert (found["num_questions"], found["generated"]) == (2.0, 0.0)
+    assert found["accuracy"] in (0.0, 0.5, 1.0)
+
+
+def test_long_units_are_those_that_are_named(build):
+    model, text = build({}, vocabulary=40).model, Story()
+    options = generated_questions(text.tokens, text, 1, Streams(0))[0].options_OT
+    with torch.no_grad():
+        passed = model(options.T[:-1], model.initial_state(5))
+        x = passed.features.output_TBH[..., 2:5]
+        expected = (x * model.head.decoder.weight[options.T[1:]][..., 2:5]).sum((0, 2))
+        found = long_unit_scores([model], options, slice(2, 5))
+    np.testing.assert_allclose(found, expected.numpy(), rtol=1e-10)
+
+
+def test_what_cannot_be_is_told(folder, build):
+    with pytest.raises(CombinationError, match="does not say which"):
+        Completion(CompletionConfig(score="long_units"))
+    mos = build({"head": "mos", "head.experts": 2}, vocabulary=40).model
+    evaluator = Completion(CompletionConfig(score="long_units", units=(0, 2)))
+    with pytest.raises(CombinationError, match="one component"):
+        evaluator.metrics(Reading([mos], Story()), "completion", "test")
+    text = Story()
+    text.vocabulary[0] = "word0"
+    with pytest.raises(CorpusError, match="the word ',' of a question"):
+        read_questions(folder, text)
+    (folder / "test_answer.csv").write_text("id,answer\n1,f\n")
+    with pytest.raises(CorpusError, match=r"question 1 .* among a\), b\), c\)"):
+        read_questions(folder, Story())
+    (folder / "testing_data.csv").unlink()
+    with pytest.raises(CorpusError, match="cannot be read"):
+        read_questions(folder, Story())

@@ -1,0 +1,85 @@
+"""Monte-Carlo dropout: means of probabilities, over masks that are drawn as in training."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ablate.components.evaluator import Reading
+from ablate.components.evaluator.monte_carlo import MonteCarlo, MonteCarloConfig
+from ablate.components.evaluator.standard import Standard, StandardConfig
+from ablate.components.mixture import log_probs
+from ablate.components.regularizer import Chance, Masks
+from ablate.streams import Streams
+
+STREAM = torch.randint(0, 23, (30,), generator=torch.Generator().manual_seed(4))
+DROPPED = {
+    "regularizer.variational_dropout.hidden": 0.5,
+    "regularizer.variational_dropout.output": 0.3,
+    "regularizer.weight_drop.rate": 0.4,
+}
+
+
+def judged(text, assemblies, **config):
+    regularizers = [assembly.regularizers for assembly in assemblies]
+    models = [assembly.model for assembly in assemblies]
+    reading = Reading(models, text(STREAM), regularizers=regularizers)
+    return MonteCarlo(MonteCarloConfig(**config)).token_log_probs(reading, "test")
+
+
+def test_it_is_the_mean_probability_over_samples(build, text):
+    """By hand: each sample reads all of the stream, with fresh masks in every window of 8."""
+    assembly = build(DROPPED)
+    found = judged(text, [assembly], samples=5, window=8, seed=3)
+    total = np.zeros(29)
+    for sample in range(5):
+        state, parts = assembly.model.initial_state(1), []
+        for number, start in enumerate(range(0, 29, 8)):
+            ids = STREAM[start : min(start + 8, 29), None]
+            chance = Chance(Streams(3), update=number, twin=sample)
+            with torch.no_grad():
+                passed = assembly.model(ids, state, Masks(assembly.regularizers, chance))
+            state = passed.state
+            parts.append(log_probs(passed.mixture).exp())
+        total += torch.cat(parts)[range(29), STREAM[1:]].detach().numpy()
+    np.testing.assert_allclose(np.exp(found), total / 5, rtol=1e-12)
+
+
+def test_samples_and_seeds_differ_and_a_seed_repeats(build, text):
+    assembly = build(DROPPED)
+    one, again, other, more = (
+        judged(text, [assembly], samples=samples, seed=seed)
+        for samples, seed in ((1, 0), (1, 0), (1, 1), (2, 0))
+    )
+    np.testing.assert_array_equal(one, again)
+    assert not np.isclose(one, other).all()
+    assert not np.isclose(one, more).all()
+
+
+def test_without_masks_it_is_the_plain_evaluation(build, judged):
+    model = build({}).model
+    found = judged(MonteCarlo(MonteCarloConfig(samples=3, temperature=0.7)), [model], STREAM)
+    plain = judged(Standard(StandardConfig(temperature=0.7)), [model], STREAM)
+    np.testing.assert_allclose(found, plain, rtol=1e-12)
+
+
+def test_a_techniques_own_dropout_is_sampled_as_well(build, text):
+    """`Masks.own` draws whether or not there are regularizers."""
+    assembly = build({})
+    head = assembly.model.head.forward
+
+    def dropped(features, embedding, masks):
+        mixture = head(features, embedding, masks)
+        vectors = masks.own("head/mine", mixture.vectors_NJE, 0.5)
+        return type(mixture)(**{**mixture.__dict__, "vectors_NJE": vectors})
+
+    before = judged(text, [assembly], samples=1)
+    assembly.model.head.forward = dropped
+    assert not np.isclose(judged(text, [assembly], samples=1), before).all()
+
+
+def test_each_model_is_sampled_with_its_own_regularizers(build, text):
+    both = [build(DROPPED, seed=1), build({}, seed=2)]
+    single = [judged(text, [assembly], samples=3) for assembly in both]
+    found = judged(text, both, samples=3)
+    np.testing.assert_allclose(np.exp(found), np.exp(single).mean(0), rtol=1e-12)
