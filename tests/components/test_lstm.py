@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ablate.assemble import count_parameters
+from ablate.components.backbone._lstm_steps import lstm_steps
 from ablate.components.regularizer import OFF, Chance, Masks
 from ablate.config import resolve
 from ablate.errors import CombinationError
@@ -114,13 +115,26 @@ def test_awd_lstm_has_its_published_size(vocabulary, expected):
 
 @pytest.mark.parametrize(
     ("units", "vocabulary", "expected"),
-    [(650, 10_000, 19_775_200), (1500, 10_000, 66_022_000), (650, 33_278, 50_059_878)],
+    [
+        (200, 10_000, 4_651_600),
+        (650, 10_000, 19_775_200),
+        (1500, 10_000, 66_022_000),
+        (650, 33_278, 50_059_878),
+    ],
 )
 def test_zaremba_models_have_their_published_size(units, vocabulary, expected):
     values = {"backbone": "lstm", "backbone.units": units, "embedding.size": units}
     one_bias = {"backbone.biases": 1}
     config = resolve({**values, **one_bias, "head": "softmax", "optimizer": "sgd"})
     assert count_parameters(config, vocabulary) == expected
+
+
+@pytest.mark.parametrize(("units", "expected"), [(650, 19_775_200), (1500, 66_022_000)])
+def test_masks_for_each_gate_add_no_parameters(units, expected):
+    values = {"backbone": "lstm", "backbone.units": units, "embedding.size": units}
+    values |= {"backbone.biases": 1, "head": "softmax", "optimizer": "sgd"}
+    config = resolve({**values, **GAL, "regularizer.embedding_dropout.per_row": True})
+    assert count_parameters(config, 10_000) == expected
 
 
 def test_awd_lstm_is_the_public_code(build, golden, load_awd, awd_name):
@@ -164,3 +178,145 @@ def test_awd_lstm_is_the_public_code(build, golden, load_awd, awd_name):
         torch.testing.assert_close(parameter.grad, expected, rtol=1e-4, atol=1e-6)
     norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])
     torch.testing.assert_close(norm, vectors["grad_norm"], rtol=1e-5, atol=0)
+
+
+# --- Masks on what the gates read ------------------------------------------------------------
+
+RATES = {"input": 0.5, "hidden": 0.25, "recurrent": 0.3, "output": 0.5}
+PLACE = "regularizer.variational_dropout"
+SHARED = {f"{PLACE}.{site}": rate for site, rate in RATES.items()}
+GAL = {**SHARED, f"{PLACE}.gate_masks": "per_gate"}
+INAN = {f"{PLACE}.{site}": 0.5 for site in RATES} | {f"{PLACE}.tied": True}
+
+
+def keep(seed, *shape):
+    generator = torch.Generator().manual_seed(seed)
+    return 1.5 * (torch.rand(shape, generator=generator) < 2 / 3).double()
+
+
+def masks_of(kind):
+    """The masks by the purpose they are drawn for: embedding 6, layers of 7 and 5, two rows."""
+    if kind == "per_gate":
+        return {
+            "gates/input": keep(1, 4, 2, 6), "recurrent/1": keep(2, 4, 2, 7),
+            "gates/hidden/1": keep(3, 4, 2, 7), "recurrent/2": keep(4, 4, 2, 5),
+            "output": keep(5, 1, 2, 5),
+        }  # fmt: skip
+    masks = {"input": keep(1, 1, 2, 6), "hidden/1": keep(3, 1, 2, 7), "output": keep(5, 1, 2, 5)}
+    own = {"recurrent/1": keep(2, 1, 2, 7), "recurrent/2": keep(4, 1, 2, 5)}
+    return masks if kind == "tied" else masks | own
+
+
+def masked_by_hand(kind, masks, x_TBE, state, weights):
+    """Two layers, gate by gate: the papers' equations, and what the softmax reads."""
+    if kind == "per_gate":
+        read = [masks["gates/input"], masks["gates/hidden/1"]]
+        kept = [masks["recurrent/1"], masks["recurrent/2"]]
+    else:
+        names = ("hidden/1", "output") if kind == "tied" else ("recurrent/1", "recurrent/2")
+        read = [masks["input"].expand(4, -1, -1), masks["hidden/1"].expand(4, -1, -1)]
+        kept = [masks[name].expand(4, -1, -1) for name in names]
+    h, c = [state[0][0], state[2][0]], [state[1][0], state[3][0]]
+    outputs = []
+    for x in x_TBE:
+        for layer in range(2):
+            w_ih, w_hh, b_ih, b_hh = weights[layer]
+            units = c[layer].shape[1]
+            gate = []
+            for k in range(4):
+                rows = slice(k * units, (k + 1) * units)
+                from_input = torch.einsum("bi,hi->bh", read[layer][k] * x, w_ih[rows])
+                from_state = torch.einsum("bi,hi->bh", kept[layer][k] * h[layer], w_hh[rows])
+                gate.append(from_input + from_state + b_ih[rows] + b_hh[rows])
+            i, f, g, o = gate
+            c[layer] = c[layer] / (1 + (-f).exp()) + g.tanh() / (1 + (-i).exp())
+            h[layer] = c[layer].tanh() / (1 + (-o).exp())
+            x = h[layer]
+        outputs.append(masks["output"][0] * x)
+    return torch.stack(outputs), (h[0][None], c[0][None], h[1][None], c[1][None])
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"), [("per_gate", GAL), ("shared", SHARED), ("tied", INAN)]
+)
+def test_masks_on_what_the_gates_read_are_the_equations(build, fixed_chance, kind, values):
+    assembly = build({**values, "backbone.units": [7, 5]})
+    model, masks = assembly.model, masks_of(kind)
+    chance = fixed_chance({f"variational_dropout/{site}": mask for site, mask in masks.items()})
+    ids = torch.randint(0, 23, (9, 2), generator=torch.Generator().manual_seed(1))
+    state = tuple(torch.randn_like(s).requires_grad_() for s in model.initial_state(2))
+    passed = model(ids, state, Masks(assembly.regularizers, chance))
+    assert chance.asked.keys() == chance.masks.keys()
+    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    weights = [[getattr(model.backbone, f"{k}_l{layer}") for k in kinds] for layer in range(2)]
+    embedded_TBE = model.embedding.weight[ids]
+    output, after = masked_by_hand(kind, masks, embedded_TBE, state, weights)
+    torch.testing.assert_close(passed.features.output_TBH, output, rtol=0, atol=1e-9)
+    for ours, theirs in zip(passed.state, after, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+    leaves = [model.embedding.weight, *model.backbone.parameters(), *state]
+    found = gradients((passed.features.output_TBH, *passed.state), leaves)
+    for ours, theirs in zip(found, gradients((output, *after), leaves), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+
+
+def gradients(outputs, leaves):
+    """Of a sum in which every element has a weight of its own."""
+    total = sum((x * torch.arange(x.numel()).view(x.shape).cos()).sum() for x in outputs)
+    return torch.autograd.grad(total, leaves)
+
+
+@pytest.mark.parametrize("values", [GAL, SHARED, INAN])
+def test_masks_of_ones_are_the_fused_kernel(build, values):
+    assembly = build({**values, "backbone.units": [7, 5]}, dtype=torch.float32)
+
+    class Ones(Chance):
+        def keep(self, purpose, shape, rate, like):
+            return like.new_ones(shape)
+
+    model, ids = assembly.model, torch.arange(18).view(9, 2)
+    state = tuple(torch.randn_like(s) for s in model.initial_state(2))
+    found = []
+    for masks in (Masks(assembly.regularizers, Ones(Streams(1), 0)), OFF):
+        passed = model(ids, state, masks)
+        outputs = (passed.features.output_TBH, *passed.state)
+        leaves = [model.embedding.weight, *model.backbone.parameters()]
+        found.append((*outputs, *gradients(outputs, leaves)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("shares", [(1, 1), (4, 4), (4, None), (None, 1), (None, 4), (None, None)])
+@pytest.mark.parametrize("sizes", [(7, 3, 5, 9), (1, 1, 1, 1), (2, 4, 3, 2)])
+def test_fast_steps_are_plain_steps(sizes, shares, dtype, atol):
+    num_steps, rows, inputs, units = sizes
+    generator = torch.Generator().manual_seed(2)
+
+    def draw(*shape):
+        return torch.randn(shape, generator=generator, dtype=dtype).requires_grad_()
+
+    leaves = (
+        draw(num_steps, rows, inputs), draw(rows, units), draw(rows, units),
+        draw(4 * units, inputs), draw(4 * units, units), draw(4 * units),
+    )  # fmt: skip
+    widths = zip(shares, (inputs, units), strict=True)
+    masks = [None if n is None else keep(n, n, rows, width).to(dtype) for n, width in widths]
+    found = []
+    for fast in (True, False):
+        outputs = lstm_steps(*leaves, *masks, fast=fast)
+        found.append((*outputs, *gradients(outputs, leaves)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=atol, atol=atol)
+
+
+def test_a_masked_window_cut_in_two_is_the_window(build):
+    assembly = build(GAL)
+    backbone, masks = assembly.model.backbone, Masks(assembly.regularizers, CHANCE)
+    x, ids = torch.randn(6, 2, 6).double(), torch.zeros(6, 2)
+    raw, _, after = backbone(x, ids, backbone.initial_state(2), masks)
+    first, _, between = backbone(x[:2], ids[:2], backbone.initial_state(2), masks)
+    second, _, last = backbone(x[2:], ids[2:], between, masks)
+    torch.testing.assert_close(torch.cat((first[1], second[1])), raw[1])
+    for ours, theirs in zip(last, after, strict=True):
+        torch.testing.assert_close(ours, theirs)

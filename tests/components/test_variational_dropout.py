@@ -10,6 +10,7 @@ from ablate.components.regularizer.variational_dropout import (
     VariationalDropout,
     VariationalDropoutConfig,
 )
+from ablate.errors import CombinationError
 from ablate.streams import Streams
 
 
@@ -42,3 +43,84 @@ def test_a_mask_is_held_over_time_and_differs_by_row_layer_and_update():
     assert torch.equal(first, mask("hidden/1", 0))
     assert not torch.equal(first, mask("hidden/2", 0))
     assert not torch.equal(first, mask("hidden/1", 1))
+
+
+PLACE = "regularizer.variational_dropout"
+TIED = {f"{PLACE}.{site}": 0.5 for site in ("hidden", "output", "recurrent")} | {
+    f"{PLACE}.tied": True
+}
+
+
+def held(regularizer, site, shape=(4, 2, 64), update=0):
+    return Masks((regularizer,), Chance(Streams(7), update)).held(site, shape, torch.ones(1))
+
+
+def test_gates_share_a_mask_or_have_their_own():
+    shared = VariationalDropout(VariationalDropoutConfig(recurrent=0.5))
+    mask = held(shared, "recurrent/1")
+    assert mask.shape == (1, 2, 64)
+    assert not torch.equal(mask[:, 0], mask[:, 1])
+    assert not torch.equal(mask, held(shared, "recurrent/2"))
+    assert not torch.equal(mask, held(shared, "recurrent/1", update=1))
+    assert torch.equal(mask[0], held(shared, "recurrent/1", (2, 64)))
+    assert held(shared, "gates/input") is None
+    config = VariationalDropoutConfig(input=0.5, recurrent=0.5, gate_masks="per_gate")
+    for site in ("recurrent/1", "gates/input"):
+        mask = held(VariationalDropout(config), site)
+        assert mask.shape == (4, 2, 64)
+        assert set(mask.unique().tolist()) == {0.0, 2.0}
+        assert not any(torch.equal(mask[0], other) for other in mask[1:])
+    assert held(VariationalDropout(config), "gates/hidden/1") is None
+
+
+def test_what_gates_mask_is_not_masked_before_them(fixed_chance):
+    config = VariationalDropoutConfig(input=0.4, hidden=0.3, output=0.2, gate_masks="per_gate")
+    regularizer, x = VariationalDropout(config), torch.randn(3, 2, 5)
+    one = torch.ones(4, 2, 5)
+    purposes = ("gates/input", "gates/hidden/1", "output")
+    chance = fixed_chance(
+        {f"variational_dropout/{p}": one[: 1 + 3 * (p != "output")] for p in purposes}
+    )
+    assert regularizer.mask("input", x, chance) is x
+    assert regularizer.mask("hidden/1", x, chance) is x
+    regularizer.mask("output", x, chance)
+    for site in ("gates/input", "gates/hidden/1"):
+        regularizer.held(site, (4, 2, 5), x, chance)
+    assert [rate for _, rate in chance.asked.values()] == [0.2, 0.4, 0.3]
+
+
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_a_tied_mask_is_the_one_on_the_layers_output(build, num_layers):
+    (regularizer,) = build({**TIED, "backbone.num_layers": num_layers}).regularizers
+    ones = torch.ones(6, 2, 64)
+    for layer in range(1, num_layers + 1):
+        site = "output" if layer == num_layers else f"hidden/{layer}"
+        outside = Masks((regularizer,), Chance(Streams(7), 0))(site, ones)
+        assert torch.equal(outside, held(regularizer, f"recurrent/{layer}").expand(6, 2, 64))
+
+
+def test_it_is_off_when_nothing_is_dropped():
+    assert VariationalDropoutConfig(tied=True, gate_masks="per_gate").off
+    assert not VariationalDropoutConfig(recurrent=0.1).off
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({f"{PLACE}.hidden": 0.4}, r"recurrent = 0\.5, hidden = 0\.4, output = 0\.5\. Set all"),
+        ({f"{PLACE}.gate_masks": "per_gate"}, r"gate_masks = 'per_gate' several\. Choose one"),
+    ],
+)
+def test_a_tied_mask_of_several_kinds_is_refused(build, values, said):
+    with pytest.raises(CombinationError, match=said):
+        build({**TIED, **values})
+
+
+def test_a_backbone_without_gates_has_no_mask_for_each(build, monkeypatch):
+    values = {f"{PLACE}.recurrent": 0.5, f"{PLACE}.gate_masks": "per_gate"}
+    model = build(values).model
+    monkeypatch.setattr(type(model.backbone), "num_gates", 1)
+    with pytest.raises(CombinationError, match=r"'per_gate' masks what each gate reads, .*Lstm"):
+        VariationalDropout(VariationalDropoutConfig(recurrent=0.5, gate_masks="per_gate")).check(
+            model
+        )

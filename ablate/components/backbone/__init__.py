@@ -16,9 +16,14 @@ class Backbone(nn.Module, ABC):
     Masks are asked for by site: "hidden" between layers, "output" after the last, "recurrent"
     on the recurrent state, and `masks.weight` for recurrent matrices. ("input", on the word
     vectors, is applied before the backbone.)
+
+    A backbone of several gates, each of which may read under a mask of its own, asks
+    `masks.held` for [gates, B, H] at "recurrent/<layer>", and at "gates/input" and
+    "gates/hidden/<layer>" for masks on what the gates read there.
     """
 
     widths: tuple[int, ...]
+    num_gates = 1
 
     @abstractmethod
     def initial_state(self, rows: int) -> State:

@@ -5,7 +5,10 @@
 
 The weights are handed to the kernel at every call, so that a regularizer may transform them
 (the weight drop of AWD-LSTM) without touching the parameters. As many papers use it, with
-masks between layers (Zaremba et al. 2014) or locked ones (Merity et al. 2018).
+masks between layers (Zaremba et al. 2014) or locked ones (Merity et al. 2018). Where masks stand
+on what the gates read of the state (Gal & Ghahramani 2016), the layer steps through time itself:
+
+    x W_ih' + h W_hh'  becomes, gate by gate,  (m x) W_ih' + (m' h) W_hh',    c is never masked
 """
 
 from __future__ import annotations
@@ -14,45 +17,27 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ablate.components.backbone import Backbone
+from ablate.components.backbone._layers import (
+    LayersConfig,
+    add_layers,
+    draw_layers,
+    gate_masks,
+    layer_units,
+    layer_weights,
+    output_site,
+)
+from ablate.components.backbone._lstm_steps import lstm_steps
 from ablate.components.flow import Draw, Shapes, State
 from ablate.components.regularizer import Masks
-from ablate.errors import CombinationError
-from ablate.fields import setting
 from ablate.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
-class LstmConfig:
+class LstmConfig(LayersConfig):
     """Layers of an LSTM."""
-
-    num_layers: int = setting(2, doc="layers", low=1)
-    units: int | tuple[int, ...] = setting(
-        200, doc="units of every layer, or a list with one number a layer", low=1
-    )
-    last_units: int | None = setting(
-        None, doc="units of the last layer, if others than `units` (AWD: the word vectors')", low=1
-    )
-    biases: int = setting(
-        2, doc="bias vectors a gate: torch has 2, Keras and Chainer 1", choices=(1, 2)
-    )
-    initial_range: float | None = setting(
-        None, doc="parameters start uniform in +- this; none: 1/sqrt(units), as in torch", low=0
-    )
-
-
-def layer_units(config: LstmConfig) -> tuple[int, ...]:
-    """The units of each layer."""
-    units = config.units
-    widths = (units,) * config.num_layers if isinstance(units, int) else units
-    if len(widths) != config.num_layers:
-        raise CombinationError(
-            f"backbone.units names {len(widths)} layers ({list(widths)}), but backbone.num_layers "
-            f"= {config.num_layers}. Give one number for all, or as many as there are layers."
-        )
-    return widths if config.last_units is None else (*widths[:-1], config.last_units)
 
 
 def lstm_layer(
@@ -73,6 +58,24 @@ def lstm_layer(
     )
 
 
+def masked_lstm_layer(
+    x_TBI: Tensor,
+    h_1BH: Tensor,
+    c_1BH: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor,
+    bias_hh: Tensor | None,
+    mask_SBI: Tensor | None,
+    mask_SBH: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same, its gates reading input and state under masks held over the window."""
+    bias_D = bias_ih if bias_hh is None else bias_ih + bias_hh
+    arguments = (x_TBI, h_1BH[0], c_1BH[0], weight_ih, weight_hh, bias_D, mask_SBI, mask_SBH)
+    output_TBH, c_BH = lstm_steps(*arguments)
+    return output_TBH, output_TBH[-1:], c_BH[None]
+
+
 @register(
     "backbone",
     "lstm",
@@ -84,20 +87,13 @@ def lstm_layer(
 class Lstm(Backbone):
     """Stacked LSTM layers; the state is (h1, c1, h2, c2, ...), each [1, B, H]."""
 
+    num_gates = 4
+
     def __init__(self, config: LstmConfig, shapes: Shapes) -> None:
         super().__init__()
         self.widths = layer_units(config)
         self.initial_range = config.initial_range
-        inputs = (shapes.embedding, *self.widths[:-1])
-        for layer, (width_in, width) in enumerate(zip(inputs, self.widths, strict=True)):
-            self._add(f"weight_ih_l{layer}", 4 * width, width_in)
-            self._add(f"weight_hh_l{layer}", 4 * width, width)
-            self._add(f"bias_ih_l{layer}", 4 * width)
-            if config.biases == 2:
-                self._add(f"bias_hh_l{layer}", 4 * width)
-
-    def _add(self, name: str, *shape: int) -> None:
-        self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+        add_layers(self, shapes.embedding, self.widths, config.biases)
 
     def initial_state(self, rows: int) -> State:
         like = self.get_parameter("bias_ih_l0")
@@ -108,29 +104,19 @@ class Lstm(Backbone):
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]:
         raw, masked, after = [], [], []
         x = inputs_TBE
-        for layer in range(len(self.widths)):
+        for layer, units in enumerate(self.widths):
             h, c = state[2 * layer : 2 * layer + 2]
-            output, h, c = lstm_layer(x, h, c, *self._weights(layer, masks))
-            x = masks(self._site(layer), output)
+            weights = layer_weights(self, layer, masks)
+            held = gate_masks(self, layer, x, units, masks)
+            if all(mask is None for mask in held):
+                output, h, c = lstm_layer(x, h, c, *weights)
+            else:
+                output, h, c = masked_lstm_layer(x, h, c, *weights, *held)
+            x = masks(output_site(layer, len(self.widths)), output)
             raw.append(output)
             masked.append(x)
             after += [h, c]
         return tuple(raw), tuple(masked), tuple(after)
 
     def initialize(self, draw: Draw) -> None:
-        for name, parameter in self.named_parameters():
-            width = self.widths[int(name.rpartition("_l")[2])]
-            bound = width**-0.5 if self.initial_range is None else self.initial_range
-            parameter.data.uniform_(-bound, bound, generator=draw(name))
-
-    def _weights(self, layer: int, masks: Masks) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        recurrent = f"weight_hh_l{layer}"
-        return (
-            self.get_parameter(f"weight_ih_l{layer}"),
-            masks.weight(recurrent, self.get_parameter(recurrent)),
-            self.get_parameter(f"bias_ih_l{layer}"),
-            getattr(self, f"bias_hh_l{layer}", None),
-        )
-
-    def _site(self, layer: int) -> str:
-        return "output" if layer == len(self.widths) - 1 else f"hidden/{layer + 1}"
+        draw_layers(self, self.widths, self.initial_range, draw)

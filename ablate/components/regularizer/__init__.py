@@ -51,7 +51,10 @@ class Regularizer:
     def held(
         self, site: str, shape: tuple[int, ...], like: Tensor, chance: Chance
     ) -> Tensor | None:
-        """A mask held over the window's steps, for a backbone that applies it step by step."""
+        """A mask held over the window's steps, for a backbone that applies it step by step.
+
+        Of a shape [gates, B, H] the first may come back as 1: one mask for all gates.
+        """
         return None
 
     def words(self, ids_TB: Tensor, embedded_TBE: Tensor, num_words: int, chance: Chance) -> Tensor:
@@ -76,7 +79,8 @@ class Regularizer:
         return None
 
     def check(self, model: LanguageModel) -> None:
-        """Refuse, by a `CombinationError`, a model that leaves it nothing to act on."""
+        """Meet the model before anything trains; refuse, by a `CombinationError`, one that leaves
+        it nothing to act on."""
 
 
 @dataclass(frozen=True)

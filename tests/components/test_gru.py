@@ -1,0 +1,163 @@
+"""The GRU against an explicit loop, fused and under masks, and its size by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.assemble import count_parameters
+from ablate.components.backbone._gru_steps import gru_steps
+from ablate.components.regularizer import OFF, Chance, Masks
+from ablate.config import resolve
+from ablate.streams import Streams
+
+PLACE = "regularizer.variational_dropout"
+SHARED = {f"{PLACE}.{site}": 0.4 for site in ("input", "hidden", "recurrent", "output")}
+PER_GATE = {**SHARED, f"{PLACE}.gate_masks": "per_gate"}
+TIED = {**SHARED, f"{PLACE}.tied": True}
+CLOSE = {"rtol": 0, "atol": 1e-9}
+
+
+def sigmoid(x):
+    return 1 / (1 + (-x).exp())
+
+
+def by_hand(x_TBI, h, parameters, read, kept):
+    """One layer, gate by gate; `read` and `kept` are masks [3, B, .] of input and state."""
+    w_ih, w_hh = (p.chunk(3) for p in parameters[:2])
+    b_ih = parameters[2].chunk(3)
+    b_hh = parameters[3].chunk(3) if len(parameters) == 4 else (0, 0, 0)
+    outputs = []
+    for x in x_TBI:
+        given = [torch.einsum("bi,hi->bh", read[k] * x, w_ih[k]) + b_ih[k] for k in range(3)]
+        own = [torch.einsum("bi,hi->bh", kept[k] * h, w_hh[k]) + b_hh[k] for k in range(3)]
+        r, z = sigmoid(given[0] + own[0]), sigmoid(given[1] + own[1])
+        n = (given[2] + r * own[2]).tanh()
+        h = n - z * n + z * h
+        outputs.append(h)
+    return torch.stack(outputs)
+
+
+def parameters_of(backbone, layer):
+    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    named = dict(backbone.named_parameters())
+    return [named[f"{kind}_l{layer}"] for kind in kinds if f"{kind}_l{layer}" in named]
+
+
+def gradients(outputs, leaves):
+    """Of a sum in which every element has a weight of its own."""
+    total = sum((x * torch.arange(x.numel()).view(x.shape).cos()).sum() for x in outputs)
+    return torch.autograd.grad(total, leaves)
+
+
+@pytest.mark.parametrize("biases", [1, 2])
+def test_layers_are_the_equations(build, biases):
+    values = {"backbone": "gru", "backbone.units": [5, 4], "backbone.biases": biases}
+    backbone = build(values).model.backbone
+    x = torch.randn(6, 2, 6).double()
+    state = tuple(torch.randn_like(s) for s in backbone.initial_state(2))
+    raw, masked, after = backbone(x, torch.zeros(6, 2), state, OFF)
+    for layer in range(2):
+        parameters = parameters_of(backbone, layer)
+        assert len(parameters) == 2 + biases
+        x = by_hand(x, state[layer][0], parameters, (1, 1, 1), (1, 1, 1))
+        torch.testing.assert_close(raw[layer], x, **CLOSE)
+        torch.testing.assert_close(after[layer][0], x[-1], **CLOSE)
+        assert torch.equal(raw[layer], masked[layer])
+
+
+def keep(seed, *shape):
+    generator = torch.Generator().manual_seed(seed)
+    return 1.5 * (torch.rand(shape, generator=generator) < 2 / 3).double()
+
+
+@pytest.mark.parametrize("biases", [1, 2])
+@pytest.mark.parametrize("values", [PER_GATE, SHARED, TIED])
+def test_masks_on_what_the_gates_read_are_the_equations(build, fixed_chance, values, biases):
+    chosen = {"backbone": "gru", "backbone.units": [7, 5], "backbone.biases": biases}
+    assembly = build({**values, **chosen})
+    model, shares = assembly.model, 3 if values is PER_GATE else 1
+    prefix = "gates/" if values is PER_GATE else ""
+    masks = {
+        f"{prefix}input": keep(1, shares, 2, 6), f"{prefix}hidden/1": keep(2, shares, 2, 7),
+        "recurrent/1": keep(3, shares, 2, 7), "recurrent/2": keep(4, shares, 2, 5),
+        "output": keep(5, 1, 2, 5),
+    }  # fmt: skip
+    if values is TIED:
+        masks |= {"recurrent/1": masks["hidden/1"], "recurrent/2": masks["output"]}
+    chance = fixed_chance({f"variational_dropout/{site}": mask for site, mask in masks.items()})
+    ids = torch.randint(0, 23, (9, 2), generator=torch.Generator().manual_seed(1))
+    state = tuple(torch.randn_like(s).requires_grad_() for s in model.initial_state(2))
+    passed = model(ids, state, Masks(assembly.regularizers, chance))
+    x = model.embedding.weight[ids]
+    after = []
+    for layer, site in enumerate(("input", "hidden/1")):
+        read = masks[f"{prefix}{site}"].expand(3, -1, -1)
+        kept = masks[f"recurrent/{layer + 1}"].expand(3, -1, -1)
+        x = by_hand(x, state[layer][0], parameters_of(model.backbone, layer), read, kept)
+        after.append(x[-1:])
+    expected = (x * masks["output"], *after)
+    found = (passed.features.output_TBH, *passed.state)
+    leaves = [model.embedding.weight, *model.backbone.parameters(), *state]
+    pairs = zip(
+        (*found, *gradients(found, leaves)), (*expected, *gradients(expected, leaves)), strict=True
+    )
+    for ours, theirs in pairs:
+        torch.testing.assert_close(ours, theirs, **CLOSE)
+
+
+@pytest.mark.parametrize("values", [PER_GATE, SHARED, TIED])
+def test_masks_of_ones_are_the_fused_kernel(build, values):
+    assembly = build({**values, "backbone": "gru"}, dtype=torch.float32)
+
+    class Ones(Chance):
+        def keep(self, purpose, shape, rate, like):
+            return like.new_ones(shape)
+
+    model, ids = assembly.model, torch.arange(18).view(9, 2)
+    state = tuple(torch.randn_like(s) for s in model.initial_state(2))
+    found = []
+    for masks in (Masks(assembly.regularizers, Ones(Streams(1), 0)), OFF):
+        passed = model(ids, state, masks)
+        outputs = (passed.features.output_TBH, *passed.state)
+        leaves = [model.embedding.weight, *model.backbone.parameters()]
+        found.append((*outputs, *gradients(outputs, leaves)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("shares", [(1, 1), (3, 3), (3, None), (None, 1), (None, 3), (None, None)])
+@pytest.mark.parametrize("sizes", [(7, 3, 5, 9), (1, 1, 1, 1), (2, 4, 3, 2)])
+def test_fast_steps_are_plain_steps(sizes, shares, dtype, atol):
+    num_steps, rows, inputs, units = sizes
+    generator = torch.Generator().manual_seed(2)
+
+    def draw(*shape):
+        return torch.randn(shape, generator=generator, dtype=dtype).requires_grad_()
+
+    leaves = (
+        draw(num_steps, rows, inputs), draw(rows, units), draw(3 * units, inputs),
+        draw(3 * units, units), draw(3 * units), draw(units),
+    )  # fmt: skip
+    widths = zip(shares, (inputs, units), strict=True)
+    masks = [None if n is None else keep(n, n, rows, width).to(dtype) for n, width in widths]
+    found = []
+    for fast in (True, False):
+        output = gru_steps(*leaves, *masks, fast=fast)
+        found.append((output, *gradients((output,), leaves)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=atol, atol=atol)
+
+
+@pytest.mark.parametrize(("biases", "per_gate"), [(1, 200), (2, 400)])
+def test_its_size_is_three_quarters_of_an_lstms(biases, per_gate):
+    values = {"embedding.size": 200, "head": "softmax", "optimizer": "sgd"}
+    values |= {"backbone.units": 200, "backbone.biases": biases}
+    sizes = {
+        name: count_parameters(resolve({**values, "backbone": name}), 10_000)
+        for name in ("gru", "lstm")
+    }
+    words = 10_000 * 200 + 10_000 * 201
+    assert sizes["gru"] - words == 2 * 3 * (200 * 400 + per_gate)
+    assert 4 * (sizes["gru"] - words) == 3 * (sizes["lstm"] - words)
