@@ -34,3 +34,21 @@ def test_a_tied_decoder_keeps_every_word(build):
     dropped = (passed.features.inputs_TBE == 0).all(-1)
     assert 0 < dropped.sum() < 22
     assert not (passed.features.embedded_TBE == 0).all(-1).any()
+
+
+def test_a_row_drops_words_of_its_own(fixed_chance):
+    """Gal's masks: one for each word type and row, at each of the word's places in the row."""
+    ids = torch.tensor([[0, 2], [1, 0], [0, 1], [2, 2]])
+    mask_VB = torch.tensor([[0.0, 2.0], [2.0, 2.0], [2.0, 0.0]])
+    chance = fixed_chance({"embedding_dropout/row": mask_VB})
+    embedded = torch.randn(4, 2, 5)
+    regularizer = EmbeddingDropout(EmbeddingDropoutConfig(rate=0.5, per_row=True))
+    found = regularizer.words(ids, embedded, 3, chance)
+    factors = torch.tensor([[0, 0], [2, 2], [0, 2], [2, 0]])
+    torch.testing.assert_close(found, embedded * factors[..., None])
+    assert chance.asked == {"embedding_dropout/row": ((3, 2), 0.5)}
+
+
+def test_rows_alone_are_no_dropout():
+    assert EmbeddingDropoutConfig(per_row=True).off
+    assert not EmbeddingDropoutConfig(rate=0.1).off

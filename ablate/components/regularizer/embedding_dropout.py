@@ -1,7 +1,8 @@
-"""Dropout of whole words: every occurrence of a word in the batch, or none (Gal & Ghahramani 2016).
+"""Dropout of whole words: every occurrence of a word, or none (Gal & Ghahramani 2016).
 
 As AWD-LSTM uses it (Merity et al. 2018, Section 4.3): one mask over the vocabulary for the
-complete mini-batch; a tied output matrix stays whole.
+complete mini-batch; a tied output matrix stays whole. Gal & Ghahramani draw a mask over the
+vocabulary for each row of the mini-batch (`per_row`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,21 @@ class EmbeddingDropoutConfig:
     """The share of words dropped. 0 is the identity."""
 
     rate: float = setting(0.0, doc="share of word types dropped (dropoute)", low=0, high=0.99)
+    per_row: bool = setting(False, doc="each row of the batch drops words of its own (Gal)")
+
+    @property
+    def off(self) -> bool:
+        return self.rate == 0
 
 
 def drop_words(ids_TB: Tensor, embedded_TBE: Tensor, mask_V1: Tensor) -> Tensor:
     """Each word vector times its word's mask."""
     return embedded_TBE * F.embedding(ids_TB, mask_V1)
+
+
+def drop_words_by_row(ids_TB: Tensor, embedded_TBE: Tensor, mask_VB: Tensor) -> Tensor:
+    """Each word vector times its word's mask in its row."""
+    return embedded_TBE * mask_VB.gather(0, ids_TB)[..., None]
 
 
 @register(
@@ -42,9 +53,14 @@ class EmbeddingDropout(Regularizer):
 
     def __init__(self, config: EmbeddingDropoutConfig) -> None:
         self.rate = config.rate
+        self.per_row = config.per_row
 
     def words(self, ids_TB: Tensor, embedded_TBE: Tensor, num_words: int, chance: Chance) -> Tensor:
         if self.rate == 0:
             return embedded_TBE
+        if self.per_row:
+            shape = (num_words, ids_TB.shape[1])
+            mask_VB = chance.keep("embedding_dropout/row", shape, self.rate, embedded_TBE)
+            return drop_words_by_row(ids_TB, embedded_TBE, mask_VB)
         mask_V1 = chance.keep("embedding_dropout", (num_words, 1), self.rate, embedded_TBE)
         return drop_words(ids_TB, embedded_TBE, mask_V1)

@@ -1,0 +1,56 @@
+"""Dropout of single elements: its masks, its sites and its rate."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.components.regularizer import Chance, Masks
+from ablate.components.regularizer.dropout import Dropout, DropoutConfig
+from ablate.streams import Streams
+
+SITES = ("input", "hidden/1", "hidden/2", "output", "latent", "gate_input")
+
+
+@pytest.mark.parametrize("site", ["input", "hidden/2", "output", "latent"])
+def test_every_element_is_dropped_by_itself_at_its_site_only(fixed_chance, site):
+    x = torch.randn(5, 3, 4)
+    mask = torch.tensor([0.0, 2.5]).repeat(30).view(5, 3, 4)
+    kind = site.split("/")[0]
+    chance = fixed_chance({f"dropout/{site}": mask})
+    regularizer = Dropout(DropoutConfig(**{kind: 0.6}))
+    assert torch.equal(regularizer.mask(site, x, chance), x * mask)
+    assert chance.asked == {f"dropout/{site}": ((5, 3, 4), 0.6)}
+    assert all(
+        regularizer.mask(other, x, chance) is x for other in SITES if other.split("/")[0] != kind
+    )
+
+
+def test_masks_differ_by_step_row_layer_and_update_and_keep_the_mean():
+    regularizer = Dropout(DropoutConfig(hidden=0.25))
+    ones = torch.ones(8, 4, 500, dtype=torch.float64)
+
+    def mask(site, update):
+        return Masks((regularizer,), Chance(Streams(7), update))(site, ones)
+
+    first = mask("hidden/1", 0)
+    torch.testing.assert_close(first.unique(), torch.tensor([0, 4 / 3]).double())
+    kept = (first != 0).double().mean()
+    deviation = (0.25 * 0.75 / ones.numel()) ** 0.5
+    assert abs(kept - 0.75) < 4 * deviation
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[:, 0], first[:, 1])
+    assert torch.equal(first, mask("hidden/1", 0))
+    assert not torch.equal(first, mask("hidden/2", 0))
+    assert not torch.equal(first, mask("hidden/1", 1))
+
+
+def test_the_state_is_carried_without_masks(build):
+    """Zaremba et al. mask no recurrent connection: dropping all outputs leaves the state whole."""
+    values = {"regularizer.dropout.output": 0.5, "backbone.num_layers": 1}
+    assembly = build(values)
+    model, ids = assembly.model, torch.arange(12).view(6, 2)
+    masks = Masks(assembly.regularizers, Chance(Streams(1), 0))
+    dropped, whole = (model(ids, model.initial_state(2), m) for m in (masks, Masks()))
+    assert all(torch.equal(a, b) for a, b in zip(dropped.state, whole.state, strict=True))
+    assert not torch.equal(dropped.features.output_TBH, whole.features.output_TBH)
