@@ -2,10 +2,10 @@
 
 The values that the rounds pass through are numbered v_0 = x, v_1 = h (masked), and
 
-    v_{r+1} = g_r v_{r-1},    g_r = 2 sigmoid(A_r (m_r (B_r v_r)) + q_r)
+    v_{r+1} = 2 g_r v_{r-1},    g_r = sigmoid(A_r (m_r (B_r v_r)) + q_r)
 
 so that round r reads v_r, and the last two values enter the gates. Going back, with d the gradient
-of v_{r+1}, that of the round's pre-activation is d v_{r+1} (1 - g_r/2), and v_{r-1} is given d g_r.
+of v_{r+1}, that of the round's pre-activation is d v_{r+1} (1 - g_r), and v_{r-1} is given 2 d g_r.
 Nothing here depends on x alone, so no product of the input can be taken out of the loop; each
 matrix's gradient is one product after the last step back.
 
@@ -56,17 +56,27 @@ def fast_window(
 
 
 class _Window(torch.autograd.Function):
+    """Views are made once for all steps: at a few hundred units they cost what the sums do."""
+
     @staticmethod
     def forward(ctx, capped: bool, x_TBI, h_BH, c_BH, mask_BH, *parameters):
         cell = _cell(capped, parameters)
         trace = _room(x_TBI, h_BH, c_BH, mask_BH, cell)
+        zero = x_TBI.new_zeros(())
+        values, gates, between = _by_step(trace.values), _by_step(trace.gates), trace.between
+        between = [None if room is None else room.unbind() for room in between]
         for step in range(len(x_TBI)):
             if mask_BH is not None:
-                torch.mul(trace.outputs[step], mask_BH, out=trace.values[1][step])
-            for index, one in enumerate(cell.rounds, 1):
-                _gate(trace, one, index, step)
-            _advance(trace, cell, step)
-        ctx.capped, ctx.trace, ctx.num = capped, trace, len(parameters)
+                torch.mul(trace.outputs[step], mask_BH, out=values[step][1])
+            for index, one in enumerate(cell.rounds):
+                room = between[index]
+                read = values[step][index + 1]
+                read = read if room is None else _read(one, read, room[step])
+                gate = torch.addmm(one.bias, read, one.left.t(), out=gates[step][index]).sigmoid_()
+                target, result = values[step][index], values[step][index + 2]
+                torch.addcmul(zero, gate, target, value=2, out=result)
+            _advance(trace, cell, values[step], step)
+        ctx.capped, ctx.trace = capped, trace
         ctx.save_for_backward(x_TBI, mask_BH, *parameters)
         return trace.outputs[1:].clone(), trace.cells[-1].clone()
 
@@ -77,8 +87,9 @@ class _Window(torch.autograd.Function):
         _, mask_BH, *parameters = ctx.saved_tensors
         cell, trace = _cell(ctx.capped, parameters), ctx.trace
         slopes = _slopes(trace, cell)
-        d_c_BH = d_c_BH.clone()
+        d_c_BH, zero = d_c_BH.clone(), d_c_BH.new_zeros(())
         d_h_BH = torch.zeros_like(d_c_BH)
+        values, gates, steep = map(_by_step, (trace.values, trace.gates, slopes.rounds))
         for step in reversed(range(len(d_out_TBH))):
             d_h_BH.add_(d_out_TBH[step])
             _retreat(trace, slopes, cell, d_h_BH, d_c_BH, step)
@@ -86,11 +97,22 @@ class _Window(torch.autograd.Function):
                 trace.last_x: torch.mm(slopes.gates[step], cell.weight_ih),
                 trace.last_h: torch.mm(slopes.gates[step], cell.weight_hh),
             }
-            for index in range(len(cell.rounds), 0, -1):
-                _ungate(trace, slopes, cell.rounds[index - 1], d_values, index, step)
+            for index in reversed(range(len(cell.rounds))):
+                gate, value, slope = gates[step][index], values[step][index + 2], steep[step][index]
+                d = d_values.pop(index + 2)
+                torch.addcmul(value, value, gate, value=-1, out=slope).mul_(d)
+                d_values[index] = torch.addcmul(zero, d, gate, value=2, out=d)
+                inner = slopes.between[index]
+                room = None if inner is None else inner[step]
+                _unread_(d_values[index + 1], cell.rounds[index], slope, room)
             slopes.x[step] = d_values[0]
             d_h_BH = d_values[1] if mask_BH is None else d_values[1].mul_(mask_BH)
         return None, slopes.x, d_h_BH, d_c_BH, None, *_gradients(trace, slopes, cell)
+
+
+def _by_step(tensors: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+    """Step -> each tensor's part of it; of no tensors, nothing is ever asked."""
+    return list(zip(*(tensor.unbind() for tensor in tensors), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +120,7 @@ class _Trace:
     """What a window leaves behind, each over all steps."""
 
     values: list[Tensor]  # v_0, v_1, ..., as above
-    gates: list[Tensor]  # g_r of each round
+    gates: list[Tensor]  # g_r of each round, half of what it multiplies by
     between: list[Tensor | None]  # what a round's left matrix read, if that is no v_r
     cell_TBD: Tensor  # sigmoid and tanh of the cell's gates
     outputs: Tensor  # [T + 1, B, H]: h before the first step, and after each
@@ -161,29 +183,36 @@ def _room(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> _Tr
     )
 
 
-def _gate(trace: _Trace, one: Round, index: int, step: int) -> None:
-    """Round `index` of a step."""
-    read = trace.values[index][step]
-    between = trace.between[index - 1]
-    if between is not None:
-        if one.right is not None:
-            read = torch.mm(read, one.right.t(), out=between[step])
-        if one.mask is not None:
-            read = torch.mul(read, one.mask, out=between[step])
-    gate = torch.addmm(one.bias, read, one.left.t(), out=trace.gates[index - 1][step])
-    gate.sigmoid_().mul_(2)
-    torch.mul(gate, trace.values[index - 1][step], out=trace.values[index + 1][step])
+def _read(one: Round, value: Tensor, room: Tensor) -> Tensor:
+    """What the round's left matrix reads, put into `room`."""
+    if one.right is not None:
+        value = torch.mm(value, one.right.t(), out=room)
+    return value if one.mask is None else torch.mul(value, one.mask, out=room)
 
 
-def _advance(trace: _Trace, cell: Cell, step: int) -> None:
+def _unread_(d_value: Tensor, one: Round, slope: Tensor, room: Tensor | None) -> None:
+    """Adds to the gradient of what the round read, by way of B_r v_r, whose gradient is kept."""
+    if room is None and one.mask is None:
+        d_value.addmm_(slope, one.left)
+        return
+    through = torch.mm(slope, one.left, out=room)
+    if one.mask is not None:
+        through.mul_(one.mask)
+    if one.right is None:
+        d_value.add_(through)
+    else:
+        d_value.addmm_(through, one.right)
+
+
+def _advance(trace: _Trace, cell: Cell, values: tuple[Tensor, ...], step: int) -> None:
     """The cell of a step."""
     pre_BD = trace.cell_TBD[step]
-    torch.addmm(cell.bias, trace.values[trace.last_x][step], cell.weight_ih.t(), out=pre_BD)
-    pre_BD.addmm_(trace.values[trace.last_h][step], cell.weight_hh.t())
+    torch.addmm(cell.bias, values[trace.last_x], cell.weight_ih.t(), out=pre_BD)
+    pre_BD.addmm_(values[trace.last_h], cell.weight_hh.t())
     i, f, g, o = pre_BD.chunk(4, -1)
-    for gate in (i, f, o):
-        gate.sigmoid_()
+    pre_BD[:, : -2 * g.shape[-1]].sigmoid_()
     g.tanh_()
+    o.sigmoid_()
     c = torch.mul(f, trace.cells[step], out=trace.cells[step + 1])
     c.addcmul_(torch.minimum(i, 1 - f) if cell.capped else i, g)
     torch.mul(o, torch.tanh(c, out=trace.squashed_TBH[step]), out=trace.outputs[step + 1])
@@ -211,8 +240,7 @@ def _retreat(
     squashed = trace.squashed_TBH[step]
     torch.mul(d_h_BH, squashed, out=slope_o)
     d_squashed = d_h_BH * o
-    d_c_BH.add_(d_squashed)
-    d_c_BH.sub_(d_squashed.mul_(squashed).mul_(squashed))
+    d_c_BH.add_(d_squashed).addcmul_(d_squashed.mul_(squashed), squashed, value=-1)
     torch.mul(d_c_BH, g, out=slope_i)
     torch.mul(d_c_BH, trace.cells[step], out=slope_f)
     used = i
@@ -222,30 +250,11 @@ def _retreat(
         slope_i.sub_(held)
         slope_f.sub_(held)
     torch.mul(d_c_BH, used, out=slope_g)
-    slope_g.sub_(slope_g * g * g)
+    slope_g.addcmul_(slope_g * g, g, value=-1)
     for slope, gate in ((slope_i, i), (slope_f, f), (slope_o, o)):
-        slope.mul_(gate).mul_(1 - gate)
+        slope.mul_(gate)
+        slope.addcmul_(slope, gate, value=-1)
     d_c_BH.mul_(f)
-
-
-def _ungate(
-    trace: _Trace, slopes: _Slopes, one: Round, d_values: dict, index: int, step: int
-) -> None:
-    """Back through round `index`: from v_{index+1} to v_{index} and v_{index-1}."""
-    gate, value = trace.gates[index - 1][step], trace.values[index + 1][step]
-    d = d_values.pop(index + 1)
-    slope = slopes.rounds[index - 1][step]
-    torch.addcmul(value, value, gate, value=-0.5, out=slope).mul_(d)
-    d_values[index - 1] = d.mul_(gate)
-    between = slopes.between[index - 1]
-    if one.right is None:
-        through = torch.mm(slope, one.left)
-        d_values[index].add_(through if one.mask is None else through.mul_(one.mask))
-        return
-    through = torch.mm(slope, one.left, out=between[step])  # type: ignore[index]
-    if one.mask is not None:
-        through.mul_(one.mask)
-    d_values[index].addmm_(through, one.right)
 
 
 def _gradients(trace: _Trace, slopes: _Slopes, cell: Cell) -> list[Tensor | None]:

@@ -34,6 +34,8 @@ def fast_window(
 
 
 class _Window(torch.autograd.Function):
+    """Views are made once for all steps: at a few hundred units they cost what the sums do."""
+
     @staticmethod
     def forward(ctx, first_TBD: Tensor, s_BH: Tensor, mask_BH: Tensor | None, *parameters: Tensor):
         depth, num_steps = (len(parameters) + 1) // 2, len(first_TBD)
@@ -43,15 +45,19 @@ class _Window(torch.autograd.Function):
         states[0] = s_BH
         read = states[:-1] if mask_BH is None else torch.empty_like(states[:-1])
         s, *results = states.unbind()
-        for index, (after, read_BH) in enumerate(zip(results, read.unbind(), strict=True)):
-            step, level = divmod(index, depth)
-            if mask_BH is not None:
-                torch.mul(s, mask_BH, out=read_BH)
-            gates = gates_LTBD[level, step]
-            added = biases[level - 1] if level else first_TBD[step]
-            torch.addmm(added, read_BH, weights[level].t(), out=gates)
-            h, t = gates.chunk(2, -1)
-            s = torch.lerp(s, h.tanh_(), t.sigmoid_(), out=after)
+        reads = read.unbind()
+        levels = [
+            (level, weight.t(), gates.unbind(), *(part.unbind() for part in gates.chunk(2, -1)))
+            for level, (weight, gates) in enumerate(zip(weights, gates_LTBD, strict=True))
+        ]
+        for step, first_BD in enumerate(first_TBD.unbind()):
+            for level, weight, gates, h, t in levels:
+                index = step * depth + level
+                if mask_BH is not None:
+                    torch.mul(s, mask_BH, out=reads[index])
+                added = biases[level - 1] if level else first_BD
+                torch.addmm(added, reads[index], weight, out=gates[step])
+                s = torch.lerp(s, h[step].tanh_(), t[step].sigmoid_(), out=results[index])
         ctx.depth = depth
         ctx.save_for_backward(states, read, gates_LTBD, mask_BH, *weights)
         return states[depth::depth].clone()
@@ -64,18 +70,19 @@ class _Window(torch.autograd.Function):
         depth, num_steps = ctx.depth, len(d_out_TBH)
         d_pre_LTBD = torch.empty_like(gates_LTBD)
         d_BH = torch.zeros_like(states[0])
+        d_1BH = d_BH[:, None]  # for both pre-activations
         through = torch.empty_like(d_BH)
+        levels = [
+            (level, weight, d_pre.unbind(), d_pre.unflatten(-1, (2, -1)).unbind())
+            for level, (weight, d_pre) in enumerate(zip(weights, d_pre_LTBD, strict=True))
+        ][::-1]
         for step in reversed(range(num_steps)):
             d_BH.add_(d_out_TBH[step])
-            d_pre_LBD = d_pre_LTBD[:, step]
-            keep_LBH = _factors(
-                gates_LTBD[:, step], states[step * depth : (step + 1) * depth + 1], d_pre_LBD
-            )
-            split = d_pre_LBD.unflatten(-1, (2, -1)).unbind()
-            d_pres, keeps = d_pre_LBD.unbind(), keep_LBH.unbind()
-            for level in reversed(range(depth)):
-                split[level].mul_(d_BH[:, None])
-                torch.mm(d_pres[level], weights[level], out=through)
+            around = states[step * depth : (step + 1) * depth + 1]
+            keeps = _factors(gates_LTBD[:, step], around, d_pre_LTBD[:, step]).unbind()
+            for level, weight, d_pre, split in levels:
+                split[step].mul_(d_1BH)
+                torch.mm(d_pre[step], weight, out=through)
                 if mask_BH is not None:
                     through.mul_(mask_BH)
                 torch.addcmul(through, d_BH, keeps[level], out=d_BH)
