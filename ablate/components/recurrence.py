@@ -20,7 +20,6 @@ from torch.nn import functional as F
 
 from ablate.components.activation import ACTIVATIONS, Activation
 from ablate.components.flow import Draw, Shapes
-from ablate.components.product import product
 from ablate.errors import CombinationError
 from ablate.fields import setting
 
@@ -139,8 +138,7 @@ def masked(x: Tensor, mask_BH: Tensor | None) -> Tensor:
 
 def summed_outer(delta_TBH: Tensor, read_TBI: Tensor) -> Tensor:
     """The gradient of a matrix that maps what was read: sum over tokens of delta read', [H, I]."""
-    delta_HN = delta_TBH.flatten(0, 1).t().contiguous()
-    return product(delta_HN, read_TBI.flatten(0, 1).t().contiguous())
+    return torch.mm(delta_TBH.flatten(0, 1).t(), read_TBI.flatten(0, 1))
 
 
 def add_input_weights(module: nn.Module, config: RecurrenceConfig, sizes: tuple[int, ...]) -> None:
