@@ -1,0 +1,179 @@
+"""The commands inside the manifests, the image and the README are ones that exist."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+from manifests import PLATFORMS, ROOT, TREE, objects, of_kind, pods, together
+
+from ablate import cli
+
+README = (TREE / "README.md").read_text()
+DOCKERFILE = (TREE / "Dockerfile").read_text()
+IN_IMAGE = "/opt/ablate/"
+
+
+def parsed(command: str) -> argparse.Namespace:
+    """An `ablate ...` command as ablate itself reads it."""
+    words = shlex.split(command)
+    assert words[0] == "ablate"
+    return cli._parser().parse_args(words[1:])
+
+
+def commands_of(text: str) -> list[str]:
+    """The `ablate ...` commands of a Markdown text's shell blocks, also those behind `--`."""
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    joined = "\n".join(blocks).replace("\\\n", " ")
+    lines = [line.split("  #")[0].strip() for line in joined.splitlines()]
+    found = [re.search(r"(?:^|-- )(ablate (?!study\s*$).*)", line) for line in lines]
+    return [match[1] for match in found if match]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_entrypoint(platform: str) -> None:
+    (job,) = objects(f"{platform}/study")
+    options = parsed(job["spec"]["entrypoint"])
+    assert options.run is cli.study
+    file = ROOT / options.file.removeprefix(IN_IMAGE)
+    assert file.is_file()
+    if options.scale:
+        from ablate.study_file import load
+
+        assert options.scale in load(file).scales
+
+
+def test_readme() -> None:
+    found = commands_of(README)
+    assert len(found) >= 4
+    for command in found:
+        parsed(command)
+
+
+def test_the_check_itself() -> None:
+    with pytest.raises(SystemExit):
+        parsed("ablate study x.py --wrokers 4")
+
+
+def test_mlflow_server() -> None:
+    """Every option of the server's command is one of this MLflow's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow's own, of what it imports
+        from mlflow.cli import cli as mlflow
+    (server,) = of_kind(objects("cpu"), "Deployment")
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["mlflow"]
+    command, *arguments = container["args"]
+    context = mlflow.commands[command].make_context("server", arguments, resilient_parsing=True)
+    assert context.params["app_name"] == "basic-auth"
+    assert context.params["serve_artifacts"] is True
+    assert context.params["port"] == 5000
+    assert not context.args
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_overlays_that_the_readme_applies_exist(platform: str) -> None:
+    for place in re.findall(r"kubectl \w+ -k (k8s/\S+)", README):
+        assert (ROOT / place / "kustomization.yaml").is_file(), place
+    assert f"k8s/overlays/{platform}" in README
+
+
+def test_ten_commands() -> None:
+    (block,) = re.findall(r"## In ten commands.*?```sh\n(.*?)```", README, re.DOTALL)
+    lines = [line for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+    assert len([line for line in lines if not line.startswith("#")]) <= 10
+
+
+def _amount(text: str) -> float:
+    """Cores, or gibibytes."""
+    number, unit = re.fullmatch(r"([\d.]+)([A-Za-z]*)", text).groups()  # type: ignore[union-attr]
+    return float(number) * {"": 1, "m": 1e-3, "Mi": 2**-10, "Gi": 1}[unit]
+
+
+def requested(platform: str, part: str, bound: int) -> dict[str, float]:
+    """What an overlay's pods ask for: least (0) or most (1)."""
+    total = {"cpu": 0.0, "memory": 0.0, "nvidia.com/gpu": 0.0}
+    for pod in pods(objects(f"{platform}{part}")):
+        for container in pod.spec["containers"]:
+            for name, text in container["resources"]["requests"].items():
+                total[name] += _amount(text) * pod.count[bound]
+    return total
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("part", ["", "/study"])
+def test_costs_in_the_readme(platform: str, part: str) -> None:
+    """`| gpu | 2.25 | 8.0 | 0 | 46.5 | ... |`: cores, GiB, GPUs at least, then at most."""
+    least, most = (requested(platform, part, bound) for bound in (0, 1))
+    numbers = [f"{value:.4g}" for total in (least, most) for value in total.values()]
+    assert f"| `{platform}{part}` | {' | '.join(numbers)} |" in README
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_quota_lets_it_run(platform: str) -> None:
+    """The platform at its least beside one study at its most fits into the quota."""
+    (quota,) = of_kind(objects(platform), "ResourceQuota")
+    hard = quota["spec"]["hard"]
+    least, most = requested(platform, "", 0), requested(platform, "/study", 1)
+    for name in least:
+        assert least[name] + most[name] <= _amount(hard[f"requests.{name}"]), name
+
+
+def test_kueue_lets_it_run() -> None:
+    (queue,) = of_kind(objects("kueue"), "ClusterQueue")
+    (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
+    most = requested("kueue", "/study", 1)
+    for each in flavor["resources"]:
+        assert most[each["name"]] <= _amount(each["nominalQuota"])
+
+
+def test_dockerfile() -> None:
+    """Pinned, not root, with what KubeRay's probes call, and no host of a package registry."""
+    assert "--constraint constraints.txt" in DOCKERFILE
+    assert re.search(r"^USER 1000:1000$", DOCKERFILE, re.M)
+    assert "wget" in DOCKERFILE
+    assert not re.search(r"https?://|index-url", DOCKERFILE)
+    stages = re.findall(r"^FROM (\S+) AS (\S+)$", DOCKERFILE, re.M)
+    assert [name for _, name in stages] == ["build", "cpu", "cuda"]
+    extra = re.search(r"'\.\[(\w+)\]'", DOCKERFILE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert extra is not None and extra[1] in project["optional-dependencies"]
+    for copied in re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.M):
+        for name in copied.split():
+            assert (ROOT / name).exists(), name
+            assert f"!{name}" in (TREE / "Dockerfile.dockerignore").read_text().splitlines()
+
+
+def test_image_has_what_the_pods_expect() -> None:
+    """Working directories and users of our pods are the image's."""
+    for pod in pods(together("gpu")):
+        for container in pod.containers:
+            if not container["image"].startswith("ablate"):
+                continue
+            assert pod.spec["securityContext"]["runAsUser"] == 1000
+            if "workingDir" in container:
+                assert f"WORKDIR {container['workingDir']}" in DOCKERFILE
+
+
+def test_every_pin_of_the_image() -> None:
+    """What the image's extra names is pinned."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = {
+        re.split("==", line)[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    }
+    for requirement in project["optional-dependencies"]["cluster"]:
+        name = re.match(r"[\w-]+", requirement)
+        assert name is not None
+        assert name[0] in pinned or name[0] == "ablate"
+
+
+def test_offline_validation_is_said() -> None:
+    assert "validated offline only" in README
+    assert Path(TREE / "README.md").stat().st_size < 20_000

@@ -1,0 +1,229 @@
+"""What KubeRay 1.7 refuses beyond its schemas, and what its clusters need to be hard to kill."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import ray
+from manifests import PLATFORMS, RENDERED, objects, of_kind, pods, ray_specs, together
+
+from ablate.trial import SAVE_SECONDS
+
+CLUSTERS = tuple(name for name in RENDERED if name != "kueue")
+STUDIES = tuple(name for name in RENDERED if name.endswith("/study"))
+NODE_NOTICE = 30  # seconds between a spot node's notice and its end
+
+
+@pytest.fixture(params=CLUSTERS)
+def spec(request: pytest.FixtureRequest) -> Mapping[str, Any]:
+    (found,) = ray_specs(objects(request.param))
+    return found
+
+
+def _groups(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+
+
+def _main(group: Mapping[str, Any]) -> Mapping[str, Any]:
+    return group["template"]["spec"]["containers"][0]
+
+
+def _settings() -> Mapping[str, str]:
+    (found,) = (
+        item for item in of_kind(objects("cpu"), "ConfigMap") if item["metadata"]["name"] == NAME
+    )
+    return found["data"]
+
+
+NAME = "ray-settings"
+
+
+def test_version_is_the_one_installed(spec: Mapping[str, Any]) -> None:
+    assert spec["rayVersion"] == ray.__version__
+    assert tuple(map(int, spec["rayVersion"].split("."))) >= (2, 52)  # for tokens
+
+
+def test_token(spec: Mapping[str, Any]) -> None:
+    assert spec["authOptions"] == {"mode": "token", "secretName": "ablate-ray"}
+    assert _settings()["RAY_AUTH_MODE"] == "token"
+
+
+def test_ray_start_params_are_text(spec: Mapping[str, Any]) -> None:
+    for group in _groups(spec):
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+        assert "labels" not in group["rayStartParams"]
+        assert "redis-password" not in group["rayStartParams"]
+
+
+def test_resources_are_said_once(spec: Mapping[str, Any]) -> None:
+    for group in _groups(spec):
+        in_params = {"num-cpus", "num-gpus", "memory", "resources"} & set(group["rayStartParams"])
+        assert not (in_params and group.get("resources"))
+
+
+def test_head_works_on_nothing_and_is_inside(spec: Mapping[str, Any]) -> None:
+    head = spec["headGroupSpec"]
+    assert head["rayStartParams"]["num-cpus"] == "0"
+    assert head["serviceType"] == "ClusterIP"
+    assert not head.get("enableIngress")
+    assert "nvidia.com/gpu" not in _main(head)["resources"].get("limits", {})
+
+
+def test_fault_tolerance_is_said_once(spec: Mapping[str, Any]) -> None:
+    options = spec["gcsFaultToleranceOptions"]
+    assert options["redisAddress"] == "redis:6379"
+    assert set(options["redisPassword"]) == {"valueFrom"}
+    names = {entry["name"] for entry in _main(spec["headGroupSpec"]).get("env", [])}
+    assert not names & {"RAY_REDIS_ADDRESS", "REDIS_PASSWORD", "REDIS_USERNAME"}
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_no_annotation_of_the_old_fault_tolerance(name: str) -> None:
+    for item in objects(name):
+        annotations = item["metadata"].get("annotations", {})
+        assert not [key for key in annotations if key.startswith("ray.io/")]
+
+
+def test_alpha_gates_are_not_needed(spec: Mapping[str, Any]) -> None:
+    assert not {"networkPolicy", "tlsOptions", "historyServerOptions"} & set(spec)
+
+
+def test_replicas(spec: Mapping[str, Any]) -> None:
+    for group in spec["workerGroupSpecs"]:
+        assert 0 <= group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
+        assert group["maxReplicas"] > 0
+        assert not group.get("suspend")
+    names = [group["groupName"] for group in spec["workerGroupSpecs"]]
+    assert len(names) == len(set(names))
+
+
+def test_autoscaler(spec: Mapping[str, Any]) -> None:
+    if not spec.get("enableInTreeAutoscaling"):
+        assert "autoscalerOptions" not in spec
+        for group in spec["workerGroupSpecs"]:  # nobody would change the number
+            assert group["minReplicas"] == group["maxReplicas"]
+            assert "idleTimeoutSeconds" not in group
+        return
+    assert spec["autoscalerOptions"]["version"] == "v2"
+    assert spec["autoscalerOptions"]["idleTimeoutSeconds"] > 0
+    for group in _groups(spec):
+        assert group["template"]["spec"].get("restartPolicy", "Never") == "Never"
+    assert all(group["minReplicas"] == 0 for group in spec["workerGroupSpecs"])
+
+
+@pytest.mark.parametrize("name", [name for name in CLUSTERS if not name.startswith("cpu")])
+def test_gpu_group(name: str) -> None:
+    (spec,) = ray_specs(objects(name))
+    (group,) = (each for each in spec["workerGroupSpecs"] if each["groupName"].startswith("gpu"))
+    resources = _main(group)["resources"]
+    assert resources["limits"]["nvidia.com/gpu"] == resources["requests"]["nvidia.com/gpu"] == "1"
+    keys = {each["key"] for each in group["template"]["spec"]["tolerations"]}
+    assert "nvidia.com/gpu" in keys
+    assert (len(keys) > 1) == name.startswith("spot")
+    assert ("affinity" in group["template"]["spec"]) == name.startswith("spot")
+
+
+def test_grace_is_longer_than_a_checkpoint(spec: Mapping[str, Any]) -> None:
+    for group in _groups(spec):
+        grace = group["template"]["spec"]["terminationGracePeriodSeconds"]
+        assert grace >= 4 * SAVE_SECONDS
+        if "spot" in group.get("groupName", ""):
+            assert grace < NODE_NOTICE
+
+
+def test_every_ray_container_has_the_settings(spec: Mapping[str, Any]) -> None:
+    for group in _groups(spec):
+        assert {"configMapRef": {"name": NAME}} in _main(group)["envFrom"]
+
+
+def test_a_cut_cable_is_noticed() -> None:
+    expected = {
+        "RAY_health_check_period_ms": "1000",
+        "RAY_health_check_timeout_ms": "2000",
+        "RAY_health_check_failure_threshold": "5",
+        "RAY_grpc_client_keepalive_time_ms": "10000",
+        "RAY_grpc_client_keepalive_timeout_ms": "5000",
+    }
+    settings = _settings()
+    assert {name: settings.get(name) for name in expected} == expected
+
+
+def test_driver_and_workers_see_the_same_places(spec: Mapping[str, Any]) -> None:
+    """The store is mounted where the settings say, and the workspace can be written."""
+    settings = _settings()
+    for group in _groups(spec):
+        mounted = {mount["mountPath"] for mount in _main(group)["volumeMounts"]}
+        assert settings["ABLATE_STORE"] in mounted
+        for name in ("ABLATE_WORKSPACE", "HOME"):
+            assert any(settings[name].startswith(place) for place in mounted)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_rayjob(name: str) -> None:
+    (job,) = objects(name)
+    spec = job["spec"]
+    assert len(job["metadata"]["name"]) <= 47
+    assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", job["metadata"]["name"])
+    assert spec["shutdownAfterJobFinishes"] is True
+    assert spec["ttlSecondsAfterFinished"] > 0
+    assert spec["activeDeadlineSeconds"] > 0
+    assert spec["backoffLimit"] > 0  # a lost head takes the driver along
+    assert "clusterSelector" not in spec and "deletionStrategy" not in spec
+    assert spec["submissionMode"] == "K8sJobMode"
+    assert spec["submitterPodTemplate"]["spec"]["restartPolicy"] in ("Never", "OnFailure")
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if not name.startswith("kueue")])
+def test_a_study_has_the_cluster_of_its_platform(name: str) -> None:
+    (study,) = ray_specs(objects(name))
+    (standing,) = ray_specs(objects(name.removesuffix("/study")))
+    assert study == standing
+
+
+def test_kueue() -> None:
+    """A queued job: its queue exists, all it asks for is covered, and no autoscaler."""
+    platform, (job,) = objects("kueue"), objects("kueue/study")
+    (local,) = of_kind(platform, "LocalQueue")
+    (cluster,) = of_kind(platform, "ClusterQueue")
+    (flavor,) = of_kind(platform, "ResourceFlavor")
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == local["metadata"]["name"]
+    assert job["metadata"]["namespace"] == local["metadata"]["namespace"]
+    assert local["spec"]["clusterQueue"] == cluster["metadata"]["name"]
+    (group,) = cluster["spec"]["resourceGroups"]
+    (quota,) = group["flavors"]
+    assert quota["name"] == flavor["metadata"]["name"]
+    assert {each["name"] for each in quota["resources"]} == set(group["coveredResources"])
+    assert not job["spec"]["rayClusterSpec"].get("enableInTreeAutoscaling")
+    for pod in pods([job]):
+        for container in pod.spec["containers"]:
+            assert set(container["resources"]["requests"]) <= set(group["coveredResources"])
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_workers_flag_fits_the_cluster(platform: str) -> None:
+    """The study's `--workers` asks for as many as its cluster can run, of one CPU or GPU each."""
+    (job,) = objects(f"{platform}/study")
+    asked = int(re.findall(r"--workers (\d+)", job["spec"]["entrypoint"])[0])
+    slots = 0
+    for group in job["spec"]["rayClusterSpec"]["workerGroupSpecs"]:
+        limits = _main(group)["resources"]["limits"]
+        each = limits.get("nvidia.com/gpu", limits["cpu"]) if platform != "cpu" else limits["cpu"]
+        if platform == "cpu" or "nvidia.com/gpu" in limits:
+            slots += group["maxReplicas"] * int(each)
+    assert asked == slots
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_one_image_throughout(platform: str) -> None:
+    """Driver and workers of different versions would not be the same trial."""
+    ours = {
+        container["image"]
+        for pod in pods(together(platform))
+        for container in pod.containers
+        if container["image"].startswith("ablate")
+    }
+    assert len(ours) == 1
+    assert ours.pop().endswith("cpu" if platform == "cpu" else "cuda")

@@ -1,0 +1,148 @@
+"""The documented command makes every Secret that is used, fresh, and the tree holds none."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from manifests import PLATFORMS, TREE, VARIANTS, objects, of_kind, pods, secrets, together, variant
+
+OPERATOR_NEEDS = {("ablate-ray", "auth_token")}
+BUCKET = {"STORE_BUCKET": "journals"}
+
+
+def _references(value: Any) -> Iterator[tuple[str, str | None]]:
+    """(Secret, key) of every reference in an object; key None: all of it."""
+    if isinstance(value, list):
+        for part in value:
+            yield from _references(part)
+        return
+    if not isinstance(value, dict):
+        return
+    if "secretKeyRef" in value:
+        yield value["secretKeyRef"]["name"], value["secretKeyRef"]["key"]
+    if "secretRef" in value:
+        yield value["secretRef"]["name"], None
+    if "secretName" in value and "items" in value:
+        yield from ((value["secretName"], item["key"]) for item in value["items"])
+    elif "secretName" in value and "mode" not in value:
+        yield value["secretName"], None
+    for part in value.values():
+        yield from _references(part)
+
+
+def _missing(found: list[dict[str, Any]], made: Mapping[str, Mapping[str, str]]) -> set[Any]:
+    wanted = {reference for item in found for reference in _references(item)} | OPERATOR_NEEDS
+    return {
+        (name, key)
+        for name, key in wanted
+        if name not in made or (key is not None and key not in made[name])
+    }
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_all_are_made(platform: str) -> None:
+    found = together(platform)
+    assert len({reference for item in found for reference in _references(item)}) >= 8
+    assert _missing(found, secrets()) == set()
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_all_are_made_for_variants(name: str, tmp_path: Path) -> None:
+    assert _missing(variant(name, tmp_path), secrets(BUCKET)) == set()
+
+
+def test_none_is_made_for_nothing() -> None:
+    used = {name for item in together("gpu") for name, _ in _references(item)} | {"ablate-ray"}
+    assert set(secrets()) - used == {"ablate-reader"}  # for people
+
+
+def test_they_are_fresh_and_long() -> None:
+    first, second = secrets(), secrets()
+    fixed = {
+        "MLFLOW_AUTH_ADMIN_USERNAME",
+        "MLFLOW_TRACKING_USERNAME",
+        "MLFLOW_TRACKING_URI",
+        "ARTIFACTS",
+        "MLFLOW_S3_ENDPOINT_URL",
+        "AWS_DEFAULT_REGION",
+        "username",
+    }
+    for name, values in first.items():
+        for key, value in values.items():
+            assert (value == second[name][key]) == (key in fixed), (name, key)
+            if key not in fixed:
+                assert re.search(r"[0-9a-f]{20,}", value), (name, key)
+
+
+def test_they_agree_with_each_other() -> None:
+    made = secrets()
+    logins = json.loads(made["ablate-mlflow-users"]["logins.json"])
+    assert logins["driver"]["password"] == made["ablate-driver"]["MLFLOW_TRACKING_PASSWORD"]
+    assert logins["reader"]["password"] == made["ablate-reader"]["password"]
+    assert logins["admin"]["password"] == made["ablate-mlflow"]["MLFLOW_AUTH_ADMIN_PASSWORD"]
+    assert [name for name, login in logins.items() if login["admin"]] == ["admin"]
+    assert made["ablate-redis"]["password"] in made["ablate-redis"]["password.conf"]
+    postgres = made["ablate-postgres"]
+    assert postgres["mlflow-password"] in made["ablate-mlflow"]["MLFLOW_BACKEND_STORE_URI"]
+    assert postgres["searches-password"] in made["ablate-driver"]["ABLATE_SEARCHES"]
+    (identity,) = json.loads(made["ablate-objects"]["s3.json"])["identities"]
+    (keys,) = identity["credentials"]
+    assert keys["accessKey"] == made["ablate-mlflow"]["AWS_ACCESS_KEY_ID"]
+    assert keys["secretKey"] == made["ablate-mlflow"]["AWS_SECRET_ACCESS_KEY"]
+
+
+def test_own_urls_are_taken_as_they_are() -> None:
+    """Also with the letters that YAML, shells and INI files care about."""
+    url = "postgresql+psycopg://me:p%40's$x@db.example:5432/records"
+    made = secrets({"USERS_URL": url, "MLFLOW_URL": url, "SEARCHES_URL": url})
+    ini = configparser.ConfigParser()
+    ini.read_string(made["ablate-mlflow-users"]["basic_auth.ini"])
+    assert ini["mlflow"]["database_uri"] == url
+    assert made["ablate-mlflow"]["MLFLOW_BACKEND_STORE_URI"] == url
+    assert made["ablate-driver"]["ABLATE_SEARCHES"] == url
+
+
+def test_the_stores_keys_open_only_its_bucket() -> None:
+    made = secrets(BUCKET)
+    identities = json.loads(made["ablate-objects"]["s3.json"])["identities"]
+    by_key = {each["credentials"][0]["accessKey"]: each["actions"] for each in identities}
+    store = by_key[made["ablate-store"]["AWS_ACCESS_KEY_ID"]]
+    assert {action.split(":")[1] for action in store} == {"journals"}
+    mlflow = by_key[made["ablate-mlflow"]["AWS_ACCESS_KEY_ID"]]
+    assert {action.split(":")[1] for action in mlflow} == {"mlflow"}
+
+
+def test_the_stores_uri_opens() -> None:
+    from pyarrow import fs
+
+    system, root = fs.FileSystem.from_uri(secrets(BUCKET)["ablate-store"]["ABLATE_STORE"])
+    assert system.type_name == "s3"
+    assert root == "journals/store"
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_workers_hold_nothing(platform: str) -> None:
+    """No worker's pod names a Secret: what it needs of the token the operator gives it."""
+    workers = [
+        pod for pod in pods(together(platform)) if pod.labels.get("ray.io/node-type") == "worker"
+    ]
+    assert workers
+    for pod in workers:
+        assert not list(_references(dict(pod.spec)))
+
+
+def test_nothing_is_shipped() -> None:
+    """No Secret object in the tree, and nothing that looks like a password."""
+    for platform in PLATFORMS:
+        assert not of_kind(objects(platform), "Secret")
+    for path in TREE.rglob("*"):
+        if path.is_file():
+            text = path.read_text()
+            assert not re.search(r"[0-9a-f]{32,}|AKIA[0-9A-Z]{16}|BEGIN .*PRIVATE KEY", text), path
+            assert not re.search(r"^\s*kind: Secret$|secretGenerator", text, re.M), path
