@@ -23,6 +23,9 @@ EXAMPLES = """examples:
   ablate components head doc                       a technique: paper, equation, fields
   ablate spaces takase2018doc_table2               a paper's hyperparameter table
   ablate data get ptb --from ~/ptb                 take over a corpus you have
+  ablate query "SELECT arm, split, ppl FROM arms"  ask all records, in SQL
+  ablate compare --except head                     what a change of heads bought, anywhere
+  ablate compare takase2018doc doc_layer_mix       ours beside the paper's
   ablate ui                                        open the MLflow UI on the records
 """
 
@@ -105,6 +108,15 @@ def rerun(options: argparse.Namespace) -> int:
     return rerun_trial(options.trial, _workspace(options))
 
 
+def analyze(options: argparse.Namespace) -> int:
+    from ablate.analysis import show
+
+    if options.analysis is None:
+        return _shown(show.list_analyses())
+    given = dict(option.partition("=")[::2] for option in options.set)
+    return _shown(show.analyze(options.analysis, options.trials, given, _workspace(options)))
+
+
 def components(options: argparse.Namespace) -> int:
     from ablate.show_components import show_components
 
@@ -138,6 +150,31 @@ def ui(options: argparse.Namespace) -> int:
     from ablate.engine import open_ui
 
     return open_ui(_workspace(options), options.port)
+
+
+def query(options: argparse.Namespace) -> int:
+    from ablate import ask
+
+    return _shown(ask.query(_workspace(options), options.sql, options.format))
+
+
+def compare(options: argparse.Namespace) -> int:
+    from ablate import ask
+
+    names, slots = options.names, options.except_
+    return _shown(ask.compare(_workspace(options), names, slots, options.split, options.format))
+
+
+def importance(options: argparse.Namespace) -> int:
+    from ablate import ask
+
+    return _shown(ask.importance(_workspace(options), options.study))
+
+
+def provenance(options: argparse.Namespace) -> int:
+    from ablate import ask
+
+    return _shown(ask.provenance(_workspace(options), options.hash))
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -201,6 +238,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _study_commands(command)
     _trial_commands(command)
+    _asking_commands(command)
     _other_commands(command)
     return parser
 
@@ -227,7 +265,10 @@ def _study_commands(command: Any) -> None:
     added = command(table, "a study's table, as far as it is", "ablate table x --format markdown")
     added.add_argument("study", help="a study's name, or name@scale")
     added.add_argument(
-        "--format", choices=("text", "markdown"), default="text", help="text (default)"
+        "--format",
+        choices=("text", "markdown", "latex", "csv", "html"),
+        default="text",
+        help="text (default), or with a hash that `ablate provenance` follows",
     )
 
 
@@ -240,6 +281,47 @@ def _trial_commands(command: Any) -> None:
     added.add_argument("--threads", type=_count, default=1, help="that torch may use (1)")
     added = command(rerun, "repeat a recorded trial: do the bits agree?", "ablate rerun 3f2a9c")
     added.add_argument("trial", help="a trial's id, or its first digits")
+    example = "ablate analyze next_words 3f2a9c 81bb02 --set num=5"
+    added = command(analyze, "look into finished trials: a table, a picture", example)
+    added.add_argument("analysis", nargs="?", help="which; without one, the list of them")
+    added.add_argument("trials", nargs="*", help="ids of trials, or their first digits")
+    added.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="an option"
+    )
+
+
+def _asking_commands(command: Any) -> None:
+    forms = {
+        "choices": ("table", "csv", "json", "markdown"),
+        "default": "table",
+        "help": "of the answer (table)",
+    }
+    example = "ablate query \"SELECT study, arm, ppl FROM arms WHERE corpus = 'ptb'\""
+    added = command(query, "ask all records, in SQL", example)
+    added.add_argument("sql", help="a SELECT over trials, epochs, arms, studies, published")
+    added.add_argument("--format", **forms)
+    added = command(
+        compare,
+        "studies beside papers; or what one change bought, over all records",
+        "ablate compare --except head",
+    )
+    added.add_argument("names", nargs="*", help="studies and papers, for one table")
+    added.add_argument(
+        "--except",
+        dest="except_",
+        metavar="SLOT",
+        help="all pairs of trials that differ in this alone: a slot, a field, or more with commas",
+    )
+    added.add_argument("--split", choices=("valid", "test"), default="valid", help="(valid)")
+    added.add_argument("--format", **forms)
+    added = command(
+        importance, "which hyperparameters mattered in a search", "ablate importance my_study"
+    )
+    added.add_argument("study", help="a study's name, or name@scale")
+    added = command(
+        provenance, "what is behind an exported table", "ablate provenance 3f2a9c81d5e60b74"
+    )
+    added.add_argument("hash", help="of the table's footnote, or its first digits")
 
 
 def _other_commands(command: Any) -> None:

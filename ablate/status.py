@@ -42,7 +42,16 @@ def show_table(workspace: Workspace, name: str, form: str) -> str:
     if not found:
         raise TrialError(f"{record.key}: no trial has been run yet.")
     summary = summarise(record, found)
-    return markdown(summary) if form == "markdown" else plain_text(summary)
+    if form == "text":
+        return plain_text(summary)
+    from ablate.compare import export, provenance
+
+    contents = export.contents(summary, found)
+    key = export.table_hash(contents)
+    provenance.keep(workspace.store, key, contents)
+    if form == "markdown":
+        return f"{markdown(summary)}\n- {export.footnote(key)}"
+    return export.WRITERS[form](summary, key)
 
 
 def _one(workspace: Workspace, record: StudyRecord) -> str:

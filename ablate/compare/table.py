@@ -37,19 +37,19 @@ def plain_text(
     rule = "─" if unicode else "-"
     grid, left_out = _grid(summary, plain).fitted(width)
     lines = [
-        *wrapped([_title(summary), summary.record.question]),
+        *wrapped([title(summary), summary.record.question]),
         "",
-        *wrapped(_setting(summary)),
+        *wrapped(setting(summary)),
         "",
         *grid.lines(width, rule),
         *wrapped(_ensembles(summary)),
-        *wrapped(_holes(summary)),
+        *wrapped(holes(summary)),
         "",
         *wrapped(_reading(summary, marked="*")),
         *wrapped(_left_out(left_out, width)),
         *wrapped(_cautions(summary)),
     ]
-    beside = _published(summary)
+    beside = beside_the_paper(summary)
     if beside is not None:
         titles, rows = beside
         grid = Grid(titles, [[plain(cell) for cell in row] for row in rows])
@@ -64,20 +64,20 @@ def markdown(summary: Summary, *, next_steps: Sequence[str] = ()) -> str:
     columns = shown.columns(summary, lambda text: f"**{text}**")
     rows = [[_escaped(arm.name), *(c.cell(arm) for c in columns[1:])] for arm in summary.arms]
     lines = [
-        f"### {_escaped(_title(summary))}",
+        f"### {_escaped(title(summary))}",
         "",
         _escaped(summary.record.question),
         "",
-        *(f"- {_escaped(line)}" for line in _setting(summary)),
+        *(f"- {_escaped(line)}" for line in setting(summary)),
         "",
         *_markdown_grid([column.name for column in columns], rows),
         "",
         *(f"- {_escaped(line)}" for line in _ensembles(summary)),
-        *(f"- {_escaped(line)}" for line in _holes(summary)),
+        *(f"- {_escaped(line)}" for line in holes(summary)),
         *(f"- {_escaped(line)}" for line in _reading(summary, marked="bold")),
         *(f"- {_escaped(line)}" for line in _cautions(summary)),
     ]
-    beside = _published(summary)
+    beside = beside_the_paper(summary)
     if beside is not None:
         titles, rows = beside
         lines += ["", *_markdown_grid(titles, [[_escaped(row[0]), *row[1:]] for row in rows])]
@@ -91,14 +91,14 @@ def _grid(summary: Summary, plain: shown.Writer) -> Grid:
     leaving = [column for column in columns if column.expendable is not None]
     order = sorted(leaving, key=lambda column: column.expendable or 0)
 
-    def title(column: shown.Column) -> str:
+    def heading(column: shown.Column) -> str:
         return "\n".join(plain(line) for line in column.title.split("\n"))
 
     return Grid(
-        [title(column) for column in columns],
+        [heading(column) for column in columns],
         [[plain(column.cell(arm)) for column in columns] for arm in summary.arms],
-        [title(column) for column in order],
-        [title(column) for column in columns if column.left],
+        [heading(column) for column in order],
+        [heading(column) for column in columns if column.left],
     )
 
 
@@ -107,13 +107,13 @@ def _kept(step: str, unicode: bool) -> str:
     return "".join(printable(part, unicode) or part for part in re.split(r"( +)", step))
 
 
-def _title(summary: Summary) -> str:
+def title(summary: Summary) -> str:
     record = summary.record
     source = ", ".join([record.paper, *record.tables]) if record.paper else ""
     return f"{record.key} · {source}" if source else record.key
 
 
-def _setting(summary: Summary) -> Iterable[str]:
+def setting(summary: Summary) -> Iterable[str]:
     record = summary.record
     yield f"corpus {record.corpus}, digest {record.corpus_digest[:16]}"
     floors = [
@@ -134,6 +134,13 @@ def _range(numbers: list[int]) -> str:
         return ""
     low, high = count(min(numbers)), count(max(numbers))
     return low if low == high else f"{low} to {high}"
+
+
+def explained(summary: Summary, marked: str) -> Iterable[str]:
+    """What a reader must know of the verdicts, the marks and what is withheld."""
+    yield from _ensembles(summary)
+    yield from _reading(summary, marked)
+    yield from _cautions(summary)
 
 
 def _reading(summary: Summary, marked: str) -> Iterable[str]:
@@ -189,7 +196,7 @@ def _is(arm: ArmSummary, reason: str) -> bool:
     return found == reason or (reason == "to run" and found.endswith("to run"))
 
 
-def _holes(summary: Summary) -> Iterable[str]:
+def holes(summary: Summary) -> Iterable[str]:
     if not summary.whole:
         yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.counts.whole)}."
 
@@ -220,7 +227,7 @@ def _of(ensemble: EnsembleSummary, summary: Summary) -> str:
     return ", ".join([*cells, *([] if above == NONE else [f"{above} above floor"])])
 
 
-def _published(summary: Summary) -> tuple[list[str], list[list[str]]] | None:
+def beside_the_paper(summary: Summary) -> tuple[list[str], list[list[str]]] | None:
     """Titles and rows of ours beside the paper's; None where they may not stand side by side."""
     arms = [arm for arm in summary.arms if arm.published]
     if not arms:

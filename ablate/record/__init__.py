@@ -7,6 +7,8 @@
     database       a SQLite file, a whole trial in one transaction
     note           what a server has, as this store remembers it
     mlflow_records a study delivered, idempotently: `Recorder`, `sync`
+    recorded       what is read back from a server, as plain data
+    server_source  what has changed on any server since the last look, found without a clock
     background     the same in a thread beside the training: `BackgroundRecorder`
 
 Importing this package imports no MLflow; delivering does.
