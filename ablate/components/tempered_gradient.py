@@ -98,11 +98,7 @@ class _Augmented(torch.autograd.Function):
     def forward(ctx, targets_N, chunks, terms, vectors, weight, bias, words) -> Tensor:
         given = Given(vectors_NE=vectors, weight_VE=weight, bias_V=bias, words_VD=words)
         gradients = _zeros(given, ctx.needs_input_grad[3:])
-        shape = (chunks[0].stop, len(weight))
-        room = Room(first=weight.new_empty(shape), second=weight.new_empty(shape))
-        total = vectors.new_zeros(())
-        for rows in chunks:
-            total += _add_chunk(gradients, given, targets_N[rows], rows, terms, room)
+        total = _add_chunks(gradients, given, targets_N, chunks, terms)
         ctx.save_for_backward(
             gradients.vectors_NE,
             transposed(gradients.weight_EV),
@@ -116,6 +112,18 @@ class _Augmented(torch.autograd.Function):
     def backward(ctx, *outer: Tensor):
         (scale,) = outer
         return None, None, None, *(None if g is None else g * scale for g in ctx.saved_tensors)
+
+
+def _add_chunks(
+    gradients: Gradients, given: Given, targets_N: Tensor, chunks: list[slice], terms: Terms
+) -> Tensor:
+    """The loss; its gradients are added. The room is given back before anything is copied."""
+    weight_VE, total = given.weight_VE, given.weight_VE.new_zeros(())
+    shape = (chunks[0].stop, len(weight_VE))
+    room = Room(first=weight_VE.new_empty(shape), second=weight_VE.new_empty(shape))
+    for rows in chunks:
+        total += _add_chunk(gradients, given, targets_N[rows], rows, terms, room)
+    return total
 
 
 def _add_chunk(
