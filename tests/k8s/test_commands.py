@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from manifests import PLATFORMS, ROOT, TREE, objects, of_kind, pods, together
+from manifests import PLATFORMS, ROOT, TREE, objects, of_kind, pods, ray_specs, together
 
 from ablate import cli
 
@@ -177,3 +177,16 @@ def test_every_pin_of_the_image() -> None:
 def test_offline_validation_is_said() -> None:
     assert "validated offline only" in README
     assert Path(TREE / "README.md").stat().st_size < 20_000
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_ray_start_takes_the_params(platform: str) -> None:
+    """Every key of rayStartParams is an option of this Ray's `ray start`."""
+    from ray.scripts.scripts import start
+
+    (spec,) = ray_specs(objects(f"{platform}/study"))
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        words = [f"--{name}={value}" for name, value in group["rayStartParams"].items()]
+        context = start.make_context("start", words, resilient_parsing=True)
+        assert not context.args
+        assert context.params["object_store_memory"] == 268435456
