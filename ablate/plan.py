@@ -451,7 +451,10 @@ def _record(
         level=corpus.level,
         num_seeds=scale.seeds,
         base_arm=study.base_arm,
-        arms=tuple(_arm_record(study, arm, configs[arm.name], data) for arm in arms),
+        arms=tuple(
+            _arm_record(study, study.scales[scale_name], arm, configs[arm.name], data)
+            for arm in arms
+        ),
         trials=(),
         design=study.design.kind,
         notes=study.design.notes,
@@ -459,7 +462,7 @@ def _record(
     )
 
 
-def _arm_record(study: Study, arm: Arm, config: Config, data: str) -> ArmRecord:
+def _arm_record(study: Study, scale: Scale, arm: Arm, config: Config, data: str) -> ArmRecord:
     return ArmRecord(
         name=arm.name,
         num_parameters=_parameters(study, arm, config, data),
@@ -467,6 +470,7 @@ def _arm_record(study: Study, arm: Arm, config: Config, data: str) -> ArmRecord:
         published=_published(study, arm),
         levels=dict(arm.levels),
         against=arm.against,
+        together=any(stage.over == "seeds" for stage in (*scale.stages, *arm.then)),
     )
 
 

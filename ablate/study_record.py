@@ -38,6 +38,7 @@ class ArmRecord:
     published: Mapping[str, float] = field(default_factory=dict)
     levels: Mapping[str, str] = field(default_factory=dict)  # of a design's factors
     against: str | None = None  # the arm it is compared with, if another than the base arm
+    together: bool = False  # its seeds make one result
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,7 @@ class Cells:
             name=arm.name,
             is_base=arm.name == self._record.base_arm,
             num_parameters=self._num_parameters(arm, done),
-            counts=self._counts(arm.name, finals),
+            counts=self._counts(arm, finals),
             cells=self._cells({split: [*found.values()] for split, found in by_split.items()}),
             published=dict(arm.published) if self._record.published_scale else {},
             cost_of_one=self._cost(lineages, among=max(1, len(done))),
@@ -87,11 +87,12 @@ class Cells:
             floor_ratio=statistics.mean(shown) / self._unit.show(floor) if floor else None,
         )
 
-    def _counts(self, arm: str, finals: list[PlannedTrial]) -> Counts:
+    def _counts(self, arm: ArmRecord, finals: list[PlannedTrial]) -> Counts:
         """Final trials of a searched arm are planned when its search is over; N is known before."""
         searches = (s for s in self._record.searches if s.seed_index is None)
-        repeats = {search.repeat for search in searches if search.arm == arm}
-        planned = max(len(finals), self._record.num_seeds * max(1, len(repeats)))
+        repeats = {search.repeat for search in searches if search.arm == arm.name}
+        results = 1 if arm.together else self._record.num_seeds
+        planned = max(len(finals), results * max(1, len(repeats)))
         fates = [self._fate(trial.id) for trial in finals]
         ended = {name: fates.count(name) for name in (COMPLETED, DIVERGED, FAILED, PRUNED)}
         return Counts(planned=planned, missing=planned - sum(ended.values()), **ended)
@@ -111,7 +112,7 @@ class Cells:
 
     def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
         counted = ((self._journals[t].outcome or {}).get("num_parameters") for t in done)
-        found = (num for num in (arm.num_parameters, *counted) if num is not None)
+        found = (num for num in (*counted, arm.num_parameters) if num is not None)
         return next(found, None)
 
     def _lineage(self, trial_id: str) -> list[str]:
