@@ -23,7 +23,7 @@ EXAMPLES = """examples:
   ablate components head doc                       a technique: paper, equation, fields
   ablate spaces takase2018doc_table2               a paper's hyperparameter table
   ablate data get ptb --from ~/ptb                 take over a corpus you have
-  ablate query "SELECT arm, split, ppl FROM arms"  ask all records, in SQL
+  ablate query "SELECT * FROM arms"                ask all records, in SQL
   ablate compare --except head                     what a change of heads bought, anywhere
   ablate compare takase2018doc doc_layer_mix       ours beside the paper's
   ablate ui                                        open the MLflow UI on the records

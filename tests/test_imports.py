@@ -56,9 +56,10 @@ MAY_IMPORT = {
     "tune": {*CORE, *WORDS, "trial", "plan", "record"},
     "show": {*CORE, *WORDS, "trial", "plan", "compare"},
     "ask": {*KEPT, "mirror", "compare", "tune"},
+    "analysis": {*CORE, "trial", "layout", "workspace"},
     "engine": ALL,
     "doctor": ALL,
-    "cli": {*ALL, "engine", "ask", "doctor"},
+    "cli": {*ALL, "engine", "ask", "analysis", "doctor"},
 }
 ROOM_OF = {  # modules that share a room under another name
     "ensemble": "model",
@@ -206,6 +207,22 @@ def test_a_table_is_read_without_torch(workspace):
     first = AT_EXIT.format(forbidden=("torch", "ray", "optuna", "mlflow")) + rooms
     arguments = ["table", "empty", "--workspace", str(workspace.folder)]
     assert "undecided" in ran(first, arguments, workspace.folder)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["query", "SELECT count(*) FROM trials"],
+        ["compare", "takase2018doc"],
+        ["query", "SELECT * FROM published LIMIT 1"],
+    ],
+)
+def test_questions_import_neither_torch_nor_mlflow(arguments, tmp_path):
+    ran(
+        AT_EXIT.format(forbidden=("torch", "ray", "optuna", "mlflow", "pandas")),
+        arguments,
+        tmp_path,
+    )
 
 
 def test_a_plan_imports_neither_ray_nor_mlflow(workspace):

@@ -34,7 +34,7 @@ from ablate.errors import ConfigError, nearest
 from ablate.layout import Grid, paragraph
 from ablate.mirror import views
 from ablate.mirror.syncing import Mirror
-from ablate.mirror.writing import quoted
+from ablate.mirror.writing import literal, quoted
 
 SPLITS = ("valid", "test")
 PLACE = ("seed", "corpus_digest", "device", "precision", "threads")
@@ -111,9 +111,9 @@ def _named(names: Iterable[str], columns: Sequence[str]) -> set[str]:
 
 def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> list[Point]:
     """Every completed trial; a trial's setting takes in those of the trials it builds on."""
-    own = _text([*(name for name in PLACE if name != "seed"), *rest])
+    own = _hash([*(name for name in PLACE if name != "seed"), *rest])
     query = (
-        f"SELECT trial, md5({own}), CAST(seed AS VARCHAR), {_text(sorted(named), skip=True)}, "
+        f"SELECT trial, {own}, CAST(seed AS VARCHAR), {_text(sorted(named))}, "
         f"corpus, {split}_nll, study, parents, status FROM trials"
     )
     with reading(mirror, ["trials"]) as db:
@@ -127,17 +127,16 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
     return points
 
 
-def _text(columns: Iterable[str], skip: bool = False) -> str:
-    """SQL for columns as one text; `skip` leaves out those that are not set."""
-    parts = []
-    for name in columns:
-        value = f"CAST({quoted(name)} AS VARCHAR)"
-        if skip:
-            label = "'" + name.replace("'", "''") + "='"
-            parts.append(f"{label} || {value}")
-        else:
-            parts.append(f"coalesce({value}, '')")
-    return f"concat_ws(chr(31), {', '.join(parts or [repr('')])})"
+def _hash(columns: Sequence[str]) -> str:
+    """SQL for 128 bits of columns' values: 64 in their order, and 64 in the other."""
+    one, other = (", ".join(map(quoted, order)) for order in (columns, columns[::-1]))
+    return f"concat(hash({one}), '-', hash(0, {other}))"
+
+
+def _text(columns: Iterable[str]) -> str:
+    """SQL for those of the columns that are set, with their values."""
+    parts = [f"{literal(f'{name}=')} || CAST({quoted(name)} AS VARCHAR)" for name in columns]
+    return f"concat_ws(chr(31), {', '.join(parts)})"
 
 
 class _Lineages:

@@ -19,7 +19,6 @@ from ablate.study_record import ArmRecord, PlannedTrial, StudyRecord
 from ablate.workspace import Workspace, open_workspace
 
 
-
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory) -> Path:
     """MLflow's tables, made once: it takes seconds."""
@@ -76,9 +75,17 @@ class Recorded:
             for index, journal in enumerate(journals)
         ]
         fields: dict[str, Any] = {
-            **{"name": name, "scale": "laptop", "question": "Why?", "paper": "", "tables": ()},
-            **{"file": f"{name}.py", "command": f"ablate study {name}.py", "corpus": "grammar"},
-            **{"corpus_digest": "c0", "level": "word", "base_arm": next(iter(arms))},
+            "name": name,
+            "scale": "laptop",
+            "question": "Why?",
+            "paper": "",
+            "tables": (),
+            "file": f"{name}.py",
+            "command": f"ablate study {name}.py",
+            "corpus": "grammar",
+            "corpus_digest": "c0",
+            "level": "word",
+            "base_arm": next(iter(arms)),
             "num_seeds": max(len(journals) for journals in arms.values()),
             "arms": tuple(ArmRecord(name=arm, num_parameters=1000) for arm in arms),
         }

@@ -126,7 +126,9 @@ def test_a_run_deleted_in_the_ui_is_gone(recorded, asked):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG), recorded.trial("t2", CONFIG)]})
     assert asked(recorded, "SELECT count(*) FROM trials") == [(2,)]
     with database(recorded) as db, db:
-        where = "run_uuid IN (SELECT run_uuid FROM tags WHERE value = 't2' AND key = 'ablate.trial')"
+        where = (
+            "run_uuid IN (SELECT run_uuid FROM tags WHERE value = 't2' AND key = 'ablate.trial')"
+        )
         db.execute(f"UPDATE runs SET lifecycle_stage = 'deleted' WHERE {where}")
     assert asked(recorded, "SELECT trial FROM trials") == [("t1",)]
     assert asked(recorded, "SELECT DISTINCT trial FROM epochs") == [("t1",)]

@@ -1,0 +1,330 @@
+"""Questions over many recorded trials: the mirror against `mlflow.search_runs` on the same records.
+
+    python benchmarks/mirror.py [--trials N] [--epochs N] [--http] [--folder DIR] [--json FILE]
+
+A generator writes the trials of twenty studies into MLflow's SQLite database in bulk, each of 40
+config columns and 50 epochs. Then, in this order:
+
+    first sync         the whole mirror made
+    nothing new        a sync that finds nothing to do
+    sync 100 new       100 trials more are written, and the mirror brought up to date
+    each question      a new connection, the question, its answer as text
+    search_runs        MLflow's own answer to "all trials", in the same run
+    --http             the same server by HTTP: first sync, nothing new, 100 new (whose clocks are
+                       years behind), one minute of start-up apart
+
+Exits with 1 where a limit is exceeded: 1 s for a sync of 100 and for each question, 5 s over HTTP.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import random
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+PORT = int(os.environ.get("ABLATE_BENCH_PORT", "0"))
+LIMIT_S, HTTP_LIMIT_S, NEW = 1.0, 5.0, 100
+STUDIES, COLUMNS, SEEDS = 20, 40, 5
+HEADS, GATES = ("softmax", "mos", "doc", "tied"), ("none", "iog")
+METRICS = ("train_nll", "valid_nll", "tokens", "seconds")
+START = 1_767_323_045_000
+QUESTIONS = {
+    "query: the best arms": "SELECT study, arm, ppl FROM arms WHERE split = 'test' "
+    "ORDER BY ppl LIMIT 10",
+    "query: by a config's field": 'SELECT "backbone.units", avg(valid_nll), count(*) FROM trials '
+    "WHERE status = 'completed' GROUP BY 1 ORDER BY 1",
+    "query: over all epochs": "SELECT epoch, avg(valid_nll) FROM epochs GROUP BY epoch ORDER BY 1",
+    "query: published beside ours": "SELECT a.arm, a.ppl, p.value FROM arms a JOIN published p "
+    "ON p.split = a.split AND p.metric = 'ppl' WHERE p.corpus = 'ptb' LIMIT 20",
+}
+
+
+def main() -> int:
+    options = _options()
+    folder = Path(options.folder or tempfile.mkdtemp(prefix="ablate-mirror-"))
+    try:
+        figures = measure(folder, options)
+    finally:
+        if options.folder is None:
+            shutil.rmtree(folder)
+    if options.json:
+        Path(options.json).write_text(json.dumps(figures, indent=1) + "\n")
+    return 0 if figures["within_limits"] else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--trials", type=int, default=20_000)
+    parser.add_argument("--epochs", type=int, default=50)
+    parser.add_argument("--http", action="store_true", help="a server too (minutes)")
+    parser.add_argument("--folder", help="keep the records and the mirror here")
+    parser.add_argument("--json", help="write the figures to this file")
+    return parser.parse_args()
+
+
+def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    from ablate.workspace import make_folders, open_workspace
+
+    workspace = open_workspace(str(folder))
+    make_folders(workspace)
+    writer = Writer(folder / "mlflow.db", options.epochs)
+    written = timed(lambda: writer.write(options.trials))[0]
+    print(
+        f"{options.trials} trials, {options.epochs} epochs: written in {written:.0f} s", flush=True
+    )
+    figures: dict[str, Any] = {"trials": options.trials, "epochs": options.epochs}
+    figures |= {"columns": COLUMNS, "python": platform.python_version(), "cores": os.cpu_count()}
+    figures["sqlite"] = sqlite = measure_syncs(workspace, writer, years_back=0)
+    figures["questions"] = measure_questions(workspace)
+    figures["search_runs_s"] = measure_search_runs(workspace)
+    over = [name for name, s in figures["questions"].items() if s > LIMIT_S]
+    over += ["sync 100 new"] if sqlite["sync_100_new_s"] > LIMIT_S else []
+    if options.http:
+        with server(workspace) as uri:
+            there = open_workspace(str(folder), mlflow=uri)
+            figures["http"] = measure_syncs(there, writer, years_back=3)
+        over += ["http"] if figures["http"]["sync_100_new_s"] > HTTP_LIMIT_S else []
+    print(f"over the limits: {', '.join(over) or 'none'}")
+    return {**figures, "within_limits": not over}
+
+
+def measure_syncs(workspace: Any, writer: Writer, years_back: int) -> dict[str, float]:
+    from ablate.mirror.syncing import mirror_folder, up_to_date
+
+    figures = {}
+    for name, prepare in (
+        ("first_sync_s", lambda: None),
+        ("nothing_new_s", lambda: None),
+        ("sync_100_new_s", lambda: writer.write(NEW, years_back)),
+    ):
+        prepare()
+        figures[name], mirror = timed(lambda: up_to_date(workspace))
+        print(
+            f"{workspace.tracking_uri[:6]} {name}: {figures[name]:.2f} s, {mirror.read} runs read"
+        )
+        sys.stdout.flush()
+    if mirror.read < NEW:
+        raise SystemExit(f"only {mirror.read} of {NEW} new trials were found")
+    figures["megabytes"] = round(
+        sum(f.stat().st_size for f in mirror_folder(workspace).iterdir()) / 1e6, 1
+    )
+    return figures
+
+
+def measure_questions(workspace: Any) -> dict[str, float]:
+    """Each as its command answers it: a look for news, the question, the answer as text."""
+    from ablate import ask
+
+    asked: dict[str, Callable[[], str]] = {
+        name: lambda sql=sql: ask.query(workspace, sql, "table") for name, sql in QUESTIONS.items()
+    }
+    for slots in ("head", "head,gate", "backbone.units"):
+        asked[f"compare --except {slots}"] = lambda slots=slots: ask.compare(
+            workspace, (), slots, "valid", "table"
+        )
+    asked["compare STUDY PAPER"] = lambda: ask.compare(
+        workspace, ("study0", "takase2018doc"), None, "valid", "table"
+    )
+    figures = {}
+    for name, question in asked.items():
+        question()  # imports
+        figures[name] = min(timed(question)[0] for _ in range(3))
+        print(f"{name}: {figures[name]:.2f} s", flush=True)
+    return figures
+
+
+def measure_search_runs(workspace: Any) -> float:
+    from ablate.record import quiet
+
+    mlflow = quiet.load("mlflow")
+    with quiet.silent_warnings():
+        mlflow.set_tracking_uri(workspace.tracking_uri)
+        taken, found = timed(
+            lambda: mlflow.search_runs(search_all_experiments=True, max_results=100_000)
+        )
+    print(f"mlflow.search_runs: {taken:.1f} s for {len(found)} runs", flush=True)
+    return taken
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    begun = time.perf_counter()
+    found = work()
+    return time.perf_counter() - begun, found
+
+
+class Writer:
+    """Writes trials as `ablate` records them, thousands at a time."""
+
+    def __init__(self, path: Path, num_epochs: int) -> None:
+        from ablate.record.database import _make_database
+
+        _make_database(f"sqlite:///{path}", path.parent / "mlflow-artifacts")
+        self._path, self._num_epochs, self._written = path, num_epochs, 0
+        self._random = random.Random(0)
+        self._rows(lambda db: self._make_studies(db))
+
+    def write(self, num: int, years_back: int = 0) -> None:
+        for first in range(0, num, 500):
+            some = range(self._written, self._written + min(500, num - first))
+            self._rows(lambda db, some=some: self._trials(db, some, years_back))
+            self._written = some.stop
+
+    def _rows(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        with contextlib.closing(sqlite3.connect(self._path, timeout=60)) as db, db:
+            db.execute("PRAGMA synchronous = OFF")
+            work(db)
+
+    def _make_studies(self, db: sqlite3.Connection) -> None:
+        for number in range(1, STUDIES + 1):
+            key = f"study{number - 1}@laptop"
+            experiment = (number, key, f"file:///nowhere/{number}", "active", START, START)
+            db.execute(
+                "INSERT INTO experiments (experiment_id, name, artifact_location, lifecycle_stage, "
+                "creation_time, last_update_time) VALUES (?, ?, ?, ?, ?, ?)",
+                experiment,
+            )
+            tag = "INSERT INTO experiment_tags (experiment_id, key, value) VALUES (?, ?, ?)"
+            db.execute(tag, (number, "ablate.study_key", key))
+            run_id = f"{number:032x}"
+            self._run(db, run_id, number, START)
+            tags = {"ablate.study_run": key, "ablate.mark": "finished:0", "ablate.kind": "study"}
+            tags |= {"study": key.split("@")[0], "scale": "laptop", "corpus": "grammar"}
+            _insert(db, "tags", [(k, v, run_id) for k, v in tags.items()])
+
+    def _run(self, db: sqlite3.Connection, run_id: str, experiment: int, start: int) -> None:
+        db.execute(
+            "INSERT INTO runs (run_uuid, name, source_type, status, start_time, end_time, "
+            "lifecycle_stage, artifact_uri, experiment_id, user_id, source_name, entry_point_name, "
+            "source_version) "
+            "VALUES (?, ?, 'UNKNOWN', 'FINISHED', ?, ?, 'active', ?, ?, '', '', '', '')",
+            (run_id, run_id, start, start + 1000, f"file:///nowhere/{run_id}", experiment),
+        )
+
+    def _trials(self, db: sqlite3.Connection, numbers: range, years_back: int) -> None:
+        tags, params, metrics, latest = [], [], [], []
+        for number in numbers:
+            run_id = f"{self._random.getrandbits(128):032x}"
+            start = START + 60_000 * number - years_back * 31_536_000_000
+            place, rest = number % STUDIES, number // STUDIES
+            self._run(db, run_id, 1 + place, start)
+            config = _config(rest)
+            params += [(key, str(value), run_id) for key, value in config.items()]
+            tags += [
+                (k, str(v), run_id) for k, v in self._tags(number, place, rest, config).items()
+            ]
+            found = self._curve(run_id, start)
+            metrics += found
+            latest += [row for row in found if row[4] == self._num_epochs]
+        _insert(db, "tags", tags)
+        _insert(db, "params", params)
+        columns = "(key, value, timestamp, run_uuid, step, is_nan) VALUES (?, ?, ?, ?, ?, 0)"
+        db.executemany(f"INSERT INTO metrics {columns}", metrics)
+        db.executemany(f"INSERT INTO latest_metrics {columns}", latest)
+
+    def _curve(self, run_id: str, start: int) -> list[tuple]:
+        best, noise = 4 + self._random.random() / 10, self._random.random() / 100
+        rows = []
+        for epoch in range(1, self._num_epochs + 1):
+            values = (best + 1 / epoch, best + 1.1 / epoch + noise, 1000.0, 0.5 * epoch)
+            named = zip(METRICS, values, strict=True)
+            rows += [(name, value, start + epoch, run_id, epoch) for name, value in named]
+        end = {"final_valid_nll": best, "final_test_nll": best - 0.05, "num_parameters": 1e6}
+        place = (start + self._num_epochs, run_id, self._num_epochs)
+        return [*rows, *((name, value, *place) for name, value in end.items())]
+
+    def _tags(self, number: int, place: int, rest: int, config: dict[str, Any]) -> dict[str, Any]:
+        study = f"study{place}"
+        return {
+            "ablate.trial": f"{number:016x}",
+            "ablate.kind": "trial",
+            "ablate.mark": f"completed:{self._num_epochs}:1",
+            "ablate.study_key": f"{study}@laptop",
+            "mlflow.runName": f"trial {number}",
+            "mlflow.parentRunId": f"{1 + place:032x}",
+            "study": study,
+            "scale": "laptop",
+            "arm": f"{config['head']}/{config['gate']}",
+            "stage": "train",
+            "status": "completed",
+            "seed": 1 + rest % SEEDS,
+            "seed_index": rest % SEEDS,
+            "in_cell": True,
+            "paper": "",
+            "table": "Table 3",
+            "corpus": "grammar",
+            "corpus_digest": "c0",
+            "device": "cpu",
+            "threads": 1,
+            "precision": "float32",
+            "attempts": 1,
+            "epochs": self._num_epochs,
+            "host": "box",
+            "versions": "torch 2.13.0",
+            "git_commit": "abc",
+            "result_digest": f"{number:x}",
+        }
+
+
+def _config(rest: int) -> dict[str, Any]:
+    """Forty columns; head, gate and widths vary, so that there are pairs."""
+    rest //= SEEDS
+    head, rest = HEADS[rest % len(HEADS)], rest // len(HEADS)
+    gate, rest = GATES[rest % len(GATES)], rest // len(GATES)
+    varied = {
+        "head": head,
+        "gate": gate,
+        "backbone": "lstm",
+        "backbone.units": 100 + 50 * (rest % 5),
+    }
+    varied["optimizer.learning_rate"] = 0.1 * (1 + rest // 5)
+    varied["head.experts"] = "[3, 1, 0, 0]" if head == "doc" else 15
+    fixed = {f"training.option_{i}": 0.5 * i for i in range(COLUMNS - len(varied))}
+    return {**varied, **fixed}
+
+
+def _insert(db: sqlite3.Connection, table: str, rows: list[tuple]) -> None:
+    db.executemany(f"INSERT INTO {table} (key, value, run_uuid) VALUES (?, ?, ?)", rows)
+
+
+@contextlib.contextmanager
+def server(workspace: Any) -> Iterator[str]:
+    from ablate.record.places import ui_command, ui_environment
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", PORT))
+        port = free.getsockname()[1]
+    command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(
+        command, env={**os.environ, **ui_environment()}, start_new_session=True, **quiet
+    )
+    try:
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2)
+                break
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Tables for papers: bold only where the test says so, holes told, and a hash that leads back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from ablate import cli
+from ablate.compare import export, provenance
+from ablate.compare.summary import summarise
+from ablate.errors import TrialError
+from ablate.store import Store
+
+NOISE = (0.0, 0.012, -0.009, 0.004, -0.006)
+BETTER = (0.001, -0.002, 0.002, 0.0, -0.001)
+
+
+def study(by_hand, effect: float = -0.2, **fields):
+    base = [4.0 + seed for seed in NOISE]
+    arm = [4.0 + effect + seed + own for seed, own in zip(NOISE, BETTER, strict=True)]
+    return by_hand({"base": base, "b_arm & co": arm}, record_fields=fields)
+
+
+def written(made, form: str) -> str:
+    summary = summarise(made.record, made.journals)
+    return export.WRITERS[form](summary, "0123456789abcdef")
+
+
+def test_latex_is_set_by_booktabs_and_escaped(by_hand):
+    text = written(study(by_hand, question="Is 5% of {x}_1 ~ β?"), "latex")
+    assert [text.count(f"\\{rule}rule") for rule in ("top", "mid", "bottom")] == [1, 1, 1]
+    assert r"\caption{Is 5\% of \{x\}\_1 \textasciitilde{} $\beta$?}" in text
+    assert r"b\_arm \& co" in text
+    assert text.isascii() and not re.search(r"(?<!\\)[%#](?! needs)", text.split("\n", 1)[1])
+    assert r"\texttt{Table 0123456789abcdef: ablate provenance 0123456789abcdef}" in text
+    rows = re.search(r"\\midrule\n(.*?)\\bottomrule", text, re.DOTALL)[1].strip().splitlines()
+    columns = re.search(r"\\begin\{tabular\}\{(\w+)\}", text)[1]
+    assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(columns)}
+    assert "5 seeds" in text and "interval" in text
+
+
+@pytest.mark.parametrize("form, bold", [("latex", r"\textbf{"), ("html", "<b>")])
+def test_the_best_is_bold_only_if_the_test_says_so(by_hand, form, bold):
+    assert written(study(by_hand), form).count(bold) == 1
+    assert bold not in written(study(by_hand, effect=-0.001), form)
+
+
+@pytest.mark.parametrize("form", ["latex", "html"])
+def test_a_table_with_holes_says_so(by_hand, form):
+    whole, holed = study(by_hand), study(by_hand)
+    holed.end("base-1", "diverged")
+    assert "INCOMPLETE" not in written(whole, form)
+    text = written(holed, form)
+    assert "INCOMPLETE: base: 4 of 5 (1 diverged)" in text
+    assert text.index("INCOMPLETE") < text.index("tabular" if form == "latex" else "<table")
+
+
+def test_csv_has_every_number_unrounded(by_hand):
+    made = study(by_hand)
+    made.end("base-1", "failed")
+    rows = list(csv.DictReader(io.StringIO(written(made, "csv"))))
+    found = {(row["arm"], row["split"]): row for row in rows}
+    base = found["base", "test"]
+    left = [4.0 + NOISE[i] for i in (0, 2, 3, 4)]
+    assert float(base["nats"]) == pytest.approx(sum(left) / 4, abs=1e-15)
+    assert (base["seeds"], base["planned"], base["holes"]) == ("4", "5", "1")
+    arm = found["b_arm & co", "test"]
+    assert float(arm["low_nats"]) < float(arm["delta_nats"]) < float(arm["high_nats"]) < 0
+    assert arm["verdict"] == "lower" and found["b_arm & co", "valid"]["verdict"] == ""
+
+
+def test_html_is_one_page_and_escaped(by_hand):
+    text = written(study(by_hand, question="a < b & <script>?"), "html")
+    assert "<script" not in text and "a &lt; b &amp;" in text
+    assert "http" not in text and "src=" not in text
+    seen = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: seen.append(tag)
+    parser.feed(text)
+    assert seen.count("tr") == 3
+
+
+def hash_of(made) -> str:
+    return export.table_hash(export.contents(summarise(made.record, made.journals), made.journals))
+
+
+def test_equal_tables_have_equal_hashes_and_others_do_not(by_hand):
+    assert hash_of(study(by_hand)) == hash_of(study(by_hand))
+    others = [study(by_hand, effect=-0.1), study(by_hand, corpus_digest="other"), study(by_hand)]
+    others[2].end("base-1", "diverged")
+    assert len({hash_of(each) for each in (study(by_hand), *others)}) == 4
+
+
+def kept(by_hand, store: Store):
+    made = study(by_hand)
+    for number, journal in enumerate(made.journals.values()):
+        journal.config = {"head": "mos", "backbone.units": 20 + number // 5}
+        place = {"host": "box", "hardware": "cpu", "versions": {"torch": "2.13.0"}}
+        journal.attempts = [{**place, "ablate_git": {"commit": "abc", "dirty": True}}]
+        journal.outcome["digest"] = f"digest{number}"
+        journal.write(store)
+    contents = export.contents(summarise(made.record, made.journals), made.journals)
+    key = export.table_hash(contents)
+    provenance.keep(store, key, contents)
+    return made, key
+
+
+def test_provenance_shows_what_is_behind(by_hand, tmp_path):
+    store = Store(str(tmp_path))
+    made, key = kept(by_hand, store)
+    text = provenance.show(store, key[:6])
+    assert f"table {key} of mixture_layers@laptop" in text and made.record.corpus_digest in text
+    for trial in made.journals:
+        assert trial in text
+    assert (
+        'head = "mos"' in text and "backbone.units = 20" in text and "backbone.units = 21" in text
+    )
+    assert "10 trials: ablate commit abc, with changes not committed" in text
+    assert "10 trials: box, cpu; torch 2.13.0" in text
+    assert "since this table" not in text
+
+
+def test_provenance_says_what_has_changed_since(by_hand, tmp_path):
+    store = Store(str(tmp_path))
+    made, key = kept(by_hand, store)
+    made.journals["base-0"].outcome["digest"] = "another"
+    made.journals["base-0"].write(store)
+    store.delete("trials/base-1")
+    text = provenance.show(store, key)
+    assert "trial base-0 has found something else since" in text
+    assert "trial base-1 is not in this store any more" in text
+
+
+def test_an_unknown_hash_is_told(by_hand, tmp_path):
+    store = Store(str(tmp_path))
+    with pytest.raises(TrialError, match="no table has been exported"):
+        provenance.show(store, "0123")
+    _, key = kept(by_hand, store)
+    with pytest.raises(TrialError, match="unknown table 'ffff'"):
+        provenance.show(store, "ffff")
+    with pytest.raises(TrialError, match="unknown table"):
+        provenance.show(store, key[:2])
+
+
+@pytest.mark.parametrize("form", ["latex", "csv", "html", "markdown"])
+def test_the_hash_of_an_exported_table_leads_back(by_hand, workspace, capsys, form):
+    from ablate import study_record
+
+    made = study(by_hand)
+    study_record.write(workspace.store, made.record)
+    for journal in made.journals.values():
+        journal.write(workspace.store)
+    place = ["--workspace", str(workspace.folder)]
+    assert cli.main(["table", "mixture_layers", "--format", form, *place]) == 0
+    key = re.findall(r"[0-9a-f]{16}", capsys.readouterr().out)[-1]
+    assert cli.main(["provenance", key, *place]) == 0
+    assert "mixture_layers@laptop" in capsys.readouterr().out

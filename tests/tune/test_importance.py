@@ -1,0 +1,87 @@
+"""Importances of a search whose answer is known: one hyperparameter makes the loss, one nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import optuna
+import pytest
+
+from ablate.compare import importance as writing
+from ablate.errors import TrialError
+from ablate.study_record import SearchRecord, StudyRecord
+from ablate.tune.importance import importances
+from ablate.tune.search import open_storage
+
+RATE = optuna.distributions.FloatDistribution(0.0, 1.0)
+RECORD = StudyRecord(
+    name="s",
+    scale="x",
+    question="?",
+    paper="",
+    tables=(),
+    file="s.py",
+    command="",
+    corpus="grammar",
+    corpus_digest="c0",
+    level="word",
+    num_seeds=1,
+    base_arm="a",
+    arms=(),
+    trials=(),
+    searches=(SearchRecord(arm="a", repeat=1, num_trials=60),),
+)
+
+
+@pytest.fixture
+def searched(tmp_path):
+    """60 completed trials ruled by `rate`; 30 stopped early, whose loss `noise` rules."""
+    url = f"folder:{tmp_path}"
+    study = optuna.create_study(
+        study_name="s@x/a/1/0123", storage=open_storage(url, RECORD.key), direction="minimize"
+    )
+    draws = random.Random(1)
+    for number in range(90):
+        rate, noise = draws.random(), draws.random()
+        params, distributions = {"rate": rate, "noise": noise}, {"rate": RATE, "noise": RATE}
+        if number % 2:
+            params["own"], distributions["own"] = draws.random(), RATE
+        made = {"params": params, "distributions": distributions}
+        if number < 60:
+            study.add_trial(optuna.trial.create_trial(value=(rate - 0.3) ** 2, **made))
+        else:
+            state = optuna.trial.TrialState.PRUNED
+            early = {"intermediate_values": {1: 100 * noise}}
+            study.add_trial(optuna.trial.create_trial(state=state, **early, **made))
+    return url
+
+
+def test_what_made_the_loss_is_found_by_both(searched):
+    (found,) = importances(RECORD, searched)
+    assert (found.num_completed, found.num_other) == (60, 30)
+    assert found.num_with == {"rate": 60, "noise": 60, "own": 30}
+    assert set(found.shares) == {"PED-ANOVA", "fANOVA"}
+    for shares in found.shares.values():
+        assert shares["rate"] > 0.8 and shares["noise"] < 0.2 and shares["own"] < 0.2
+    text = writing.plain_text(RECORD.key, [found])
+    assert text.splitlines()[5].split()[0] == "rate"
+    assert "60 completed trials, 30 others" in text
+
+
+def test_few_trials_say_nothing(tmp_path):
+    storage = open_storage(f"folder:{tmp_path}", RECORD.key)
+    optuna.create_study(study_name="s@x/a/1/0123", storage=storage)
+    (found,) = importances(RECORD, f"folder:{tmp_path}")
+    assert found.shares == {}
+    assert "0 completed trials say nothing" in writing.plain_text(RECORD.key, [found])
+
+
+def test_a_study_without_a_search_is_told(tmp_path):
+    with pytest.raises(TrialError, match="searched for nothing"):
+        importances(dataclasses.replace(RECORD, searches=()), f"folder:{tmp_path}")
+
+
+def test_a_search_that_is_elsewhere_is_told(tmp_path):
+    with pytest.raises(TrialError, match="name it with --workspace or --searches"):
+        importances(RECORD, f"folder:{tmp_path}")
