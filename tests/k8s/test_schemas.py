@@ -18,7 +18,7 @@ from yamllint.config import YamlLintConfig
 
 VERSION = "1.34.0"
 
-# Kueue's schemas are not at hand. The fields that we use of its v1beta2, by hand from its CRDs.
+# Kueue's schemas are not at hand: the fields that we use of its v1beta2, written down from memory.
 KUEUE = {
     "ResourceFlavor": set(),
     "ClusterQueue": {"namespaceSelector", "queueingStrategy", "resourceGroups"},
