@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,11 @@ class Technique:
     version: int
     departures: tuple[str, ...]
     module: str
+
+    @property
+    def formula(self) -> str:
+        """What the technique's file says on top: what it is, and its equations."""
+        return (sys.modules[self.module].__doc__ or "").strip()
 
     @property
     def doc(self) -> str:

@@ -47,7 +47,8 @@ def _slot(slot: str) -> str:
 def _page(technique: registry.Technique) -> str:
     source = f"{technique.paper} {technique.equation}".strip()
     lines = [f"{technique.slot} {technique.name}" + (f"  ({source})" if source else "")]
-    lines += ["", textwrap.indent(textwrap.dedent(technique.doc), "  "), ""]
+    lines += ["", textwrap.indent(technique.formula, "  "), ""]
+    lines += [textwrap.indent(textwrap.dedent(technique.doc), "  "), ""]
     fields = describe(technique.config)
     if fields:
         rows = [[f.name, _default(f), f.allowed, f.limits.doc] for f in fields]
@@ -56,7 +57,8 @@ def _page(technique: registry.Technique) -> str:
         lines.append("no fields")
     if technique.departures:
         lines += ["", "departures from the paper:"]
-        lines += [f"  - {departure}" for departure in technique.departures]
+        for departure in technique.departures:
+            lines += textwrap.wrap(departure, WIDTH, initial_indent="  - ", subsequent_indent="    ")
     return "\n".join(lines)
 
 

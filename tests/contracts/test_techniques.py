@@ -8,6 +8,7 @@ import pytest
 
 from ablate import registry
 from ablate.fields import REQUIRED, build, describe
+from ablate.show_components import show_components
 
 EVERY = [(slot, name) for slot in registry.SLOTS for name in registry.names(slot)]
 
@@ -27,6 +28,17 @@ def test_it_is_one_file_named_as_it_is(technique):
 def test_a_published_one_says_where(technique):
     assert bool(technique.paper) == bool(technique.equation)
     assert all(isinstance(text, str) and text for text in technique.departures)
+
+
+def test_its_page_says_all_about_it(technique):
+    page = show_components(technique.slot, technique.name)
+    heading = page.splitlines()[0]
+    assert technique.paper in heading and technique.equation in heading
+    assert technique.formula.splitlines()[0] in page
+    told = " ".join(page.split())
+    for field in describe(technique.config):
+        assert f" {field.name} " in page
+    assert all(" ".join(text.split()) in told for text in technique.departures)
 
 
 def test_its_config_is_frozen_and_explained(technique):
