@@ -7,7 +7,7 @@ order of starts is only where we look first; what proves that nothing was missed
 Both sides sort alike (start, then id), so when we hold exactly the server's runs, ours at place k
 is the server's at place k, for every k:
 
-1. pages from the top, as long as they show runs that we do not know;
+1. a page from the top, and more as long as they show runs that we do not know;
 2. the server's last place is asked for, and some between. Where one shows another run than ours,
    bisection finds the first place that does (15 questions for 20,000), and the page there shows
    which run came in between, or which of ours is gone. Again, until all places agree.
@@ -66,32 +66,25 @@ class Listing:
     def reconcile(self) -> list[str]:
         """Take in what is new; the ids of those that are gone."""
         before = {entry.run_id for entry in self.entries}
-        self._from_the_top()
+        if not self.entries:
+            self._sweep()
+            return []
         agreed, limit = 0, FIRST_PAGE
-        for _ in range(ROUNDS):
-            place = self._first_difference(agreed)
+        for turn in range(ROUNDS):
+            near = agreed + limit  # what came late often lies together: no need to look for it
+            if turn == 0 or (near < len(self.entries) and not self._agrees(near)):
+                place = agreed
+            else:
+                place = self._first_difference(agreed)
             if place is None:
                 break
-            new = len(self.entries)
+            known = len(self.entries)
             agreed = self._take_in(place, limit)
-            whole = len(self.entries) - new >= limit  # more of them will follow
-            limit = min(PAGE, 2 * limit) if whole else FIRST_PAGE
+            many = 4 * (len(self.entries) - known) >= limit
+            limit = min(PAGE, 2 * limit) if many else FIRST_PAGE
         else:
             self._sweep()
         return sorted(before - {entry.run_id for entry in self.entries})
-
-    def _from_the_top(self) -> None:
-        """Pages as long as they show new runs."""
-        known, offset, limit = {entry.run_id for entry in self.entries}, 0, FIRST_PAGE
-        while page := self._shown(offset, limit):
-            new = [entry for entry in page if entry.run_id not in known]
-            self.entries += new
-            known |= {entry.run_id for entry in new}
-            offset += len(page)
-            limit = min(PAGE, 2 * limit)
-            if not new:
-                break
-        self.entries.sort(key=lambda entry: entry.place)
 
     def _sweep(self) -> None:
         """Every page: too much lies elsewhere to look for it one by one."""
