@@ -10,7 +10,7 @@ config columns and 50 epochs. Then, in this order:
     sync 100 new       100 trials more are written, and the mirror brought up to date
     each question      a new connection, the question, its answer as text
     search_runs        MLflow's own answer to "all trials", in the same run
-    --http             the same by HTTP, from a copy of the database's mirror (a change is told alike):
+    --http             the same by HTTP, from a copy of that mirror (a change is told alike):
                        nothing new, then 100 new whose clocks are years behind
 
 Exits with 1 where a limit is exceeded: 1 s for a sync of 100 and for each question, 5 s over HTTP.
