@@ -327,6 +327,59 @@ def test_recipes_that_quote_one_another_agree():
                 assert awd[key] == other[key]
 
 
+# Units, layers, dropout, init, rate, decay, flat epochs, epochs, clip, window: the table of facts.
+SCRIPTS = {
+    ("zaremba2014", "small"): (200, 2, 0, 0.1, 1, 2, 4, 13, 5, 20),
+    ("zaremba2014", "medium"): (650, 2, 0.5, 0.05, 1, 1.2, 6, 39, 5, 35),
+    ("zaremba2014", "large"): (1500, 2, 0.65, 0.04, 1, 1.15, 14, 55, 10, 35),
+    ("gal2016", "large"): (1500, 2, None, 0.04, 1, 1.15, 10, 55, 10, 35),
+    ("zilly2017rhn", "depth-8"): (890, None, None, 0.04, 0.2, 1.02, 20, 500, 10, 35),
+    ("zilly2017rhn", "depth-10-tied"): (830, None, None, 0.04, 0.2, 1.02, 20, 500, 10, 35),
+}
+SETTINGS = (
+    "backbone.units", "backbone.num_layers", "regularizer.dropout.output",
+    "head.initial_range", "optimizer.learning_rate", "optimizer.decay", "optimizer.flat_epochs",
+    "training.epochs", "training.clip", "training.window",
+)  # fmt: skip
+RATES = {
+    # words, input, recurrent, between layers, output
+    ("gal2016", "large"): (0.3, 0.5, 0.3, 0.5, 0.5),
+    ("zilly2017rhn", "depth-8"): (0.25, 0.75, 0.25, None, 0.75),
+    ("merity2018awd", "ptb"): (0.1, 0.4, None, 0.25, 0.4),
+    ("merity2018awd", "wikitext-2"): (0.1, 0.65, None, 0.2, 0.4),
+}
+MASKS = ("input", "recurrent", "hidden", "output")
+
+
+@pytest.mark.parametrize("recipe", SCRIPTS)
+def test_a_recipe_has_its_scripts_settings(recipe):
+    name, column = recipe
+    values = load(name).values(column)
+    assert tuple(values.get(key) for key in SETTINGS) == SCRIPTS[recipe]
+    assert values["training.batch_size"] == 20
+    assert values["training.loss_reduction"] == "sum_time_mean_batch"
+
+
+@pytest.mark.parametrize("recipe", RATES)
+def test_a_recipe_has_its_scripts_masks(recipe):
+    name, column = recipe
+    values = load(name).values(column)
+    masks = tuple(values.get(f"regularizer.variational_dropout.{site}") for site in MASKS)
+    assert (values["regularizer.embedding_dropout.rate"], *masks) == RATES[recipe]
+
+
+def test_awd_is_its_commands():
+    expected = {"ptb": (20, 500), "wikitext-2": (80, 750)}
+    for column, sizes in expected.items():
+        values = load("merity2018awd").values(column)
+        assert (values["training.batch_size"], values["training.epochs"]) == sizes
+        assert values["optimizer.learning_rate"] == 30
+        assert values["optimizer.nonmono"] == 5
+        assert values["regularizer.weight_drop.rate"] == 0.5
+        assert values["optimizer.weight_decay"] == 1.2e-6
+        assert (values["training.window"], values["training.clip"]) == (70, 0.25)
+
+
 def test_tied_masks_go_with_any_rate():
     """004's one mask for a hidden state needs its three rates to be one, whatever it is."""
     found = load("inan2017tying_section6")
