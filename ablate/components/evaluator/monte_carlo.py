@@ -35,7 +35,7 @@ class MonteCarloConfig:
     "evaluator",
     "monte_carlo",
     config=MonteCarloConfig,
-    paper="gal2016dropout",
+    paper="gal2016",
     equation="Section 5 (MC)",
     departures=("the stream is one row, where the authors' script reads several",),
 )

@@ -6,6 +6,11 @@
                                                               Section 6.2
 
 W is the embedding and Z the output matrix, if it is the head's own.
+
+Under dropout Z's norm is half as large here, `output_norm` = 7.5. The paper masks what the decoder
+reads with Bernoulli(0.5), without rescaling, and judges the mean network, Z / 2; our masks are
+scaled by 2 in training and leave the network alone in evaluation. With Z halved, (Z / 2)(2 m x) =
+Z (m x), both are the same network at both times; only W keeps its norm of 15.
 """
 
 from __future__ import annotations
@@ -29,6 +34,9 @@ class ColumnNormConfig:
     """Which vectors have a fixed norm. 0 and false are the identity."""
 
     norm: float = setting(0.0, doc="L2 norm of each unit's weights in W and in Z", low=0)
+    output_norm: float | None = setting(
+        None, doc="that of each unit's weights in Z, if another than W's", low=0
+    )
     rows: bool = setting(False, doc="instead, each word's vector in W has norm 1")
 
 
@@ -55,14 +63,27 @@ class ColumnNorm(Regularizer):
                 f"regularizer.column_norm.norm = {config.norm:g} fixes W's columns, and rows = "
                 "true its rows: no matrix keeps both. Allowed: a norm above 0, or rows = true."
             )
+        if config.output_norm is not None and not config.norm:
+            raise CombinationError(
+                f"regularizer.column_norm.output_norm = {config.output_norm:g} is Z's where W has "
+                "a norm as well, and norm = 0. Allowed: a norm above 0, or no output_norm."
+            )
         self.config = config
 
     def project(self, model: nn.Module) -> None:
-        if not self.config.norm and not self.config.rows:
-            return
-        groups = cast("LanguageModel", model).groups()
-        norm, dim = (1.0, 1) if self.config.rows else (self.config.norm, 0)
-        for group in ("embedding",) if self.config.rows else ("embedding", "output"):
+        config, groups = self.config, cast("LanguageModel", model).groups()
+        for group, norm in self._norms().items():
             for _, weight in groups.get(group, []):
                 if weight.requires_grad:
-                    set_norms_(weight.data, norm, dim)
+                    set_norms_(weight.data, norm, 1 if config.rows else 0)
+
+    def _norms(self) -> dict[str, float]:
+        """By group of parameters."""
+        norm, output_norm = self.config.norm, self.config.output_norm
+        if self.config.rows:
+            return {"embedding": 1.0}
+        return (
+            {"embedding": norm, "output": norm if output_norm is None else output_norm}
+            if norm
+            else {}
+        )

@@ -37,7 +37,7 @@ def dropped(x_TBH: Tensor, mask_TBH: Tensor) -> Tensor:
     "regularizer",
     "dropout",
     config=DropoutConfig,
-    paper="zaremba2014regularization",
+    paper="zaremba2014",
     equation="Section 3.2",
 )
 @final
