@@ -113,8 +113,10 @@ def analyze(options: argparse.Namespace) -> int:
 
     if options.analysis is None:
         return _shown(show.list_analyses())
-    given = dict(option.partition("=")[::2] for option in options.set)
-    return _shown(show.analyze(options.analysis, options.trials, given, _workspace(options)))
+    if not options.trials:
+        return _shown(show.describe(options.analysis))
+    named = options.analysis, options.trials, options.set
+    return _shown(show.analyze(*named, _workspace(options)))
 
 
 def components(options: argparse.Namespace) -> int:
@@ -284,7 +286,9 @@ def _trial_commands(command: Any) -> None:
     example = "ablate analyze next_words 3f2a9c 81bb02 --set num=5"
     added = command(analyze, "look into finished trials: a table, a picture", example)
     added.add_argument("analysis", nargs="?", help="which; without one, the list of them")
-    added.add_argument("trials", nargs="*", help="ids of trials, or their first digits")
+    added.add_argument(
+        "trials", nargs="*", help="ids of trials, or their first digits; without one, its options"
+    )
     added.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="an option"
     )

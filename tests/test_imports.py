@@ -79,10 +79,10 @@ ROOM_OF = {  # modules that share a room under another name
 # Packages from elsewhere, and the only rooms that may import them.
 TORCH_ROOMS = {*CORE, "trial", "show", "plan"} - KEPT
 OUTSIDE = {
-    "torch": TORCH_ROOMS,
+    "torch": {*TORCH_ROOMS, "analysis"},
     "safetensors": {"train"},
-    "numpy": {*TORCH_ROOMS, "compare"},
-    "pyarrow": {"data", "trial", "store", "record", "compare"},
+    "numpy": {*TORCH_ROOMS, "compare", "analysis"},
+    "pyarrow": {"data", "trial", "store", "record", "compare", "analysis"},
     "ray": {"tune"},
     "optuna": {"tune"},
     "mlflow": {"record"},
@@ -90,6 +90,7 @@ OUTSIDE = {
     "rich": {"screen"},
     "scipy": {"compare"},
     "duckdb": {"mirror"},
+    "matplotlib": {"analysis"},
 }
 
 

@@ -2,15 +2,16 @@
 
     ANALYSIS = Analysis(run=run, paper="pachitariu2013irlm", equation="Figure 1")
 
-`run(subject, options)` gives a `Finding`. What is asked of a trial beyond its numbers (weights,
-tokens, log-probabilities) comes from its `Subject`.
+`run(subject, options)` gives a `Finding`; one that looks at several trials is written
+`run(*subjects, options)`. What is asked of a trial beyond its numbers (weights, tokens,
+log-probabilities) comes from its `Subject`.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ablate.errors import ConfigError, unknown
 
 Cell = str | int | float | None
 Draw = Callable[[Any], None]  # onto a matplotlib Axes
+NO_ANALYSES = ("__init__", "drawing", "show", "subject")  # files of this folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,20 +40,19 @@ class NoOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """One analysis: what it computes from one trial, or from several."""
+    """One analysis: what it computes, and from how few and how many trials."""
 
     run: Callable[..., Finding]
     options: type = NoOptions
     paper: str = ""
     equation: str = ""
-    num_subjects: int = 1
-    notes: Sequence[str] = field(default_factory=tuple)
+    num_subjects: tuple[int, int] = (1, 1)
 
 
 def names() -> list[str]:
     """Every analysis; imports none."""
     files = (path.stem for path in Path(__file__).parent.glob("*.py"))
-    return sorted(name for name in files if name not in ("__init__", "subject", "show"))
+    return sorted(name for name in files if name not in NO_ANALYSES)
 
 
 def get(name: str) -> Analysis:

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from torch import Tensor
 
-from ablate.assemble import assemble
+from ablate.components.evaluator.standard import passes, rows_of, tokens_on
+from ablate.components.flow import Pass
 from ablate.config import Config, resolve
 from ablate.data.corpus import Corpus, open_corpus
-from ablate.errors import CombinationError, TrialError
+from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError, nearest
 from ablate.journal import COMPLETED, Journal
 from ablate.model import LanguageModel
 from ablate.store import Store
-from ablate.train.checkpoint import read_weights
+from ablate.train.checkpoint import weights_key
+from ablate.train.finished import finished
 from ablate.trial import load_modules
+
+WINDOW = 200  # steps read at a time
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A completed trial; its weights and tokens are read when they are asked for."""
+    """A trial; its weights, tokens and log-probabilities are read when they are asked for."""
 
     journal: Journal
     store: Store
     data: str
+
+    @property
+    def id(self) -> str:
+        return self.journal.trial.id
+
+    @property
+    def name(self) -> str:
+        trial = self.journal.trial
+        return f"{trial.arm}, seed {trial.seed}" if trial.arm else trial.id
 
     @cached_property
     def config(self) -> Config:
@@ -33,45 +48,149 @@ class Subject:
 
     @cached_property
     def corpus(self) -> Corpus:
-        return open_corpus(self.config.corpus, self.data)
+        """The very tokens it was trained on."""
+        found = open_corpus(self.config.corpus, self.data)
+        if found.digest != self.journal.trial.corpus_digest:
+            raise CorpusError(
+                f"the corpus '{found.name}' in {self.data} is not the one that trial {self.id} "
+                f"was trained on: its digest is {found.digest}, and was "
+                f"{self.journal.trial.corpus_digest}. Allowed: the same text."
+            )
+        return found
 
     @cached_property
     def model(self) -> LanguageModel:
-        """The weights it was judged by, in evaluation."""
-        model = assemble(self.config, self.corpus.num_words, text=self.corpus).model
-        model.load_state_dict(read_weights(self.store, self.journal.trial.id))
-        return model.eval()
+        """The weights it was judged by, in evaluation and in float64."""
+        self._require_weights()
+        model = finished(self.store, self.id, self.corpus, "cpu", self.journal.trial.values).model
+        for each in (model, *model.members):
+            each.double().requires_grad_(False)
+        return model
 
-    @property
-    def name(self) -> str:
-        trial = self.journal.trial
-        return f"{trial.arm}, seed {trial.seed}" if trial.arm else trial.id
+    def require(self, slot: str, *names: str) -> None:
+        """Refuse a trial whose technique for a slot is another than the analysis is about."""
+        chosen = self.config.slots.get(slot)
+        found = "none (it counts n-grams)" if chosen is None else f"'{chosen.name}'"
+        if chosen is None or chosen.name not in names:
+            raise CombinationError(
+                f"trial {self.id} has {slot} = {found}, and this analysis is about "
+                f"{' or '.join(names)}."
+            )
+
+    def require_whole(self, what: str) -> None:
+        """Refuse a gate over several models, whose own layers are other trials'."""
+        if self.model.members:
+            bases = ", ".join(self.journal.trial.parent_ids("base"))
+            raise CombinationError(
+                f"trial {self.id} is a gate over other trials' models, and has no {what} of its "
+                f"own. Allowed: {bases}."
+            )
+
+    def stream(self, split: str) -> np.ndarray:
+        """A split's token numbers. What a trial must not see, its analysis does not see either."""
+        if split == "test" and not self.journal.trial.reads_test:
+            raise TrialError(
+                f"trial {self.id} does not read the test split, so that nothing is chosen by it. "
+                "Allowed: valid, or a trial that is an arm's last."
+            )
+        return self.corpus.splits[split]
+
+    def passes(self, split: str, num: int | None = None, rows: int = 1) -> Iterator[Pass]:
+        """The model reading a split (its first `num` tokens), window after window."""
+        stream = self.stream(split)
+        end = len(stream) if num is None else min(len(stream), num + 1)
+        yield from self.reading(self.corpus.stream(split)[:end], rows)
+
+    def reading(self, tokens_N: Tensor, rows: int = 1) -> Iterator[Pass]:
+        """The model reading tokens, but for the last of each row, which it only predicts."""
+        rows_TB = rows_of(tokens_on(self.model, tokens_N), rows)
+        for passed, _ in passes(self.model, rows_TB, WINDOW):
+            yield passed
 
     def log_probs(self, split: str) -> np.ndarray:
         """log p of every token of a split but the first, as it was kept."""
         import pyarrow as pa
 
-        data = self.store.read(f"trials/{self.journal.trial.id}/tokens/{split}.arrow")
+        self._require_completed()
+        stream = self.stream(split)
+        data = self.store.read(f"trials/{self.id}/tokens/{split}.arrow")
         if data is None:
             raise TrialError(
-                f"trial {self.journal.trial.id} kept no log-probabilities of {split}: it did not "
-                "read that split. Allowed: valid, and test of a trial that is an arm's last."
+                f"trial {self.id} kept no log-probabilities of {split} in {self.store.uri}. Run "
+                "its study again, or choose another trial."
             )
         with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-            return reader.read_all()["log_prob"].to_numpy().astype(np.float64)
-
-    def require(self, slot: str, *names: str) -> None:
-        """Refuse a trial whose technique for a slot is another than the analysis is about."""
-        found = self.config[slot].name
-        if found not in names:
+            found = reader.read_all()["log_prob"].to_numpy().astype(np.float64)
+        if len(found) != len(stream) - 1:
             raise CombinationError(
-                f"trial {self.journal.trial.id} has {slot} = '{found}', and this analysis is "
-                f"about {' or '.join(names)}."
+                f"trial {self.id} was judged in rows, and kept the log-probabilities of "
+                f"{len(found)} of {len(stream) - 1} tokens without saying of which. Allowed: a "
+                "trial with evaluator.standard.batch_size = 1."
+            )
+        return found
+
+    def word(self, token: int) -> str:
+        """A token as it is shown."""
+        text = self.corpus.vocabulary[int(token)]
+        return text if text.strip() else repr(text)
+
+    def token(self, word: str) -> int:
+        """The number of a word, or an error with the nearest that there is."""
+        known = self.corpus.vocabulary
+        if word in known:
+            return known.index(word)
+        hint = nearest(word, known)
+        meant = f" Did you mean '{hint}'?" if hint else ""
+        raise ConfigError(
+            f"the vocabulary of trial {self.id} ({self.corpus.name}, {len(known)} {_kind(self)}) "
+            f"has no '{word}'.{meant}"
+        )
+
+    def commonest(self, num: int, *, without: Sequence[int] = ()) -> list[int]:
+        """The tokens that the training text has most of, most first."""
+        order = np.argsort(-self.corpus.counts().numpy(), kind="stable")
+        return [int(token) for token in order if token not in without][:num]
+
+    def _require_completed(self) -> None:
+        if self.journal.status != COMPLETED:
+            state = self.journal.status or "still running"
+            raise TrialError(f"trial {self.id} has not completed: it is {state}.")
+
+    def _require_weights(self) -> None:
+        self._require_completed()
+        if self.config.ngram is not None:
+            raise CombinationError(
+                f"trial {self.id} counts n-grams, and this analysis reads the weights of a "
+                "network. Allowed: any trial that trains one."
+            )
+        if self.store.read(weights_key(self.id)) is None:
+            members = ", ".join(self.journal.trial.parent_ids("member"))
+            instead = f"it judges those of {members}" if members else "it keeps none"
+            raise TrialError(
+                f"trial {self.id} left no weights in {self.store.uri}: {instead}. Allowed: a trial "
+                "that trains, but for a search's."
             )
 
 
-def subject(journal: Journal, store: Store, data: str) -> Subject:
-    """The subject of a journal, which must be of a completed trial."""
-    if journal.status != COMPLETED:
-        raise TrialError(f"trial {journal.trial.id} has not completed: it is {journal.status}.")
-    return Subject(journal, store, data)
+def check_same_text(subjects: Sequence[Subject]) -> None:
+    """Refuse trials of different texts, whose words cannot be set beside each other."""
+    first, *others = subjects
+    for other in others:
+        if other.corpus.digest != first.corpus.digest:
+            raise CombinationError(
+                f"trials {first.id} and {other.id} have read different texts "
+                f"({first.corpus.name} {first.corpus.digest}, {other.corpus.name} "
+                f"{other.corpus.digest}). Allowed: trials of the same one."
+            )
+
+
+def distinct_names(subjects: Sequence[Subject]) -> list[str]:
+    """What the trials are called; with their ids, where two would be called the same."""
+    names = [subject.name for subject in subjects]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{subject.name} ({subject.id[:6]})" for subject in subjects]
+
+
+def _kind(subject: Subject) -> str:
+    return "words" if subject.corpus.level == "word" else "characters"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ablate.analysis import Analysis, Finding, NoOptions
+from ablate.analysis.drawing import COLOURS, scale
 from ablate.analysis.subject import Subject
 from ablate.components.backbone.irlm import timescales
 
@@ -20,25 +21,32 @@ BOUNDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 def run(subject: Subject, options: NoOptions) -> Finding:
     """How many units forget within how many tokens."""
     subject.require("backbone", "irlm")
-    found = timescales(subject.model.backbone.get_parameter("r").detach().double()).numpy()
+    subject.require_whole("units")
+    found = timescales(subject.model.backbone.get_parameter("r")).numpy()
     edges = [0.0, *map(float, BOUNDS), np.inf]
     rows = [
-        [f"{low:g} to {high:g}", int(((found >= low) & (found < high)).sum())]
+        [f"{low:g} to {high:g}" if high < np.inf else f"over {low:g}", _between(found, low, high)]
         for low, high in itertools.pairwise(edges)
     ]
     finite = np.sort(found[np.isfinite(found)])[::-1]
 
     def draw(axes: Any) -> None:
-        axes.plot(np.arange(1, len(finite) + 1), finite, color="#0072b2")
-        axes.set(yscale="log", xlabel="unit, by timescale", ylabel="timescale (tokens)")
+        axes.plot(np.arange(1, len(finite) + 1), finite, color=COLOURS[0])
+        scale(axes, finite)
+        axes.set(xlabel="unit, by timescale", ylabel="timescale (tokens)")
 
+    longest = f"{finite[0]:.3g}" if len(finite) == len(found) else "infinite"
     return Finding(
         title=f"Timescales of {subject.name}",
         columns=["tokens", "units"],
         rows=rows,
-        notes=[f"median {np.median(found):.3g}, longest {finite[0] if len(finite) else 0:.3g}"],
+        notes=[f"median {np.median(found):.3g}, longest {longest}"],
         draw=draw,
     )
+
+
+def _between(found: np.ndarray, low: float, high: float) -> int:
+    return int(((found >= low) & ((found < high) | (high == np.inf))).sum())
 
 
 ANALYSIS = Analysis(run=run, paper="pachitariu2013irlm", equation="Figure 1")

@@ -1,0 +1,103 @@
+"""Perplexity by how often a word is in the training text, of one trial or two.
+
+    ppl(class) = exp(-mean of log p over the split's tokens whose word is in the class)
+
+from the log-probabilities that every trial keeps. Classes are powers of ten of the training count:
+0, 1 to 9, 10 to 99, ...
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ablate.analysis import Analysis, Cell, Finding
+from ablate.analysis.drawing import bars, scale
+from ablate.analysis.subject import Subject, check_same_text, distinct_names
+from ablate.fields import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByFrequencyOptions:
+    """Of which split."""
+
+    split: str = setting("valid", doc="whose tokens are looked at", choices=("valid", "test"))
+
+
+def frequency_class(counts: np.ndarray) -> np.ndarray:
+    """0 for a count of 0, else the number of its digits."""
+    bounds = 10 ** np.arange(19)
+    return np.searchsorted(bounds, counts, side="right")
+
+
+def class_name(number: int) -> str:
+    if number == 0:
+        return "0"
+    return f"{10 ** (number - 1):,} to {10**number - 1:,}"
+
+
+def mean_by_group(values: np.ndarray, groups: np.ndarray, num: int) -> np.ndarray:
+    """The mean of each group's values; NaN for a group that has none."""
+    totals = np.bincount(groups, values, minlength=num)
+    sizes = np.bincount(groups, minlength=num)
+    return np.divide(totals, sizes, out=np.full(num, np.nan), where=sizes > 0)
+
+
+def run(*subjects: Subject, options: ByFrequencyOptions) -> Finding:
+    """Perplexity by how often the word is in the training text."""
+    check_same_text(subjects)
+    first, names = subjects[0], distinct_names(subjects)
+    class_V = frequency_class(first.corpus.counts().numpy())
+    targets = first.stream(options.split)[1:]
+    groups, num = class_V[targets], int(class_V.max()) + 1
+    sizes = np.bincount(groups, minlength=num)
+    types = np.bincount(class_V[np.unique(targets)], minlength=num)
+    log_probs = [subject.log_probs(options.split) for subject in subjects]
+    nll = [-mean_by_group(found, groups, num) for found in log_probs]
+    rows: list[list[Cell]] = [
+        [class_name(c), int(types[c]), int(sizes[c]), *_cells([each[c] for each in nll])]
+        for c in range(num)
+        if sizes[c]
+    ]
+    overall = _cells([-found.mean() for found in log_probs])
+    rows.append(["all", int(types.sum()), len(targets), *overall])
+    perplexities = [[float(np.exp(each[c])) for c in range(num) if sizes[c]] for each in nll]
+    classes = [class_name(c) for c in range(num) if sizes[c]]
+
+    def draw(axes: Any) -> None:
+        bars(axes, classes, dict(zip(names, perplexities, strict=True)))
+        scale(axes, (value for each in perplexities for value in each))
+        axes.set(xlabel="times in the training text", ylabel=f"{options.split} ppl")
+
+    return Finding(
+        title=f"Perplexity by word frequency: {'; '.join(names)}",
+        columns=["training count", "words", "tokens", *columns(len(subjects))],
+        rows=rows,
+        notes=legend(names),
+        draw=draw,
+    )
+
+
+def columns(num: int) -> list[str]:
+    return ["ppl"] if num == 1 else ["first ppl", "second ppl", "nats"]
+
+
+def legend(names: list[str]) -> list[str]:
+    """What the columns of two trials mean."""
+    if len(names) == 1:
+        return []
+    return [
+        f"first: {names[0]}; second: {names[1]}",
+        "nats: the second's mean loss less the first's; below 0, the second is better.",
+    ]
+
+
+def _cells(nll: list[Any]) -> list[Cell]:
+    perplexities: list[Cell] = [math.exp(min(float(each), 700)) for each in nll]
+    return perplexities if len(nll) == 1 else [*perplexities, float(nll[1] - nll[0])]
+
+
+ANALYSIS = Analysis(run=run, options=ByFrequencyOptions, num_subjects=(1, 2))

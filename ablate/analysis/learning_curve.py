@@ -1,0 +1,85 @@
+"""Training and validation perplexity, epoch by epoch, from the journals of trials.
+
+The training loss is the mean over the epoch as it was trained, with dropout on and weights that
+still moved, so that it may well lie above validation's. A trial that diverged, was pruned or is
+still running has a curve as far as it came.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ablate.analysis import Analysis, Finding
+from ablate.analysis.drawing import COLOURS, label, scale
+from ablate.analysis.subject import Subject, distinct_names
+from ablate.errors import TrialError
+from ablate.fields import setting
+
+LARGEST = 700.0  # nats whose exponential a float still holds
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningCurveOptions:
+    """Which epochs."""
+
+    first: int = setting(1, doc="the first epoch that is shown", low=1)
+
+
+def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
+    """Training and validation perplexity by epoch."""
+    names = distinct_names(subjects)
+    curves = [_curve(subject, options.first) for subject in subjects]
+
+    rows = [
+        [name, epoch["epoch"], train, valid, epoch.get("learning_rate"), epoch.get("event")]
+        for name, curve in zip(names, curves, strict=True)
+        for epoch, train, valid in zip(
+            curve, _ppl(curve, "train_nll"), _ppl(curve, "valid_nll"), strict=True
+        )
+    ]
+
+    def draw(axes: Any) -> None:
+        for name, curve, colour in zip(names, curves, COLOURS, strict=False):
+            epochs = [epoch["epoch"] for epoch in curve]
+            look = {"color": colour, "marker": "o", "markersize": 3 if len(epochs) < 40 else 0}
+            axes.plot(epochs, _ppl(curve, "valid_nll"), label=label(f"{name}, valid"), **look)
+            trained = {**look, "linestyle": "--", "linewidth": 1}
+            axes.plot(epochs, _ppl(curve, "train_nll"), label=label(f"{name}, train"), **trained)
+        scale(axes, (row[place] for row in rows for place in (2, 3)))
+        axes.set(xlabel="epoch", ylabel="perplexity")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.legend(frameon=False, fontsize="small")
+
+    return Finding(
+        title=f"Learning curve: {'; '.join(names)}",
+        columns=["trial", "epoch", "train ppl", "valid ppl", "learning rate", "event"],
+        rows=rows,
+        notes=[_best(name, curve) for name, curve in zip(names, curves, strict=True)],
+        draw=draw,
+    )
+
+
+def _curve(subject: Subject, first: int) -> list[dict[str, Any]]:
+    epochs = subject.journal.epochs
+    curve = [epoch for epoch in epochs if epoch["epoch"] >= first]
+    if not curve:
+        begun = f"it ended after epoch {len(epochs)}" if epochs else "nothing is trained in it"
+        raise TrialError(
+            f"trial {subject.id} ({subject.journal.trial.stage}) has no epoch from {first} on: "
+            f"{begun}. Allowed: a trial that trains, and first up to its last epoch."
+        )
+    return curve
+
+
+def _ppl(curve: list[dict[str, Any]], key: str) -> list[float]:
+    return [math.exp(min(float(epoch[key]), LARGEST)) for epoch in curve]
+
+
+def _best(name: str, curve: list[dict[str, Any]]) -> str:
+    best = min(curve, key=lambda epoch: float(epoch["valid_nll"]))
+    return f"{name}: best at epoch {best['epoch']}, valid {_ppl([best], 'valid_nll')[0]:.2f}"
+
+
+ANALYSIS = Analysis(run=run, options=LearningCurveOptions, num_subjects=(1, 8))

@@ -1,0 +1,83 @@
+"""How far a model's input and output word vectors span different spaces (Inan et al. 2017, 6.2).
+
+    ||Q_W - Q_L Q_L' Q_W||_F / ||Q_W||_F,    Q_L, Q_W: orthonormal bases of the columns' spans
+
+with L the input vectors and W the output matrix, [V, D]: 0 where the span of W lies in that of L,
+1 where they are orthogonal. Two random spaces are at sqrt(1 - D_L / V), which is shown beside it:
+with few words for many units it is far from 1. Matrices that are tied are at 0 by construction.
+The cosines of the angles between the spaces, drawn, hold the same: the squared distance is the mean
+of 1 - cos^2 over the directions of W (those that L has no counterpart for count as 0).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ablate.analysis import Analysis, Finding, NoOptions
+from ablate.analysis.drawing import label, line_looks
+from ablate.analysis.subject import Subject, distinct_names
+
+
+def basis(matrix_VD: np.ndarray) -> np.ndarray:
+    """Orthonormal columns with the span of the matrix's, [V, rank]."""
+    left, values, _ = np.linalg.svd(matrix_VD, full_matrices=False)
+    smallest = values.max(initial=0.0) * max(matrix_VD.shape) * np.finfo(np.float64).eps
+    return left[:, values > smallest]
+
+
+def projection_residual(basis_L: np.ndarray, basis_W: np.ndarray) -> float:
+    """The share of W's span that lies outside L's."""
+    outside = basis_W - basis_L @ (basis_L.T @ basis_W)
+    return float(np.linalg.norm(outside) / np.linalg.norm(basis_W))
+
+
+def cosines(basis_L: np.ndarray, basis_W: np.ndarray) -> np.ndarray:
+    """Of the principal angles between the spans, the nearest directions first."""
+    return np.clip(np.linalg.svd(basis_L.T @ basis_W, compute_uv=False), 0, 1)
+
+
+def run(*subjects: Subject, options: NoOptions) -> Finding:
+    """Distance between the spans of input and output word vectors."""
+    names = distinct_names(subjects)
+    rows, curves = [], []
+    for name, subject in zip(names, subjects, strict=True):
+        basis_L, basis_W = map(basis, _matrices(subject))
+        words, size = basis_L.shape
+        distance = projection_residual(basis_L, basis_W)
+        random = math.sqrt(max(0.0, 1 - size / words))
+        rows.append([name, words, size, basis_W.shape[1], distance, random])
+        found = cosines(basis_L, basis_W)
+        curves.append(np.pad(found, (0, basis_W.shape[1] - len(found))))
+
+    def draw(axes: Any) -> None:
+        for name, curve, look in zip(names, curves, line_looks(len(names)), strict=True):
+            places = (np.arange(len(curve)) + 0.5) / len(curve)
+            axes.plot(places, curve, label=label(name), **look)
+        axes.set(
+            xlabel="directions of the output vectors, nearest first (share)",
+            ylabel="cosine of the angle",
+        )
+        axes.set(ylim=(0, 1.02))
+        axes.legend(frameon=False, fontsize="small")
+
+    return Finding(
+        title=f"Subspace distance of input and output word vectors: {'; '.join(names)}",
+        columns=["trial", "words", "input rank", "output rank", "distance", "of random spaces"],
+        rows=rows,
+        notes=["0: the output vectors' span lies in the input vectors'; 1: orthogonal."],
+        draw=draw,
+    )
+
+
+def _matrices(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
+    """The input vectors, and the output matrix that the head uses: its own, or a tied one."""
+    subject.require_whole("word vectors")
+    passed = next(subject.passes("valid", 1))
+    output_VE = passed.mixture.weight_VE
+    return subject.model.embedding.weight.numpy(), output_VE.numpy()
+
+
+ANALYSIS = Analysis(run=run, paper="inan2017tying", equation="Figure 1, 6.2", num_subjects=(1, 8))

@@ -1,0 +1,95 @@
+"""Tiny trials, trained once, and what analyses ask of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ablate.analysis.subject import Subject
+from ablate.config import resolve
+from ablate.data.corpus import corpus_digest
+from ablate.identity import Trial, make_trial
+from ablate.journal import COMPLETED
+from ablate.single import find
+from ablate.trial import TrialRun
+from ablate.workspace import Workspace, make_folders, open_workspace
+
+VECTORS = Path(__file__).parents[1] / "golden" / "vectors"
+CORPUS = {"corpus.name": "grammar", "corpus.train_tokens": 2000, "corpus.eval_tokens": 500}
+SHARED = {
+    **CORPUS,
+    "embedding.size": 8,
+    "optimizer": "adam",
+    "optimizer.learning_rate": 0.01,
+    "training.epochs": 2,
+    "training.batch_size": 4,
+    "training.window": 20,
+}
+IRLM = {**SHARED, "backbone": "irlm", "backbone.units": 8, "head": "softmax"}
+GATED_DOC = {
+    **SHARED,
+    "backbone": "lstm",
+    "backbone.num_layers": 1,
+    "backbone.units": 10,
+    "head": "doc",
+    "head.experts": [2, 1],
+    "gate": "iog",
+    "gate.units": 6,
+}
+NGRAM = {**CORPUS, "model": "ngram", "ngram.order": 3}
+COUNTING = "ablate.train.counting:Counting"
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory, data) -> Workspace:
+    """A workspace that all these tests share."""
+    found = open_workspace(str(tmp_path_factory.mktemp("analyses")))
+    make_folders(found)
+    Path(found.data).symlink_to(data)
+    return found
+
+
+@pytest.fixture(scope="session")
+def train(place):
+    """Trains a trial to its end; gives it as an analysis meets it."""
+
+    def run(values: dict, arm: str, **more) -> Subject:
+        config = resolve(values)
+        digest = corpus_digest(config.corpus, place.data)
+        trial: Trial = make_trial(
+            config, values=values, seed=1, corpus_digest=digest, arm=arm, **more
+        )
+        running = TrialRun(trial, place.store, place.data)
+        while not running.advance(60).done:
+            pass
+        assert running.journal.status == COMPLETED, running.journal.outcome
+        return Subject(find(place.store, trial.id), place.store, place.data)
+
+    return run
+
+
+@pytest.fixture
+def vector():
+    """Loads a file of tests/golden/vectors."""
+
+    def load(name: str) -> dict[str, np.ndarray]:
+        return dict(np.load(VECTORS / f"{name}.npz"))
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def irlm(train) -> Subject:
+    return train(IRLM, "irlm")
+
+
+@pytest.fixture(scope="session")
+def doc(train) -> Subject:
+    return train(GATED_DOC, "$doc_ of $2")
+
+
+@pytest.fixture(scope="session")
+def ngram(train) -> Subject:
+    return train(NGRAM, "kn3", runner=COUNTING)

@@ -1,0 +1,55 @@
+"""The coefficient of variation against its definition, and the mean prior against the weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from ablate.analysis import mixture_use
+from ablate.errors import CombinationError
+from ablate.train.checkpoint import read_weights
+
+
+def test_it_is_std_over_mean():
+    prior = np.random.default_rng(1).dirichlet(np.ones(20))
+    found = mixture_use.coefficient_of_variation(torch.from_numpy(prior))
+    assert found == pytest.approx(prior.std() / prior.mean(), rel=1e-12)
+
+
+def test_its_limits():
+    even, one = torch.full((5,), 0.2), torch.tensor([1.0, 0, 0, 0, 0])
+    assert mixture_use.coefficient_of_variation(even.double()) < 1e-12
+    assert mixture_use.coefficient_of_variation(one) == pytest.approx(math.sqrt(4))
+
+
+def test_the_table_is_the_mean_of_softmaxes_of_the_state(doc):
+    """By a torch LSTM with the trial's weights over the whole split in one row."""
+    options = mixture_use.MixtureUseOptions(rows=1)
+    finding = mixture_use.run(doc, options)
+    weights = read_weights(doc.store, doc.id)
+    tokens = torch.from_numpy(doc.stream("valid").copy()).long()
+    lstm = torch.nn.LSTM(8, 10)
+    lstm.load_state_dict(
+        {
+            name.removeprefix("backbone."): value
+            for name, value in weights.items()
+            if name.startswith("backbone.")
+        }
+    )
+    output, _ = lstm(weights["embedding.weight"][tokens[:-1]])
+    prior = (output @ weights["head.prior.weight"].t()).softmax(-1).mean(0)
+    found = [row[2] for row in finding.rows]
+    np.testing.assert_allclose(found, prior.detach().numpy(), atol=1e-5)
+    assert sum(found) == pytest.approx(1)
+    assert finding.notes == [
+        f"coefficient of variation {float(np.std(found) / np.mean(found)):.4f}"
+    ]
+    assert [row[1] for row in finding.rows] == ["layer 1", "layer 1", "embedding"]
+
+
+def test_one_softmax_is_refused(irlm):
+    with pytest.raises(CombinationError, match="head = 'softmax', which is one softmax"):
+        mixture_use.run(irlm, mixture_use.MixtureUseOptions())

@@ -1,0 +1,76 @@
+"""Next words against the log-probabilities that the trials kept of the same text."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from ablate.analysis import next_words
+from ablate.analysis.next_words import Context, NextWordsOptions
+from ablate.errors import CombinationError, ConfigError
+
+
+def test_the_likeliest_are_in_order():
+    log_probs = torch.tensor([0.1, 0.4, 0.2, 0.3]).double().log()
+    assert next_words.likeliest(log_probs, 2) == [(1, pytest.approx(0.4)), (3, pytest.approx(0.3))]
+    assert len(next_words.likeliest(log_probs, 9)) == 4
+
+
+@pytest.mark.parametrize("position", [1, 2, 60, 250])  # 250: beyond a window
+def test_a_context_gives_what_was_kept_of_its_token(position, irlm, doc):
+    stream = irlm.stream("valid")
+    for subject in (irlm, doc):
+        found = next_words._after(subject, Context("", stream[:position].tolist()))
+        assert float(found.exp().sum()) == pytest.approx(1)
+        kept = subject.log_probs("valid")[position - 1]
+        assert float(found[stream[position]]) == pytest.approx(kept, abs=2e-5)
+
+
+def test_the_table_sets_both_side_by_side(irlm, doc):
+    options = NextWordsOptions(positions=(40,), num=4, common=2, tokens=100)
+    finding = next_words.run(irlm, doc, options)
+    words = [list(row) for row in finding.rows[:4]]
+    assert [row[:2] for row in words] == [["40", rank] for rank in (1, 2, 3, 4)]
+    for subject, word, p in ((irlm, 2, 3), (doc, 4, 5)):
+        context = Context("", subject.stream("valid")[:40].tolist())
+        log_probs = next_words._after(subject, context)
+        assert [row[p] for row in words] == sorted((row[p] for row in words), reverse=True)
+        for row in words:
+            assert math.log(row[p]) == pytest.approx(float(log_probs[subject.token(row[word])]))
+        assert log_probs.exp().max() == pytest.approx(words[0][p])
+
+
+def test_the_share_of_the_commonest_words_is_counted(irlm, doc):
+    options = NextWordsOptions(positions=(40,), common=3, tokens=100)
+    rows = [row for row in next_words.run(irlm, doc, options).rows if row[0] == "all"]
+    targets = irlm.stream("valid")[1:101]
+    for _, _, word, _, same, _, share in rows:
+        assert word == same
+        assert share == pytest.approx(np.count_nonzero(targets == irlm.token(word)) / 100)
+
+
+def test_over_all_words_the_mean_probabilities_are_1(irlm, doc):
+    every = list(range(irlm.corpus.num_words))
+    shares, means = next_words._mean_probabilities((irlm, doc), every, NextWordsOptions(tokens=300))
+    assert [sum(shares), *map(sum, means)] == pytest.approx([1, 1, 1])
+
+
+def test_a_text_is_read_after_the_end_of_a_sentence(irlm):
+    (context,) = next_words._contexts(irlm, NextWordsOptions(text="the  the"))
+    the = irlm.corpus.vocabulary.index("the")
+    assert list(context.tokens) == [irlm.corpus.eos, the, the]
+
+
+def test_what_cannot_be_is_refused(irlm, doc, ngram, train):
+    with pytest.raises(ConfigError, match="9999 is beyond valid, which has 500 tokens"):
+        next_words.run(irlm, doc, NextWordsOptions(positions=(9999,)))
+    with pytest.raises(ConfigError, match="Did you mean 'the'"):
+        next_words.run(irlm, doc, NextWordsOptions(text="thee"))
+    with pytest.raises(CombinationError, match="counts n-grams"):
+        next_words.run(irlm, ngram, NextWordsOptions())
+    shorter = train({**irlm.journal.trial.values, "corpus.train_tokens": 1000}, "shorter")
+    with pytest.raises(CombinationError, match="have read different texts"):
+        next_words.run(irlm, shorter, NextWordsOptions())

@@ -1,0 +1,124 @@
+"""Every analysis from the command line to its files."""
+
+from __future__ import annotations
+
+import csv
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from ablate import analysis, cli
+from ablate.analysis import show
+
+TRIALS = {  # a case for each analysis, and for each number of trials that changes what it shows
+    "by_frequency": [["irlm"], ["irlm", "ngram"]],
+    "by_preceding_word": [["ngram"], ["irlm", "doc"]],
+    "eigenvalues": [["irlm"], ["doc"]],
+    "gate_words": [["doc"]],
+    "learning_curve": [["irlm", "doc"]],
+    "mixture_use": [["doc"]],
+    "next_words": [["irlm", "doc"]],
+    "rank": [["irlm", "doc"]],
+    "subspace_distance": [["irlm", "doc"]],
+    "timescales": [["irlm"]],
+}
+OPTIONS = {"rank": ["num=200"], "next_words": ["num=3", "tokens=100"]}
+CASES = [(name, trials) for name, cases in TRIALS.items() for trials in cases]
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_every_analysis_has_a_case_here():
+    assert sorted(TRIALS) == analysis.names()
+
+
+def arguments(name, trials, place, request) -> list[str]:
+    ids = [request.getfixturevalue(trial).id for trial in trials]
+    options = [part for option in OPTIONS.get(name, ()) for part in ("--set", option)]
+    return ["analyze", name, *ids, *options, "--workspace", str(place.folder)]
+
+
+@pytest.mark.parametrize(("name", "trials"), CASES)
+def test_an_analysis_end_to_end(name, trials, place, request, capsys):
+    given = arguments(name, trials, place, request)
+    assert cli.main(given) == 0
+    printed = capsys.readouterr().out
+    ids = [word for word in given[2:] if word in place.store.names("trials")]
+    folder = place.folder / "analyses" / "-".join(ids)
+    files = {kind: folder / f"{name}.{kind}" for kind in ("txt", "csv", "png", "svg")}
+    assert all(f"  {path}" in printed.splitlines() for path in files.values())
+    assert printed.startswith(files["txt"].read_text())
+    with files["csv"].open(newline="") as file:
+        columns, *rows = csv.reader(file)
+    assert rows and all(len(row) == len(columns) == len(set(columns)) for row in rows)
+    for cell in (cell for row in rows for cell in row):
+        assert cell.lower() not in ("nan", "inf", "-inf")
+    assert files["png"].read_bytes().startswith(PNG)
+    root = ElementTree.parse(files["svg"]).getroot()
+    drawn = {element.get("id", "").split("_")[0] for element in root.iter()}
+    assert {"axes", "text"} <= drawn and drawn & {"line2d", "patch"}
+    assert root.tag.endswith("svg")
+
+
+def test_the_same_finding_is_the_same_bytes(irlm, doc, place, request, capsys):
+    given = arguments("learning_curve", ["irlm", "doc"], place, request)
+    folder = place.folder / "analyses" / f"{irlm.id}-{doc.id}"
+    found = []
+    for _ in range(2):
+        assert cli.main(given) == 0
+        found.append({p.name: p.read_bytes() for p in folder.glob("learning_curve.*")})
+    assert found[0] == found[1] and len(found[0]) == 4
+
+
+def test_without_a_name_they_are_listed(capsys):
+    assert cli.main(["analyze"]) == 0
+    printed = capsys.readouterr().out
+    for name in analysis.names():
+        assert f"\n{name} " in printed
+    assert "takase2018doc Table 5" in printed
+
+
+@pytest.mark.parametrize("name", analysis.names())
+def test_without_a_trial_an_analysis_explains_itself(name, capsys):
+    assert cli.main(["analyze", name]) == 0
+    printed = capsys.readouterr().out
+    assert analysis.get(name).run.__doc__ in printed
+    for option in show.fields.describe(analysis.get(name).options):
+        assert f"\n{option.name} " in printed and option.limits.doc in printed
+
+
+def refused(capsys, place, *words: str, status: int = 2) -> str:
+    assert cli.main(["analyze", *words, "--workspace", str(place.folder)]) == status
+    return capsys.readouterr().err
+
+
+def test_what_is_asked_wrongly_is_refused_by_name(irlm, doc, place, capsys):
+    assert "Did you mean 'rank'?" in refused(capsys, place, "rnak", irlm.id)
+    said = refused(capsys, place, "timescales", irlm.id, doc.id)
+    assert "takes 1 trial, and was given 2" in said
+    assert "takes 2 trials, and was given 1" in refused(capsys, place, "next_words", irlm.id)
+    said = refused(capsys, place, "rank", irlm.id, "--set", "nun=3")
+    assert "unknown field 'nun'. Did you mean 'num'?" in said
+    assert "--set num has no value" in refused(capsys, place, "rank", irlm.id, "--set", "num")
+    said = refused(capsys, place, "rank", irlm.id, "--set", "num=many")
+    assert "rank.num = 'many' is not allowed. Allowed: whole number, at least 1." in said
+    assert "no trial 'zz'" in refused(capsys, place, "rank", "zz", status=5)
+
+
+def test_an_option_is_what_its_field_makes_of_it():
+    assert show._parsed("of,in", "list of text") == ["of", "in"]
+    assert show._parsed("30,60", "list of whole number") == [30, 60]
+    assert show._parsed("7", "text") == "7"
+    assert show._parsed("1e-3", "number or none") == 1e-3
+    assert show._parsed("none", "number or none") is None
+    assert show._parsed("true", "true or false") is True
+
+
+def test_without_matplotlib_there_is_the_table(irlm, place, request, capsys, monkeypatch):
+    def missing(*_):
+        raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+
+    monkeypatch.setattr(show, "_pictures", missing)
+    assert cli.main(arguments("timescales", ["irlm"], place, request)) == 0
+    printed = capsys.readouterr().out
+    assert "no picture without matplotlib: pip install 'ablate[study]'" in printed
+    assert "median" in printed

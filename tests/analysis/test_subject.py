@@ -1,0 +1,101 @@
+"""What an analysis may ask of a trial, and what a trial cannot give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ablate.analysis.subject import Subject, distinct_names
+from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError
+from ablate.identity import Parent
+
+
+def changed(subject: Subject, **labels) -> Subject:
+    """The same files under another journal."""
+    journal = replace(subject.journal, trial=replace(subject.journal.trial, **labels))
+    return Subject(journal, subject.store, subject.data)
+
+
+def test_the_model_gives_what_was_kept(irlm, doc):
+    for subject in (irlm, doc):
+        stream = subject.stream("test")
+        rows = [passed.mixture for passed in subject.passes("test")]
+        assert sum(len(mixture.vectors_NJE) for mixture in rows) == len(stream) - 1
+        assert len(subject.log_probs("test")) == len(stream) - 1
+        recorded = subject.journal.outcome["metrics"]["test_nll"]
+        assert -subject.log_probs("test").mean() == pytest.approx(recorded, rel=1e-5)
+
+
+def test_reading_by_rows_covers_each(irlm):
+    read = [passed.features.ids_TB for passed in irlm.passes("valid", rows=3)]
+    stream = irlm.stream("valid")
+    rows = np.concatenate([ids.numpy() for ids in read]).T
+    expected = stream[:498].reshape(3, 166)[:, :-1]
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_a_trial_that_has_not_completed(irlm):
+    running = Subject(replace(irlm.journal, outcome=None), irlm.store, irlm.data)
+    for ask in (lambda: running.model, lambda: running.log_probs("valid")):
+        with pytest.raises(TrialError, match="has not completed: it is still running"):
+            ask()
+
+
+def test_a_trial_that_must_not_see_the_test_text(train, irlm):
+    searched = train(irlm.journal.trial.values, "searched", reads_test=False)
+    assert len(searched.log_probs("valid")) == 499
+    for ask in (lambda: searched.stream("test"), lambda: searched.log_probs("test")):
+        with pytest.raises(TrialError, match="does not read the test split"):
+            ask()
+
+
+def test_a_trial_whose_files_are_gone(irlm):
+    gone = changed(irlm, id="0" * 16)
+    with pytest.raises(TrialError, match="left no weights"):
+        _ = gone.model
+    with pytest.raises(TrialError, match="kept no log-probabilities of valid"):
+        gone.log_probs("valid")
+    judging = changed(irlm, id="0" * 16, parents=(Parent("member", "a" * 16),))
+    with pytest.raises(TrialError, match="it judges those of aaaaaaaaaaaaaaaa"):
+        _ = judging.model
+
+
+def test_a_trial_that_was_judged_in_rows(train, irlm):
+    """Which of the tokens it kept is not said, so none is looked at."""
+    rows = {"evaluator.standard.batch_size": 3}
+    judged = train({**irlm.journal.trial.values, **rows}, "judged in rows")
+    with pytest.raises(CombinationError, match="of 495 of 499 tokens"):
+        judged.log_probs("valid")
+
+
+def test_a_text_that_has_changed(irlm):
+    with pytest.raises(CorpusError, match="is not the one that trial"):
+        _ = changed(irlm, corpus_digest="0" * 16).corpus
+
+
+def test_a_gate_over_another_trial(train, doc, irlm):
+    values = {**irlm.journal.trial.values, "gate": "iog", "gate.units": 4}
+    values |= {"training.only_gate": True, "training.epochs": 1}
+    gated = train(values, "gated", parents=(Parent("base", irlm.id),))
+    assert [p.dtype.itemsize for m in gated.model.members for p in m.parameters()] == [8] * 4
+    assert len(list(gated.passes("valid", 20))) == 1
+    with pytest.raises(CombinationError, match=f"has no units of its own. Allowed: {irlm.id}"):
+        gated.require_whole("units")
+
+
+def test_words_and_their_numbers(irlm):
+    assert irlm.word(irlm.token("the")) == "the"
+    with pytest.raises(ConfigError, match=r"\(grammar, \d+ words\) has no 'xyzzyx'\.$"):
+        irlm.token("xyzzyx")
+    assert (
+        irlm.commonest(3) == np.argsort(-irlm.corpus.counts().numpy(), kind="stable")[:3].tolist()
+    )
+    first = irlm.commonest(1)
+    assert irlm.commonest(2, without=first) == irlm.commonest(3)[1:]
+
+
+def test_names_that_would_be_the_same_have_ids(irlm, doc):
+    assert distinct_names([irlm, doc]) == ["irlm, seed 1", "$doc_ of $2, seed 1"]
+    assert distinct_names([irlm, irlm]) == [f"irlm, seed 1 ({irlm.id[:6]})"] * 2
