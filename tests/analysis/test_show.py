@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,13 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def test_every_analysis_has_a_case_here():
     assert sorted(TRIALS) == analysis.names()
+
+
+def test_every_analysis_has_a_section_and_an_example_in_the_docs():
+    page = (Path(__file__).parents[2] / "docs" / "analyses.md").read_text()
+    for name in analysis.names():
+        section = page.partition(f"\n## `{name}`: ")[2].partition("\n## ")[0]
+        assert "**Formula.**" in section and f"$ ablate analyze {name} " in section
 
 
 def arguments(name, trials, place, request) -> list[str]:
