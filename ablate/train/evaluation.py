@@ -60,7 +60,14 @@ def judge(
             if corpus.level == "character" and "nll" in found:
                 found["bits_per_character"] = found["nll"] / math.log(2)
             metrics |= {f"{prefix}{split}_{metric}": value for metric, value in found.items()}
-    return metrics, {split: reading.log_probs(next(iter(built)), split) for split in splits}
+    first = next(iter(built))
+    return metrics, {s: found for s in splits if (found := _whole(reading, first, s)) is not None}
+
+
+def _whole(reading: Reading, name: str, split: str) -> np.ndarray | None:
+    """Every token's log p, in the split's order; None where rows leave tokens out."""
+    found = reading.log_probs(name, split)
+    return found if len(found) == len(reading.stream(split)) - 1 else None
 
 
 def _evaluators(config: Config) -> dict[str, Evaluator]:

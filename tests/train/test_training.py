@@ -259,3 +259,10 @@ def test_rounds_go_on_from_a_checkpoint(tmp_path, data):
         run = TrialRun(trial_of(data, changes), store, data)
     assert any("round ended" in epoch.get("event", "") for epoch in whole.epochs)
     assert run.journal.outcome["digest"] == whole.outcome["digest"]
+
+
+def test_log_probabilities_are_kept_only_where_every_token_has_one(tmp_path, data):
+    store = Store(str(tmp_path))
+    by_rows = finish(trial_of(data, {"evaluator.standard.batch_size": 4}), store, data)
+    assert "valid_nll" in by_rows.outcome["metrics"]
+    assert not store.exists(f"trials/{by_rows.trial.id}/tokens/valid.arrow")
