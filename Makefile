@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 
-.PHONY: study test lint types readme bench test-end-to-end clean
+.PHONY: study test lint types readme bench test-end-to-end test-paper clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -26,6 +26,9 @@ bench: $(READY)
 
 test-end-to-end: $(READY)  # drivers and workers killed; ABLATE_KILLS=30 for more of it
 	$(VENV)/bin/pytest --override-ini addopts=--import-mode=importlib tests/end_to_end
+
+test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
+	$(VENV)/bin/pytest tests/paper_scale.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         leave_one_out,
         one_at_a_time,
         path,
+        recipe,
+        smaller,
+        smoke,
         table,
     )
 
@@ -45,7 +48,10 @@ __all__ = [
     "load",
     "one_at_a_time",
     "path",
+    "recipe",
     "run",
+    "smaller",
+    "smoke",
     "table",
 ]
 

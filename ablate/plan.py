@@ -16,8 +16,9 @@ from typing import Any
 
 from ablate import space as spaces
 from ablate.config import Config, merge, resolve
-from ablate.errors import AblateError, ConfigError, SpaceError, StudyError, unknown
+from ablate.errors import AblateError, ConfigError, SpaceError, StudyError, unknown, wrong_value
 from ablate.identity import TRAINING, Parent, Trial, digest, make_trial
+from ablate.space_row import Choices, Range
 from ablate.streams import derived_seed
 from ablate.study import Arm, Scale, Search, Stage, Study
 from ablate.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
@@ -25,6 +26,7 @@ from ablate.user_code import raised
 
 EVALUATION = "ablate.train.evaluation:Evaluation"
 COUNTING = "ablate.train.counting:Counting"
+METRICS = ("ppl", "bpc")  # of published cells that a study's table can be set beside
 Values = Mapping[str, Any]
 
 
@@ -42,6 +44,7 @@ class PlannedSearch:
     parents: tuple[Parent, ...] = ()  # the finished model whose evaluation is searched
     place: Mapping[str, int] = field(default_factory=dict)  # its seed and seed_index
     stage: str = "search"
+    column: str = ""  # of the space, where it has columns
 
     @property
     def key(self) -> str:
@@ -130,7 +133,7 @@ def make_plan(
 
 def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
     """An arm's flat values at a scale: base recipe, scale, arm, then the scale's last word."""
-    base = _base_values(study, scale, arm.recipe or study.base)
+    base = _base_values(study, scale, arm.recipe or study.base, arm.rows)
     place = _place_of(study, arm.name)
     values = merge(merge(base, _scale_values(scale), place), arm.changes, place)
     return merge(values, _adapted(study, scale, values), place) if scale.adapt else values
@@ -214,14 +217,19 @@ def _stages(plan: Plan, arm: str) -> tuple[list[Stage], list[Stage]]:
     """An arm's stages after training: those of each seed, and those over all seeds."""
     if plan.configs[arm].ngram is not None:
         return [], []
-    words = next(each for each in plan.study.design.arms if each.name == arm)
+    words = _arm(plan.study, arm)
     stages = [
-        replace(stage, changes={**stage.changes, **words.stages.get(stage.name, {})})
+        replace(stage, changes={**stage.changes, **at_scale, **words.stages.get(stage.name, {})})
         for stage in (*plan.scale.stages, *words.then)
+        for at_scale in (plan.scale.stage_changes.get(stage.name, {}),)
     ]
     alone = [stage for stage in stages if stage.over == "seed"]
     together = [stage for stage in stages if stage.over == "seeds"]
     return alone, together
+
+
+def _arm(study: Study, name: str) -> Arm:
+    return next(arm for arm in study.design.arms if arm.name == name)
 
 
 def _after_all(plan: Plan, repeat: int) -> int:
@@ -295,6 +303,7 @@ def _evaluation_search(
         parents=(Parent("member", model.id),),
         place={"seed": model.seed, "seed_index": index},
         stage=f"{stage.name} search",
+        column=_column(plan.scale, _arm(plan.study, arm).recipe or plan.study.base),
     )
 
 
@@ -360,7 +369,6 @@ def _labels(plan: Plan) -> dict[str, Any]:
 def _with_searches(plan: Plan, search: Search, values: Mapping[str, Values]) -> Plan:
     space = _space(plan.study, search.space)
     space.check()
-    changes = {arm.name: arm.changes for arm in plan.study.design.arms}
     for arm, given in values.items():
         _resolved(plan.study, arm, merge(given, search.changes, _place_of(plan.study, arm)))
     searches = tuple(
@@ -368,10 +376,11 @@ def _with_searches(plan: Plan, search: Search, values: Mapping[str, Values]) -> 
             arm=arm,
             repeat=repeat,
             values=arm_values,
-            fixed={**_scale_values(plan.scale), **changes[arm]},
+            fixed=_not_searched(plan, _arm(plan.study, arm)),
             space=space,
             words=search,
             seed=repeat + 1,
+            column=_column(plan.scale, _arm(plan.study, arm).recipe or plan.study.base),
         )
         for repeat in range(search.repeats)
         for arm, arm_values in values.items()
@@ -386,10 +395,32 @@ def _scale_values(scale: Scale) -> dict[str, Any]:
     return {"corpus.name": scale.corpus, **scale.changes}
 
 
-def _base_values(study: Study, scale: Scale, base: str | Values) -> dict[str, Any]:
+def _base_values(
+    study: Study, scale: Scale, base: str | Values, rows: Values | None = None
+) -> dict[str, Any]:
+    """A recipe's values for the scale, those of its rows settled that an arm names."""
     if not isinstance(base, str):
         return dict(base)
-    return _space(study, base).values(scale.column or scale.corpus)
+    found = _space(study, base.partition(":")[0])
+    for name, value in (rows or {}).items():
+        if isinstance(found[name].domain, Choices | Range) and not found[name].domain.admits(value):
+            raise StudyError(wrong_value(name, value, str(found[name].domain), found[name].place))
+    return found.values(_column(scale, base), fixed=rows)
+
+
+def _not_searched(plan: Plan, arm: Arm) -> dict[str, Any]:
+    """What the scale and the arm set, and what the rows settle that the arm names."""
+    base = arm.recipe or plan.study.base
+    without = _base_values(plan.study, plan.scale, base)
+    found = _base_values(plan.study, plan.scale, base, arm.rows)
+    settled = {key: value for key, value in found.items() if without.get(key, found) != value}
+    return {**settled, **_scale_values(plan.scale), **arm.changes}
+
+
+def _column(scale: Scale, base: str | Values) -> str:
+    """The column that a recipe is read in, and the search space of the arm that has it."""
+    named = base.partition(":")[2] if isinstance(base, str) else ""
+    return named or scale.column or scale.corpus
 
 
 def _space(study: Study, name: str) -> spaces.Space:
@@ -467,7 +498,7 @@ def _arm_record(study: Study, scale: Scale, arm: Arm, config: Config, data: str)
         name=arm.name,
         num_parameters=_parameters(study, arm, config, data),
         changes=dict(arm.changes),
-        published=_published(study, arm),
+        published=_published(study, arm, config.corpus.name),
         levels=dict(arm.levels),
         against=arm.against,
         together=any(stage.over == "seeds" for stage in (*scale.stages, *arm.then)),
@@ -491,7 +522,7 @@ def _parameters(study: Study, arm: Arm, config: Config, data: str) -> int | None
         raise
 
 
-def _published(study: Study, arm: Arm) -> dict[str, float]:
+def _published(study: Study, arm: Arm, corpus: str) -> dict[str, float]:
     """The numbers of the paper's own cell for this arm, by split."""
     if arm.published is None:
         return {}
@@ -508,8 +539,7 @@ def _published(study: Study, arm: Arm) -> dict[str, float]:
     cells = [cell for cell in cells if cell.model == model]
     if variant not in (known := {cell.variant: None for cell in cells}):
         raise StudyError(unknown(f"published variant of {model}", variant, known, place))
-    return {
-        cell.split: cell.value
-        for cell in cells
-        if cell.variant == variant and cell.metric == "ppl" and cell.split is not None
-    }
+    chosen = [c for c in cells if c.variant == variant and c.metric in METRICS and c.split]
+    if len({cell.corpus for cell in chosen}) > 1:  # a table of several: those of this scale's
+        chosen = [cell for cell in chosen if cell.corpus == corpus]
+    return {str(cell.split): cell.value for cell in chosen}

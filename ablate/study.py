@@ -24,7 +24,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablate import fields
@@ -101,12 +101,13 @@ class Arm(Word):
 
     name: str
     changes: Values = field(default_factory=dict)
-    recipe: str | None = None  # another base than the study's, for this arm
+    recipe: str | None = None  # another base than the study's; "name:column" for one column of it
     stages: Mapping[str, Values] = field(default_factory=dict)  # further changes in a stage
     then: tuple[Stage, ...] = ()  # stages of this arm alone, after the scale's
     published: tuple[str, str] | None = None  # model and variant, as `ablate/papers` spells them
     levels: Mapping[str, str] = field(default_factory=dict)  # of a design's factors
     against: str | None = None  # the arm it is compared with, if another than the base arm
+    rows: Values = field(default_factory=dict, kw_only=True)  # of its recipe that it settles, named
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,13 @@ class Design(Word):
     kind: str
     arms: tuple[Arm, ...]
     notes: tuple[str, ...] = ()  # what a reader of its table must know
+
+
+def recipe(name: str, column: str | None = None) -> dict[str, Any]:
+    """What a recipe settles, to be part of the changes of a scale or of a stage."""
+    from ablate import space
+
+    return space.load(name).values(column)
 
 
 def table(*arms: Arm) -> Design:
@@ -275,6 +283,44 @@ class Scale(Word):
     gpus: float = setting(0.0, doc="of one trial; fractions share a GPU", low=0)
     published: bool = False  # the paper's own protocol: may be set beside its numbers
     arms: Sequence[str] | None = None  # only these, where a scale leaves some out
+    stage_changes: Mapping[str, Values] = field(default_factory=dict)  # by stage, arms' own too
+
+
+def smaller(
+    *, strengths: float = 1, experts: int = 1, but: Sequence[str] = ("mixture_balance",)
+) -> Callable[[dict[str, Any]], Values]:
+    """A scale's `adapt` for smaller models: the strengths of all regularizers `but` those divided,
+    and so the numbers of a mixture's distributions (rounded up)."""
+
+    def divided(values: dict[str, Any]) -> Values:
+        changes: dict[str, Any] = {
+            key: value / strengths
+            for key, value in values.items()
+            if key.startswith("regularizer.") and key.split(".")[1] not in but
+            if type(value) in (int, float)
+        }
+        match values.get("head.experts"):
+            case int(count):
+                changes["head.experts"] = -(-count // experts)
+            case list() | tuple() as counts:
+                changes["head.experts"] = tuple(-(-count // experts) for count in counts)
+        return changes
+
+    return divided
+
+
+def smoke(scale: Scale, **words: Any) -> Scale:
+    """The scale within seconds, to see that everything runs; its numbers mean nothing."""
+    slices: Values = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
+    brief: Values = {"training.epochs": 1}
+    search = scale.search and replace(scale.search, trials=2, repeats=1, changes=brief)
+    stages = tuple(
+        replace(stage, changes={**stage.changes, **brief}) if stage.kind == "train" else stage
+        for stage in scale.stages
+    )
+    changes = {**scale.changes, **slices, **brief}
+    words = {"seeds": min(scale.seeds, 2), "changes": changes, **words}
+    return replace(scale, stages=stages, search=search, **words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,6 +370,11 @@ def check(study: Study) -> None:
         _check_key("scale", name)
         _check_scale(scale, names, f"scale '{name}'")
     stages = list(dict.fromkeys(s.name for scale in study.scales.values() for s in scale.stages))
+    everywhere = [*stages, *(stage.name for arm in study.design.arms for stage in arm.then)]
+    for name, scale in study.scales.items():
+        for stage in scale.stage_changes:
+            if stage not in everywhere:
+                raise StudyError(unknown("stage", stage, everywhere, f"scale '{name}'"))
     for arm in study.design.arms:
         for stage in arm.stages:
             if stage not in stages:

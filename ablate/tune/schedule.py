@@ -82,7 +82,7 @@ class Schedule:
             trial = self._next_ready()
             if trial is None:
                 return None
-            if self._is_known(trial):
+            if trial.id in self._running or self._is_known(trial):
                 continue
             refusal = self.ledger.refusal(trial.id)
             if refusal is not None:
@@ -103,8 +103,8 @@ class Schedule:
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
         """An epoch has ended: whether the trial goes on. One that does not is recorded here."""
-        search = self._search_of(trial_id)
-        if search is None or search.report(trial_id, epoch):
+        wanted = [search.report(trial_id, epoch) for search in self._searches_of(trial_id)]
+        if all(wanted):
             return True
         journal = journals.close(self.store, self._running[trial_id], PRUNED)
         self.store.delete(checkpoint.last_key(trial_id))
@@ -146,8 +146,7 @@ class Schedule:
 
     def _settle(self, trial_id: str, journal: Journal) -> None:
         self.status[trial_id] = journal.status or FAILED
-        search = self._search_of(trial_id)
-        if search is not None:
+        for search in self._searches_of(trial_id):
             search.tell(journal)
         for listener in self.listeners:
             listener.finished(trial_id, journal)
@@ -235,8 +234,9 @@ class Schedule:
         parents += [p.id for search in self.plan.searches for p in search.parents]
         return trial.id in parents and not self.store.exists(checkpoint.weights_key(trial.id))
 
-    def _search_of(self, trial_id: str) -> ArmSearch | None:
-        return next((s for s in self.searches if trial_id in s.trials), None)
+    def _searches_of(self, trial_id: str) -> list[ArmSearch]:
+        """Two arms that differ in later stages alone ask for the very same trials."""
+        return [search for search in self.searches if trial_id in search.trials]
 
     def _record(self) -> None:
         """Write down what the study consists of now."""

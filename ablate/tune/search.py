@@ -195,10 +195,9 @@ class ArmSearch:
         raise SpaceError(f"{MAX_REFUSALS} combinations in a row were refused. The last: {refused}")
 
     def _sample(self, asked: optuna.Trial) -> dict[str, Any]:
-        column = self.plan.scale.column or self.plan.scale.corpus
         return self.planned.space.sample(
             lambda row: suggest(asked, row),
-            column,
+            self.planned.column,
             fixed=self.planned.fixed,
             base=self.planned.values,
         )

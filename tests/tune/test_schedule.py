@@ -291,3 +291,17 @@ def test_early_stopping_is_told_as_pruned_with_its_values(workspace, tmp_path):
 def test_a_synchronous_search_that_stops_early_is_refused(tmp_path):
     with pytest.raises(StudyError, match="synchronous"):
         check(search_study(tmp_path, synchronous=True, early_stopping="asha"))
+
+
+def test_arms_that_search_for_the_same_share_its_trials_and_both_are_confirmed(workspace, tmp_path):
+    """Arms that differ in a later stage alone: neither waits for what the other was told."""
+    space = tmp_path / "space.toml"
+    space.write_text(SPACE)
+    search = Search(space=str(space), trials=3, synchronous=True, batch=3)
+    further = Arm("further", then=(Stage("more", {"training.epochs": 1}),))
+    study = replace(study_of(search=search), design=table(Arm("a"), further))
+    schedule, begun = run(study, workspace)
+    assert schedule.complete
+    assert len(begun) == len(set(begun)) == 3 + 2 + 2 * 2  # searched, a's seeds, and two stages
+    chosen = [record.chosen for record in schedule.plan.record.searches]
+    assert chosen[0] is not None and chosen[0] == chosen[1]
