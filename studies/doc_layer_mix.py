@@ -17,7 +17,7 @@ plateau under plain SGD for as long as luck has it. The last layer is narrow (8 
 lower layer has something to add; with 32 units the arms agree to half a percent (docs/log.md).
 """
 
-from ablate import Arm, Scale, Stage, Study, table
+from ablate import Arm, Scale, Stage, Study, smaller, smoke, table
 
 EXPERTS_DIVISOR = 5  # of J at laptop scale: (15, 5, 0, 0) becomes (3, 1, 0, 0)
 STRENGTH_DIVISOR = 8  # of every regularizer but the mixture balance, which the arms compare
@@ -43,22 +43,6 @@ def doc(*experts: int, balance: float = 0.0) -> Arm:
     )
 
 
-def smaller(values: dict) -> dict:
-    """An arm's values at laptop scale: fewer distributions, weaker regularizers."""
-    experts = values["head.experts"]
-    fewer = (
-        experts // EXPERTS_DIVISOR
-        if isinstance(experts, int)
-        else tuple(count // EXPERTS_DIVISOR for count in experts)
-    )
-    weaker = {
-        name: value / STRENGTH_DIVISOR
-        for name, value in values.items()
-        if name.startswith("regularizer.") and not name.startswith("regularizer.mixture_balance")
-    }
-    return {**weaker, "head.experts": fewer}
-
-
 laptop = Scale(
     corpus="grammar",
     column="ptb",
@@ -76,7 +60,7 @@ laptop = Scale(
         "training.window": 25,
         "training.clip": 1.0,
     },
-    adapt=smaller,
+    adapt=smaller(strengths=STRENGTH_DIVISOR, experts=EXPERTS_DIVISOR),
 )
 
 paper = Scale(
@@ -110,5 +94,5 @@ study = Study(
         doc(10, 5, 0, 5),
         doc(10, 5, 5, 0),
     ),
-    scales={"laptop": laptop, "paper": paper},
+    scales={"laptop": laptop, "smoke": smoke(laptop), "paper": paper},
 )

@@ -11,7 +11,7 @@ Not a comparison: nothing is tuned, and one seed decides nothing. `ablate data g
 corpus is had.
 """
 
-from ablate import Arm, Scale, Study, table
+from ablate import Arm, Scale, Study, smoke, table
 
 BASE = {
     "embedding.size": 64,
@@ -53,6 +53,13 @@ slice_of_ptb = {"corpus.train_tokens": 60_000, "corpus.eval_tokens": 8_000}
 words = [arm.name for arm in (*BACKBONES, *REST)]
 letters = [arm.name for arm in (*BACKBONES, *LETTERS)]
 
+built_in = Scale(
+    corpus="grammar",
+    seeds=1,
+    changes={"corpus.train_tokens": 20_000, "corpus.eval_tokens": 4_000},
+    arms=words,
+)
+
 study = Study(
     question="Does every backbone and every head learn on real text?",
     base=BASE,
@@ -66,11 +73,7 @@ study = Study(
             changes={**slice_of_ptb, "corpus.level": "character"},
             arms=letters,
         ),
-        "built_in": Scale(
-            corpus="grammar",
-            seeds=1,
-            changes={"corpus.train_tokens": 20_000, "corpus.eval_tokens": 4_000},
-            arms=words,
-        ),
+        "built_in": built_in,
+        "smoke": smoke(built_in),
     },
 )

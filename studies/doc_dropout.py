@@ -1,0 +1,51 @@
+"""The dropout of DOC's mixture vectors (text 5.2): which rate, and has MoS the same optimum?
+
+Question   The dropout of k_j and c_t among 0.3, 0.4, 0.5 and 0.6, for DOC and for MoS.
+Paper      Takase, Suzuki, Nagata 2018, text 5.2: of these, 0.6 was best on the Penn Treebank's
+           validation text (no numbers are printed). Table 6 has MoS at 0.29 (56.36 / 54.26, Yang
+           et al.'s) and at 0.6 (55.67 / 53.75).
+Run        ablate study studies/doc_dropout.py                 laptop: minutes on two cores
+           ablate study studies/doc_dropout.py --scale paper   days on a GPU
+Cost       `ablate plan studies/doc_dropout.py [--scale paper]` says.
+
+Every rate for both heads is a factorial, whose interaction says whether the best rate is DOC's own.
+At `laptop` scale all rates are divided by 8, as all other regularizers are.
+"""
+
+from ablate import Scale, Stage, Study, factorial, recipe, smaller, smoke
+
+RATES = (0.3, 0.4, 0.5, 0.6)
+HEADS = {"DOC": {}, "MoS": {"head": "mos", "head.experts": 15}}
+
+laptop = Scale(
+    corpus="grammar",
+    column="ptb",
+    seeds=2,
+    changes=recipe("laptop_awd"),
+    adapt=smaller(strengths=8, experts=5),
+    stages=(Stage("average", {"optimizer.trigger": "at_once", "training.epochs": 2}),),
+)
+paper = Scale(
+    corpus="ptb",
+    seeds=1,
+    stages=(Stage("finetune", {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}),),
+    published=True,
+    gpus=1,
+)
+
+study = Study(
+    question="Which dropout do a mixture's vectors want?",
+    paper="takase2018doc",
+    tables=("text 5.2",),
+    base="takase2018doc_table2",
+    base_arm="head DOC, rate 0.6",
+    design=factorial(
+        {
+            "head": HEADS,
+            "rate": {
+                f"{rate:g}": {"regularizer.variational_dropout.latent": rate} for rate in RATES
+            },
+        }
+    ),
+    scales={"laptop": laptop, "smoke": smoke(laptop), "paper": paper},
+)

@@ -1,0 +1,57 @@
+"""DOC's Table 5: the rank of the matrix of log-probabilities.
+
+Question   One softmax of a D-wide output gives logits of rank D + 1 at most (the bias adds one).
+           Do mixtures reach the vocabulary's size?
+Paper      Takase, Suzuki, Nagata 2018, Table 5 (Penn Treebank): AWD-LSTM 401, MoS 10,000,
+           DOC 10,000, on valid and test alike.
+Run        ablate study studies/doc_rank.py                 laptop: minutes on two cores
+           ablate study studies/doc_rank.py --scale paper   days on a GPU
+           then, for a trial's rank: ablate analyze rank TRIAL
+Cost       `ablate plan studies/doc_rank.py [--scale paper]` says.
+
+401 is the logits' rank; the log-probabilities of a softmax with a bias have one more, for what
+normalises them. At `laptop` scale the last layer is 28 wide, and the vocabulary has 810 words.
+"""
+
+from ablate import Arm, Scale, Stage, Study, recipe, smaller, smoke, table
+
+laptop = Scale(
+    corpus="grammar",
+    column="ptb",
+    seeds=2,
+    changes=recipe("laptop_awd"),
+    adapt=smaller(strengths=8, experts=5),
+    stages=(Stage("average", {"optimizer.trigger": "at_once", "training.epochs": 2}),),
+)
+paper = Scale(
+    corpus="ptb",
+    seeds=1,
+    stages=(Stage("finetune", {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}),),
+    published=True,
+    gpus=1,
+)
+
+study = Study(
+    question="What is the rank of the log-probability matrix?",
+    paper="takase2018doc",
+    tables=("Table 5", "Table 6"),
+    base="takase2018doc_table2",
+    base_arm="AWD-LSTM",
+    design=table(
+        Arm(
+            "AWD-LSTM",
+            {"optimizer.nonmono": 60},
+            recipe="merity2018awd",
+            published=("AWD-LSTM", "nonmono=60"),
+        ),
+        Arm(
+            "MoS",
+            {"optimizer.nonmono": 60},
+            recipe="yang2018mos",
+            stages={"finetune": {"optimizer.learning_rate": 25.0}},
+            published=("AWD-LSTM-MoS", "nonmono=60"),
+        ),
+        Arm("DOC", published=("AWD-LSTM-DOC", "")),
+    ),
+    scales={"laptop": laptop, "smoke": smoke(laptop), "paper": paper},
+)

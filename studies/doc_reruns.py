@@ -1,0 +1,74 @@
+"""DOC's Table 6: what of DOC's lead is the training, and what the head?
+
+Question   AWD-LSTM and MoS trained again with DOC's non-monotone interval, MoS with DOC's dropout,
+           DOC itself, and DOC fine-tuned until that no longer helps (fin).
+Paper      Takase, Suzuki, Nagata 2018, Table 6 (Penn Treebank, valid / test): AWD-LSTM with an
+           interval of 60 58.88 / 56.36, MoS with it 56.36 / 54.26, MoS with DOC's dropout as well
+           55.67 / 53.75, DOC 54.62 / 52.87, DOC (fin) 54.12 / 52.38.
+Run        ablate study studies/doc_reruns.py                 laptop: minutes on two cores
+           ablate study studies/doc_reruns.py --scale paper   days on a GPU
+Cost       `ablate plan studies/doc_reruns.py [--scale paper]` says.
+
+Figure 2's learning curves are of these arms as well: `ablate analyze learning_curve TRIAL` for one,
+and the tracking server (`ablate ui`) for all together. "MoS, DOC's dropout" is Table 2's recipe
+with its head alone exchanged. At `laptop` scale no interval ever passes; a stage averages instead.
+"""
+
+from ablate import Arm, Scale, Stage, Study, recipe, smaller, smoke, table
+
+LATER = {"optimizer.nonmono": 60}
+
+laptop = Scale(
+    corpus="grammar",
+    column="ptb",
+    seeds=3,
+    changes=recipe("laptop_awd"),
+    adapt=smaller(strengths=8, experts=5),
+    stages=(
+        Stage(
+            "average",
+            {
+                "optimizer.trigger": "at_once",
+                "training.epochs": 4,
+                "training.stop_after_worse": 1,
+            },
+        ),
+    ),
+)
+paper = Scale(
+    corpus="ptb",
+    seeds=1,
+    stages=(Stage("finetune", {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}),),
+    published=True,
+    gpus=1,
+)
+
+study = Study(
+    question="What of DOC's lead is its training, and what its head?",
+    paper="takase2018doc",
+    tables=("Table 6",),
+    base="takase2018doc_table2",
+    base_arm="MoS, DOC's dropout",
+    design=table(
+        Arm("AWD-LSTM", LATER, recipe="merity2018awd", published=("AWD-LSTM", "nonmono=60")),
+        Arm(
+            "MoS",
+            LATER,
+            recipe="yang2018mos",
+            stages={"finetune": {"optimizer.learning_rate": 25.0}},
+            published=("AWD-LSTM-MoS", "nonmono=60"),
+        ),
+        Arm(
+            "MoS, DOC's dropout",
+            {"head": "mos", "head.experts": 15},
+            published=("AWD-LSTM-MoS", "003 implementation, DOC dropout rates"),
+        ),
+        Arm("DOC", published=("AWD-LSTM-DOC", "")),
+        Arm(
+            "DOC (fin)",
+            then=(Stage("fin", {"training.repeat_while_better": True}),),
+            published=("AWD-LSTM-DOC", "fin"),
+        ),
+    ),
+    scales={"laptop": laptop, "smoke": smoke(laptop), "paper": paper},
+)

@@ -1,0 +1,43 @@
+"""Inan et al.'s Table 3 and section 6.4: what do the models think comes next?
+
+Question   The ten likeliest next words of a large variational LSTM without and with REAL, and how
+           much either gives to <unk> and to the commonest words.
+Paper      Inan, Khosravi, Socher 2017, Table 3 (Penn Treebank) has four contexts and is words, not
+           numbers: REAL gives <unk> and the commonest words less. Of Table 1, valid / test: VD-LSTM
+           76.8 / 72.6, REAL 71.1 / 68.5.
+Run        ablate study studies/tying_predictions.py                 laptop: minutes on two cores
+           ablate study studies/tying_predictions.py --scale paper   days on a GPU
+           then, of a trial of each arm: ablate analyze next_words TRIAL TRIAL
+           and for its training: ablate analyze learning_curve TRIAL
+Cost       `ablate plan studies/tying_predictions.py [--scale paper]` says.
+
+The two arms are those of tying_table2 without its other rows; their learning curves, with those
+of tying_table1's other arms, are the paper's Figure 2.
+"""
+
+from ablate import Arm, Scale, Study, recipe, smaller, smoke, table
+
+REAL = {"head.tied": True, "loss": "augmented", "loss.temperature": 20.0, "loss.weight": 13.0}
+OPEN = recipe("inan2017tying_later", "large")  # rows that this version leaves open
+
+laptop = Scale(
+    corpus="grammar",
+    column="large",
+    seeds=3,
+    changes=recipe("laptop_lstm"),
+    adapt=smaller(strengths=8),
+)
+paper = Scale(corpus="ptb", column="large", seeds=1, changes=OPEN, published=True, gpus=1)
+
+study = Study(
+    question="What do REAL and the model without it think comes next?",
+    paper="inan2017tying",
+    tables=("Table 1",),
+    base="inan2017tying_section6",
+    base_arm="VD-LSTM",
+    design=table(
+        Arm("VD-LSTM", published=("VD-LSTM", "large (1500)")),
+        Arm("VD-LSTM+REAL", REAL, published=("VD-LSTM+REAL", "large (1500)")),
+    ),
+    scales={"laptop": laptop, "smoke": smoke(laptop), "paper": paper},
+)

@@ -1,0 +1,137 @@
+"""The shipped studies: every one plans at every scale, runs in seconds, and is the paper's in size.
+
+`make test-paper` goes further (`tests/paper_scale.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ablate import papers, run
+from ablate.assemble import count_parameters
+from ablate.config import resolve
+from ablate.data.corpus import vocabulary_size
+from ablate.data.published import PUBLISHED
+from ablate.plan import Plan, arm_values, chains, make_plan
+from ablate.study import Arm, Study
+from ablate.study_file import load
+
+FOLDER = Path(__file__).parent.parent / "studies"
+FILES = sorted(FOLDER.glob("*.py"))
+SCALES = [(file, scale) for file in FILES for scale in load(file).scales]
+PAPER = [(file, scale) for file, scale in SCALES if scale.startswith("paper")]
+HERE = {"grammar", *PUBLISHED}  # corpora that are planned without their text
+
+# Where the page and the paper's own formulas disagree: (model, variant, corpus) -> millions of
+# parameters, as counted and as printed.
+SLIPS = {
+    ("AWD-LSTM (Merity et al., 2018)", "", "wikitext-2"): (33.56, 33),
+    ("AWD-LSTM-DOC", "ensemble x5", "wikitext-2"): (183.20, 185),
+    ("AWD-LSTM-DOC", "fin ensemble x5", "wikitext-2"): (183.20, 185),
+    ("VD-LSTM +REAL (medium)", "", "ptb"): (13.28, 14),
+    ("AWD LSTM + WT (run with authors' code)", "+WT", "wikitext-2"): (33.56, 33),
+    ("AWD LSTM + WT (run with authors' code)", "+WT+IOG", "wikitext-2"): (53.56, 53),
+    ("AWD LSTM + WT (run with authors' code)", "+WT+cache3785", "wikitext-2"): (33.56, 33),
+    ("AWD LSTM + WT (run with authors' code)", "+WT+cache3785+IOG", "wikitext-2"): (53.56, 53),
+    ("Ensemble of 10 Variational RHNs", "base", "ptb"): (320.82, 320),
+    ("Ensemble of 10 Variational RHNs", "+IOG", "ptb"): (326.83, 326),
+    ("RNN", "no reg", "ptb"): (10.50, 10),  # R's 512 x 512 weights go just beyond a half
+    ("RNN", "DO&CN", "ptb"): (10.50, 10),
+}
+
+
+def names(pairs: list[tuple[Path, str]]) -> list[str]:
+    return [f"{file.stem}@{scale}" for file, scale in pairs]
+
+
+@cache
+def planned(file: Path, scale: str, data: str) -> Plan:
+    study = load(file)
+    if study.scales[scale].corpus not in HERE:
+        pytest.skip(f"{study.scales[scale].corpus} is a text of the user's own")
+    return make_plan(study, scale, data=data)
+
+
+@pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
+def test_a_study_plans_at_every_scale(file, scale, data):
+    plan = planned(file, scale, data)
+    asked = {trial.arm for trial in plan.planned} | {search.arm for search in plan.searches}
+    assert asked == {arm.name for arm in plan.record.arms} == set(plan.configs)
+    known = {trial.id for trial in plan.trials}
+    assert {parent for trial in plan.trials for parent in trial.parent_ids()} <= known
+
+
+@pytest.mark.parametrize(("file", "scale"), PAPER, ids=names(PAPER))
+def test_each_arm_has_the_parameters_that_its_paper_prints(file, scale, data):
+    plan = planned(file, scale, data)
+    for arm in plan.study.design.arms:
+        if arm.name not in plan.configs or plan.configs[arm.name].ngram is not None:
+            continue
+        millions = _parameters(plan, arm, data) / 1e6
+        assert millions > 0
+        printed = _printed(plan.study, arm, plan.scale.corpus)
+        if printed is None:
+            continue
+        counted, slip = SLIPS.get((*(arm.published or ()), plan.scale.corpus), (None, None))
+        if counted is None:
+            half = 0.5 if printed == int(printed) else 0.05
+            assert abs(millions - printed) <= half, f"{arm.name}: {millions} counted"
+        else:
+            assert (round(millions, 2), printed) == (counted, slip), arm.name
+
+
+def _parameters(plan: Plan, arm: Arm, data: str) -> int:
+    """Of what an arm ends with: its last stage, and all members of an ensemble."""
+    made = chains(plan, arm.name, arm_values(plan.study, plan.scale, arm))
+    last = made.trials[-1]
+    own = _count(last.values, data)
+    joint = max(len(last.parent_ids("member")), len(last.parent_ids("base")))
+    if joint < 2:
+        return own
+    member = next(trial for trial in made.trials if trial.id == last.parents[0].id)
+    return own + (joint - 1) * _count(member.values, data)
+
+
+def _count(values, data: str) -> int:
+    config = resolve(values)
+    return count_parameters(config, vocabulary_size(config.corpus, data))
+
+
+def _printed(study: Study, arm: Arm, corpus: str) -> float | None:
+    model, variant = arm.published or (None, None)
+    for cell in papers.load(study.paper).cells if model else ():
+        known = (cell.model, cell.variant, cell.corpus, cell.table in study.tables)
+        if known == (model, variant, corpus, True):
+            return cell.parameters
+    return None
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_a_study_runs_from_its_file_as_shipped(file, workspace):
+    study = load(file)
+    assert "smoke" in study.scales, "every study has a scale that shows in seconds that it runs"
+    if study.scales["smoke"].corpus not in HERE:
+        pytest.skip(f"{study.scales['smoke'].corpus} is a text of the user's own")
+    summary = run(file, "smoke", workspace=str(workspace.folder), local=True)
+    found = {arm.name: len(arm.values) for arm in summary.arms}
+    assert all(found.values()), found
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_a_study_opens_with_question_cost_and_published_numbers(file):
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    parts = {part.split()[0]: part for part in re.split(r"\n(?=[A-Z][a-z]+ {2,})", text)}
+    assert {"Question", "Run", "Cost"} <= set(parts), "what each study opens with"
+    perplexities = re.findall(r"(?<![\d.,])\d{2,3}\.\d+(?![\d.])", parts.get("Paper", ""))
+    assert set(perplexities) <= _published(), "numbers that no table of the papers has"
+
+
+@cache
+def _published() -> frozenset[str]:
+    cells = [cell for paper in papers.ids() for cell in papers.load(paper).cells]
+    return frozenset(f"{cell.value:.{cell.decimals}f}" for cell in cells)
