@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.regularizer.column_norm import ColumnNorm, ColumnNormConfig
+from ablate.components.regularizer.column_norm import ColumnNorm, ColumnNormConfig, set_norms_
 from ablate.errors import CombinationError
 
 SIZE = {"embedding.size": 5, "backbone.units": 5}
@@ -33,6 +33,29 @@ def test_columns_of_both_matrices_are_the_reference(model, backbone):
     torch.testing.assert_close(found.head.decoder.weight.data, vectors["Z_colnorm15"])
     for name, parameter in found.backbone.named_parameters():
         assert torch.equal(parameter, before[f"backbone.{name}"])
+
+
+def test_the_output_matrix_may_have_another_norm(model):
+    found, vectors = model({})
+    ColumnNorm(ColumnNormConfig(norm=15, output_norm=7.5)).project(found)
+    torch.testing.assert_close(found.embedding.weight.data, vectors["W_colnorm15"])
+    torch.testing.assert_close(found.head.decoder.weight.data, vectors["Z_colnorm15"] / 2)
+
+
+def test_half_the_norm_under_scaled_masks_is_the_paper_s_network():
+    """Raw masks and Z in training, Z / 2 when judged: ours, from its own masks and norm."""
+    x, mask = torch.randn(3, 5).double(), torch.bernoulli(torch.full((3, 5), 0.5)).double()
+    raw = torch.randn(7, 5).double()
+    theirs, ours = raw.clone(), raw.clone()
+    set_norms_(theirs, 15, 0)
+    set_norms_(ours, 7.5, 0)
+    torch.testing.assert_close((x * mask / 0.5) @ ours.t(), (x * mask) @ theirs.t())
+    torch.testing.assert_close(x @ ours.t(), x @ (theirs / 2).t())
+
+
+def test_a_norm_for_the_output_alone_is_refused():
+    with pytest.raises(CombinationError, match=r"output_norm = 7\.5 is Z's where W has"):
+        ColumnNorm(ColumnNormConfig(output_norm=7.5))
 
 
 def test_a_tied_model_has_one_matrix(model):
