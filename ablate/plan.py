@@ -403,8 +403,9 @@ def _base_values(
         return dict(base)
     found = _space(study, base.partition(":")[0])
     for name, value in (rows or {}).items():
-        if isinstance(found[name].domain, Choices | Range) and not found[name].domain.admits(value):
-            raise StudyError(wrong_value(name, value, str(found[name].domain), found[name].place))
+        domain = found[name].domain
+        if isinstance(domain, Choices | Range) and not domain.admits(value):
+            raise StudyError(wrong_value(name, value, str(domain), found[name].place))
     return found.values(_column(scale, base), fixed=rows)
 
 

@@ -2,6 +2,7 @@
 
     space = load("takase2018doc_table2")
     space.values("ptb")                      a recipe: {"optimizer.learning_rate": 20, ...}
+    load("zaremba2014:large")                one column of it, whatever the corpus
     space.sample(suggest, "ptb")             one point of an open space; `suggest(row)` draws
     space.enumerate("ptb", points=3)         every combination there is
 
@@ -12,7 +13,7 @@ A rule (`require`) binds two rows that both count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,16 @@ class Space:
         """The rows with something to choose, for one corpus, in the paper's order."""
         rows = [row.at(self._corpus(corpus)) for row in self.rows]
         return [row for row in rows if isinstance(row.domain, Choices | Range)]
+
+    def at(self, column: str) -> Space:
+        """The table as it stands in one of its columns."""
+        if not self.corpora:
+            raise SpaceError(
+                f"{self.path}:1: the column '{column}' is asked for, and the table has none: its "
+                "values hold for any corpus."
+            )
+        found = self._corpus(column)
+        return replace(self, rows=tuple(row.at(found) for row in self.rows))
 
     def values(
         self, corpus: str | None = None, fixed: Values | None = None, base: Values | None = None
@@ -251,10 +262,14 @@ class Space:
 
 
 def load(name_or_path: str | Path, near: Path | None = None) -> Space:
-    """The space of a file, or of a bare name (see `folders`); `near` is the study's file."""
-    path = find(str(name_or_path), near)
-    read = space_file.read(path)
-    return Space(path=path, **vars(read))
+    """The space of a file, or of a bare name (see `folders`); `near` is the study's file.
+
+    `name:column` is that column of it alone: a table may have one for each size of a model.
+    """
+    name, _, column = str(name_or_path).partition(":")
+    path = find(name, near)
+    space = Space(path=path, **vars(space_file.read(path)))
+    return space.at(column) if column else space
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ablate.config import merge, resolve
-from ablate.errors import ConfigError, StudyError
+from ablate.errors import AblateError, ConfigError, StudyError
 from ablate.identity import Parent, Trial, make_trial
 from ablate.plan import Plan, make_plan
 from ablate.space import load
@@ -396,3 +396,107 @@ def test_what_leaves_nothing_to_go_on_from_comes_last():
         study_with(stages=(JUDGED, GATE))
     with pytest.raises(StudyError, match="a search in a stage looks for how to evaluate"):
         Stage("x", search=Search(space="s", trials=1))
+
+
+RECIPE = """
+paper = "somebody2020"
+tables = ["Table 1"]
+["Size"]
+field = "embedding.size"
+value = { small = 8, large = 16 }
+["Backbone"]
+field = "backbone"
+value = "gru"
+["Head"]
+field = "head"
+value = "softmax"
+["Optimizer"]
+field = "optimizer"
+value = "adam"
+["Model"]
+choices = ["plain", "clipped"]
+["Clipping"]
+field = "training.clip"
+value = 0.5
+when = "Model = clipped"
+["Window"]
+field = "training.window"
+choices = [20, 30]
+"""
+
+
+@pytest.fixture
+def with_recipe(tmp_path: Path):
+    (tmp_path / "own.toml").write_text(RECIPE)
+
+    def planned(*arms: Arm, **scale: Any) -> Study:
+        words = {"seeds": 1, "column": "small", **scale}
+        scales = {"s": Scale(**words)}
+        more = {"base": "own", "base_arm": arms[0].name, "file": str(tmp_path / "x.py")}
+        return Study(question="Which?", design=table(*arms), scales=scales, **more)
+
+    return planned
+
+
+def test_a_recipe_is_read_in_the_column_that_it_is_named_with(with_recipe, data: str):
+    study = with_recipe(Arm("a"), Arm("b", recipe="own:large"))
+    sizes = {t.arm: t.values["embedding.size"] for t in make_plan(study, data=data).trials}
+    assert sizes == {"a": 8, "b": 16}
+    with pytest.raises(AblateError, match=r"'huge'.*small, large"):
+        make_plan(with_recipe(Arm("a", recipe="own:huge")), data=data)
+
+
+def test_an_arm_settles_rows_of_its_recipe_by_their_names(with_recipe, data: str):
+    study = with_recipe(Arm("a"), Arm("b", rows={"Model": "clipped", "Window": 30}))
+    values = {t.arm: t.values for t in make_plan(study, data=data).trials}
+    assert "training.clip" not in values["a"]
+    assert "training.window" not in values["a"]
+    assert (values["b"]["training.clip"], values["b"]["training.window"]) == (0.5, 30)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"Modle": "plain"}, "unknown row 'Modle'. Did you mean 'Model'"),
+        ({"Model": "fancy"}, "Model = 'fancy' is not allowed. Allowed: plain | clipped"),
+    ],
+)
+def test_a_row_that_is_not_there_or_not_allowed_is_refused(with_recipe, data, rows, message):
+    with pytest.raises(AblateError) as caught:
+        make_plan(with_recipe(Arm("a", rows=rows)), data=data)
+    assert message in str(caught.value)
+
+
+def test_a_search_leaves_alone_what_an_arm_s_rows_settle(with_recipe, data: str):
+    search = Search(space="own", trials=2)
+    study = with_recipe(Arm("a"), Arm("b", rows={"Window": 30}), search=search)
+    fixed = {each.arm: each.fixed for each in make_plan(study, data=data).searches}
+    assert "training.window" not in fixed["a"]
+    assert fixed["b"]["training.window"] == 30
+
+
+def test_a_scale_changes_stages_by_their_names(data: str):
+    gate = {"gate": "iog", "gate.units": 4, "training.only_gate": True}
+    arm = Arm("gated", then=(Stage("gate", {**gate, "training.epochs": 5}),))
+    scales = {"s": Scale(seeds=1, stage_changes={"gate": {"training.epochs": 1}})}
+    words = {"question": "?", "base": SMALL, "base_arm": "a", "design": table(Arm("a"), arm)}
+    plan = make_plan(Study(scales=scales, **words), data=data)
+    assert [t.values["training.epochs"] for t in plan.trials if t.stage == "gate"] == [1]
+    with pytest.raises(StudyError, match=r"unknown stage 'gatt'"):
+        Study(scales={"s": Scale(stage_changes={"gatt": {}})}, **words)
+
+
+@pytest.mark.parametrize(("corpus", "published"), [("ptb", 64.91), ("wikitext-2", 88.28)])
+def test_of_a_table_of_two_corpora_the_scale_s_is_published(data: str, corpus, published):
+    study = Study(
+        question="?",
+        paper="oliva2021dual",
+        tables=("Table 1",),
+        base={**SMALL, "head": "softmax", "optimizer": "sgd"},
+        base_arm="LSTM",
+        design=table(Arm("LSTM", published=("LSTM", "no dyneval"))),
+        scales={"s": Scale(corpus=corpus, seeds=1)},
+    )
+    base = {k: v for k, v in study.base.items() if not k.startswith(("corpus.", "head."))}
+    plan = make_plan(replace(study, base=base), data=data)
+    assert plan.record.arms[0].published["test"] == published
