@@ -1,0 +1,28 @@
+"""The input-to-output gate, Table 5: which words does a gate let through after a given word?
+
+Question   After each of some input words, which words have the largest gates?
+Paper      Takase, Suzuki, Nagata 2017, Table 5 (Penn Treebank): after a preposition or an article,
+           say, the words that may stand there. No numbers: the five words of the largest gates.
+Run        ablate study studies/iog_words.py                 laptop: a minute on two cores
+           ablate query "SELECT trial, arm FROM trials WHERE study = 'iog_words'"
+           ablate analyze gate_words TRIAL                   of a trial of the arm IOG
+Cost       `ablate plan studies/iog_words.py [--scale paper]` says; nothing after iog_variants.
+
+Two arms of `iog_variants.py`, and the same trials: what was trained there is not trained again.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ablate import table
+from ablate.study_file import load
+
+variants = load(Path(__file__).with_name("iog_variants.py"))
+
+study = replace(
+    variants,
+    question="Which words does a gate let through after a given word?",
+    tables=("Table 5",),
+    design=table(*(replace(arm, published=None) for arm in variants.design.arms[:2])),
+    name="",
+)
