@@ -106,7 +106,11 @@ def main() -> int:
         Contestant("stock", (4, 12), _stock),
         Contestant("stock, reused", (12, 60), _stock_reused),
     ]
-    chosen = [each for each in contestants if options.only in (None, each.name)]
+    chosen = [
+        each
+        for each in contestants
+        if options.only in (None, each.name) and each.name not in options.skip
+    ]
     runs: list[Run] = []
     with tempfile.TemporaryDirectory(prefix="empty-trials-") as folder:
         data = _encoded_corpus(Path(folder))
@@ -126,7 +130,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=240, help="of our larger study")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", metavar="CONTESTANT", help="to look into one, without results")
-    parser.add_argument("--results", type=Path, default=HERE / "results.json")
+    parser.add_argument("--skip", metavar="CONTESTANT", nargs="+", default=(), help="leave it out")
+    parser.add_argument("--results", type=Path, default=HERE / "empty_trials.json")
     options = parser.parse_args()
     if options.trials < 1 or options.trials % (3 * len(ARMS)):
         parser.error(f"--trials must be a multiple of {3 * len(ARMS)}")
@@ -192,7 +197,7 @@ def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
     command = contestant.command(place, trials)
     os.sync()
     load, begun = os.getloadavg()[0], time.perf_counter()
-    with (place / "said.txt").open("w+") as said, _Work() as work:
+    with (place / "said.txt").open("w+") as said, Work() as work:
         done = subprocess.run(
             command,
             stdout=said,
@@ -209,7 +214,7 @@ def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
     return Run(contestant.name, trials, wall, work.seconds, load)
 
 
-class _Work:
+class Work:
     """Processor seconds of all that a command starts, looked at now and then while it lives.
 
     Ray's processes leave their parents and are waited for by nobody, so the system does not add
@@ -224,7 +229,7 @@ class _Work:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(set_child_subreaper, 1)
 
-    def __enter__(self) -> _Work:
+    def __enter__(self) -> Work:
         self._thread.start()
         return self
 

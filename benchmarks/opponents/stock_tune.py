@@ -13,10 +13,12 @@ import json
 import math
 import os
 import random
+import secrets
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else it writes one to the home
 
 import ray
 from ray import tune

@@ -1,0 +1,212 @@
+"""A training step of AWD-LSTM, and the evaluators over such a model, against plain torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ablate import registry
+from ablate.assemble import assemble
+from ablate.components.evaluator import Reading
+from ablate.components.evaluator.cache import CacheConfig
+from ablate.components.evaluator.dynamic import DynamicConfig
+from ablate.components.regularizer import Chance, Masks
+from ablate.config import resolve
+from ablate.model import LanguageModel
+from ablate.streams import Streams
+from benchmarks.measure import Figure, agree, best_rate, race, weigh
+from benchmarks.opponents.awd import AwdLstm, Rates
+from benchmarks.opponents.evaluation import cached, dynamic, mean_squares
+
+WORDS = 10_000
+RATES = Rates(words=0.1, input=0.4, hidden=0.25, output=0.4, weights=0.5, ar=2.0, tar=1.0)
+SIZES = {"laptop": (100, (200, 200, 100)), "paper": (400, (1150, 1150, 400))}
+
+
+@dataclass
+class Text:
+    """A made-up text by Zipf's law, in place of a corpus."""
+
+    splits: dict[str, Tensor]
+    num_words: int = WORDS
+    separators: tuple[int, ...] = ()
+    eos: int | None = None
+    vocabulary: tuple[str, ...] = ()
+
+    def counts(self) -> Tensor:
+        return torch.bincount(self.splits["train"], minlength=self.num_words)
+
+    def stream(self, split: str) -> Tensor:
+        return self.splits[split]
+
+
+def step(full: bool) -> list[Figure]:
+    """20 rows of 70 steps: forward, backward, clip and an SGD step."""
+    figures = []
+    for scale, (size, units) in SIZES.items():
+        plain = sides(size, units, Rates())
+        agree(plain[0](), plain[1](), f"AWD step, {scale}: the loss without dropout")
+        ours, theirs = sides(size, units, RATES)
+        name, seconds = f"AWD-LSTM step, {scale} size {units}", 60 if full else 12
+        time = race(f"{name}: time", ours, theirs, sense="faster", limit=1.2, seconds=seconds)
+        memory = weigh(f"{name}: extra memory", ours, theirs, limit=1.0)
+        figures += [time, memory, _share_of_products(name, time, size, units)]
+    return figures
+
+
+def evaluation(full: bool) -> list[Figure]:
+    """A trained model's stand-in: both sides have the same, freshly drawn, weights."""
+    size, units = 200, (200, 200)
+    model, other = _pair(size, units, Rates())
+    text = _text()
+    rounds = 9 if full else 3
+    return [_dynamic(model, other, text, rounds), _cache(model, other, text, rounds)]
+
+
+def _dynamic(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> Figure:
+    """Gradient statistics are of the training text, and taken once: they are not timed."""
+    config = DynamicConfig(gradient_batch_size=20)
+    evaluator = registry.make("evaluator", "dynamic", config)
+    reading = Reading([model], text)
+    rows = text.stream("train")[: 20 * (len(text.stream("train")) // 20)].view(20, -1).t()
+    rms = mean_squares(other, rows, config.window)
+
+    def ours() -> float:
+        return -float(np.mean(evaluator.token_log_probs(reading, "valid")))
+
+    def theirs() -> float:
+        given = (config.window, config.learning_rate, config.decay)
+        return dynamic(other, text.stream("valid"), rms, *given)
+
+    agree(ours(), theirs(), "dynamic evaluation")
+    name = "dynamic evaluation, 2,000 tokens"
+    return race(name, ours, theirs, sense="faster", limit=1.5, rounds=rounds)
+
+
+def _cache(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> Figure:
+    config = CacheConfig(window=2000, start="growing")
+    evaluator = registry.make("evaluator", "cache", config)
+
+    def ours() -> float:
+        return -float(np.mean(evaluator.token_log_probs(Reading([model], text), "test")))
+
+    def theirs() -> float:
+        return cached(other, text.stream("test"), config.window, config.theta, config.share)
+
+    agree(ours(), theirs(), "neural cache")
+    name = "neural cache, window 2,000, 3,000 tokens"
+    return race(name, ours, theirs, sense="faster", limit=5.0, rounds=rounds)
+
+
+def _text() -> Text:
+    torch.manual_seed(2)
+    share = 1 / torch.arange(1, WORDS + 1, dtype=torch.float64)
+    lengths = {"train": 3000, "valid": 2001, "test": 3001}
+    return Text({s: torch.multinomial(share, n, replacement=True) for s, n in lengths.items()})
+
+
+def _values(size: int, units: tuple[int, ...], rates: Rates) -> dict[str, Any]:
+    values = {
+        "corpus.name": "grammar",  # nothing is read of it: the text is made up
+        "embedding.size": size,
+        "backbone": "lstm",
+        "backbone.num_layers": len(units),
+        "backbone.units": units,
+        "head": "softmax",
+        "head.tied": True,
+        "optimizer": "sgd",
+        "optimizer.learning_rate": 1.0,
+        "regularizer.embedding_dropout.rate": rates.words,
+        "regularizer.variational_dropout.input": rates.input,
+        "regularizer.variational_dropout.hidden": rates.hidden,
+        "regularizer.variational_dropout.output": rates.output,
+        "regularizer.weight_drop.rate": rates.weights,
+        "regularizer.activation_regularization.alpha": rates.ar,
+        "regularizer.temporal_activation_regularization.beta": rates.tar,
+    }
+    return {name: value for name, value in values.items() if value != 0}
+
+
+def _pair(size: int, units: tuple[int, ...], rates: Rates) -> tuple[LanguageModel, AwdLstm]:
+    """Two models of the same weights."""
+    torch.manual_seed(1)
+    model = assemble(resolve(_values(size, units, rates)), WORDS).model
+    model.initialize(_streams())
+    other = AwdLstm(WORDS, size, units, rates)
+    with torch.no_grad():
+        other.embedding.copy_(model.embedding.weight)
+        for index, layer in enumerate(other.layers):
+            for name, parameter in layer.lstm.named_parameters():
+                mine = model.backbone.get_parameter(name.replace("_l0", f"_l{index}"))
+                parameter.copy_(mine)
+    return model, other
+
+
+def _streams() -> Streams:
+    return Streams(1, torch.get_default_device().type)
+
+
+def sides(
+    size: int, units: tuple[int, ...], rates: Rates
+) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+    config = resolve(_values(size, units, rates))
+    assembly = assemble(config, WORDS)
+    _, other = _pair(size, units, rates)
+    model = assembly.model
+    model.initialize(_streams())
+    chosen = config["optimizer"]
+    optimizer = registry.make("optimizer", chosen.name, chosen.config, model)
+    sgd = torch.optim.SGD(other.parameters(), lr=1e-3)
+    text = _text().stream("train")[: 71 * 20].view(71, 20)
+    state, other_state = model.initial_state(20), other.initial_state(20)
+    streams, updates = _streams(), iter(range(10**9))
+
+    def ours() -> Tensor:
+        chance = Chance(streams, next(updates))
+        passed = model(text[:-1], state, Masks(assembly.regularizers, chance))
+        targets = text[1:].reshape(-1)
+        nll = assembly.loss(passed, targets, model.embedding.weight, chance) / len(targets)
+        found = (r.penalty(passed, model) for r in assembly.regularizers)
+        total = sum((penalty for penalty in found if penalty is not None), nll)
+        total.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+        optimizer.step(1e-3)
+        model.zero_grad(set_to_none=True)
+        return nll.detach()
+
+    def theirs() -> Tensor:
+        total, nll, _ = other.loss(text[:-1], text[1:], other_state)
+        total.backward()
+        torch.nn.utils.clip_grad_norm_(other.parameters(), 0.25)
+        sgd.step()
+        sgd.zero_grad(set_to_none=True)
+        return nll
+
+    return ours, theirs
+
+
+def _share_of_products(name: str, time: Figure, size: int, units: tuple[int, ...]) -> Figure:
+    """The step's multiplications alone, at the best rate of products of their shapes."""
+    tokens = 70 * 20
+    shapes = [(tokens, size, WORDS), (tokens, WORDS, size), (size, tokens, WORDS)]
+    work = 3 * 2e-9 * tokens * WORDS * units[-1]
+    for inputs, own in zip((size, *units), units, strict=False):
+        work += 3 * 2e-9 * tokens * 4 * own * (inputs + own)
+        shapes += [(tokens, inputs, 4 * own), (20, own, 4 * own)]
+    rate = best_rate(shapes)
+    products_ms = 1000 * work / rate
+    return Figure(
+        what=f"{name}: time over its matrix products'",
+        ours=time.ours,
+        theirs=products_ms,
+        unit="ms",
+        sense="share",
+        limit=None,
+        ratio=time.ours / products_ms,
+        note=f"at {rate:.0f} GFLOP/s a core",
+    )

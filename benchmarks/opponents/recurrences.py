@@ -1,0 +1,95 @@
+"""Recurrences that no fused kernel has, as loops over the steps with plain autograd.
+
+What does not depend on the step, the product of all inputs, is hoisted out of the loop where the
+recurrence allows it: everybody does so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def variational_lstm(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    w_x: Tensor,
+    w_h: Tensor,
+    bias: Tensor,
+    m_x: Tensor,
+    m_h: Tensor,
+) -> Tensor:
+    """Masks held over the window on what the gates read of input and state; one for all gates."""
+    inputs = F.linear(x * m_x, w_x, bias)
+    outputs = []
+    for step in inputs:
+        i, f, g, o = (step + F.linear(h * m_h, w_h)).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        outputs.append(h)
+    return torch.stack(outputs)
+
+
+def mogrifier(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    w_x: Tensor,
+    w_h: Tensor,
+    bias: Tensor,
+    rounds: Sequence[tuple[Tensor, Tensor]],
+) -> Tensor:
+    """Input and state gate each other before every step; a round is (matrix, bias)."""
+    outputs = []
+    for xt in x:
+        for number, (q, b) in enumerate(rounds):
+            if number % 2 == 0:
+                xt = 2 * torch.sigmoid(F.linear(h, q, b)) * xt
+            else:
+                h = 2 * torch.sigmoid(F.linear(xt, q, b)) * h
+        i, f, g, o = (F.linear(xt, w_x, bias) + F.linear(h, w_h)).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        outputs.append(h)
+    return torch.stack(outputs)
+
+
+def highway(
+    x: Tensor, s: Tensor, mask: Tensor, w_x: Tensor, w_s: Sequence[Tensor], biases: Sequence[Tensor]
+) -> Tensor:
+    """A recurrent highway network: several micro-steps a word, the carry gate coupled."""
+    inputs = F.linear(x, w_x)
+    outputs = []
+    for step in inputs:
+        for depth, (w, b) in enumerate(zip(w_s, biases, strict=True)):
+            both = F.linear(s * mask, w, b)
+            h, t = (both + step if depth == 0 else both).chunk(2, -1)
+            t = torch.sigmoid(t)
+            s = torch.tanh(h) * t + s * (1 - t)
+        outputs.append(s)
+    return torch.stack(outputs)
+
+
+def diagonal(w: Tensor, x: Tensor, r: Tensor) -> Tensor:
+    """x_t = w_t + r x_{t-1}, by the number of the step, as such loops are mostly written.
+
+    Autograd gives every `w[t]` a gradient as large as w.
+    """
+    outputs = []
+    for t in range(len(w)):
+        x = w[t] + r * x
+        outputs.append(x)
+    return torch.stack(outputs)
+
+
+def diagonal_unbound(w: Tensor, x: Tensor, r: Tensor) -> Tensor:
+    """The same by somebody who knows that: going through w itself takes it apart once."""
+    outputs = []
+    for step in w:
+        x = step + r * x
+        outputs.append(x)
+    return torch.stack(outputs)

@@ -1,0 +1,121 @@
+"""Recurrences, forward and backward: our windows against per-step loops with plain autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ablate.components.backbone import rhn as rhn_backbone
+from ablate.components.backbone._lstm_steps import lstm_steps
+from ablate.components.backbone._mogrifier_window import Cell, Round, fast_window
+from ablate.components.backbone.irlm import impulse_response
+from benchmarks.measure import Figure, agree, race
+from benchmarks.opponents import recurrences as loops
+
+STEPS, ROWS = 35, 20
+Sides = tuple[Callable[[], Tensor], Callable[[], Tensor], Sequence[Tensor]]
+
+
+def step_by_step(full: bool) -> list[Figure]:
+    """At 200 units, and at the sizes of the papers' models for Penn Treebank."""
+    cases: list[tuple[str, Callable[[], Sides], float]] = [
+        ("variational LSTM, 200 units", lambda: lstm(200), 1.8),
+        ("Mogrifier, 200 units, 5 rounds", lambda: mogrifier(200, 5), 1.8),
+        ("RHN, 200 units, depth 4", lambda: rhn(200, 4), 1.8),
+        ("variational LSTM, 650 units", lambda: lstm(650), 1.0),
+        ("Mogrifier, 850 units, 5 rounds", lambda: mogrifier(850, 5), 1.0),
+        ("RHN, 830 units, depth 10", lambda: rhn(830, 10), 1.0),
+    ]
+    figures = []
+    for name, make, limit in cases:
+        ours, theirs = steps(make(), name)
+        seconds = 30 if full else 5
+        figures.append(race(name, ours, theirs, sense="faster", limit=limit, seconds=seconds))
+    return figures
+
+
+def diagonal(full: bool) -> list[Figure]:
+    """IRLM's linear recurrence with one r a unit; 512 units as in its paper."""
+    figures = []
+    for length in (35, 70, 200):
+        for loop, limit in ((loops.diagonal, 10.0), (loops.diagonal_unbound, None)):
+            ours, theirs = steps(irlm(length, loop), "irlm")
+            name = f"IRLM's recurrence, {ROWS} rows, {length} steps"
+            name += "" if limit else ", a loop over unbound steps"
+            seconds = 6 if full else 1.5
+            figures.append(race(name, ours, theirs, sense="faster", limit=limit, seconds=seconds))
+    return figures
+
+
+def steps(sides: Sides, name: str) -> tuple[Callable, Callable]:
+    """A forward and a backward pass of each, which must agree."""
+    ours, theirs, leaves = sides
+    outer = torch.randn_like(ours())
+
+    def step(window: Callable[[], Tensor]) -> Callable[[], tuple]:
+        def run():
+            output = window()
+            return output.detach(), torch.autograd.grad(output, leaves, outer)
+
+        return run
+
+    (output, gradients), (other, others) = step(ours)(), step(theirs)()
+    agree(output, other, f"{name}: outputs")
+    agree(gradients, others, f"{name}: gradients", 1e-3)
+    return step(ours), step(theirs)
+
+
+def _leaf(*shape: int, scale: float = 0.04) -> Tensor:
+    return (torch.randn(*shape) * scale).requires_grad_()
+
+
+def _mask(units: int) -> Tensor:
+    return torch.rand(ROWS, units).bernoulli_(0.5) * 2
+
+
+def lstm(units: int) -> Sides:
+    torch.manual_seed(1)
+    x, h, c = _leaf(STEPS, ROWS, units, scale=1), torch.zeros(ROWS, units), torch.zeros(ROWS, units)
+    w_x, w_h, bias = _leaf(4 * units, units), _leaf(4 * units, units), _leaf(4 * units)
+    m_x, m_h = _mask(units), _mask(units)
+    return (
+        lambda: lstm_steps(x, h, c, w_x, w_h, bias, m_x[None], m_h[None])[0],
+        lambda: loops.variational_lstm(x, h, c, w_x, w_h, bias, m_x, m_h),
+        (x, w_x, w_h, bias),
+    )
+
+
+def mogrifier(units: int, num_rounds: int) -> Sides:
+    torch.manual_seed(1)
+    x, h, c = _leaf(STEPS, ROWS, units, scale=1), torch.zeros(ROWS, units), torch.zeros(ROWS, units)
+    w_x, w_h, bias = _leaf(4 * units, units), _leaf(4 * units, units), _leaf(4 * units)
+    pairs = [(_leaf(units, units), _leaf(units)) for _ in range(num_rounds)]
+    rounds = tuple(Round(left=q, right=None, bias=b, mask=None) for q, b in pairs)
+    cell = Cell(weight_ih=w_x, weight_hh=w_h, bias=bias, rounds=rounds, capped=False)
+    return (
+        lambda: fast_window(x, h, c, None, cell)[0],
+        lambda: loops.mogrifier(x, h, c, w_x, w_h, bias, pairs),
+        (x, w_x, w_h, bias, *(leaf for pair in pairs for leaf in pair)),
+    )
+
+
+def rhn(units: int, depth: int) -> Sides:
+    torch.manual_seed(1)
+    x, s, mask = _leaf(STEPS, ROWS, units, scale=1), torch.zeros(ROWS, units), _mask(units)
+    w_x = _leaf(2 * units, units)
+    w_s = [_leaf(2 * units, units) for _ in range(depth)]
+    biases = [_leaf(2 * units) for _ in range(depth)]
+    return (
+        lambda: rhn_backbone.window(x, s, mask, w_x, w_s, biases),
+        lambda: loops.highway(x, s, mask, w_x, w_s, biases),
+        (x, w_x, *w_s, *biases),
+    )
+
+
+def irlm(length: int, loop: Callable[..., Tensor]) -> Sides:
+    torch.manual_seed(1)
+    w, x, r = _leaf(length, ROWS, 512, scale=1), torch.zeros(ROWS, 512), torch.rand(1, 512)
+    r = r.mul_(0.9).requires_grad_()
+    return (lambda: impulse_response(w, x, r), lambda: loop(w, x, r), (w, r))

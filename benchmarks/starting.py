@@ -1,0 +1,118 @@
+"""What is waited for before anything is trained: opening a corpus, and the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.measure import MB, Figure
+from benchmarks.text import corpus_name
+
+# Both measure in a process of their own, after their imports, and say seconds and private bytes.
+PRELUDE = """
+import json, os, sys, time
+def private():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
+"""
+OURS = """
+import torch
+from pathlib import Path
+from ablate.config import CorpusConfig
+from ablate.data.corpus import open_corpus
+config, folder = CorpusConfig(name=sys.argv[1]), Path(sys.argv[2])
+before, begun = private(), time.thread_time()
+corpus = open_corpus(config, folder)
+streams = {split: corpus.stream(split) for split in ("train", "valid", "test")}
+used = time.thread_time() - begun
+kept = private() - before
+tokens = sum(int(stream.sum()) and len(stream) for stream in streams.values())
+print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": corpus.num_words}))
+"""
+THEIRS = """
+import torch
+from pathlib import Path
+before, begun = private(), time.thread_time()
+number, streams = {}, {}
+for path in sys.argv[1:]:
+    ids = []
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            for word in [*line.split(), "<eos>"]:
+                ids.append(number.setdefault(word, len(number)))
+    streams[path] = torch.tensor(ids)
+used = time.thread_time() - begun
+kept = private() - before
+tokens = sum(int(stream.sum()) and len(stream) for stream in streams.values())
+print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": len(number)}))
+"""
+
+
+def encoded_corpus(full: bool) -> list[Figure]:
+    """The whole corpus: PTB's 1.1 million tokens, or the made-up text's."""
+    with tempfile.TemporaryDirectory(prefix="bench-corpus-") as place:
+        workspace = Path(place)
+        name = corpus_name(workspace)
+        given = ([name, str(workspace / "data")], _texts(name, workspace))
+        _said(OURS, given[0])  # encodes it
+        runs = 15 if full else 7
+        pairs = [(_said(OURS, given[0]), _said(THEIRS, given[1])) for _ in range(runs)]
+    mine, other = pairs[0]
+    if (mine["tokens"], mine["words"]) != (other["tokens"], other["words"]):
+        raise SystemExit(f"opening a corpus: ours found {mine}, theirs {other}")
+    what = f"opening a corpus of {mine['tokens']:,} tokens"
+    ours, theirs = (1000 * statistics.median(pair[side]["s"] for pair in pairs) for side in (0, 1))
+    ratio = statistics.median(b["s"] / a["s"] for a, b in pairs)
+    private = [statistics.median(pair[side]["private"] for pair in pairs) / MB for side in (0, 1)]
+    return [
+        Figure(
+            what=f"{what}: time", ours=ours, theirs=theirs, unit="ms",
+            sense="faster", limit=50.0, ratio=ratio,
+        ),
+        Figure(
+            what=f"{what}: private memory of a worker", ours=private[0], theirs=private[1],
+            unit="MB", sense="share", limit=0.1, ratio=private[0] / private[1],
+        ),
+    ]  # fmt: skip
+
+
+def command_line(full: bool) -> list[Figure]:
+    """`ablate --help` as a whole process, beside one that does nothing."""
+    commands = ([sys.executable, "-m", "ablate", "--help"], [sys.executable, "-c", "pass"])
+    for command in commands:
+        _seconds(command)
+    pairs = [tuple(map(_seconds, commands)) for _ in range(25 if full else 9)]
+    ours, theirs = (statistics.median(pair[side] for pair in pairs) for side in (0, 1))
+    return [
+        Figure(
+            what="ablate --help", ours=1000 * ours, theirs=1000 * theirs, unit="ms",
+            sense="added", limit=0.2, ratio=statistics.median(a - b for a, b in pairs),
+            note="processor seconds of the process",
+        )
+    ]  # fmt: skip
+
+
+def _texts(name: str, workspace: Path) -> list[str]:
+    splits = ("train", "valid", "test")
+    if name == "ptb":
+        return [str(workspace / "data" / "ptb" / f"ptb.{split}.txt") for split in splits]
+    return [str(Path(name) / f"{split}.txt") for split in splits]
+
+
+def _said(program: str, arguments: Sequence[str]) -> dict:
+    command = [sys.executable, "-c", PRELUDE + program, *arguments]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def _seconds(command: Sequence[str]) -> float:
+    """Processor seconds of a command, from its start to its end."""
+    before = os.times()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = os.times()
+    return sum(after[2:4]) - sum(before[2:4])

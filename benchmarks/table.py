@@ -1,0 +1,181 @@
+"""`make bench`: the table of what is fast, ours beside theirs.
+
+    python -m benchmarks.table [--full] [--only ROW ...] [--strict] [--results FILE]
+
+Each row runs in a process of its own on one core (the studies: two), both sides in turn. Prints
+ours, theirs, the ratio and its limit; writes the results with a description of the machine and how
+busy it was; draws a picture beside them. Exits with 1 where a row fails, and with --strict where a
+limit is missed. The quick form takes less than ten minutes on two quiet cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Figure, pin
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where its figures come from, and against what."""
+
+    place: str  # module:function, which gives the figures
+    against: str
+    cores: int = 1
+
+
+ROWS = {
+    "command_line": Row("starting:command_line", "python -c pass"),
+    "corpus": Row("starting:encoded_corpus", "reading and splitting the text"),
+    "irlm": Row("recurrences:diagonal", "a per-step autograd loop"),
+    "recurrences": Row("recurrences:step_by_step", "a per-step autograd loop"),
+    "mixture": Row("heads:mixture", "softmax, then mix"),
+    "softmax": Row("heads:softmax", "F.cross_entropy on full logits"),
+    "augmented": Row("heads:augmented", "two full softmaxes"),
+    "awd": Row("awd:step", "straightforward torch modules"),
+    "evaluation": Row("awd:evaluation", "straightforward loops"),
+    "empty_trial": Row("studies:empty_trial", "stock Tune + MLflow callback", cores=2),
+    "study": Row("studies:whole_study", "plain torch + Optuna; Tune + callback", cores=2),
+}
+
+
+def main() -> int:
+    options = _options()
+    pin(options.cores)
+    if options.row is not None:
+        return _run_here(options.row, options.full)
+    begun, found, failed = time.time(), {}, []
+    for name in options.only or ROWS:
+        load, started = os.getloadavg()[0], time.perf_counter()
+        figures = _run_apart(name, options.full)
+        if figures is None:
+            failed.append(name)
+            continue
+        took = round(time.perf_counter() - started, 1)
+        found[name] = {"against": ROWS[name].against, "load": load, "took_s": took}
+        found[name]["figures"] = [_plain(figure) for figure in figures]
+        for figure in figures:
+            print(line(figure), flush=True)
+    _write(options, begun, found)
+    return _verdict(found, failed, options.strict)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="longer, with larger studies")
+    parser.add_argument("--only", nargs="+", choices=list(ROWS), metavar="ROW", help=str([*ROWS]))
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a limit is missed")
+    parser.add_argument("--results", type=Path, default=HERE / "results.json")
+    parser.add_argument("--cores", type=int, default=2, help=argparse.SUPPRESS)
+    parser.add_argument("--row", choices=list(ROWS), help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _run_apart(name: str, full: bool) -> list[Figure] | None:
+    """A row's figures, from a process of its own; None if it failed, and then why is printed."""
+    command = [sys.executable, "-m", "benchmarks.table", "--row", name]
+    command += ["--cores", str(ROWS[name].cores), *(["--full"] if full else [])]
+    print(f"{name}: against {ROWS[name].against}", flush=True)
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.run(command, stdout=said, stderr=subprocess.STDOUT, check=False)
+        said.seek(0)
+        text = said.read()
+    if process.returncode:
+        print(f"  FAILED:\n{text[-3000:]}", flush=True)
+        return None
+    return [Figure(**plain) for plain in json.loads(text.splitlines()[-1])]
+
+
+def _run_here(name: str, full: bool) -> int:
+    import torch
+
+    torch.set_num_threads(1)
+    module, _, function = ROWS[name].place.partition(":")
+    figures = getattr(importlib.import_module(f"benchmarks.{module}"), function)(full)
+    print(json.dumps([asdict(figure) for figure in figures]))
+    return 0
+
+
+def line(figure: Figure) -> str:
+    """One figure as it is printed."""
+    sides = f"{figure.ours:10.2f} {figure.theirs:10.2f} {figure.unit:3}"
+    ratio = f"{figure.ratio:6.2f} {'s more' if figure.sense == 'added' else _WORDS[figure.sense]}"
+    return f"  {figure.what:62} {sides} {ratio:20} {limit(figure)} {figure.note}".rstrip()
+
+
+_WORDS = {"faster": "times faster", "share": "of theirs"}
+
+
+def limit(figure: Figure) -> str:
+    """What was to be reached, and whether it was."""
+    if figure.limit is None:
+        return ""
+    sign = ">=" if figure.sense == "faster" else "<="
+    return f"{sign} {figure.limit:g}: {'kept' if figure.kept else 'MISSED'}"
+
+
+def _plain(figure: Figure) -> dict[str, Any]:
+    return {**asdict(figure), "kept": figure.kept}
+
+
+def _write(options: argparse.Namespace, begun: float, found: dict[str, Any]) -> None:
+    """The results; with --only, in the place of those rows among the earlier ones."""
+    rows = dict(found)
+    if options.only and options.results.exists():
+        before = json.loads(options.results.read_text()).get("rows", {})
+        rows = {name: {**before, **found}[name] for name in ROWS if name in {**before, **found}}
+    results = {"machine": machine(), "form": "full" if options.full else "quick", "rows": rows}
+    results["began"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(begun))
+    results["took_s"] = round(time.time() - begun)
+    options.results.write_text(json.dumps(results, indent=1) + "\n")
+    from benchmarks.picture import draw
+
+    draw(results, options.results.with_suffix(".png"))
+
+
+def machine() -> dict[str, Any]:
+    """What the figures are of."""
+    from ablate.components.product import prefers_onednn
+    from ablate.environment import hardware
+
+    packages = ("torch", "ray", "optuna", "mlflow", "numpy", "pyarrow")
+    return {
+        "processor": hardware(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+        "products_by": "oneDNN" if prefers_onednn() else "torch.mm",
+    }
+
+
+def _verdict(found: dict[str, Any], failed: Sequence[str], strict: bool) -> int:
+    figures = [figure for row in found.values() for figure in row["figures"]]
+    missed = [figure["what"] for figure in figures if figure["kept"] is False]
+    judged = sum(figure["kept"] is not None for figure in figures)
+    print(f"{judged - len(missed)} of {judged} limits kept")
+    for what in missed:
+        print(f"  missed: {what}")
+    for name in failed:
+        print(f"  failed: {name}")
+    return 1 if failed or (strict and missed) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
