@@ -21,8 +21,8 @@ types: $(READY)
 readme: $(READY)  # run the README's commands, so that they cannot rot
 	$(VENV)/bin/python .ci/readme.py README.md
 
-bench: $(READY)
-	$(VENV)/bin/python benchmarks/empty_trials.py
+bench: $(READY)  # what is fast, ours beside theirs; ARGS="--only mixture", "--full", "--strict"
+	$(VENV)/bin/python -m benchmarks.table $(ARGS)
 
 test-end-to-end: $(READY)  # drivers and workers killed; ABLATE_KILLS=30 for more of it
 	$(VENV)/bin/pytest --override-ini addopts=--import-mode=importlib tests/end_to_end
