@@ -11,6 +11,7 @@ import io
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +26,9 @@ from ablate.compare.table import markdown, plain_text
 from ablate.errors import Interrupted, RecordError, StoreError, TrialError
 from ablate.identity import Trial
 from ablate.journal import DIVERGED, FAILED, Journal
+from ablate.lease import Lease
 from ablate.plan import Plan, make_plan
+from ablate.store import Store
 from ablate.study import Study, check
 from ablate.study_file import load as load_study
 from ablate.workspace import (
@@ -138,11 +141,13 @@ def run_study(
     make_folders(workspace)
     plan = make_plan(asked, scale, data=workspace.data, command=command)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
-    with held(workspace, plan.record.key):
-        return _run_plan(plan, workspace, options)
+    with held(workspace, plan.record.key) as lease:
+        return _run_plan(plan, workspace, options, lease)
 
 
-def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
+def _run_plan(
+    plan: Plan, workspace: Workspace, options: RunOptions, lease: Lease | None = None
+) -> Ended:
     from ablate.record.background import BackgroundRecorder
     from ablate.screen import Screen
     from ablate.tune.schedule import Schedule
@@ -160,9 +165,11 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
         )
         listeners = (_Told(screen, recorder),)
         schedule = Schedule(plan, store, open_search(workspace.searches), listeners)
+        if lease is not None:
+            lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
         with _stopped_by_signals(schedule):
             _drive(schedule, workspace, options)
-        found = journals.read_all(store, schedule.plan.record.trial_ids())
+        found = _kept(schedule, store)
         summary = summarise(schedule.plan.record, found)
         _write_tables(summary, workspace)
         unrecorded = _deliver(recorder, schedule, summary)
@@ -177,10 +184,21 @@ def _run_plan(plan: Plan, workspace: Workspace, options: RunOptions) -> Ended:
     )
 
 
-def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
-    def order(trial: Trial) -> dict[str, Any]:
-        return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
+def _kept(schedule: Any, store: Store) -> dict[str, Journal]:
+    """What the store says of the study's trials.
 
+    An outcome that is not there any more is put back: a worker that was cut off may have sent an
+    old journal which the network delivered late.
+    """
+    found = journals.read_all(store, schedule.plan.record.trial_ids())
+    for trial_id, journal in schedule.ended.items():
+        if trial_id in found and found[trial_id].outcome is None:
+            journal.write(store)
+            found[trial_id] = journal
+    return found
+
+
+def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
     if schedule.exhausted:
         return
     if options.local:
@@ -188,20 +206,45 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         from ablate.tune import local
 
         check_gpus(schedule.plan.scale_name, schedule.plan.scale.gpus)
-        local.run(schedule, order)
+        local.run(schedule, lambda trial: _order(trial, workspace))
         return
     from ablate.tune import cluster
 
-    cluster.run(schedule, _fleet(schedule.plan, workspace, options), order)
+    fleet = _fleet(schedule.plan, workspace, options)
+    if fleet.address in (None, "local"):
+        cluster.run(schedule, fleet, lambda trial: _order(trial, workspace))
+        return
+    with tempfile.TemporaryDirectory(prefix="ablate-parcel-") as folder:
+        brought = _brought(schedule.plan, workspace, Path(folder))
+        fleet = replace(fleet, runtime_env={"working_dir": folder})
+        cluster.run(schedule, fleet, lambda trial: {**_order(trial, workspace), **brought})
+
+
+def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
+    return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
+
+
+def _brought(plan: Plan, workspace: Workspace, folder: Path) -> dict[str, Any]:
+    """What workers on other hosts need beside an order, and nothing of this one's folders."""
+    from ablate.data.travel import send
+    from ablate.tune.parcel import pack
+
+    corpus = plan.configs[plan.study.base_arm].corpus
+    return {
+        "data": "",
+        "study": plan.record.key,
+        "corpus": send(corpus, workspace.data, workspace.store),
+        "modules": pack(plan.study.file, plan.study.techniques, folder),
+    }
 
 
 def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
     from ablate.tune.cluster import Fleet
 
     address = options.address or os.environ.get("RAY_ADDRESS")
-    fitting = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    here = max(1, (os.cpu_count() or 1) // plan.scale.threads)
     return Fleet(
-        workers=options.workers or fitting,
+        workers=options.workers or (here if address in (None, "local") else None),
         cpus_per_trial=plan.scale.threads,
         gpus_per_trial=plan.scale.gpus,
         address=address,

@@ -17,13 +17,20 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ablate.errors import StoreError
 
+T = TypeVar("T")
 PARTIAL = ".partial"  # ends the name of a file that is being written
 OBJECT_STORES = ("s3", "gcs", "abfs")  # in which nothing is seen before it is complete
+PATIENCE_SECONDS = 60.0  # with a store over the network: a cut cable, a server that restarts
+PAUSE_SECONDS = 1.0  # between two tries
+TORN = 8  # times that a file is read again: one that grew while it was read was cut short
+FOR_GOOD = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY", "SIGNATURE_DOES_NOT_MATCH")
 
 
 class Store:
@@ -44,7 +51,7 @@ class Store:
         """Put `data` under `key`, durably and whole."""
         try:
             if self.folder is None:
-                self._write_remote(key, data)
+                _patiently(lambda: self._write_remote(key, data))
             else:
                 _write_patiently(self.folder / _safe(key), data)
         except OSError as error:
@@ -55,8 +62,7 @@ class Store:
         try:
             if self.folder is not None:
                 return (self.folder / _safe(key)).read_bytes()
-            with self._remote.open_input_stream(self._path(key)) as stream:
-                return stream.read()
+            return _patiently(lambda: self._read_remote(key))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -67,13 +73,17 @@ class Store:
 
     def read_json(self, key: str) -> Any | None:
         """The plain data under `key`, or None; damage is an error that names the file."""
-        data = self.read(key)
-        if data is None:
-            return None
-        try:
-            return json.loads(data)
-        except ValueError as error:
-            raise damaged(self, key, str(error)) from error
+        for again in range(TORN if self.folder is None else 0, -1, -1):
+            data = self.read(key)
+            if data is None:
+                return None
+            try:
+                return json.loads(data)
+            except ValueError as error:
+                if not again:
+                    raise damaged(self, key, str(error)) from error
+            time.sleep(0.1)
+        return None
 
     def exists(self, key: str) -> bool:
         if self.folder is not None:
@@ -83,7 +93,7 @@ class Store:
     def names(self, prefix: str) -> list[str]:
         """The names directly under `prefix`, sorted."""
         try:
-            found = self._listed(prefix)
+            found = _patiently(lambda: self._listed(prefix))
         except OSError as error:
             raise self._refused("list", prefix, error) from error
         return sorted(name for name in found if not name.endswith(PARTIAL))
@@ -91,7 +101,7 @@ class Store:
     def delete(self, prefix: str) -> None:
         """Remove what is at `prefix`, a file or a folder with all that is in it."""
         try:
-            self._delete(prefix)
+            _patiently(lambda: self._delete(prefix))
         except OSError as error:
             raise self._refused("delete", prefix, error) from error
 
@@ -127,7 +137,7 @@ class Store:
     def _kind(self, key: str) -> str:
         """NotFound, File or Directory."""
         try:
-            return self._remote.get_file_info(self._path(key)).type.name
+            return _patiently(lambda: self._remote.get_file_info(self._path(key)).type.name)
         except OSError as error:
             raise self._refused("look for", key, error) from error
 
@@ -143,15 +153,33 @@ class Store:
     def _path(self, key: str) -> str:
         return f"{self._root}/{_safe(key)}"
 
+    def _read_remote(self, key: str) -> bytes:
+        with self._remote.open_input_stream(self._path(key)) as stream:
+            return stream.read()
+
     def _write_remote(self, key: str, data: bytes) -> None:
         path = self._path(key)
-        self._remote.create_dir(path.rsplit("/", 1)[0], recursive=True)
         whole = self._remote.type_name in OBJECT_STORES
+        if not whole:  # an object store has no folders, and would be asked for each of them
+            self._remote.create_dir(path.rsplit("/", 1)[0], recursive=True)
         partial = path if whole else f"{path}.{secrets.token_hex(4)}{PARTIAL}"
         with self._remote.open_output_stream(partial) as stream:
             stream.write(data)
         if not whole:
             self._remote.move(partial, path)
+
+
+def _patiently(work: Callable[[], T]) -> T:
+    """Do it, again and again where what fails may be the network. A folder's trouble is final."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return work()
+        except OSError as error:
+            final = error.errno is not None or any(word in str(error) for word in FOR_GOOD)
+            if final or time.monotonic() > end:
+                raise
+        time.sleep(PAUSE_SECONDS)
 
 
 def damaged(store: Store, key: str, why: str) -> StoreError:

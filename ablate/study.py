@@ -406,7 +406,7 @@ def _check_stages(stages: Sequence[Stage], place: str) -> None:
 
 def _check_key(word: str, name: str) -> None:
     """Studies and scales make the name of a folder, `name@scale`."""
-    if not re.fullmatch(r"[^./\\@\s][^/\\@\n]*", name):
+    if not re.fullmatch(r"[^./\\@\s\x00-\x1f][^/\\@\x00-\x1f]*", name):
         allowed = "text without / \\ @, and no . or space at its beginning"
         raise StudyError(wrong_value(word, name, allowed))
 

@@ -16,6 +16,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,11 @@ class Progress:
 class TrialRun:
     """A trial being run: its task, its journal, its checkpoints."""
 
-    def __init__(self, trial: Trial, store: Store, data: str) -> None:
-        self.trial, self.store = trial, store
+    def __init__(
+        self, trial: Trial, store: Store, data: str, code: Mapping[str, str] | None = None
+    ) -> None:
+        """`code`: where the files of the trial's modules are here, if not at their own paths."""
+        self.trial, self.store, self._code = trial, store, code or {}
         self.journal = journals.read(store, trial.id) or journals.Journal(trial)
         self._saved_at, self._save_cost = time.monotonic(), 0.0
         self._task: Task | None = None
@@ -55,7 +59,7 @@ class TrialRun:
 
     def _begin(self, data: str) -> None:
         self.journal.attempts.append(self._attempt())
-        load_modules(self.trial.modules)
+        load_modules(self.trial.modules, self._code)
         self.journal.config = resolve(self.trial.values).flat
         self.journal.write(self.store)  # the attempt, before anything large can kill it
         task = _runner(self.trial.runner)(self.trial, Place(self.store, data))
@@ -93,7 +97,7 @@ class TrialRun:
         epoch = None if task.finished else task.advance(seconds)
         if epoch is not None:
             self.journal.epochs.append(epoch)
-            self.journal.write(self.store)
+            self._write_journal()
         if task.finished:
             self._conclude(task.conclude())
         elif self._save_is_due():
@@ -104,6 +108,7 @@ class TrialRun:
         """Write a checkpoint now."""
         if self.journal.outcome is not None or self._task is None:
             return
+        self._check_still_ours()
         begun = time.monotonic()
         tensors, plain = self._task.saved()
         wrapped = {"task": plain, "num_epochs": len(self.journal.epochs)}
@@ -134,11 +139,23 @@ class TrialRun:
     def _close(self, status: str, *, resumable: bool = False, **details: Any) -> None:
         """A failed trial that is tried again begins anew, unless it only wanted memory."""
         self.journal.outcome = {"status": status, "metrics": {}, **details}
-        self.journal.write(self.store)
+        self._write_journal()
         if not resumable:
             self.store.delete(checkpoint.last_key(self.trial.id))
         self.store.sweep(f"trials/{self.trial.id}")
         self._task = None
+
+    def _write_journal(self) -> None:
+        self._check_still_ours()
+        self.journal.write(self.store)
+
+    def _check_still_ours(self) -> None:
+        """A worker that was cut off, and given up, must not write over its successor's work."""
+        if self.store.folder is not None or not self.journal.attempts:
+            return  # on one machine a worker dies with its driver
+        there = journals.read(self.store, self.trial.id)
+        if there is not None and there.attempts and there.attempts[-1] != self.journal.attempts[-1]:
+            raise StoreError(f"the trial {self.trial.id} goes on at another worker.")
 
     @property
     def _running(self) -> Task:
@@ -161,14 +178,15 @@ class TrialRun:
         return None
 
 
-def load_modules(modules: tuple[str, ...]) -> None:
+def load_modules(modules: tuple[str, ...], code: Mapping[str, str] | None = None) -> None:
     """Import the files in which a study registers techniques of its own, once each."""
     for path in modules:
         name = f"ablate_user.{Path(path).stem}_{digest(path)}"
         if name not in sys.modules:
-            if not Path(path).is_file():
-                raise StudyError(f"{path}: the study's techniques are not there.")
-            executed(Path(path), name)
+            place = Path((code or {}).get(path, path))
+            if not place.is_file():
+                raise StudyError(f"{place}: the study's techniques are not there.")
+            executed(place, name)
 
 
 def check_gpus(scale: str, gpus: float) -> None:

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from ablate import lease
 from ablate.errors import HeldError, StoreError
+from ablate.lease import Lease
 from ablate.store import Store
 
 DEFAULT = ".ablate"
@@ -94,8 +96,21 @@ def make_folders(workspace: Workspace) -> None:
 
 
 @contextmanager
-def held(workspace: Workspace, key: str) -> Iterator[None]:
-    """Hold the study so that no second driver runs it; a killed driver's hold is gone with it."""
+def held(workspace: Workspace, key: str) -> Iterator[Lease | None]:
+    """Hold the study so that no second driver runs it; a killed driver's hold is gone with it.
+
+    A lease is given where drivers on other hosts might run it too.
+    """
+    with _locked_here(workspace, key):
+        if workspace.store.folder is not None:
+            yield None
+            return
+        with Lease(workspace.store, key).held() as lease:
+            yield lease
+
+
+@contextmanager
+def _locked_here(workspace: Workspace, key: str) -> Iterator[None]:
     with _lock_file(workspace, key) as file:
         if not _locked(file, fcntl.LOCK_EX, tries=10):  # somebody may only be looking
             file.seek(0)
@@ -140,6 +155,8 @@ def _locked(file: TextIO, how: int, tries: int = 1) -> bool:
 
 def running_driver(workspace: Workspace, key: str) -> str | None:
     """Who runs the study now, or None."""
+    if workspace.store.folder is None:
+        return lease.holder(workspace.store, key)
     try:
         with (_lock_folder(workspace, key) / "driver.json").open() as file:
             return None if _locked(file, fcntl.LOCK_SH) else _holder(file.read())

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # of an encoding: raising it encodes every corpus anew, and makes new trials of all
 log = logging.getLogger("ablate.data")
+BROUGHT: dict[tuple, str] = {}  # encodings from another host, whose text need not be on this one
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,11 @@ class Corpus:
         """
         known = self._encoded.floor().items()
         return {split: -float(np.mean(lp[: len(self.splits[split]) - 1])) for split, lp in known}
+
+    @property
+    def encoding(self) -> Path:
+        """The folder of the files."""
+        return self._encoded.place
 
     @property
     def num_bytes(self) -> int:
@@ -108,13 +114,12 @@ class Corpus:
 def open_corpus(config: CorpusConfig, folder: str | Path) -> Corpus:
     """The corpus, encoded into `folder` if it is not there yet, and mapped into memory."""
     folder = Path(folder)
-    text = find_text(config.name, folder)
-    key = _encoding_digest(text, config)
+    key = BROUGHT.get(_asked(config)) or _encoding_digest(find_text(config.name, folder), config)
 
     def make(damage: str) -> encoded.Columns:
         if damage:
             log.warning("the encoded corpus %s is damaged (%s): encoding it again", key, damage)
-        return _encode(text, config, key)
+        return _encode(find_text(config.name, folder), config, key)
 
     found = encoded.read_or_make(folder / "encoded" / key, make)
     return Corpus(
@@ -150,6 +155,10 @@ def vocabulary_size(config: CorpusConfig, folder: str | Path) -> int:
 def _encoding_digest(text: Text, config: CorpusConfig) -> str:
     options = {"level": config.level, "lowercase": config.lowercase, "min_count": config.min_count}
     return digest({"format": FORMAT, "sources": dict(text.hashes()), **options})
+
+
+def _asked(config: CorpusConfig) -> tuple:
+    return config.name, config.level, config.lowercase, config.min_count
 
 
 def _digest(key: str, config: CorpusConfig) -> str:

@@ -33,6 +33,7 @@ from ablate.errors import CorpusError
 
 TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
 SEAL = "seal.json"
+FILES = (TOKENS, VOCABULARY, FLOOR, SEAL)
 ABANDONED_SECONDS = 3600  # after which a partial folder's writer is taken for dead
 
 Streams = Mapping[str, np.ndarray]  # by split
@@ -126,6 +127,32 @@ def read_or_make(place: Path, make: Callable[[str], Columns]) -> Encoded:
     if found is None:
         raise CorpusError(f"{place} was removed while it was being opened. Try again.")
     return found
+
+
+def bring(place: Path, file: Callable[[str], bytes | None]) -> None:
+    """Put an encoding that was made elsewhere at `place`, once a host; `file` gives its files."""
+    if _is_sound(place):
+        return
+    with _writing(place), _lock(place.parent):
+        if _is_sound(place):
+            return
+        partial = place.with_name(f"{place.name}.{os.getpid()}-{time.time_ns()}.partial")
+        partial.mkdir()
+        try:
+            for name in FILES:
+                data = file(name)
+                if data is not None:
+                    _write_synced(partial / name, data)
+            _move(partial, place)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _is_sound(place: Path) -> bool:
+    try:
+        return read(place) is not None
+    except Damaged:
+        return False
 
 
 def _mapped(path: Path, dtype: type) -> tuple[Streams, dict[str, Any]]:

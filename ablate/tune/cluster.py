@@ -16,7 +16,7 @@ from ray.tune.experiment import Experiment
 from ablate.errors import TrialError
 from ablate.tune.ray_adaptors import Deaths, Drive, Feed, Halt, Judge
 from ablate.tune.ray_controller import Controller
-from ablate.tune.ray_session import Fleet, connected, environment, quiet
+from ablate.tune.ray_session import Fleet, connected, environment, quiet, room
 from ablate.tune.ray_worker import WarmWorker
 
 if TYPE_CHECKING:
@@ -32,16 +32,22 @@ def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, 
     `order` says what a worker needs to know of a trial: plain data, and with "worker" the
     `module:name` of a worker class other than `ablate.tune.worker:Worker`.
     """
-    drive = Drive(schedule, order, fleet.workers)
-    with quiet(fleet), connected(fleet), environment(_tune_settings(fleet)), _folder(fleet) as path:
-        controller = _controller(drive, fleet, path)
-        try:
-            while not controller.is_finished():
-                controller.step()
-        except (RayError, TuneError) as error:
-            raise drive.failure or TrialError(f"Ray Tune gave up: {error}") from error
-        finally:
-            controller.cleanup()
+    with quiet(fleet), connected(fleet), _folder(fleet) as path:
+        workers = fleet.workers or room(fleet)
+        drive = Drive(schedule, order, workers)
+        with environment(_tune_settings(fleet, workers)):
+            _control(drive, fleet, path)
+
+
+def _control(drive: Drive, fleet: Fleet, path: str) -> None:
+    controller = _controller(drive, fleet, path)
+    try:
+        while not controller.is_finished():
+            controller.step()
+    except (RayError, TuneError) as error:
+        raise drive.failure or TrialError(f"Ray Tune gave up: {error}") from error
+    finally:
+        controller.cleanup()
     if drive.failure is not None:
         raise drive.failure
 
@@ -66,9 +72,9 @@ def _controller(drive: Drive, fleet: Fleet, folder: str) -> Controller:
     )
 
 
-def _tune_settings(fleet: Fleet) -> dict[str, str]:
+def _tune_settings(fleet: Fleet, workers: int) -> dict[str, str]:
     return {
-        "TUNE_MAX_PENDING_TRIALS_PG": str(fleet.workers),  # start all actors at once
+        "TUNE_MAX_PENDING_TRIALS_PG": str(workers),  # start all actors at once
         "TUNE_PRINT_ALL_TRIAL_ERRORS": "1" if fleet.verbose else "0",
     }
 

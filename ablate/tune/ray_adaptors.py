@@ -63,6 +63,8 @@ class Drive:
 
     def take(self, trial: TuneTrial, said: Mapping[str, Any]) -> str:
         """Hand a slice to the schedule; what Tune should do with the trial now."""
+        if said.get("epoch") is not None:
+            trial.run_metadata.num_failures = 0  # it gets on: its deaths count from here
         goes_on = self.guard(self._told_schedule, trial.trial_id, said)
         if goes_on is False:
             self.ended(trial)

@@ -32,7 +32,7 @@ LONGEST_FOLDER = 30  # below it Ray makes sockets, whose paths the system limits
 class Fleet:
     """Who does the work: how many at a time, with what, where."""
 
-    workers: int
+    workers: int | None = None  # None: as many as the cluster has room for
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
     address: str | None = None  # None: RAY_ADDRESS, else a Ray of our own on this machine
@@ -73,7 +73,7 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
     with environment(settings), _bare_node(), _handlers_kept():
         ray.init(
             address="local",
-            num_cpus=max(1, round(fleet.workers * fleet.cpus_per_trial)),
+            num_cpus=max(1, round((fleet.workers or 1) * fleet.cpus_per_trial)),
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,
             _temp_dir=_session_folder(fleet, stack),
@@ -91,9 +91,17 @@ def _connect(fleet: Fleet, address: str) -> None:
     _check_address(address)
     env_vars = {**_worker_env(fleet), **fleet.runtime_env.get("env_vars", {})}
     runtime_env = {**fleet.runtime_env, "env_vars": env_vars}
-    quietly = {} if fleet.verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
-    with environment(quietly), _handlers_kept():
+    settings = {} if fleet.verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
+    settings["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"  # ours, inside a job that has one of its own
+    with environment(settings), _handlers_kept():
         ray.init(address=address, runtime_env=runtime_env, **_loudness(fleet))
+
+
+def room(fleet: Fleet) -> int:
+    """How many trials the cluster can run at a time, as it is now."""
+    there = ray.cluster_resources()
+    wanted = {"CPU": fleet.cpus_per_trial, "GPU": fleet.gpus_per_trial}
+    return max(1, min(int(there.get(name, 0) / num) for name, num in wanted.items() if num))
 
 
 def _check_address(address: str) -> None:

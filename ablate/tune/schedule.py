@@ -50,6 +50,7 @@ class Schedule:
         self.stop_reason: str | None = None  # set from outside by Ctrl-C
         self.closed_reason: str | None = None  # a budget: what runs may end, nothing new starts
         self.status: dict[str, str] = {}
+        self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
         self._confirmed: set[int] = set()
@@ -142,6 +143,7 @@ class Schedule:
             return
         seconds = journal.epochs[-1].get("seconds", 0.0) if journal.epochs else 0.0
         self.ledger.finished(trial_id, seconds)
+        self.ended[trial_id] = journal
         self._settle(trial_id, journal)
 
     def _settle(self, trial_id: str, journal: Journal) -> None:

@@ -30,6 +30,7 @@ from ablate.space import SpaceViolation
 from ablate.space_row import Choices, Range, Row
 from ablate.streams import derived_seed
 from ablate.study import Search
+from ablate.tune.patient_storage import open_patiently
 from ablate.tune.search_log import LoggedStorage
 
 MAX_REFUSALS = 200  # combinations a space's `require` may refuse in a row
@@ -53,11 +54,11 @@ def open_storage(url: str, study: str) -> optuna.storages.BaseStorage:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     if url.startswith("folder:"):
         return LoggedStorage(Path(url.removeprefix("folder:")) / f"{study}.log")
-    options: dict[str, Any] = {}
-    if url.startswith("postgresql"):
-        options = {"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}
     with answering(url):
-        return optuna.storages.RDBStorage(url, engine_kwargs=options)
+        if not url.startswith("postgresql"):
+            return optuna.storages.RDBStorage(url)
+        small = {"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}
+        return open_patiently(url, engine_kwargs=small)
 
 
 def open_search(url: str) -> Callable[[PlannedSearch, Plan], ArmSearch]:

@@ -1,0 +1,292 @@
+"""The threats of docs/security.md outside the deployment, each tried.
+
+`ablate query` is tried in tests/mirror/test_query.py, the deployment in tests/k8s.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ablate import space
+from ablate.errors import AblateError, StoreError, StudyError
+from ablate.store import Store
+from ablate.study import Arm, Scale, Study, table
+from ablate.train import checkpoint
+from ablate.workspace import Workspace, open_workspace
+
+PACKAGE = Path(__file__).parents[1] / "ablate"
+SECRET = "correct-horse-battery-staple-4711"
+BASE = {
+    "corpus.name": "grammar",
+    "embedding.size": 4,
+    "backbone": "lstm",
+    "backbone.num_layers": 1,
+    "backbone.units": 4,
+    "head": "softmax",
+    "optimizer": "sgd",
+    "training.epochs": 2,
+}
+
+# What runs code that it finds in data: modules, functions, methods by name.
+MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
+METHODS = {"load_module", "unpickle", "unsafe_load", "full_load"}
+LOADERS = {("torch", "load"), ("np", "load"), ("numpy", "load"), ("yaml", "load")}
+
+
+def _calls(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """The names of what is imported and called, with lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((f"import {alias.name}", node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield f"import {node.module}", node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id, node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+            yield f"{owner}.{node.func.attr}", node.lineno
+            if any(k.arg == "allow_pickle" and not _is_false(k.value) for k in node.keywords):
+                yield "allow_pickle", node.lineno
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def _is_forbidden(name: str) -> bool:
+    if name.startswith("import "):
+        return name.removeprefix("import ").split(".")[0] in MODULES
+    owner, _, method = name.rpartition(".")
+    loads = (owner, method) in LOADERS or method in METHODS
+    return loads or name in CALLS or name == "allow_pickle"
+
+
+def forbidden(text: str) -> list[tuple[str, int]]:
+    return [found for found in _calls(ast.parse(text)) if _is_forbidden(found[0])]
+
+
+def test_no_source_file_unpickles_or_evaluates() -> None:
+    files = list(PACKAGE.rglob("*.py"))
+    assert len(files) > 100
+    found = {str(file.relative_to(PACKAGE)): forbidden(file.read_text()) for file in files}
+    assert {file: calls for file, calls in found.items() if calls} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle",
+        "from cloudpickle import loads",
+        "import torch; torch.load(f)",
+        "np.load(f, allow_pickle=True)",
+        "eval(text)",
+        "yaml.load(text)",
+    ],
+)
+def test_the_search_finds(line: str) -> None:
+    assert forbidden(line)
+
+
+class Malice:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.place}",)
+
+
+def _malicious(place: Path) -> list[bytes]:
+    import torch
+
+    plain, saved = pickle.dumps(Malice(place)), io.BytesIO()
+    torch.save(Malice(place), saved)
+    return [plain, saved.getvalue()]
+
+
+def test_a_planted_checkpoint_runs_nothing(workspace: Workspace, tmp_path: Path) -> None:
+    """It is damage, named and refused, in whatever place of the store it lies."""
+    mark = tmp_path / "executed"
+    pickle.loads(_malicious(mark)[0])  # it is as malicious as it says
+    assert mark.exists()
+    mark.unlink()
+    store = workspace.store
+    for data in _malicious(mark):
+        for key in (checkpoint.last_key("0" * 16), checkpoint.weights_key("0" * 16)):
+            store.write(key, data)
+            with pytest.raises(AblateError, match="damaged"):
+                checkpoint.read(store, key)
+        store.write("trials/x/journal.json", data)
+        with pytest.raises(StoreError, match="damaged"):
+            store.read_json("trials/x/journal.json")
+    assert not mark.exists()
+
+
+def test_mlflow_never_unpickles() -> None:
+    """Whatever the environment says: the switch is off before anything of MLflow is imported."""
+    script = """
+import os, sys
+from ablate.record import quiet
+quiet.load("mlflow.tracking")
+from mlflow.environment_variables import MLFLOW_ALLOW_PICKLE_DESERIALIZATION as switch
+sys.exit(3 if switch.get() else 0)
+"""
+    env = {**os.environ, "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "true"}
+    assert subprocess.run([sys.executable, "-c", script], env=env).returncode == 0
+    from ablate.record.places import ui_environment
+
+    assert ui_environment()["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] == "false"
+
+
+@pytest.mark.parametrize(
+    "key", ["../out", "a/../../out", "/etc/passwd", "a/..", "..", "a\\..\\b", "a/../b"]
+)
+def test_no_key_leaves_the_store(tmp_path: Path, key: str) -> None:
+    store = Store(str(tmp_path / "store"))
+    calls = (
+        lambda: store.write(key, b"x"),
+        lambda: store.read(key),
+        lambda: store.exists(key),
+        lambda: store.names(key),
+        lambda: store.delete(key),
+    )
+    for call in calls:
+        with pytest.raises(StoreError, match="not a place inside the store"):
+            call()
+    assert not (tmp_path / "out").exists()
+
+
+def study(name: str = "secretive", **words) -> Study:
+    return Study(
+        question="?",
+        base=BASE,
+        base_arm="a",
+        design=table(Arm("a"), Arm("b", {"training.clip": 9.0})),
+        scales={"s": Scale(seeds=1)},
+        runner="ablate.train.stand_in:StandIn",
+        name=name,
+        **words,
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["../out", "a/b", "/tmp/out", "..", ".", "a\\b", "a\0b", ".hidden"]
+)
+def test_no_study_leaves_its_folder(name: str) -> None:
+    with pytest.raises(StudyError, match="name"):
+        study(name)
+
+
+@pytest.mark.parametrize("name", ["../../out", "/tmp/out", ".."])
+def test_no_study_asked_for_leaves_its_folder(workspace: Workspace, name: str) -> None:
+    from ablate.status import show_table
+
+    with pytest.raises(AblateError):
+        show_table(workspace, name, "text")
+
+
+EVIL_SPACE = """
+paper = "none"
+tables = ["__import__('os').system('touch MARK')"]
+
+["Rate"]
+field = "optimizer.learning_rate"
+choices = ["__import__('os').system('touch MARK')", "${jndi:ldap://x}", "{0.__class__}"]
+"""
+
+
+def test_a_search_space_executes_nothing(tmp_path: Path) -> None:
+    mark, file = tmp_path / "mark", tmp_path / "evil.toml"
+    file.write_text(EVIL_SPACE.replace("MARK", str(mark)))
+    with pytest.raises(AblateError):
+        found = space.load(str(file))
+        found.render()
+        found.check()
+    assert not mark.exists()
+
+
+def test_a_when_is_no_program(tmp_path: Path) -> None:
+    mark, file = tmp_path / "mark", tmp_path / "evil.toml"
+    row = "[\"Rate\"]\nfield = 'optimizer.learning_rate'\nvalue = 1.0\n"
+    row += f"when = \"__import__('os').system('touch {mark}') = 0\"\n"
+    file.write_text(f'paper = "none"\ntables = ["T"]\n\n{row}')
+    with pytest.raises(AblateError):
+        space.load(str(file)).check()
+    assert not mark.exists()
+
+
+ENVIRONMENT = {
+    "MLFLOW_TRACKING_PASSWORD": SECRET,
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "RAY_AUTH_TOKEN": SECRET,
+    "POSTGRES_PASSWORD": SECRET,
+    "HF_TOKEN": SECRET,
+}
+
+
+def test_secrets_reach_no_log_param_tag_or_artifact(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Planted in the environment and in every URL that may have one; then looked for everywhere."""
+    from ablate.engine import RunOptions, run_study
+    from ablate.status import show_status
+
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    server = f"http://user:{SECRET}@127.0.0.1:9"  # nobody answers there
+    away = open_workspace(str(workspace.folder), mlflow=server)
+    ended = run_study(study(), "s", away, RunOptions(local=True, quiet=False))
+    assert ended.unrecorded and SECRET not in ended.unrecorded
+    run_study(study(), "s", workspace, RunOptions(local=True, quiet=False))
+    print(show_status(workspace, "secretive"))
+    said = capfd.readouterr()
+    assert "secretive" in said.out and SECRET not in said.out + said.err
+    _check_records(workspace)
+    _check_files(workspace.folder)
+
+
+def _check_files(folder: Path) -> None:
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert len(files) > 10
+    assert [str(path) for path in files if SECRET.encode() in path.read_bytes()] == []
+
+
+def _check_records(workspace: Workspace) -> None:
+    with sqlite3.connect(workspace.folder / "mlflow.db") as database:
+        for kind in ("params", "tags", "experiment_tags"):
+            values = [row[0] for row in database.execute(f"select value from {kind}")]
+            assert values and not any(SECRET in str(value) for value in values), kind
+
+
+def test_a_searches_url_keeps_its_password(workspace: Workspace) -> None:
+    from ablate.errors import RecordError
+    from ablate.tune import patient_storage
+    from ablate.tune.search import open_storage
+
+    pytest.importorskip("psycopg")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(patient_storage, "PATIENCE_SECONDS", 0.0)
+        patch.setattr(patient_storage.patiently, "__defaults__", (0.0,))
+        with pytest.raises(RecordError, match="does not answer") as caught:
+            open_storage(f"postgresql+psycopg://user:{SECRET}@127.0.0.1:9/x", "s")
+    assert SECRET not in str(caught.value)
+
+
+def test_the_command_that_is_kept_has_no_password(capsys: pytest.CaptureFixture[str]) -> None:
+    from ablate import cli
+
+    words = ["study", "x.py", "--mlflow", f"http://user:{SECRET}@host:5000"]
+    words += ["--searches", f"postgresql://user:{SECRET}@host/x"]
+    assert SECRET not in cli._command(cli._parser().parse_args(words))
