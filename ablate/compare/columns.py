@@ -51,10 +51,10 @@ def columns(summary: Summary, best: Writer) -> list[Column]:
         ),
         Column("above\nfloor", lambda arm: above_floor(arm.cells.get(summary.split), summary), 5),
         Column(_delta_title(summary), lambda arm: _delta(arm, digits)),
-        Column("Holm\np", lambda arm: _p(arm.comparison and arm.comparison.p_holm), 2),
+        Column("Holm\np", lambda arm: p_value(arm.comparison and arm.comparison.p_holm), 2),
         Column(
             "sign-flip\np",
-            lambda arm: _p(arm.comparison and arm.comparison.difference.p_sign_flip),
+            lambda arm: p_value(arm.comparison and arm.comparison.difference.p_sign_flip),
             1,
         ),
         Column("verdict", verdict, left=True),
@@ -114,14 +114,18 @@ def _delta(arm: ArmSummary, digits: int) -> str:
         return "base arm"
     if arm.comparison is None:
         return NONE
-    text = signed(arm.comparison.delta, digits)
-    if arm.comparison.interval is None:
+    return with_interval(arm.comparison.delta, arm.comparison.interval, digits)
+
+
+def with_interval(delta: float, interval: tuple[float, float] | None, digits: int) -> str:
+    text = signed(delta, digits)
+    if interval is None:
         return text
-    low, high = arm.comparison.interval
+    low, high = interval
     return f"{text} [{signed(low, digits)}, {signed(high, digits)}]"
 
 
-def _p(p: float | None) -> str:
+def p_value(p: float | None) -> str:
     if p is None:
         return ""
     return "<.001" if p < 0.001 else "1" if p > 0.9995 else f"{p:.3f}".lstrip("0")

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ablate.study_record import StudyRecord
 
 if TYPE_CHECKING:  # what only looks at a summary does not wait for scipy
+    from ablate.compare.effects import Effects
     from ablate.compare.statistics import Difference
 
 SPLITS = ("valid", "test")
@@ -114,6 +115,8 @@ class Summary:
     arms: tuple[ArmSummary, ...]
     ensembles: tuple[EnsembleSummary, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader must know about this very table
+    effects: Effects | None = None  # of a factorial's factors
+    verdicts: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (arm, split): published
 
     @property
     def whole(self) -> bool:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping
 
 from ablate.compare.against import Against
 from ablate.compare.cells import Cells
+from ablate.compare.effects import effects
 from ablate.compare.rows import ArmSummary, Summary
 from ablate.compare.units import unit_of
+from ablate.compare.verdicts import verdicts
 from ablate.journal import Journal
 from ablate.study_record import StudyRecord
 
@@ -25,10 +27,8 @@ def summarise(
     """The table's numbers from what the store knows. A trial without a journal is missing."""
     unit = unit_of(record.level)
     cells = Cells(record, journals, unit)
-    repeats = {search.repeat for search in record.searches if search.seed_index is None}
-    against = Against(
-        cells.arms(), unit, alpha, seeds_a_pair=record.num_seeds if len(repeats) > 1 else 1
-    )
+    a_pair = seeds_a_pair(record)
+    against = Against(cells.arms(), unit, alpha, seeds_a_pair=a_pair)
     arms = against.compared()
     return Summary(
         record=record,
@@ -40,7 +40,15 @@ def summarise(
         arms=tuple(arms),
         ensembles=tuple(cells.ensembles()),
         notes=tuple(_notes(record, arms)),
+        effects=effects(record, arms, unit, alpha=alpha, seeds_a_pair=a_pair),
+        verdicts=verdicts(record, arms, journals, unit, alpha=alpha),
     )
+
+
+def seeds_a_pair(record: StudyRecord) -> int:
+    """The search varies too: where it was repeated, a pair is a repeat, over all its seeds."""
+    repeats = {search.repeat for search in record.searches if search.seed_index is None}
+    return record.num_seeds if len(repeats) > 1 else 1
 
 
 def _notes(record: StudyRecord, arms: list[ArmSummary]) -> Iterable[str]:

@@ -14,6 +14,7 @@ from ablate.compare import columns as shown
 from ablate.compare.figures import NONE, count, decimal, duration
 from ablate.compare.rows import SPLITS, ArmSummary, EnsembleSummary, Summary
 from ablate.compare.statistics import MIN_PAIRS
+from ablate.compare.verdicts import RULE
 from ablate.layout import Grid, paragraph, printable
 
 WIDTH = 100
@@ -49,11 +50,11 @@ def plain_text(
         *wrapped(_left_out(left_out, width)),
         *wrapped(_cautions(summary)),
     ]
-    beside = beside_the_paper(summary)
-    if beside is not None:
-        titles, rows = beside
-        grid = Grid(titles, [[plain(cell) for cell in row] for row in rows])
+    for titles, rows in _further(summary):
+        headings = [plain(title) for title in titles]
+        grid = Grid(headings, [[plain(cell) for cell in row] for row in rows], left=headings[-1:])
         lines += ["", *grid.lines(width, rule)]
+    lines += wrapped(effects_explained(summary))
     if next_steps:
         lines += ["", "Where to look next", *(f"  {_kept(s, unicode)}" for s in next_steps)]
     return "\n".join(line.rstrip() for line in lines)
@@ -77,10 +78,10 @@ def markdown(summary: Summary, *, next_steps: Sequence[str] = ()) -> str:
         *(f"- {_escaped(line)}" for line in _reading(summary, marked="bold")),
         *(f"- {_escaped(line)}" for line in _cautions(summary)),
     ]
-    beside = beside_the_paper(summary)
-    if beside is not None:
-        titles, rows = beside
+    for titles, rows in _further(summary):
         lines += ["", *_markdown_grid(titles, [[_escaped(row[0]), *row[1:]] for row in rows])]
+    explanation = [f"- {_escaped(line)}" for line in effects_explained(summary)]
+    lines += ["", *explanation] if explanation else []
     if next_steps:
         lines += ["", "Where to look next:", "", *(f"- `{printable(s)}`" for s in next_steps)]
     return "\n".join(lines)
@@ -180,6 +181,8 @@ def _cautions(summary: Summary) -> Iterable[str]:
         yield f"scale {record.scale}: not comparable with published numbers."
     elif not any(arm.published for arm in summary.arms):
         yield f"scale {record.scale}: no published numbers are recorded for these arms."
+    else:
+        yield RULE
 
 
 _WITHHELD = {
@@ -234,7 +237,8 @@ def beside_the_paper(summary: Summary) -> tuple[list[str], list[list[str]]] | No
         return None
     splits = [split for split in SPLITS if any(split in arm.published for arm in arms)]
     digits = shown.decimals(summary)
-    titles = ["beside the paper", *(t for s in splits for t in (f"{s}, ours", "published"))]
+    titles = ["beside the paper"]
+    titles += [t for s in splits for t in (f"{s}, ours", "published", f"verdict, {s}")]
     rows = []
     for arm in arms:
         row = [arm.name]
@@ -242,8 +246,38 @@ def beside_the_paper(summary: Summary) -> tuple[list[str], list[list[str]]] | No
             there = arm.published.get(split)
             row.append(shown.mean_and_spread(arm.cells.get(split), digits))
             row.append(NONE if there is None else decimal(there, digits))
+            row.append(summary.verdicts.get((arm.name, split), NONE))
         rows.append(row)
     return titles, rows
+
+
+def effects_table(summary: Summary) -> tuple[list[str], list[list[str]]] | None:
+    """Titles and rows of a factorial's effects and interactions; None for other designs."""
+    found = summary.effects
+    if found is None or not found.effects:
+        return None
+    digits = shown.decimals(summary)
+    percent = f"{100 * (1 - summary.alpha):g}%"
+    titles = ["effect", f"Δ, {summary.split} [{percent} interval]", "Holm p", "verdict"]
+    rows = []
+    for effect in (*found.effects, *found.simple):
+        delta = shown.with_interval(effect.delta, effect.interval, digits)
+        verdict = f"{effect.verdict} ({effect.reason})" if effect.reason else effect.verdict
+        rows.append([effect.names, delta, shown.p_value(effect.p_holm), verdict])
+    return titles, rows
+
+
+def effects_explained(summary: Summary) -> Iterable[str]:
+    """What the effects say in words, and what must be known of them."""
+    if summary.effects is not None:
+        yield from summary.effects.readings
+        yield from summary.effects.notes
+
+
+def _further(summary: Summary) -> Iterable[tuple[list[str], list[list[str]]]]:
+    """The smaller tables below the main one."""
+    tables = (effects_table(summary), beside_the_paper(summary))
+    return [table for table in tables if table is not None]
 
 
 def _markdown_grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

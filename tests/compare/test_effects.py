@@ -1,0 +1,193 @@
+"""Effects of factorials against least squares, and against simulated designs with known truths."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablate.compare.effects import Design, Effects
+from ablate.compare.summary import summarise
+from ablate.compare.table import plain_text
+from ablate.study import factorial, fractional_factorial
+
+TWO = {"off": {}, "on": {}}
+
+
+def study_of(by_hand, design, losses, **fields):
+    """A study of a design: `losses` is [arm, seed]."""
+    names = [arm.name for arm in design.arms]
+    study = by_hand(dict(zip(names, losses, strict=True)), base_arm=names[0])
+    study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in design.arms}
+    study.record_fields = {"design": design.kind, "notes": design.notes, **fields}
+    return study
+
+
+def effects_of(by_hand, design, losses) -> Effects:
+    study = study_of(by_hand, design, losses)
+    found = summarise(study.record, study.journals).effects
+    assert found is not None
+    return found
+
+
+def drawn(seed: int, design, truth, num_seeds: int = 5, spread: float = 0.02) -> np.ndarray:
+    """Losses [arm, seed]: what `truth` says of the levels, a draw of the seed's, one of its own."""
+    generator = np.random.default_rng(seed)
+    means = np.array([truth(arm.levels) for arm in design.arms])
+    shared = generator.normal(0, 0.05, num_seeds)
+    return 4 + means[:, None] + shared + generator.normal(0, spread, (len(means), num_seeds))
+
+
+def least_squares(design, losses, names: tuple[str, ...]) -> np.ndarray:
+    """For every seed, what changing these factors adds, from a regression on signs.
+
+    With signs of +-1, a main effect is twice its coefficient, and an interaction as the difference
+    of two effects is four times.
+    """
+    factors = list(design.arms[0].levels)
+    signs = np.array([[1 if a.levels[f] == "on" else -1 for f in factors] for a in design.arms])
+    terms = [()] + [c for n in (1, 2) for c in itertools.combinations(range(len(factors)), n)]
+    X = np.stack([signs[:, list(term)].prod(1) for term in terms], 1).astype(float)
+    found, *_ = np.linalg.lstsq(X, np.asarray(losses), rcond=None)
+    place = terms.index(tuple(factors.index(name) for name in names))
+    return 2 ** len(names) * found[place]
+
+
+@pytest.mark.parametrize("names", [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")])
+def test_effects_are_those_of_least_squares(by_hand, names):
+    design = factorial({"a": TWO, "b": TWO, "c": TWO})
+    losses = drawn(1, design, lambda at: 0.1 * (at["a"] == "on"), num_seeds=4)
+    found = effects_of(by_hand, design, losses)
+    wanted = f"{names[0]}: on vs off" if len(names) == 1 else " × ".join(names)
+    effect = next(each for each in found.effects if each.name == wanted)
+    by_seed = least_squares(design, losses, names)
+    theirs = stats.ttest_1samp(by_seed, 0)
+    interval = theirs.confidence_interval(0.95)
+    assert effect.difference.deltas == pytest.approx(by_seed)
+    assert effect.difference.p == pytest.approx(theirs.pvalue)
+    assert effect.difference.interval == pytest.approx((interval.low, interval.high))
+    assert len(found.effects) == 6
+
+
+def test_a_factor_that_helps_only_without_another_is_said_to(by_hand):
+    def truth(at):
+        return -0.2 * (at["a"] == "on" and at["b"] == "off")
+
+    design = factorial({"a": TWO, "b": TWO})
+    found = effects_of(by_hand, design, drawn(2, design, truth))
+    assert "a: on vs off helps with b off; with b on it is not shown to." in found.readings
+    interaction = next(each for each in found.effects if each.kind == "interaction")
+    assert interaction.verdict == "higher"
+    assert interaction.difference.mean == pytest.approx(0.2, abs=0.05)
+
+
+def test_without_an_interaction_nothing_is_said_of_one(by_hand):
+    design = factorial({"a": TWO, "b": TWO})
+    truth = {"off": 0.0, "on": -0.2}
+    found = effects_of(by_hand, design, drawn(3, design, lambda at: truth[at["a"]]))
+    assert [each.verdict for each in found.effects] == ["lower", "undecided", "undecided"]
+    assert found.simple == found.readings == ()
+
+
+def test_three_levels_are_each_compared_with_the_base_arms(by_hand):
+    design = factorial({"rate": {"low": {}, "middle": {}, "high": {}}, "b": TWO})
+    found = effects_of(by_hand, design, drawn(4, design, lambda at: 0.0))
+    names = [each.name for each in found.effects]
+    assert "rate: middle vs low" in names and "rate: high vs low" in names
+    assert "b × rate: middle" in names and len(names) == 5
+
+
+def test_a_fractions_aliases_are_one_row(by_hand):
+    """Against the words of the design itself, which knows its aliases by algebra."""
+    names = "abcd"
+    design = fractional_factorial(dict.fromkeys(names, TWO), {"d": ("a", "b", "c")})
+    found = effects_of(by_hand, design, drawn(5, design, lambda at: 0.0))
+    joined = {frozenset([e.name, *e.aliases]) for e in found.effects if e.aliases}
+    told = {
+        frozenset(note.removeprefix("not told apart: ").replace(" x ", " × ").split(" = "))
+        for note in design.notes
+    }
+    assert joined == told == {frozenset(pair) for pair in _pairs()}
+    assert any("joined by =" in note for note in found.notes)
+
+
+def _pairs():
+    return [("a × b", "c × d"), ("a × c", "b × d"), ("a × d", "b × c")]
+
+
+def test_a_main_effect_keeps_its_interactions_as_aliases(by_hand):
+    design = fractional_factorial(dict.fromkeys("abc", TWO), {"c": ("a", "b")})
+    losses = drawn(6, design, lambda at: -0.3 * (at["c"] == "on"))
+    found = effects_of(by_hand, design, losses)
+    assert [e.names for e in found.effects] == [
+        "a: on vs off = b × c",
+        "b: on vs off = a × c",
+        "c: off vs on = a × b",  # the base arm, with a and b off, has c on
+    ]
+    assert [e.verdict for e in found.effects] == ["undecided", "undecided", "higher"]
+
+
+def test_other_designs_have_no_effects(by_hand):
+    study = by_hand({"base": [4.0] * 3, "other": [3.9] * 3})
+    assert summarise(study.record, study.journals).effects is None
+
+
+def test_a_design_with_an_arm_left_out_says_that_it_does_not_cross(by_hand):
+    design = factorial({"a": TWO, "b": TWO})
+    losses = drawn(7, design, lambda at: 0.0)
+    study = study_of(by_hand, design, losses)
+    del study.losses[design.arms[-1].name]
+    study.trials = [t for t in study.trials if t.arm != design.arms[-1].name]
+    found = summarise(study.record, study.journals).effects
+    assert found is not None and found.effects == ()
+    assert "do not cross" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(None, "1 to run"), ("diverged", "lost seeds"), ("pruned", "lost seeds")]
+)
+def test_with_holes_nothing_is_decided(by_hand, status, reason):
+    design = factorial({"a": TWO, "b": TWO})
+    study = study_of(by_hand, design, drawn(8, design, lambda at: -0.5 * (at["a"] == "on")))
+    trial = f"{design.arms[1].name}-2"
+    del study.journals[trial]
+    if status:
+        study.end(trial, status)
+    found = summarise(study.record, study.journals).effects
+    assert found is not None
+    assert {(e.verdict, e.reason) for e in found.effects} == {("undecided", reason)}
+
+
+def test_the_table_shows_them_with_their_readings(by_hand):
+    design = factorial({"a": TWO, "b": TWO})
+    losses = drawn(2, design, lambda at: -0.2 * (at["a"] == "on" and at["b"] == "off"))
+    study = study_of(by_hand, design, losses)
+    text = plain_text(summarise(study.record, study.journals))
+    assert "a × b" in text
+    assert "helps with b off" in " ".join(text.split())
+
+
+def test_intervals_cover_at_their_rate_and_holm_keeps_the_family(by_hand):
+    """Two factors without an effect and one with: of 400 designs, how often is one wrong?"""
+    design = factorial({"a": TWO, "b": TWO, "c": TWO})
+    num, wrong, covered, found_it = 400, 0, 0, 0
+    for seed in range(num):
+        losses = drawn(100 + seed, design, lambda at: -0.05 * (at["c"] == "on"))
+        found = {e.name: e for e in effects_of(by_hand, design, losses).effects}
+        real = found.pop("c: on vs off")
+        wrong += any(e.verdict != "undecided" for e in found.values())
+        low, high = real.difference.interval or (0.0, 0.0)
+        covered += low <= -0.05 <= high
+        found_it += real.verdict == "lower"
+    assert stats.binomtest(wrong, num, 0.05, alternative="greater").pvalue > 0.01
+    assert stats.binomtest(covered, num, 0.95).pvalue > 0.01
+    assert found_it > 0.5 * num
+
+
+def test_a_design_that_is_not_crossed_is_known():
+    crossed = [{"a": a, "b": b} for a in "xy" for b in "uvw"]
+    assert Design(crossed, {}).balanced
+    assert not Design(crossed[:-1], {}).balanced
+    assert not Design([{"a": "x"}, {"b": "u"}], {}).balanced

@@ -1,0 +1,130 @@
+"""Verdicts on published numbers: the rule, its error, and why two numbers are not comparable."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablate import papers
+from ablate.compare.summary import summarise
+from ablate.compare.table import plain_text
+from ablate.compare.units import unit_of
+from ablate.compare.verdicts import MARGIN, judged
+
+PPL, BPC = unit_of("word"), unit_of("character")
+
+
+def nats(*perplexities: float) -> list[float]:
+    return [math.log(each) for each in perplexities]
+
+
+def test_the_words():
+    assert judged(nats(60.0, 60.1, 59.9), 60.2, PPL) == "reproduced"
+    assert judged(nats(60.0, 62.0, 58.0), 61.5, PPL) == "within seed noise"
+    assert judged(nats(60.0, 60.1, 59.9), 70.0, PPL) == "not reproduced: ours 14.3% lower"
+    assert judged(nats(60.0, 60.1, 59.9), 50.0, PPL) == "not reproduced: ours 20.0% higher"
+    assert judged(nats(60.0), 60.0, PPL) == "not comparable: 1 seed has no spread"
+    assert judged(nats(60.0, 60.0), 60.0, PPL) == "not comparable: 2 seeds"
+
+
+def test_bits_are_judged_as_nats_are():
+    losses = [1.40, 1.41, 1.39]
+    inside, outside = 1.40 / math.log(2), 1.60 / math.log(2)
+    assert judged(losses, inside, BPC) == "within seed noise"
+    assert judged(losses, outside, BPC) == "not reproduced: ours 18.1% lower"
+
+
+def test_seeds_that_agree_to_the_last_bit_can_still_be_rounded_apart():
+    """A paper prints one decimal: 60.3 may have been 60.25."""
+    same, seen = nats(61.2, 61.2, 61.2), 62.0
+    assert judged(same, seen, PPL) == "not reproduced: ours 1.3% lower"
+    assert judged(same, seen, PPL, rounding=1.0) == "within seed noise"
+
+
+def test_one_more_run_of_ours_is_called_not_reproduced_no_more_often_than_stated():
+    """Published numbers drawn as ours are: five of ours, one of theirs."""
+    generator, num = np.random.default_rng(3), 2000
+    runs = generator.normal(4.0, 0.05, (num, 6))
+    words = [judged([*row[:5]], math.exp(row[5]), PPL) for row in runs]
+    wrong = sum(word.startswith("not reproduced") for word in words)
+    assert stats.binomtest(wrong, num, 0.05, alternative="greater").pvalue > 0.01
+    assert wrong > 0.02 * num  # and the prediction interval is no wider than it must be
+
+
+def test_reproduced_is_said_of_a_mean_beyond_the_margin_rarely():
+    """The truth is at the margin: its interval lies within it in one case in forty at most."""
+    generator, num = np.random.default_rng(4), 2000
+    runs = generator.normal(4.0 + MARGIN, 0.003, (num, 5))
+    wrong = sum(judged([*row], math.exp(4.0), PPL) == "reproduced" for row in runs)
+    assert stats.binomtest(wrong, num, 0.025, alternative="greater").pvalue > 0.01
+
+
+PAPER, TABLE = "takase2018doc", "Table 3"
+
+
+def published(by_hand, losses, **fields):
+    cell = next(
+        c
+        for c in papers.cells(PAPER, TABLE, split="test")
+        if c.corpus == "ptb" and c.metric == "ppl"
+    )
+    study = by_hand({"base": losses})
+    study.arm_fields = {"base": {"published": {"test": cell.value}}}
+    record = {"paper": PAPER, "tables": (TABLE,), "corpus": "ptb", "published_scale": True}
+    study.record_fields = {**record, **fields}
+    return study, math.log(cell.value)
+
+
+def verdict_on(study) -> str:
+    return summarise(study.record, study.journals).verdicts["base", "test"]
+
+
+def close(truth: float) -> list[float]:
+    return [truth + 0.001, truth - 0.001, truth + 0.0005]
+
+
+def test_in_the_table_they_stand_beside_the_published_numbers(by_hand):
+    study, truth = published(by_hand, [0.0] * 3)
+    study, _ = published(by_hand, close(truth))
+    assert verdict_on(study) == "reproduced"
+    text = plain_text(summarise(study.record, study.journals))
+    assert "verdict, test" in text and "reproduced" in text
+    assert "within 1%" in " ".join(text.split())
+
+
+def test_why_two_numbers_are_not_comparable(by_hand):
+    _, truth = published(by_hand, [0.0])
+
+    def study(losses=None, **fields):
+        return published(by_hand, losses or close(truth), **fields)[0]
+
+    assert verdict_on(study(corpus="wikitext-2")) == "not comparable: another corpus (wikitext-2)"
+    assert verdict_on(study(corpus_digest="x")) == "not comparable: another corpus digest"
+    assert verdict_on(study([truth])) == "not comparable: 1 seed has no spread"
+    assert verdict_on(study([*close(truth), None])) == "not comparable: 1 to run"
+    lost = study([*close(truth), truth])
+    lost.end("base-3", "diverged")
+    assert verdict_on(lost) == "not comparable: it lost seeds"
+    part = study()
+    part.journals["base-0"].config["corpus.train_tokens"] = 1000
+    assert verdict_on(part) == "not comparable: a part of the corpus"
+
+
+def test_at_another_scale_no_published_number_is_shown(by_hand):
+    study, _ = published(by_hand, [4.0] * 3, published_scale=False)
+    summary = summarise(study.record, study.journals)
+    assert summary.verdicts == {}
+    assert "not comparable with published numbers" in plain_text(summary)
+
+
+@pytest.mark.parametrize("rounding", [0.0, 0.05])
+def test_every_verdict_is_one_of_four(rounding):
+    generator = np.random.default_rng(5)
+    words = ("reproduced", "within seed noise", "not reproduced: ours", "not comparable:")
+    for _ in range(200):
+        losses = [*generator.normal(4, generator.uniform(0, 0.1), generator.integers(1, 6))]
+        there = math.exp(generator.normal(4, 0.1))
+        assert judged(losses, there, PPL, rounding=rounding).startswith(words)
