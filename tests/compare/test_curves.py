@@ -1,0 +1,107 @@
+"""Budget curves against enumeration; frozen and re-tuned deltas side by side."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ablate.compare.curves import budget_curves, expected_best, frozen_and_tuned
+from ablate.compare.summary import summarise
+from ablate.study_record import SearchRecord
+
+
+@pytest.mark.parametrize("values", [(3.0, 1.0, 2.0, 5.0), (1.0, 1.0, 2.0), (4.0,)])
+def test_the_expected_best_is_that_of_all_draws(values):
+    found = expected_best(values)
+    assert len(found) == len(values)
+    for k, (mean, spread) in enumerate(found, 1):
+        best = [min(draw) for draw in itertools.product(values, repeat=k)]
+        assert mean == pytest.approx(np.mean(best))
+        assert spread == pytest.approx(np.std(best), abs=1e-7)
+
+
+def searched(by_hand, trials, repeats=1, **fields):
+    """An arm with searches of these outcomes: nats, or a status."""
+    study = by_hand({"base": [4.0] * 3})
+    searches = []
+    for repeat in range(repeats):
+        ids = []
+        for index, outcome in enumerate(trials):
+            trial = f"s{repeat}-{index}"
+            ids.append(trial)
+            if isinstance(outcome, str):
+                study.end(trial, outcome)
+            elif outcome is not None:
+                study.end(trial, "completed", metrics={"valid_nll": outcome})
+        searches.append(
+            SearchRecord(arm="base", repeat=repeat, num_trials=len(trials), trials=tuple(ids))
+        )
+    study.record_fields = {"searches": tuple(searches), **fields}
+    return study
+
+
+def test_a_search_is_shown_as_it_went_and_in_expectation(by_hand):
+    study = searched(by_hand, [4.5, 4.7, 4.1])
+    (curve,) = budget_curves(study.record, study.journals)
+    assert [point.nats for point in curve.as_found[0]] == [4.5, 4.5, 4.1]
+    assert [point.tokens for point in curve.as_found[0]] == [2000, 4000, 6000]
+    assert [point.nats for point in curve.expected] == pytest.approx(
+        [mean for mean, _ in expected_best([4.5, 4.7, 4.1])]
+    )
+    assert curve.expected[2].tokens == 6000
+
+
+@pytest.mark.parametrize("spoilt", ["diverged", "pruned"])
+def test_a_trial_that_came_to_nothing_has_spent_its_budget(by_hand, spoilt):
+    study = searched(by_hand, [spoilt, 4.7, 4.1])
+    (curve,) = budget_curves(study.record, study.journals)
+    assert [point.nats for point in curve.as_found[0]] == [4.7, 4.7, 4.1]
+    assert (curve.num_trials, curve.num_spoilt) == (3, 1)
+    assert curve.expected[0].nats == pytest.approx((4.7 + 4.7 + 4.1) / 3)
+
+
+def test_a_machine_that_was_lost_has_not_searched(by_hand):
+    study = searched(by_hand, ["failed", 4.7, 4.1, None])
+    (curve,) = budget_curves(study.record, study.journals)
+    assert curve.num_trials == 2
+
+
+def test_searches_are_averaged_each_by_itself(by_hand):
+    study = searched(by_hand, [4.5, 4.1], repeats=2)
+    (curve,) = budget_curves(study.record, study.journals)
+    assert len(curve.expected) == len(curve.as_found) == 2
+    assert curve.expected[1].nats == pytest.approx(expected_best([4.5, 4.1])[1][0])
+
+
+def test_no_search_no_curve(by_hand):
+    study = by_hand({"base": [4.0] * 3})
+    assert budget_curves(study.record, study.journals) == []
+    empty = searched(by_hand, ["diverged", "failed"])
+    assert budget_curves(empty.record, empty.journals) == []
+
+
+def two_scales(by_hand, **tuned_fields):
+    losses = {"base": [4.0, 4.1, 4.2], "better": [3.8, 3.91, 4.02]}
+    frozen = by_hand(losses)
+    tuned = by_hand({"base": [3.9, 3.91, 3.95], "better": [3.9, 3.92, 3.94], "new": [3.8] * 3})
+    searches = tuple(SearchRecord(arm=arm, repeat=0, num_trials=4) for arm in tuned.losses)
+    tuned.record_fields = {"scale": "tuned", "searches": searches, **tuned_fields}
+    return [summarise(study.record, study.journals) for study in (frozen, tuned)]
+
+
+def test_frozen_and_re_tuned_deltas_stand_side_by_side(by_hand):
+    found = frozen_and_tuned(*two_scales(by_hand))
+    assert found is not None
+    titles, rows = found
+    assert titles == ["arm", "Δ frozen (laptop)", "verdict", "Δ re-tuned (tuned)", "verdict"]
+    assert [row[0] for row in rows] == ["base", "better"]
+    assert rows[1][2] == "lower" and rows[1][4].startswith("undecided")
+
+
+def test_scales_of_other_corpora_or_without_a_search_are_not_set_side_by_side(by_hand):
+    frozen, tuned = two_scales(by_hand)
+    assert frozen_and_tuned(tuned, frozen) is None
+    assert frozen_and_tuned(frozen, frozen) is None
+    assert frozen_and_tuned(*two_scales(by_hand, corpus_digest="another")) is None
