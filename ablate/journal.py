@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ablate.errors import TrialError, nearest
 from ablate.identity import Trial
 from ablate.store import Store, damaged
 
@@ -63,6 +64,24 @@ def read_all(store: Store, trial_ids: Iterable[str] | None = None) -> dict[str, 
     wanted = store.names("trials") if trial_ids is None else trial_ids
     found = ((trial_id, read(store, trial_id)) for trial_id in wanted)
     return {trial_id: journal for trial_id, journal in found if journal is not None}
+
+
+def find(store: Store, trial_id: str) -> Journal:
+    """The journal of the trial with that id, or with that beginning of one."""
+    known = store.names("trials")
+    matching = [name for name in known if name.startswith(trial_id)]
+    if len(matching) > 1:
+        raise TrialError(
+            f"'{trial_id}' is the beginning of {len(matching)} trials: {matching[:5]}."
+        )
+    found = read(store, matching[0]) if matching else None
+    if found is None:
+        hint = nearest(trial_id, known)
+        meant = f" Did you mean {hint}?" if hint else ""
+        raise TrialError(
+            f"no trial '{trial_id}' in {store.uri}.{meant} `ablate status` lists them."
+        )
+    return found
 
 
 def close(store: Store, trial: Trial, status: str, **details: Any) -> Journal:

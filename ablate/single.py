@@ -11,9 +11,9 @@ from typing import Any
 
 from ablate import journal as journals
 from ablate.config import resolve
-from ablate.errors import ConfigError, TrialError, nearest, unknown
+from ablate.errors import ConfigError, TrialError, unknown
 from ablate.identity import Trial, make_trial
-from ablate.journal import COMPLETED, Journal
+from ablate.journal import COMPLETED, Journal, find
 from ablate.store import Store
 from ablate.trial import TrialRun
 from ablate.workspace import Workspace, make_folders
@@ -87,24 +87,6 @@ def _flat(data: Mapping[str, Any], prefix: str = ""):
             yield prefix.rstrip("."), value
         else:
             yield f"{prefix}{key}", value
-
-
-def find(store: Store, trial_id: str) -> Journal:
-    """The journal of the trial with that id, or with that beginning of one."""
-    known = store.names("trials")
-    matching = [name for name in known if name.startswith(trial_id)]
-    if len(matching) > 1:
-        raise TrialError(
-            f"'{trial_id}' is the beginning of {len(matching)} trials: {matching[:5]}."
-        )
-    found = journals.read(store, matching[0]) if matching else None
-    if found is None:
-        hint = nearest(trial_id, known)
-        meant = f" Did you mean {hint}?" if hint else ""
-        raise TrialError(
-            f"no trial '{trial_id}' in {store.uri}.{meant} `ablate status` lists them."
-        )
-    return found
 
 
 def _with_parents(store: Store, recorded: Store, trial: Trial) -> Store:

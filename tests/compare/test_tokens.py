@@ -1,0 +1,171 @@
+"""By the token: against enumeration, another optimizer, simulations, and a real ensemble."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from ablate import journal as journals
+from ablate.by_token import ENSEMBLE, show_tokens
+from ablate.compare import tokens
+from ablate.errors import TrialError
+from ablate.plan import make_plan
+from ablate.study import Arm, Scale, Study, table
+from ablate.tune import local
+from ablate.tune.schedule import Schedule
+
+EOS = 0
+
+
+def test_sentences_end_with_their_eos():
+    text = np.array([5, 6, EOS, 7, EOS, EOS, 8, 9])  # judged: all but the 5
+    assert tokens.sentences(text, EOS).tolist() == [0, 0, 1, 1, 2, 3, 3]
+
+
+def test_a_text_whose_first_token_ends_a_sentence():
+    assert tokens.sentences(np.array([EOS, 4, EOS, 5]), EOS).tolist() == [0, 0, 1]
+
+
+def test_the_mean_of_probabilities():
+    first, second = np.log([0.1, 0.5]), np.log([0.3, 0.1])
+    assert np.exp(tokens.mean_probability([first, second])) == pytest.approx([0.2, 0.3])
+    assert tokens.mixed([first, second], [1.0, 0.0]) == pytest.approx(first)
+
+
+def test_the_weights_of_an_interpolation_are_the_likeliest():
+    generator = np.random.default_rng(1)
+    found = np.log(generator.uniform(0.01, 1, (3, 400)) * [[1], [0.8], [1.1]])
+    weights = tokens.mixture_weights([*found])
+
+    def loss(free):
+        shares = np.exp([*free, 0]) / np.exp([*free, 0]).sum()
+        return -tokens.mixed([*found], shares).mean()
+
+    best = optimize.minimize(loss, [0.0, 0.0], tol=1e-12)
+    assert sum(weights) == pytest.approx(1)
+    assert -tokens.mixed([*found], weights).mean() == pytest.approx(best.fun, abs=1e-6)
+
+
+def test_a_model_that_adds_nothing_gets_no_weight():
+    good, bad = np.log(np.full(50, 0.5)), np.log(np.full(50, 0.01))
+    assert tokens.mixture_weights([good, bad]) == pytest.approx([1, 0], abs=1e-6)
+
+
+def text(generator, num_sentences: int, effect: float):
+    """Two models' log p on sentences of 1 to 20 words, whose words go up and down together."""
+    lengths = generator.integers(1, 21, num_sentences)
+    numbers = np.repeat(np.arange(num_sentences), lengths)
+    moods = generator.normal(0, 0.5, num_sentences)[numbers]
+    base = generator.normal(-5, 1, len(numbers))
+    return base + moods + effect + generator.normal(0, 0.3, len(numbers)), base, numbers
+
+
+def test_the_difference_is_that_of_the_mean_losses():
+    first, second, numbers = text(np.random.default_rng(2), 100, 0.2)
+    found = tokens.sentence_bootstrap(first, second, numbers)
+    assert found.mean == pytest.approx(-first.mean() + second.mean())
+    assert found.num_sentences == 100
+    better = [first[numbers == i].sum() > second[numbers == i].sum() for i in range(100)]
+    assert found.num_better == sum(better)
+    assert found == tokens.sentence_bootstrap(first, second, numbers)
+
+
+def test_it_covers_at_its_rate_and_errs_at_its_level_where_words_are_not_independent():
+    """And a bootstrap over words would not: it takes a sentence's mood for twenty facts."""
+    generator, num = np.random.default_rng(3), 300
+    covered = wrong = by_words = 0
+    for _ in range(num):
+        first, second, numbers = text(generator, 80, 0.0)
+        found = tokens.sentence_bootstrap(first, second, numbers, num_resamples=400)
+        covered += found.interval[0] <= 0 <= found.interval[1]
+        wrong += found.p <= 0.05
+        alone = np.arange(len(numbers))
+        by_words += tokens.sentence_bootstrap(first, second, alone, num_resamples=400).p <= 0.05
+    assert covered / num == pytest.approx(0.95, abs=0.035)
+    assert stats.binomtest(wrong, num, 0.07, alternative="greater").pvalue > 0.01
+    assert by_words > 0.3 * num
+
+
+def test_a_real_difference_is_found():
+    first, second, numbers = text(np.random.default_rng(4), 300, 0.3)
+    found = tokens.sentence_bootstrap(first, second, numbers)
+    assert found.p < 0.001 and found.interval[1] < 0
+
+
+BASE = {
+    "corpus.name": "grammar",
+    "corpus.train_tokens": 2000,
+    "corpus.eval_tokens": 600,
+    "backbone": "lstm",
+    "head": "softmax",
+    "embedding.size": 8,
+    "backbone.num_layers": 1,
+    "backbone.units": 8,
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 1.0,
+    "training.epochs": 1,
+}
+
+
+@pytest.fixture
+def trained(workspace):
+    """Two real models of one arm, and their ensemble; the plan they come from."""
+    study = Study(
+        question="By the token?",
+        base=BASE,
+        base_arm="a",
+        design=table(Arm("a")),
+        scales={"s": Scale(seeds=2, ensemble=True)},
+        name="by_token",
+    )
+    plan = make_plan(study, "s", data=workspace.data)
+    store = workspace.store
+    schedule = Schedule(plan, store, lambda *_: None)  # type: ignore[arg-type]
+    local.run(
+        schedule, lambda t: {"trial": t.to_plain(), "store": store.uri, "data": workspace.data}
+    )
+    return schedule.plan
+
+
+def shown_row(text: str, name: str) -> list[str]:
+    return next(line for line in text.splitlines() if line.startswith(name)).split()
+
+
+def test_the_kept_tokens_give_the_very_ensemble_that_was_run(workspace, trained):
+    first, second, ensemble = [place.id for place in trained.planned]
+    journal = journals.read(workspace.store, ensemble)
+    ran = math.exp(journal.outcome["metrics"]["test_nll"])
+    text = show_tokens(workspace, [first, second], "test")
+    assert float(shown_row(text, ENSEMBLE)[4]) == pytest.approx(ran, abs=0.006)
+
+
+def test_looking_at_the_test_split_again_is_written_down(workspace, trained):
+    first, second, _ = [place.id for place in trained.planned]
+    assert "read again" not in show_tokens(workspace, [first, second], "valid")
+    assert not workspace.store.exists(f"trials/{first}/readings.json")
+    assert "reading 1 after" in show_tokens(workspace, [first[:8], second], "test")
+    assert "reading 2 after" in show_tokens(workspace, [first, second], "test")
+    kept = workspace.store.read_json(f"trials/{second}/readings.json")
+    assert [entry["with"] for entry in kept] == [[first], [first]]
+
+
+def test_what_cannot_be_compared_is_refused(workspace, trained):
+    first, second, _ = [place.id for place in trained.planned]
+    with pytest.raises(TrialError, match="two finished trials"):
+        show_tokens(workspace, [first, first], "valid")
+    with pytest.raises(TrialError, match="no trial 'nobody'"):
+        show_tokens(workspace, [first, "nobody"], "valid")
+    journal = journals.read(workspace.store, second)
+    journal.trial = replace(journal.trial, corpus_digest="another")
+    journal.write(workspace.store)
+    with pytest.raises(TrialError, match="different corpora"):
+        show_tokens(workspace, [first, second], "valid")
+    workspace.store.delete(f"trials/{first}/tokens/test.arrow")
+    journal.trial = replace(journal.trial, corpus_digest=trained.corpus_digest)
+    journal.write(workspace.store)
+    with pytest.raises(TrialError, match="kept no log-probabilities of test"):
+        show_tokens(workspace, [first, second], "test")
