@@ -27,7 +27,7 @@ def mixture(full: bool) -> list[Figure]:
     figures = []
     for width in (PAPER_WIDTH, LAPTOP_WIDTH):
         ours, theirs = mixture_sides(width)
-        name, seconds = f"mixture of {COMPONENTS}, width {width}", 60 if full else 14
+        name, seconds = f"mixture of {COMPONENTS}, width {width}", 60 if full else 8
         _agree(ours, theirs, name, 1e-3)  # theirs takes log(p + 1e-8)
         time = race(f"{name}: time", ours, theirs, sense="share", limit=0.35, seconds=seconds)
         figures += [

@@ -31,7 +31,7 @@ def step_by_step(full: bool) -> list[Figure]:
     figures = []
     for name, make, limit in cases:
         ours, theirs = steps(make(), name)
-        seconds = 30 if full else 5
+        seconds = 30 if full else 3
         figures.append(race(name, ours, theirs, sense="faster", limit=limit, seconds=seconds))
     return figures
 

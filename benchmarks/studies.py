@@ -37,7 +37,7 @@ SETTING: dict[str, Any] = {
     "clip": 1.0,
     "batch_size": 12,
     "window": 25,
-    "eval_tokens": 4_000,
+    "eval_tokens": 2_000,
     "rates": {
         "words": 0.0125,
         "input": 0.05,
@@ -78,7 +78,7 @@ class Run:
 def whole_study(full: bool) -> list[Figure]:
     """Quick: eight trials of one epoch. Full: twelve of two, over more text."""
     seeds = [1, 2, 3] if full else [1, 2]
-    setting = {**SETTING, "epochs": 2 if full else 1, "train_tokens": 60_000 if full else 36_000}
+    setting = {**SETTING, "epochs": 2 if full else 1, "train_tokens": 60_000 if full else 24_000}
     runs = {}
     with tempfile.TemporaryDirectory(prefix="bench-study-") as folder:
         for side in (_ours, _plain, _tune):
@@ -220,7 +220,7 @@ def empty_trial(full: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-empty-") as folder:
         results = Path(folder) / "results.json"
         command = [sys.executable, str(HERE / "empty_trials.py"), "--results", str(results)]
-        quick = ["--trials", "96", "--rounds", "1", "--skip", "ours, searched", "stock, reused"]
+        quick = ["--trials", "60", "--rounds", "1", "--skip", "ours, searched", "stock, reused"]
         done = subprocess.run(
             [*command, *([] if full else quick)], capture_output=True, text=True, check=False
         )

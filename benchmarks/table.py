@@ -5,7 +5,7 @@
 Each row runs in a process of its own on one core (the studies: two), both sides in turn. Prints
 ours, theirs, the ratio and its limit; writes the results with a description of the machine and how
 busy it was; draws a picture beside them. Exits with 1 where a row fails, and with --strict where a
-limit is missed. The quick form takes less than ten minutes on two quiet cores.
+limit is missed. The quick form is sized for less than ten minutes on two quiet cores.
 """
 
 from __future__ import annotations
