@@ -9,8 +9,8 @@ Run        ablate study studies/column_norms.py                 laptop: minutes 
 Cost       `ablate plan studies/column_norms.py [--scale paper]` says.
 
 Norms are W's, as the paper counts them; Z's is half of it here, whose masks are scaled in training
-(`irlm_ptb.py` says why). At laptop scale all are 0.285 of what an arm is called: its columns have
-810 weights instead of 10,000, which are to be as large.
+(`irlm_ptb.py` says why). At laptop scale a column has 810 weights instead of 10,000, which are the
+larger for it.
 """
 
 from dataclasses import replace
