@@ -30,6 +30,9 @@ test-end-to-end: $(READY)  # drivers and workers killed; ABLATE_KILLS=30 for mor
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
 	$(VENV)/bin/pytest tests/paper_scale.py
 
+test-faults: $(READY)  # two hosts as network namespaces: needs root; about an hour
+	ABLATE_FAULTS=1 $(VENV)/bin/pytest tests/faults
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'

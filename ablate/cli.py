@@ -69,13 +69,15 @@ def _fail(message: str, status: int) -> int:
 def study(options: argparse.Namespace) -> int:
     from ablate.engine import RunOptions, run_and_show
 
+    command = _command(options)
+    _settle_cluster(options)
     chosen = RunOptions(
         local=options.local,
         workers=options.workers,
         address=options.cluster,
         verbose=options.verbose,
     )
-    return run_and_show(options.file, options.scale, _workspace(options), chosen, _command(options))
+    return run_and_show(options.file, options.scale, _workspace(options), chosen, command)
 
 
 def plan(options: argparse.Namespace) -> int:
@@ -190,6 +192,20 @@ def _shown(text: str) -> int:
     return 0
 
 
+def _settle_cluster(options: argparse.Namespace) -> None:
+    """A cluster's name stands for its address, and for places that the command does not name."""
+    if options.cluster is None:
+        return
+    from ablate import clusters
+    from ablate.workspace import open_workspace
+
+    found = clusters.named(options.cluster, open_workspace(options.workspace).folder)
+    options.cluster = found.pop("address")
+    for name, value in found.items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+
+
 def _command(options: argparse.Namespace) -> str:
     """The command that goes on with a study, as it may be shown and kept."""
     from ablate.record.places import redacted
@@ -253,7 +269,9 @@ def _study_commands(command: Any) -> None:
     added.add_argument("--scale", help="one of the study's scales (the first, if not given)")
     added.add_argument("--local", action="store_true", help="in this process, without Ray")
     added.add_argument("--workers", type=_count, help="trials at a time (all cores, if not given)")
-    added.add_argument("--cluster", metavar="ADDRESS", help="a Ray cluster (else RAY_ADDRESS)")
+    added.add_argument(
+        "--cluster", metavar="ADDRESS|NAME", help="a Ray cluster (else RAY_ADDRESS), or its name"
+    )
     added.add_argument("-v", "--verbose", action="store_true", help="Ray's and Tune's own messages")
     added = command(
         plan, "what a study would run: arms, trials, cost", "ablate plan studies/x.py --scale paper"

