@@ -26,6 +26,7 @@ EXAMPLES = """examples:
   ablate query "SELECT * FROM arms"                ask all records, in SQL
   ablate compare --except head                     what a change of heads bought, anywhere
   ablate compare takase2018doc doc_layer_mix       ours beside the paper's
+  ablate report doc_layer_mix                      all of it on one page, with pictures
   ablate ui                                        open the MLflow UI on the records
 """
 
@@ -181,6 +182,24 @@ def provenance(options: argparse.Namespace) -> int:
     return _shown(ask.provenance(_workspace(options), options.hash))
 
 
+def tokens(options: argparse.Namespace) -> int:
+    from ablate.by_token import show_tokens
+
+    return _shown(show_tokens(_workspace(options), options.trials, options.split))
+
+
+def plot(options: argparse.Namespace) -> int:
+    from ablate.plots.show import plot
+
+    return _shown(plot(_workspace(options), options.study, options.plots, options.to))
+
+
+def report(options: argparse.Namespace) -> int:
+    from ablate.plots.report import report
+
+    return _shown(report(_workspace(options), options.study))
+
+
 def doctor(options: argparse.Namespace) -> int:
     from ablate.doctor import examine
 
@@ -255,6 +274,7 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     _study_commands(command)
+    _picture_commands(command)
     _trial_commands(command)
     _asking_commands(command)
     _other_commands(command)
@@ -292,6 +312,22 @@ def _study_commands(command: Any) -> None:
     )
 
 
+def _picture_commands(command: Any) -> None:
+    added = command(plot, "a study's pictures, as PNG and SVG", "ablate plot doc_layer_mix deltas")
+    added.add_argument("study", help="a study's name, or name@scale")
+    added.add_argument(
+        "plots",
+        nargs="*",
+        metavar="PLOT",
+        help="deltas, curves, parameters, interactions, budget, search (else all there are)",
+    )
+    added.add_argument("--to", metavar="DIR", help="where (the study's folder in the workspace)")
+    added = command(
+        report, "everything about a study on one HTML page", "ablate report doc_layer_mix"
+    )
+    added.add_argument("study", help="a study's name, or name@scale")
+
+
 def _trial_commands(command: Any) -> None:
     added = command(
         trial, "run one trial from a config, with torch alone", "ablate trial config.toml --seed 2"
@@ -301,6 +337,18 @@ def _trial_commands(command: Any) -> None:
     added.add_argument("--threads", type=_count, default=1, help="that torch may use (1)")
     added = command(rerun, "repeat a recorded trial: do the bits agree?", "ablate rerun 3f2a9c")
     added.add_argument("trial", help="a trial's id, or its first digits")
+    added = command(
+        tokens,
+        "trials by the token: ensembles, interpolations, sentences",
+        "ablate tokens 3f2a9c 81bb02",
+    )
+    added.add_argument("trials", nargs="+", help="ids of finished trials, or their first digits")
+    added.add_argument(
+        "--split",
+        choices=("valid", "test"),
+        default="valid",
+        help="(valid); reading test once more is written down",
+    )
     example = "ablate analyze next_words 3f2a9c 81bb02 --set num=5"
     added = command(analyze, "look into finished trials: a table, a picture", example)
     added.add_argument("analysis", nargs="?", help="which; without one, the list of them")

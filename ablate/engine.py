@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -172,7 +172,8 @@ def _run_plan(
         found = _kept(schedule, store)
         summary = summarise(schedule.plan.record, found)
         _write_tables(summary, workspace)
-        unrecorded = _deliver(recorder, schedule, summary)
+        pages = _report(summary, found, store, screen.note) if schedule.complete else {}
+        unrecorded = _deliver(recorder, schedule, summary, pages)
     schedule.ledger.write()
     return Ended(
         record=schedule.plan.record,
@@ -332,10 +333,26 @@ def _write_tables(summary: Summary, workspace: Workspace) -> None:
         ) from error
 
 
-def _deliver(recorder: Any, schedule: Any, summary: Summary) -> str:
+def _report(
+    summary: Summary, found: Mapping[str, Journal], store: Store, note: Callable[[str], None]
+) -> dict[str, str]:
+    """The page with the pictures. A study that is done is not held up by one that fails."""
+    try:
+        from ablate.plots import Material
+        from ablate.plots.report import FILE, page
+
+        return {FILE: page(Material(summary, found), store)}
+    except Exception as error:
+        name = summary.record.key
+        note(f"no report: {type(error).__name__}: {error}. Later: ablate report {name}")
+        return {}
+
+
+def _deliver(recorder: Any, schedule: Any, summary: Summary, pages: Mapping[str, str]) -> str:
     """Give the tracking server what it has not got; what it still lacks, and why."""
     if schedule.complete:
-        delivery = recorder.finish(markdown(summary), {"table.txt": plain_text(summary)})
+        files = {"table.txt": plain_text(summary), **pages}
+        delivery = recorder.finish(markdown(summary), files)
     else:
         delivery = recorder.pause()
     return _missing(delivery)

@@ -23,7 +23,7 @@ KEPT = {*GROUND, "store", "identity", "journal", "study_record", "workspace"}
 WORDS = {*GROUND, "space", "study"}
 CORE = {*KEPT, "streams", "ngram", "components", "model", "assemble", "data", "train"}
 ALL = {*CORE, *WORDS, "trial", "papers", "plan", "record", "compare", "screen", "tune", "show"}
-ALL |= {"mirror"}
+ALL |= {"mirror", "plots"}
 MAY_IMPORT = {
     "errors": set(),
     "layout": set(),
@@ -57,9 +57,11 @@ MAY_IMPORT = {
     "show": {*CORE, *WORDS, "trial", "plan", "compare"},
     "ask": {*KEPT, "mirror", "compare", "tune"},
     "analysis": {*CORE, "trial", "layout", "workspace"},
+    "by_token": {*KEPT, "data", "compare"},
+    "plots": {*KEPT, "papers", "compare"},
     "engine": ALL,
     "doctor": ALL,
-    "cli": {*ALL, "engine", "ask", "analysis", "doctor"},
+    "cli": {*ALL, "engine", "ask", "analysis", "by_token", "doctor"},
 }
 ROOM_OF = {  # modules that share a room under another name
     "ensemble": "model",
@@ -81,8 +83,8 @@ TORCH_ROOMS = {*CORE, "trial", "show", "plan"} - KEPT
 OUTSIDE = {
     "torch": {*TORCH_ROOMS, "analysis"},
     "safetensors": {"train"},
-    "numpy": {*TORCH_ROOMS, "compare", "analysis"},
-    "pyarrow": {"data", "trial", "store", "record", "compare", "analysis"},
+    "numpy": {*TORCH_ROOMS, "compare", "plots", "by_token", "analysis"},
+    "pyarrow": {"data", "trial", "store", "record", "compare", "by_token", "analysis"},
     "ray": {"tune"},
     "optuna": {"tune"},
     "mlflow": {"record"},
@@ -90,7 +92,7 @@ OUTSIDE = {
     "rich": {"screen"},
     "scipy": {"compare"},
     "duckdb": {"mirror"},
-    "matplotlib": {"analysis"},
+    "matplotlib": {"plots", "analysis"},
 }
 
 
@@ -208,6 +210,8 @@ def test_a_table_is_read_without_torch(workspace):
     first = AT_EXIT.format(forbidden=("torch", "ray", "optuna", "mlflow")) + rooms
     arguments = ["table", "empty", "--workspace", str(workspace.folder)]
     assert "undecided" in ran(first, arguments, workspace.folder)
+    for command in ("plot", "report"):
+        assert "empty@s" in ran(first, [command, *arguments[1:]], workspace.folder)
 
 
 @pytest.mark.parametrize(
