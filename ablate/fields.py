@@ -17,6 +17,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ablate.errors import AblateError, ConfigError, nearest, unknown, wrong_value
@@ -69,7 +70,7 @@ class FieldInfo:
 
 def describe(config_type: type) -> list[FieldInfo]:
     """Every field of a config, in the order of its definition."""
-    hints = typing.get_type_hints(config_type)
+    hints = _hints(config_type)
     return [
         FieldInfo(field.name, _type_name(hints[field.name]), field.default, _limits(field))
         for field in dataclasses.fields(config_type)
@@ -78,7 +79,7 @@ def describe(config_type: type) -> list[FieldInfo]:
 
 def build(config_type: type, values: Mapping[str, Any], place: str) -> Any:
     """The config that `values` describe, every one checked; the rest take their defaults."""
-    hints = typing.get_type_hints(config_type)
+    hints = _hints(config_type)
     fields = {field.name: field for field in dataclasses.fields(config_type)}
     for name in values:
         if name not in fields:
@@ -98,7 +99,7 @@ def check(instance: Any, error: type[AblateError] = ConfigError) -> None:
 
     Lists become the tuples that the annotations ask for.
     """
-    hints = typing.get_type_hints(type(instance))
+    hints = _hints(type(instance))
     for field in dataclasses.fields(instance):
         place, value = type(instance).__name__, getattr(instance, field.name)
         checked = check_value(value, hints[field.name], field.name, error, place, _limits(field))
@@ -222,6 +223,12 @@ def _converted_tuple(value: Any, arguments: tuple[Any, ...]) -> Any:
         return REQUIRED
     items = tuple(map(_converted, value, hints))
     return REQUIRED if any(item is REQUIRED for item in items) else items
+
+
+@cache
+def _hints(config_type: type) -> dict[str, Any]:
+    """Annotations as types: they are text, and reading them takes most of checking a config."""
+    return typing.get_type_hints(config_type)
 
 
 def _item_hints(arguments: tuple[Any, ...], num: int) -> tuple[Any, ...]:

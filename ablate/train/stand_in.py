@@ -7,6 +7,7 @@ can be mistaken for a model's, since the runner is part of a trial's id and of i
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from typing import Any
@@ -67,6 +68,24 @@ class StandIn:
             weights={"nothing": torch.zeros(1)},
             token_log_probs={split: np.full(3, -nll) for split in splits},
         )
+
+
+class Noise(StandIn):
+    """A loss of what the learning rate is, of the seed, and of all values: a draw of its own.
+
+    Arms that differ in nothing that matters here then differ by chance alone, and a search has
+    something to find, whose luck it mistakes for skill. For the A/A test of the whole pipeline.
+    """
+
+    BEST_RATE, CURVATURE, SHARED, OWN = 0.1, 0.01, 0.02, 0.01
+
+    def _nll(self, epoch: int) -> float:
+        rate = self.trial.values["optimizer.learning_rate"]
+        away = math.log10(rate / self.BEST_RATE)
+        shared = Streams(self.trial.seed).python("shared").gauss(0, self.SHARED)
+        values = json.dumps(self.trial.values, sort_keys=True)
+        own = Streams(self.trial.seed).python(values).gauss(0, self.OWN)
+        return 5 + self.CURVATURE * away**2 + shared + own
 
 
 class Slow(StandIn):
