@@ -146,6 +146,9 @@ def bring(place: Path, file: Callable[[str], bytes | None]) -> None:
             _move(partial, place)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+        if not _is_sound(place):
+            shutil.rmtree(place, ignore_errors=True)
+            raise CorpusError(f"the encoded corpus {place.name} has arrived damaged.")
 
 
 def _is_sound(place: Path) -> bool:

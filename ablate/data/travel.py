@@ -46,8 +46,8 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
         corpus.BROUGHT[tuple(parcel["asked"])] = key
         return str(folder)
     raise StoreError(
-        f"the host {socket.gethostname()} has no room for the corpus. {troubles[0]} Set "
-        "ABLATE_WORKSPACE there to a folder with room."
+        f"the host {socket.gethostname()} cannot keep the corpus: {troubles[0]} If its disk is "
+        "full, set ABLATE_WORKSPACE there to a folder with room."
     )
 
 

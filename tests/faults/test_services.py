@@ -301,7 +301,7 @@ def test_a_host_without_any_room_says_so(tmp_path, data, monkeypatch) -> None:
     parcel = travel.send(CorpusConfig(), data, store)
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setattr(travel, "_folders", lambda: [tmp_path / "file"])
-    with pytest.raises(StoreError, match="has no room for the corpus"):
+    with pytest.raises(StoreError, match="cannot keep the corpus"):
         travel.receive(parcel, store)
 
 

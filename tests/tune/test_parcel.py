@@ -1,0 +1,98 @@
+"""What of the user's files travels to workers, and what never does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ablate.data import travel
+from ablate.data.corpus import BROUGHT, corpus_digest, open_corpus
+from ablate.errors import StoreError, StudyError
+from ablate.store import Store
+from ablate.tune import parcel
+
+
+def _write(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"# {name}")
+
+
+def _names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_code_travels_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, out = tmp_path / "mine", tmp_path / "out"
+    travels = {"study.py", "runner.py", "rates.toml", "package/__init__.py", "package/a.py"}
+    stays = {".env.py", ".ssh/key.py", "notes.txt", "data/a.py", "package/.secret/__init__.py"}
+    _write(mine, *travels, *stays)
+    _write(tmp_path, "elsewhere/words.py")
+    (mine / "linked.py").symlink_to(tmp_path / "elsewhere" / "words.py")
+    inside, outside = str(mine / "runner.py"), str(tmp_path / "elsewhere" / "words.py")
+    placed = parcel.pack(str(mine / "study.py"), (inside, outside), out)
+    assert placed[inside] == "runner.py"
+    assert _names(out) == travels | {placed[outside]}
+    monkeypatch.chdir(out)
+    there = parcel.unpacked(placed)
+    assert Path(there[outside]).read_text() == "# elsewhere/words.py"
+
+
+def test_the_same_code_is_the_same_parcel(tmp_path: Path) -> None:
+    """Ray names a parcel by what is in it: workers that have it need not fetch it again."""
+    _write(tmp_path / "mine", "study.py")
+    times = set()
+    for name in ("one", "two"):
+        parcel.pack(str(tmp_path / "mine" / "study.py"), (), tmp_path / name)
+        times.add((tmp_path / name / "study.py").stat().st_mtime)
+    assert len(times) == 1
+
+
+def test_too_much_to_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parcel, "MOST_FILES", 2)
+    _write(tmp_path / "mine", "a.py", "b.py", "c.py")
+    with pytest.raises(StudyError, match="a folder of its own"):
+        parcel.pack(str(tmp_path / "mine" / "a.py"), (), tmp_path / "out")
+
+
+def test_a_corpus_reaches_a_host_that_lacks_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablate.config import CorpusConfig
+
+    text, store = tmp_path / "text", Store(str(tmp_path / "store"))
+    _write(text, "train.txt", "valid.txt", "test.txt")
+    config = CorpusConfig(name=f"folder:{text}")
+    sent = travel.send(config, str(tmp_path / "drivers"), store)
+    digest = corpus_digest(config, tmp_path / "drivers")
+    for name in ("train.txt", "valid.txt", "test.txt"):
+        (text / name).unlink()
+    monkeypatch.setenv("ABLATE_WORKSPACE", str(tmp_path / "host"))
+    try:
+        folder = travel.receive(sent, store)
+        assert folder == str(tmp_path / "host" / "data")
+        found = open_corpus(config, folder)
+        assert found.digest == digest and found.encoding.is_relative_to(tmp_path / "host")
+        store.delete("corpora")  # fetched once a host
+        assert travel.receive(sent, store) == folder
+    finally:
+        BROUGHT.clear()
+
+
+def test_a_corpus_damaged_on_the_way_is_not_used(
+    tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablate.config import CorpusConfig
+    from ablate.data import encoded
+
+    store = Store(str(tmp_path / "store"))
+    sent = travel.send(CorpusConfig(), data, store)
+    key = travel._key(sent["key"], encoded.TOKENS)
+    found = store.read(key)
+    assert found is not None
+    store.write(key, found[:-100] + bytes(100))
+    monkeypatch.setenv("ABLATE_WORKSPACE", str(tmp_path / "host"))
+    with pytest.raises(StoreError, match="arrived damaged"):
+        travel.receive(sent, store)
+    assert not list((tmp_path / "host" / "data" / "encoded").iterdir())
