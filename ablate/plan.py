@@ -16,17 +16,17 @@ from typing import Any
 
 from ablate import space as spaces
 from ablate.config import Config, merge, resolve
-from ablate.errors import AblateError, ConfigError, SpaceError, StudyError, unknown, wrong_value
+from ablate.errors import SpaceError, StudyError, wrong_value
 from ablate.identity import TRAINING, Parent, Trial, digest, make_trial
+from ablate.plan_record import place_of, record_of
 from ablate.space_row import Choices, Range
 from ablate.streams import derived_seed
 from ablate.study import Arm, Scale, Search, Stage, Study
-from ablate.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
+from ablate.study_record import PlannedTrial, SearchRecord, StudyRecord
 from ablate.user_code import raised
 
 EVALUATION = "ablate.train.evaluation:Evaluation"
 COUNTING = "ablate.train.counting:Counting"
-METRICS = ("ppl", "bpc")  # of published cells that a study's table can be set beside
 Values = Mapping[str, Any]
 
 
@@ -118,7 +118,7 @@ def make_plan(
         study=study,
         scale_name=name,
         scale=scale,
-        record=_record(study, name, scale, arms, configs, data, command),
+        record=record_of(study, name, scale, arms, configs, data, command),
         trials=(),
         planned=(),
         searches=(),
@@ -134,7 +134,7 @@ def make_plan(
 def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
     """An arm's flat values at a scale: base recipe, scale, arm, then the scale's last word."""
     base = _base_values(study, scale, arm.recipe or study.base, arm.rows)
-    place = _place_of(study, arm.name)
+    place = place_of(study, arm.name)
     values = merge(merge(base, _scale_values(scale), place), arm.changes, place)
     return merge(values, _adapted(study, scale, values), place) if scale.adapt else values
 
@@ -370,7 +370,7 @@ def _with_searches(plan: Plan, search: Search, values: Mapping[str, Values]) -> 
     space = _space(plan.study, search.space)
     space.check()
     for arm, given in values.items():
-        _resolved(plan.study, arm, merge(given, search.changes, _place_of(plan.study, arm)))
+        _resolved(plan.study, arm, merge(given, search.changes, place_of(plan.study, arm)))
     searches = tuple(
         PlannedSearch(
             arm=arm,
@@ -440,12 +440,7 @@ def _chosen_arms(study: Study, scale: Scale) -> list[Arm]:
 
 
 def _resolved(study: Study, arm: str, values: Values) -> Config:
-    return resolve(values, _place_of(study, arm))
-
-
-def _place_of(study: Study, arm: str) -> str:
-    """Where an error in an arm's values is."""
-    return f"{study.file or study.name or 'study'}: arm '{arm}'"
+    return resolve(values, place_of(study, arm))
 
 
 def _check_one_corpus(study: Study, configs: Mapping[str, Config]) -> None:
@@ -455,92 +450,6 @@ def _check_one_corpus(study: Study, configs: Mapping[str, Config]) -> None:
         for key, value in config.flat.items():
             if key.startswith("corpus.") and value != base[key]:
                 raise StudyError(
-                    f"{_place_of(study, arm)}: {key} = {value!r} is not allowed, since the base "
+                    f"{place_of(study, arm)}: {key} = {value!r} is not allowed, since the base "
                     f"arm has {base[key]!r}. Allowed: one corpus for all arms of a scale."
                 )
-
-
-def _record(
-    study: Study,
-    scale_name: str,
-    scale: Scale,
-    arms: Sequence[Arm],
-    configs: Mapping[str, Config],
-    data: str,
-    command: str,
-) -> StudyRecord:
-    corpus = configs[study.base_arm].corpus
-    return StudyRecord(
-        name=study.name,
-        scale=scale_name,
-        question=study.question,
-        paper=study.paper,
-        tables=tuple(study.tables),
-        file=study.file,
-        command=command,
-        corpus=corpus.name,
-        corpus_digest="",
-        level=corpus.level,
-        num_seeds=scale.seeds,
-        base_arm=study.base_arm,
-        arms=tuple(
-            _arm_record(study, study.scales[scale_name], arm, configs[arm.name], data)
-            for arm in arms
-        ),
-        trials=(),
-        design=study.design.kind,
-        notes=study.design.notes,
-        published_scale=scale.published,
-    )
-
-
-def _arm_record(study: Study, scale: Scale, arm: Arm, config: Config, data: str) -> ArmRecord:
-    return ArmRecord(
-        name=arm.name,
-        num_parameters=_parameters(study, arm, config, data),
-        changes=dict(arm.changes),
-        published=_published(study, arm, config.corpus.name),
-        levels=dict(arm.levels),
-        against=arm.against,
-        together=any(stage.over == "seeds" for stage in (*scale.stages, *arm.then)),
-    )
-
-
-def _parameters(study: Study, arm: Arm, config: Config, data: str) -> int | None:
-    if config.ngram is not None:
-        return None  # it has counts, not parameters
-    from ablate.assemble import count_parameters
-    from ablate.data.corpus import vocabulary_size
-
-    place = _place_of(study, arm.name)
-    try:
-        return count_parameters(config, vocabulary_size(config.corpus, data))
-    except AblateError as error:
-        raise type(error)(f"{place}: {error}") from None
-    except Exception as error:
-        if study.techniques:
-            raise raised(error, f"{place}: a technique", study.techniques) from None
-        raise
-
-
-def _published(study: Study, arm: Arm, corpus: str) -> dict[str, float]:
-    """The numbers of the paper's own cell for this arm, by split."""
-    if arm.published is None:
-        return {}
-    from ablate import papers
-
-    model, variant = arm.published
-    place = _place_of(study, arm.name)
-    try:
-        cells = [cell for table in study.tables for cell in papers.cells(study.paper, table)]
-    except ConfigError as error:
-        raise StudyError(f"{study.file or study.name}: {error}") from None
-    if model not in (known := {cell.model: None for cell in cells}):
-        raise StudyError(unknown("published model", model, known, place))
-    cells = [cell for cell in cells if cell.model == model]
-    if variant not in (known := {cell.variant: None for cell in cells}):
-        raise StudyError(unknown(f"published variant of {model}", variant, known, place))
-    chosen = [c for c in cells if c.variant == variant and c.metric in METRICS and c.split]
-    if len({cell.corpus for cell in chosen}) > 1:  # a table of several: those of this scale's
-        chosen = [cell for cell in chosen if cell.corpus == corpus]
-    return {str(cell.split): cell.value for cell in chosen}
