@@ -203,7 +203,8 @@ def report(options: argparse.Namespace) -> int:
 def doctor(options: argparse.Namespace) -> int:
     from ablate.doctor import examine
 
-    return examine(_workspace(options))
+    _settle_cluster(options)
+    return examine(_workspace(options), options.cluster)
 
 
 def _shown(text: str) -> int:
@@ -221,7 +222,7 @@ def _settle_cluster(options: argparse.Namespace) -> None:
     found = clusters.named(options.cluster, open_workspace(options.workspace).folder)
     options.cluster = found.pop("address")
     for name, value in found.items():
-        if getattr(options, name) is None:
+        if getattr(options, name, value) is None:
             setattr(options, name, value)
 
 
@@ -413,7 +414,10 @@ def _other_commands(command: Any) -> None:
     command(sync, "deliver what a tracking server missed", "ablate sync --mlflow http://host:5000")
     added = command(ui, "open the MLflow UI on the records", "ablate ui --port 5050")
     added.add_argument("--port", type=_count, default=5050, help="of this machine (5050)")
-    command(doctor, "check versions, devices, disk, workspace and servers", "ablate doctor")
+    added = command(
+        doctor, "check versions, devices, disk, workspace and servers", "ablate doctor"
+    )
+    added.add_argument("--cluster", metavar="ADDRESS|NAME", help="ask the hosts of a cluster too")
 
 
 def _places() -> argparse.ArgumentParser:

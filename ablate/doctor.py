@@ -30,10 +30,15 @@ class Finding:
 Check = Callable[[Workspace], Iterable[Finding]]
 
 
-def examine(workspace: Workspace) -> int:
+def examine(workspace: Workspace, address: str | None = None) -> int:
     """The `ablate doctor` command: a line for everything found; 0 unless something fails."""
     findings: list[Finding] = []
-    for name, check in checks().items():
+    wanted = checks()
+    if address is not None:
+        from ablate.doctor_cluster import cluster
+
+        wanted = {**wanted, "ray": cluster(address)}
+    for name, check in wanted.items():
         for finding in outcome(name, check, workspace):
             findings.append(finding)
             print(_line(name, finding), flush=True)

@@ -1,0 +1,54 @@
+"""What `ablate doctor --cluster` makes of the answers; a real head is asked where there is Ray."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate import doctor_cluster
+from ablate.doctor import FAIL, OK
+from ablate.environment import versions
+
+OURS = {"ablate": "1", "torch": "2", "numpy": "2", "ray": "3", "pyarrow": "4"}
+
+
+def host(gpus: int = 0, **words) -> dict:
+    resources = {"CPU": 2.0, **({"GPU": words["seen"]} if "seen" in words else {})}
+    other = words.get("versions", {})
+    return {"host": "10.0.0.2", "ray": resources, "versions": {**OURS, **other}, "gpus": gpus}
+
+
+def test_all_is_well() -> None:
+    (finding,) = doctor_cluster.compared([host(), host(1, seen=1.0)], OURS)
+    assert finding.state == OK and "2 hosts with 4 CPUs and 1 GPUs" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "remedy"),
+    [
+        (host(versions={"torch": "1"}), "10.0.0.2 has torch 1 (here 2)", "one image"),
+        (host(2, seen=1.0), "has 2 GPUs, and Ray sees 1", "--num-gpus"),
+    ],
+)
+def test_what_is_amiss(given: dict, text: str, remedy: str) -> None:
+    _, finding = doctor_cluster.compared([given], OURS)
+    assert finding.state == FAIL and text in finding.found and remedy in finding.remedy
+
+
+def test_a_wrong_token() -> None:
+    err = "RuntimeError: ...\nInvalidAuthToken: the authentication token is invalid"
+    (finding,) = doctor_cluster.told("", err, "h:1")
+    assert finding.state == FAIL and "refuses the token" in finding.found
+    assert "RAY_AUTH_TOKEN" in finding.remedy
+
+
+def test_no_token(workspace, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
+    (finding,) = list(doctor_cluster.cluster("127.0.0.1:9")(workspace))
+    assert finding.state == FAIL and "no token" in finding.found
+
+
+def test_the_question_is_one_that_python_can_read() -> None:
+    compile(doctor_cluster.ASK, "ASK", "exec")
+    assert set(doctor_cluster.MATTER) <= {*versions(), "ray"}
