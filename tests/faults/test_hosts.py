@@ -280,6 +280,7 @@ def test_cable_cut(cluster, case, report, cut: int) -> None:
 
 
 def test_spot_worker_told_to_end(cluster, case, report) -> None:
+    case.scale = "middle"  # trials longer than the half minute for which Ray drains a host
     driver = case.start()
     names = on(case, "b", driver)
     pod = cluster.pods["b"]

@@ -6,6 +6,7 @@ left; a store over the network that two drivers, or a worker that was given up, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
@@ -70,7 +71,8 @@ class Sick(BaseHTTPRequestHandler):
         Sick.asked += 1
         if Sick.stalls:
             time.sleep(30)
-        self.send_error(500)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # nobody waits any more
+            self.send_error(500)
 
     do_GET = do_POST = _answer
 
