@@ -3,13 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 
-.PHONY: study test lint types readme bench test-end-to-end test-paper clean
+.PHONY: study test lint types readme bench test-kills test-paper clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
 
 test: $(READY)
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .
@@ -24,8 +24,8 @@ readme: $(READY)  # run the README's commands, so that they cannot rot
 bench: $(READY)  # what is fast, ours beside theirs; ARGS="--only mixture", "--full", "--strict"
 	$(VENV)/bin/python -m benchmarks.table $(ARGS)
 
-test-end-to-end: $(READY)  # drivers and workers killed; ABLATE_KILLS=30 for more of it
-	$(VENV)/bin/pytest --override-ini addopts=--import-mode=importlib tests/end_to_end
+test-kills: $(READY)  # drivers and workers killed thirty times, not the three of `make test`
+	ABLATE_KILLS=30 $(VENV)/bin/pytest tests/end_to_end/test_killed.py
 
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
 	$(VENV)/bin/pytest tests/paper_scale.py
