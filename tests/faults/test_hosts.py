@@ -138,7 +138,8 @@ def case(hosts, request):
 @pytest.fixture
 def cluster(hosts):
     """Head and both workers, as they should be."""
-    if set(hosts.pods) != {"head", "a", "b"} or hosts.redis:
+    gone = any(pod.process.poll() is not None for pod in hosts.pods.values())
+    if gone or set(hosts.pods) != {"head", "a", "b"} or hosts.redis:
         hosts.redis = False
         hosts.cluster("a", "b")
     return hosts
