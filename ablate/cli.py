@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter it lacks is no reason to fail
             stream.reconfigure(errors="replace")
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         status = options.run(options) or 0
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -414,9 +414,7 @@ def _other_commands(command: Any) -> None:
     command(sync, "deliver what a tracking server missed", "ablate sync --mlflow http://host:5000")
     added = command(ui, "open the MLflow UI on the records", "ablate ui --port 5050")
     added.add_argument("--port", type=_count, default=5050, help="of this machine (5050)")
-    added = command(
-        doctor, "check versions, devices, disk, workspace and servers", "ablate doctor"
-    )
+    added = command(doctor, "check versions, devices, disk, workspace and servers", "ablate doctor")
     added.add_argument("--cluster", metavar="ADDRESS|NAME", help="ask the hosts of a cluster too")
 
 

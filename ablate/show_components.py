@@ -58,7 +58,9 @@ def _page(technique: registry.Technique) -> str:
     if technique.departures:
         lines += ["", "departures from the paper:"]
         for departure in technique.departures:
-            lines += textwrap.wrap(departure, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+            lines += textwrap.wrap(
+                departure, WIDTH, initial_indent="  - ", subsequent_indent="    "
+            )
     return "\n".join(lines)
 
 

@@ -27,6 +27,7 @@ from ablate.errors import StoreError
 T = TypeVar("T")
 PARTIAL = ".partial"  # ends the name of a file that is being written
 OBJECT_STORES = ("s3", "gcs", "abfs")  # in which nothing is seen before it is complete
+ANSWERS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 PATIENCE_SECONDS = 60.0  # with a store over the network: a cut cable, a server that restarts
 PAUSE_SECONDS = 1.0  # between two tries
 TORN = 8  # times that a file is read again: one that grew while it was read was cut short
@@ -176,7 +177,8 @@ def _patiently(work: Callable[[], T]) -> T:
         try:
             return work()
         except OSError as error:
-            final = error.errno is not None or any(word in str(error) for word in FOR_GOOD)
+            told = error.errno is not None or isinstance(error, ANSWERS)
+            final = told or any(word in str(error) for word in FOR_GOOD)
             if final or time.monotonic() > end:
                 raise
         time.sleep(PAUSE_SECONDS)

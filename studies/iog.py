@@ -70,8 +70,8 @@ def pair(
 
 def ensemble(num: int) -> tuple[Arm, Arm]:
     """An arm has as many members as the scale has seeds."""
-    words = {"name": f"{num} RHNs", "base": "zilly2017rhn:depth-8"}
-    plain, gated = pair(model=f"Ensemble of {num} Variational RHNs", **words)
+    printed = f"Ensemble of {num} Variational RHNs"
+    plain, gated = pair(f"{num} RHNs", "zilly2017rhn:depth-8", printed)
     together = Stage("together", kind="evaluate", over="seeds")
     return replace(plain, then=(together,)), replace(gated, then=(replace(GATE, over="seeds"),))
 

@@ -127,7 +127,7 @@ class TestValues:
 
     def test_unknown_technique(self, place):
         text = changed('{"optimizer.learning_rate": 2.0}', '{"head": "mso"}')
-        said = "asked.py: arm 'b': unknown head 'mso'. Did you mean 'mos'? Allowed: doc, mos, "
+        said = "asked.py: arm 'b': unknown head 'mso'. Did you mean 'mos'? Allowed: doc, mlp, mos, "
         run(place, text).failed(CONFIGURATION, said)
 
     def test_unknown_field(self, place):
