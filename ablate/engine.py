@@ -424,7 +424,7 @@ def sync_records(workspace: Workspace) -> int:
 
 
 def open_ui(workspace: Workspace, port: int) -> int:
-    """The `ablate ui` command: serve the records until Ctrl-C."""
+    """The `ablate ui` command: serve the records until Ctrl-C or SIGTERM."""
     import subprocess
 
     from ablate.record.places import ui_command, ui_environment
@@ -432,16 +432,21 @@ def open_ui(workspace: Workspace, port: int) -> int:
     command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
     make_folders(workspace)
     log = workspace.folder / "mlflow-ui.log"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with log.open("w") as file:
         server = subprocess.Popen(
-            command, env={**os.environ, **ui_environment()}, stdout=file, stderr=file
+            command,
+            env={**os.environ, **ui_environment()},
+            stdout=file,
+            stderr=file,
+            start_new_session=True,  # it has processes of its own, which end with it
         )
         page = f"http://127.0.0.1:{port}/?workflowType=machine_learning#/experiments"
         print(f"MLflow, in a moment, on {page} (Ctrl-C stops it)", flush=True)
         try:
             status = server.wait()
         except KeyboardInterrupt:
-            server.terminate()
+            os.killpg(server.pid, signal.SIGTERM)
             server.wait()
             return 0
     last = log.read_text().strip().splitlines()[-1:] or ["it said nothing"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -47,8 +48,10 @@ def page(places, tmp_path_factory) -> Iterator[Callable[[str], str]]:
 
     text.database = place.workspace / "mlflow.db"  # type: ignore[attr-defined]
     yield text
-    server.kill(15)
-    server.ended()
+    server.kill(signal.SIGTERM)
+    server.ended().succeeded()
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2)
 
 
 def _wait(url: str, seconds: float = 90) -> None:
