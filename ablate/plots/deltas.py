@@ -39,11 +39,16 @@ def draw(material: Material) -> Any:
 
 
 def _reach(found: list[Comparison]) -> float:
-    """How far the axis goes: to every interval's end, but for those far from all others."""
+    """How far the axis goes: to every interval's end, but for those far from all others; what is
+    lower is always in the picture."""
     deltas = sorted(abs(each.delta) for each in found)
     typical = max(deltas[len(deltas) // 2], 1e-9)
-    near = [abs(end) for each in found for end in (each.interval or (each.delta,))]
-    near = [end for end in near if end <= FARTHEST * typical]
+    near = [
+        abs(end)
+        for each in found
+        for end in (each.interval or (each.delta,))
+        if each.verdict == LOWER or abs(end) <= FARTHEST * typical
+    ]
     return max([*near, typical])
 
 
