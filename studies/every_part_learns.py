@@ -43,7 +43,7 @@ REST = (
     Arm("mlp", {"head": "mlp", "head.units": 64, **SLOWER}),
     Arm("mos", {"head": "mos", "head.experts": 3}),
     Arm("doc", {"head": "doc", "head.experts": (2, 1)}),
-    Arm("dual bridge", {"bridge": "dual", "bridge.units": 64}),
+    Arm("dual bridge", {"bridge": "dual", "bridge.units": 64, **SLOWER}),
     Arm("iog gate", {"gate": "iog", "gate.units": 32}),
     Arm("augmented loss", {"loss": "augmented", "head.tied": True}),
     Arm("noise-contrastive loss", {"loss": "nce", "loss.log_normalizer": 7.0}),  # about log V
