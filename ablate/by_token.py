@@ -10,7 +10,6 @@ written down beside each trial (`trials/<id>/readings.json`), and shown.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ablate import fields, journal
+from ablate import fields, journal, kept
 from ablate.compare import statistics, tokens
 from ablate.compare.columns import p_value
 from ablate.compare.figures import signed
@@ -37,7 +36,7 @@ ENSEMBLE, INTERPOLATION = "mean of their probabilities", "interpolation"
 
 
 @dataclass(frozen=True)
-class Kept:
+class Trials:
     """Trials of one corpus, and the log-probabilities that they kept."""
 
     journals: Sequence[Journal]
@@ -52,34 +51,27 @@ class Kept:
         return open_corpus(fields.build(CorpusConfig, own, "corpus"), self.data)
 
     def log_probs(self, split: str) -> list[np.ndarray]:
-        found = [_log_probs(self.store, each, split) for each in self.journals]
         num = len(self.corpus.splits[split]) - 1
-        for each, values in zip(self.journals, found, strict=True):
-            if len(values) != num:
-                raise TrialError(
-                    f"trial {each.trial.id} kept {len(values)} log-probabilities of {split}, whose "
-                    f"judged tokens are {num}: they cannot be set token by token."
-                )
-        return found
+        return [kept.read(self.store, each.trial.id, split, num) for each in self.journals]
 
 
 def show_tokens(workspace: Workspace, ids: Sequence[str], split: str) -> str:
     """The command's text."""
     store = workspace.store
-    kept = Kept([_finished(store, each) for each in dict.fromkeys(ids)], store, workspace.data)
-    if len(kept.journals) < 2:
+    trials = Trials([_finished(store, each) for each in dict.fromkeys(ids)], store, workspace.data)
+    if len(trials.journals) < 2:
         raise TrialError("tokens: name two finished trials or more, to compare.")
-    digests = {each.trial.corpus_digest for each in kept.journals}
+    digests = {each.trial.corpus_digest for each in trials.journals}
     if len(digests) > 1:
         raise TrialError("tokens: these trials are of different corpora, and share no token.")
-    log_probs = kept.log_probs(split)
-    weights = tokens.mixture_weights(kept.log_probs("valid"))
-    readings = _remember(store, kept.journals, split) if split == "test" else 0
-    rows = dict(zip(_names(kept.journals), log_probs, strict=True))
+    log_probs = trials.log_probs(split)
+    weights = tokens.mixture_weights(trials.log_probs("valid"))
+    readings = _remember(store, trials.journals) if split == "test" else 0
+    rows = dict(zip(_names(trials.journals), log_probs, strict=True))
     rows[ENSEMBLE] = tokens.mean_probability(log_probs)
     rows[INTERPOLATION] = tokens.mixed(log_probs, weights)
-    numbers = tokens.sentences(kept.corpus.splits[split], kept.corpus.eos)
-    return "\n".join(_lines(rows, numbers, kept.corpus, split, weights, readings))
+    numbers = tokens.sentences(trials.corpus.splits[split], trials.corpus.eos)
+    return "\n".join(_lines(rows, numbers, trials.corpus, split, weights, readings))
 
 
 def _finished(store: Store, trial: str) -> Journal:
@@ -89,22 +81,6 @@ def _finished(store: Store, trial: str) -> Journal:
     return found
 
 
-def _log_probs(store: Store, found: Journal, split: str) -> np.ndarray:
-    """log p of every token of a split but its first."""
-    import pyarrow as pa
-
-    data = store.read(f"trials/{found.trial.id}/tokens/{split}.arrow")
-    if data is None:
-        raise TrialError(
-            f"trial {found.trial.id} kept no log-probabilities of {split}. Trials keep those of "
-            "the splits that they read: valid, and test where a trial is an arm's last."
-        )
-    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-        column = reader.get_batch(0).column("log_prob")  # to_numpy would import pandas
-    buffer = column.buffers()[1]
-    return np.frombuffer(buffer, np.float32, len(column), 4 * column.offset).astype(np.float64)
-
-
 def _names(journals: Sequence[Journal]) -> list[str]:
     return [
         f"{each.trial.arm or 'trial'}, seed {each.trial.seed} ({each.trial.id[:8]})"
@@ -112,18 +88,11 @@ def _names(journals: Sequence[Journal]) -> list[str]:
     ]
 
 
-def _remember(store: Store, journals: Sequence[Journal], split: str) -> int:
+def _remember(store: Store, journals: Sequence[Journal]) -> int:
     """Write down that the test split was read once more; the most that any was, so far."""
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    most = 0
-    for each in journals:
-        key = f"trials/{each.trial.id}/readings.json"
-        others = [other.trial.id for other in journals if other is not each]
-        entry = {"at": now, "split": split, "by": "ablate tokens", "with": others}
-        readings = [*(store.read_json(key) or []), entry]
-        store.write_json(key, readings)
-        most = max(most, len(readings))
-    return most
+    ids = [each.trial.id for each in journals]
+    others = {own: [other for other in ids if other != own] for own in ids}
+    return max(kept.remember_reading(store, own, "ablate tokens", others[own]) for own in ids)
 
 
 def _lines(

@@ -11,7 +11,6 @@ inside it becomes its outcome (diverged, failed) and never an exception of the c
 from __future__ import annotations
 
 import importlib
-import io
 import math
 import os
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate import journal as journals
+from ablate import kept
 from ablate.config import resolve
 from ablate.environment import environment
 from ablate.errors import AblateError, StoreError, StudyError, TrialError
@@ -128,7 +128,7 @@ class TrialRun:
         if self.trial.keep == "weights" and found.weights:
             checkpoint.write_weights(self.store, self.trial, found.weights)
         for split, log_probs in found.token_log_probs.items():
-            self.store.write(f"trials/{self.trial.id}/tokens/{split}.arrow", _arrow(log_probs))
+            kept.write(self.store, self.trial.id, split, log_probs)
         self._close(
             journals.COMPLETED,
             metrics=dict(found.metrics),
@@ -220,19 +220,3 @@ def _out_of_memory(error: Exception) -> bool:
 
     told = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return told or "not enough memory" in str(error) or "can't allocate memory" in str(error)
-
-
-def _arrow(log_probs: Any) -> bytes:
-    """Every token's log-probability as an Arrow file: position in the split, log p."""
-    import numpy as np
-    import pyarrow as pa
-
-    from ablate.data.encoded import as_arrow  # `pa.table` would import pandas
-
-    positions = as_arrow(np.arange(1, len(log_probs) + 1, dtype=np.int32), pa.int32())
-    values = as_arrow(np.ascontiguousarray(log_probs, np.float32), pa.float32())
-    batch = pa.record_batch([positions, values], names=["position", "log_prob"])
-    buffer = io.BytesIO()
-    with pa.ipc.new_file(buffer, batch.schema) as writer:
-        writer.write_batch(batch)
-    return buffer.getvalue()

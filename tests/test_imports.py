@@ -23,7 +23,7 @@ KEPT = {*GROUND, "store", "identity", "journal", "study_record", "workspace"}
 WORDS = {*GROUND, "space", "study"}
 CORE = {*KEPT, "streams", "ngram", "components", "model", "assemble", "data", "train"}
 ALL = {*CORE, *WORDS, "trial", "papers", "plan", "record", "compare", "screen", "tune", "show"}
-ALL |= {"mirror", "plots", "lease"}
+ALL |= {"mirror", "plots", "lease", "kept"}
 MAY_IMPORT = {
     "errors": set(),
     "layout": set(),
@@ -47,7 +47,8 @@ MAY_IMPORT = {
     "assemble": {*GROUND, "streams", "components", "model"},
     "data": {*GROUND, "identity", "store"},  # corpora travel by the store
     "train": CORE,
-    "trial": CORE,
+    "kept": {"errors", "store", "data"},
+    "trial": {*CORE, "kept"},
     "papers": GROUND,
     "plan": {*CORE, *WORDS, "trial", "papers"},
     "record": KEPT,
@@ -57,9 +58,9 @@ MAY_IMPORT = {
     "tune": {*CORE, *WORDS, "trial", "plan", "record"},
     "show": {*CORE, *WORDS, "trial", "plan", "compare"},
     "ask": {*KEPT, "mirror", "compare", "tune"},
-    "analysis": {*CORE, "trial", "layout", "workspace"},
-    "by_token": {*KEPT, "data", "compare"},
-    "plots": {*KEPT, "papers", "compare"},
+    "analysis": {*CORE, "trial", "kept", "layout", "workspace"},
+    "by_token": {*KEPT, "kept", "data", "compare"},
+    "plots": {*KEPT, "kept", "papers", "compare"},
     "engine": ALL,
     "doctor": ALL,
     "cli": {*ALL, "engine", "ask", "analysis", "by_token", "doctor"},
@@ -87,8 +88,8 @@ TORCH_ROOMS = {*CORE, "trial", "show", "plan"} - KEPT
 OUTSIDE = {
     "torch": {*TORCH_ROOMS, "analysis"},
     "safetensors": {"train"},
-    "numpy": {*TORCH_ROOMS, "compare", "plots", "by_token", "analysis"},
-    "pyarrow": {"data", "trial", "store", "record", "compare", "by_token", "analysis"},
+    "numpy": {*TORCH_ROOMS, "kept", "compare", "plots", "by_token", "analysis"},
+    "pyarrow": {"data", "kept", "store", "record", "compare"},
     "ray": {"tune"},
     "optuna": {"tune"},
     "mlflow": {"record"},

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
+from ablate import kept
 from ablate.components.evaluator.standard import passes, rows_of, tokens_on
 from ablate.components.flow import Pass
 from ablate.config import Config, resolve
@@ -93,7 +94,14 @@ class Subject:
                 f"trial {self.id} does not read the test split, so that nothing is chosen by it. "
                 "Allowed: valid, or a trial that is an arm's last."
             )
+        if split == "test":
+            _ = self._looked_again
         return self.corpus.splits[split]
+
+    @cached_property
+    def _looked_again(self) -> int:
+        """Once for each look at a trial: its test split was read by its study already."""
+        return kept.remember_reading(self.store, self.id, "ablate analyze")
 
     def passes(self, split: str, num: int | None = None, rows: int = 1) -> Iterator[Pass]:
         """The model reading a split (its first `num` tokens), window after window."""
@@ -109,25 +117,8 @@ class Subject:
 
     def log_probs(self, split: str) -> np.ndarray:
         """log p of every token of a split but the first, as it was kept."""
-        import pyarrow as pa
-
         self._require_completed()
-        stream = self.stream(split)
-        data = self.store.read(f"trials/{self.id}/tokens/{split}.arrow")
-        if data is None:
-            raise TrialError(
-                f"trial {self.id} kept no log-probabilities of {split} in {self.store.uri}. Run "
-                "its study again, or choose another trial."
-            )
-        with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-            found = reader.read_all()["log_prob"].to_numpy().astype(np.float64)
-        if len(found) != len(stream) - 1:
-            raise CombinationError(
-                f"trial {self.id} was judged in rows, and kept the log-probabilities of "
-                f"{len(found)} of {len(stream) - 1} tokens without saying of which. Allowed: a "
-                "trial with evaluator.standard.batch_size = 1."
-            )
-        return found
+        return kept.read(self.store, self.id, split, len(self.stream(split)) - 1)
 
     def word(self, token: int) -> str:
         """A token as it is shown."""

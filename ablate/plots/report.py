@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ablate import journal as journals
-from ablate import plots, study_record
+from ablate import kept, plots, study_record
 from ablate.compare import export, provenance
 from ablate.compare.cells import fate
 from ablate.compare.curves import frozen_and_tuned, is_tuned
@@ -140,7 +140,7 @@ def _trials(material: Material, store: Store) -> list[str]:
     for trial, journal in material.journals.items():
         place = places.get(trial)
         stage = place.stage if place else "search"
-        again += len(store.read_json(f"trials/{trial}/readings.json") or [])
+        again += kept.num_readings(store, trial)
         metrics = (journal.outcome or {}).get("metrics", {})
         losses = [_loss(metrics, split, material) for split in SPLITS]
         found = [trial, journal.trial.arm, stage, str(journal.trial.seed), fate(journal), *losses]

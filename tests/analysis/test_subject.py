@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ablate import kept
 from ablate.analysis.subject import Subject, distinct_names
 from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError
 from ablate.identity import Parent
@@ -99,3 +100,13 @@ def test_words_and_their_numbers(irlm):
 def test_names_that_would_be_the_same_have_ids(irlm, doc):
     assert distinct_names([irlm, doc]) == ["irlm, seed 1", "$doc_ of $2, seed 1"]
     assert distinct_names([irlm, irlm]) == [f"irlm, seed 1 ({irlm.id[:6]})"] * 2
+
+
+def test_each_look_at_the_test_split_is_written_down_once(train, irlm):
+    judged = train(dict(irlm.journal.trial.values), "looked at again")
+    before = kept.num_readings(judged.store, judged.id)
+    judged.log_probs("valid")
+    assert kept.num_readings(judged.store, judged.id) == before
+    judged.log_probs("test")
+    list(judged.passes("test", num=5))
+    assert kept.num_readings(judged.store, judged.id) == before + 1
