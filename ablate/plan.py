@@ -189,7 +189,7 @@ def chains(
     `read`: trials that read the test split already, as another arm's last.
     """
     by_seed, together = _stages(plan, arm)
-    searched = by_seed[-1] if by_seed and by_seed[-1].search else None
+    searched = by_seed[-1].search if by_seed else None
     alone = not together  # each seed is a result of its own
     made: list[Trial] = []
     planned: list[PlannedTrial] = []
@@ -203,7 +203,8 @@ def chains(
         last = chain[-1] if alone and not searched else None
         planned += [_place(t, arm, index, final=t is last) for t in chain]
         if searched:
-            searches.append(_evaluation_search(plan, arm, searched, chain[-1], index))
+            how = (by_seed[-1], searched)
+            searches.append(_evaluation_search(plan, arm, *how, chain[-1], index))
     if plan.scale.ensemble and alone and not searched and len(finals) > 1:
         together = [Stage("ensemble", kind="evaluate", over="seeds")]
     for stage in together:
@@ -289,9 +290,8 @@ def _joint(plan: Plan, arm: str, stage: Stage, members: Sequence[Trial]) -> Tria
 
 
 def _evaluation_search(
-    plan: Plan, arm: str, stage: Stage, model: Trial, index: int
+    plan: Plan, arm: str, stage: Stage, words: Search, model: Trial, index: int
 ) -> PlannedSearch:
-    words = stage.search or Search(space="", trials=1)
     return PlannedSearch(
         arm=arm,
         repeat=0,

@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from ablate.components.activation import ACTIVATIONS, Activation
+from ablate.components.backbone import one_a_layer
 from ablate.components.flow import Draw, Shapes
 from ablate.errors import CombinationError
 from ablate.fields import setting
@@ -52,13 +53,7 @@ class RecurrenceConfig:
 
 def layer_widths(config: RecurrenceConfig, shapes: Shapes) -> tuple[int, ...]:
     """The units of each layer; refuses what fits neither the layers nor the word vectors."""
-    units = config.units
-    widths = (units,) * config.num_layers if isinstance(units, int) else units
-    if len(widths) != config.num_layers:
-        raise CombinationError(
-            f"backbone.units names {len(widths)} layers ({list(widths)}), but backbone.num_layers "
-            f"= {config.num_layers}. Give one number for all, or as many as there are layers."
-        )
+    widths = one_a_layer(config.units, config.num_layers)
     if config.inputs == "embedding" and widths[0] != shapes.embedding:
         raise CombinationError(
             f"backbone.inputs = 'embedding' adds the word vectors to the units as they are, but "

@@ -7,11 +7,9 @@ validation text and then used on test.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ablate import ngram
 from ablate.config import resolve
@@ -20,12 +18,12 @@ from ablate.errors import ConfigError
 from ablate.identity import Trial
 from ablate.ngram_config import NgramConfig
 from ablate.train.checkpoint import weights_digest
-from ablate.train.task import Conclusion, Place
+from ablate.train.task import AtOnce, Conclusion, Place
 
 Parts = dict[str, np.ndarray]  # log p of a split's tokens, by the models that are mixed
 
 
-class Counting:
+class Counting(AtOnce):
     """A `Task` for trials with model = "ngram"."""
 
     def __init__(self, trial: Trial, place: Place) -> None:
@@ -35,19 +33,6 @@ class Counting:
         self.trial = trial
         self.config: NgramConfig = config.ngram
         self.corpus = open_corpus(config.corpus, place.data)
-
-    def advance(self, seconds: float) -> dict[str, Any] | None:
-        return None
-
-    @property
-    def finished(self) -> bool:
-        return True
-
-    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        return {}, {}
-
-    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        """Nothing is carried over: counting begins again."""
 
     def conclude(self) -> Conclusion:
         corpus, config = self.corpus, self.config

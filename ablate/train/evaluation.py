@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from ablate.identity import Trial
 from ablate.model import LanguageModel, num_parameters
 from ablate.train.checkpoint import weights_digest
 from ablate.train.finished import finished
-from ablate.train.task import Conclusion, Place
+from ablate.train.task import AtOnce, Conclusion, Place
 
 
 @torch.no_grad()
@@ -90,7 +89,7 @@ def _standard() -> Evaluator:
     return registry.make("evaluator", "standard", registry.get("evaluator", "standard").config())
 
 
-class Evaluation:
+class Evaluation(AtOnce):
     """Finished trials judged together, nothing trained; a `Task`. Parents: "member"."""
 
     def __init__(self, trial: Trial, place: Place) -> None:
@@ -103,19 +102,6 @@ class Evaluation:
         members = [finished(place.store, member, *given) for member in ids]
         self.models = [member.model for member in members]
         self.regularizers = [member.regularizers for member in members]
-
-    def advance(self, seconds: float) -> dict[str, Any] | None:
-        return None
-
-    @property
-    def finished(self) -> bool:
-        return True
-
-    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        return {}, {}
-
-    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        """Nothing is carried over: an evaluation begins again."""
 
     def conclude(self) -> Conclusion:
         splits = ("valid", "test") if self.trial.reads_test else ("valid",)

@@ -35,6 +35,21 @@ class Diverged(Exception):
     """The loss is no longer a number."""
 
 
+class AtOnce:
+    """The part of a `Task` that trains nothing and only concludes: it begins again if it is cut."""
+
+    finished = True
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        return None
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return {}, {}
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Nothing is carried over."""
+
+
 class Task(Protocol):
     """Built as `Task(trial, place)` by the name in `Trial.runner`."""
 

@@ -8,6 +8,18 @@ from torch import Tensor, nn
 
 from ablate.components.flow import Draw, State
 from ablate.components.regularizer import Masks
+from ablate.errors import CombinationError
+
+
+def one_a_layer(units: int | tuple[int, ...], num_layers: int) -> tuple[int, ...]:
+    """The units of each layer, where one number stands for all."""
+    widths = (units,) * num_layers if isinstance(units, int) else units
+    if len(widths) != num_layers:
+        raise CombinationError(
+            f"backbone.units names {len(widths)} layers ({list(widths)}), but backbone.num_layers "
+            f"= {num_layers}. Give one number for all, or as many as there are layers."
+        )
+    return widths
 
 
 class Backbone(nn.Module, ABC):

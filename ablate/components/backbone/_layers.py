@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ablate.components.backbone import Backbone
+from ablate.components.backbone import Backbone, one_a_layer
 from ablate.components.flow import Draw
 from ablate.components.regularizer import Masks
-from ablate.errors import CombinationError
 from ablate.fields import setting
 
 Weights = tuple[Tensor, Tensor, Tensor, Tensor | None]  # input, recurrent, and one bias or two
@@ -37,13 +36,7 @@ class LayersConfig:
 
 def layer_units(config: LayersConfig) -> tuple[int, ...]:
     """The units of each layer."""
-    units = config.units
-    widths = (units,) * config.num_layers if isinstance(units, int) else units
-    if len(widths) != config.num_layers:
-        raise CombinationError(
-            f"backbone.units names {len(widths)} layers ({list(widths)}), but backbone.num_layers "
-            f"= {config.num_layers}. Give one number for all, or as many as there are layers."
-        )
+    widths = one_a_layer(config.units, config.num_layers)
     return widths if config.last_units is None else (*widths[:-1], config.last_units)
 
 
