@@ -96,7 +96,7 @@ def status(options: argparse.Namespace) -> int:
 def table(options: argparse.Namespace) -> int:
     from ablate.status import show_table
 
-    return _shown(show_table(_workspace(options), options.study, options.format))
+    return _shown(show_table(_workspace(options), options.study, options.format, options.effects))
 
 
 def trial(options: argparse.Namespace) -> int:
@@ -310,6 +310,11 @@ def _study_commands(command: Any) -> None:
         choices=("text", "markdown", "latex", "csv", "html"),
         default="text",
         help="text (default), or with a hash that `ablate provenance` follows",
+    )
+    added.add_argument(
+        "--effects",
+        action="store_true",
+        help="with csv: a row for each effect of a factorial, not for each arm",
     )
 
 

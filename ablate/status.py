@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ablate import journal as journals
 from ablate import study_record
-from ablate.errors import TrialError
+from ablate.errors import ConfigError, TrialError
 from ablate.journal import Journal
 from ablate.layout import Grid
 from ablate.study_record import StudyRecord
 from ablate.workspace import Workspace, running_driver
+
+if TYPE_CHECKING:
+    from ablate.compare.rows import Summary
 
 STATES = ("completed", "running", "pruned", "diverged", "failed", "left")
 
@@ -32,7 +36,7 @@ def show_status(workspace: Workspace, name: str | None) -> str:
     return "\n".join(Grid(["study", *STATES], rows).lines(100, "-"))
 
 
-def show_table(workspace: Workspace, name: str, form: str) -> str:
+def show_table(workspace: Workspace, name: str, form: str, effects: bool = False) -> str:
     """A study's table as far as it is."""
     from ablate.compare.summary import summarise
     from ablate.compare.table import markdown, plain_text
@@ -42,16 +46,31 @@ def show_table(workspace: Workspace, name: str, form: str) -> str:
     if not found:
         raise TrialError(f"{record.key}: no trial has been run yet.")
     summary = summarise(record, found)
+    if effects:
+        _check_effects(summary, form)
     if form == "text":
         return plain_text(summary)
-    from ablate.compare import export, provenance
+    from ablate.compare import export, provenance, spreadsheet
 
     contents = export.contents(summary, found)
     key = export.table_hash(contents)
     provenance.keep(workspace.store, key, contents)
     if form == "markdown":
         return f"{markdown(summary)}\n- {export.footnote(key)}"
-    return export.WRITERS[form](summary, key)
+    return spreadsheet.effects(summary, key) if effects else export.WRITERS[form](summary, key)
+
+
+def _check_effects(summary: Summary, form: str) -> None:
+    """A file of effects alone is for what cannot hold two tables."""
+    if form != "csv":
+        raise ConfigError(
+            f"--effects goes with --format csv; {form} has the effects below the table of arms."
+        )
+    if summary.effects is None:
+        raise ConfigError(
+            f"{summary.record.key} has no effects: its design is '{summary.record.design}'. "
+            "Allowed: factorial, fractional_factorial."
+        )
 
 
 def _one(workspace: Workspace, record: StudyRecord) -> str:

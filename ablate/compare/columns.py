@@ -57,6 +57,7 @@ def columns(summary: Summary, best: Writer) -> list[Column]:
             lambda arm: p_value(arm.comparison and arm.comparison.difference.p_sign_flip),
             1,
         ),
+        Column("effect\nsize", _effect_size, 0),
         Column("verdict", verdict, left=True),
     ]
     return [column for column in found if summary.floor or column.title != "above\nfloor"]
@@ -84,11 +85,14 @@ def verdict(arm: ArmSummary) -> str:
     found = arm.comparison
     if found is None:
         return NONE if not arm.is_base else ""
-    if found.verdict != statistics.UNDECIDED or found.reason:
-        return found.verdict
-    if found.more_seeds is not None:
-        return f"{found.verdict} +{found.more_seeds}"
-    return f"{found.verdict} >{statistics.MAX_SEEDS}"
+    return found.verdict if found.reason else with_more_seeds(found.verdict, found.more_seeds)
+
+
+def with_more_seeds(found: str, more_seeds: int | None) -> str:
+    """A verdict, and how many seeds more would probably decide it."""
+    if found != statistics.UNDECIDED:
+        return found
+    return f"{found} >{statistics.MAX_SEEDS}" if more_seeds is None else f"{found} +{more_seeds}"
 
 
 def decimals(summary: Summary) -> int:
@@ -115,6 +119,11 @@ def _delta(arm: ArmSummary, digits: int) -> str:
     if arm.comparison is None:
         return NONE
     return with_interval(arm.comparison.delta, arm.comparison.interval, digits)
+
+
+def _effect_size(arm: ArmSummary) -> str:
+    found = arm.comparison and arm.comparison.difference.effect_size
+    return "" if found is None else signed(found, 1)
 
 
 def with_interval(delta: float, interval: tuple[float, float] | None, digits: int) -> str:

@@ -46,6 +46,7 @@ class Effect:
     p_holm: float | None
     verdict: str
     reason: str = ""  # why it is undecided, where it is not for the test to say
+    more_seeds: int | None = None  # None where decided, where no number would do, or unknown
 
     @property
     def names(self) -> str:
@@ -226,6 +227,7 @@ class _Table:
 
     def __init__(self, arms: list[ArmSummary], unit: Unit, alpha: float, seeds_a_pair: int) -> None:
         self.arms, self.unit, self.alpha = arms, unit, alpha
+        self.seeds_a_pair = seeds_a_pair
         shared = [i for i in arms[0].values if all(i in arm.values for arm in arms)]
         groups: dict[int, list[int]] = {}
         for index in shared:
@@ -241,7 +243,7 @@ class _Table:
         differences = [self._difference(contrast) for contrast in contrasts]
         corrected = statistics.holm([d.p for d in differences])
         return tuple(
-            self._effect(contrast, found, p)
+            self._effect(contrast, found, p, len(contrasts))
             for contrast, found, p in zip(contrasts, differences, corrected, strict=True)
         )
 
@@ -255,7 +257,9 @@ class _Table:
             raise ValueError("a contrast over no seed")
         return found
 
-    def _effect(self, contrast: Contrast, found: Difference, p_holm: float | None) -> Effect:
+    def _effect(
+        self, contrast: Contrast, found: Difference, p_holm: float | None, num: int
+    ) -> Effect:
         involved = [a for a, w in zip(self.arms, contrast.weights, strict=True) if w]
         reason = _reservation(involved, found)
         verdict = statistics.verdict(found, p_holm, self.alpha)
@@ -272,7 +276,14 @@ class _Table:
             p_holm=p_holm,
             verdict=UNDECIDED if reason else verdict,
             reason=reason,
+            more_seeds=self._more_seeds(found, num)
+            if verdict == UNDECIDED and not reason
+            else None,
         )
+
+    def _more_seeds(self, found: Difference, num: int) -> int | None:
+        more = statistics.seeds_needed(found.deltas, alpha=self.alpha, comparisons=num)
+        return None if more is None else more * self.seeds_a_pair
 
 
 def _reservation(arms: Sequence[ArmSummary], found: Difference) -> str:

@@ -1,4 +1,4 @@
-"""A study's table for a paper: LaTeX with booktabs, CSV, HTML; and the hash that leads back.
+"""A study's table for a paper: LaTeX with booktabs, HTML; and the hash that leads back.
 
 Bold is the arm that the test finds lower than every other, and no arm otherwise. A table with
 holes says so above its rows. The hash names exactly this table: the trials behind its cells, what
@@ -7,17 +7,15 @@ they found, the corpus and the code that trained them; `ablate provenance HASH` 
 
 from __future__ import annotations
 
-import csv
 import html as markup
-import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ablate.compare import columns as shown
-from ablate.compare.figures import NONE
+from ablate.compare import spreadsheet
 from ablate.compare.rows import SPLITS, ArmSummary, Summary
-from ablate.compare.table import beside_the_paper, explained, holes, setting, title
+from ablate.compare.table import explained, further, holes, setting, title
 from ablate.identity import digest
 from ablate.journal import Journal
 from ablate.layout import printable
@@ -101,7 +99,7 @@ def latex(summary: Summary, key: str) -> str:
         f"\\caption{{{tex(summary.record.question)}}}",
         f"\\label{{tab:{re.sub('[^A-Za-z0-9:-]', '-', summary.record.key)}}}",
         *_tabular([tex(column.name) for column in columns], rows, "l" + "r" * (len(columns) - 1)),
-        *_beside(summary),
+        *_below(summary),
         "\\par\\smallskip\\footnotesize",
         *(f"{tex(note)}\\par" for note in notes),
         f"\\texttt{{{tex(footnote(key))}}}",
@@ -122,47 +120,17 @@ def _tabular(titles: Sequence[str], rows: Iterable[Sequence[str]], shape: str) -
     ]
 
 
-def _beside(summary: Summary) -> list[str]:
-    found = beside_the_paper(summary)
-    if found is None:
-        return []
-    titles, rows = found
-    shape = "l" + "r" * (len(titles) - 1)
-    table = _tabular([tex(t) for t in titles], [[tex(c) for c in row] for row in rows], shape)
-    return ["\\par\\medskip", *table]
+def _below(summary: Summary) -> Iterator[str]:
+    """The smaller tables: effects, and ours beside the paper's."""
+    for titles, rows in further(summary):
+        shape = "l" + "r" * (len(titles) - 1)
+        yield "\\par\\medskip"
+        yield from _tabular([tex(t) for t in titles], [[tex(c) for c in r] for r in rows], shape)
 
 
 def tex(text: str) -> str:
     """As LaTeX prints it, in whichever encoding it is set."""
     return "".join(_TEX.get(char, char) for char in printable(text))
-
-
-def comma_separated(summary: Summary, key: str) -> str:
-    """A row for an arm and split, every number on its own and unrounded; for a spreadsheet."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ["study", "arm", "split", "unit", "mean", "spread", "seeds", "planned", "nats"]
-    names += ["delta_nats", "low_nats", "high_nats", "p", "p_holm", "verdict", "best"]
-    names += ["published", "num_parameters", "holes", "table"]
-    writer.writerow(names)
-    for arm in summary.arms:
-        for split in SPLITS:
-            if split in arm.cells or split == summary.split:
-                writer.writerow(_csv_row(summary, arm, split, key))
-    return text.getvalue().rstrip("\n")
-
-
-def _csv_row(summary: Summary, arm: ArmSummary, split: str, key: str) -> list[Any]:
-    cell, found = arm.cells.get(split), arm.comparison if split == summary.split else None
-    measured = [cell.mean, cell.spread, cell.num] if cell else ["", "", 0]
-    low, high = (found.difference.interval or ("", "")) if found else ("", "")
-    compared = [found.difference.mean, low, high, found.difference.p, found.p_holm] if found else []
-    row = [summary.record.key, arm.name, split, summary.unit, *measured, arm.counts.planned]
-    row += [cell.nats if cell else "", *(compared or [""] * 5)]
-    row += [shown.verdict(arm) if found else "", arm.best and split == summary.split]
-    row += [arm.published.get(split, ""), arm.num_parameters]
-    row += [arm.counts.planned - arm.counts.completed, key]
-    return ["" if value is None or value == NONE else value for value in row]
 
 
 def html(summary: Summary, key: str) -> str:
@@ -175,7 +143,6 @@ def html(summary: Summary, key: str) -> str:
         return f"<td><b>{text}</b></td>" if marked else f"<td>{text}</td>"
 
     rows = [[cell(arm, column) for column in columns] for arm in summary.arms]
-    beside = beside_the_paper(summary)
     notes = [*setting(summary), *explained(summary, marked="bold")]
     lines = [
         "<!doctype html>",
@@ -185,7 +152,7 @@ def html(summary: Summary, key: str) -> str:
         f"<p>{markup.escape(summary.record.question)}</p>",
         *(f'<p class="holes">{markup.escape(line)}</p>' for line in holes(summary)),
         *_grid([column.name for column in columns], rows),
-        *([] if beside is None else _grid(beside[0], _cells(beside[1]))),
+        *(line for titles, cells in further(summary) for line in _grid(titles, _cells(cells))),
         *(f"<p><small>{markup.escape(note)}</small></p>" for note in notes),
         f"<p><small><code>{markup.escape(footnote(key))}</code></small></p>",
         "</html>",
@@ -205,6 +172,6 @@ def _grid(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 WRITERS: dict[str, Callable[[Summary, str], str]] = {
     "latex": latex,
-    "csv": comma_separated,
+    "csv": spreadsheet.arms,
     "html": html,
 }

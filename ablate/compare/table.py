@@ -50,7 +50,7 @@ def plain_text(
         *wrapped(_left_out(left_out, width)),
         *wrapped(_cautions(summary)),
     ]
-    for titles, rows in _further(summary):
+    for titles, rows in further(summary):
         headings = [plain(title) for title in titles]
         grid = Grid(headings, [[plain(cell) for cell in row] for row in rows], left=headings[-1:])
         lines += ["", *grid.lines(width, rule)]
@@ -78,7 +78,7 @@ def markdown(summary: Summary, *, next_steps: Sequence[str] = ()) -> str:
         *(f"- {_escaped(line)}" for line in _reading(summary, marked="bold")),
         *(f"- {_escaped(line)}" for line in _cautions(summary)),
     ]
-    for titles, rows in _further(summary):
+    for titles, rows in further(summary):
         lines += ["", *_markdown_grid(titles, [[_escaped(row[0]), *row[1:]] for row in rows])]
     explanation = [f"- {_escaped(line)}" for line in effects_explained(summary)]
     lines += ["", *explanation] if explanation else []
@@ -142,6 +142,7 @@ def explained(summary: Summary, marked: str) -> Iterable[str]:
     yield from _ensembles(summary)
     yield from _reading(summary, marked)
     yield from _cautions(summary)
+    yield from effects_explained(summary)
 
 
 def _reading(summary: Summary, marked: str) -> Iterable[str]:
@@ -154,7 +155,9 @@ def _reading(summary: Summary, marked: str) -> Iterable[str]:
             f"{MIN_PAIRS} pairs on. Intervals are each row's own."
         )
     compared = [arm.comparison for arm in summary.arms if arm.comparison]
-    if any(c.more_seeds for c in compared):
+    found = summary.effects
+    effects = (*found.effects, *found.simple) if found else ()
+    if any(each.more_seeds for each in (*compared, *effects)):
         yield (
             "+n: more seeds that would probably decide it at the effect and spread seen; settle "
             "their number before running them."
@@ -262,7 +265,8 @@ def effects_table(summary: Summary) -> tuple[list[str], list[list[str]]] | None:
     rows = []
     for effect in (*found.effects, *found.simple):
         delta = shown.with_interval(effect.delta, effect.interval, digits)
-        verdict = f"{effect.verdict} ({effect.reason})" if effect.reason else effect.verdict
+        verdict = shown.with_more_seeds(effect.verdict, effect.more_seeds)
+        verdict = f"{effect.verdict} ({effect.reason})" if effect.reason else verdict
         rows.append([effect.names, delta, shown.p_value(effect.p_holm), verdict])
     return titles, rows
 
@@ -274,7 +278,7 @@ def effects_explained(summary: Summary) -> Iterable[str]:
         yield from summary.effects.notes
 
 
-def _further(summary: Summary) -> Iterable[tuple[list[str], list[list[str]]]]:
+def further(summary: Summary) -> Iterable[tuple[list[str], list[list[str]]]]:
     """The smaller tables below the main one."""
     tables = (effects_table(summary), beside_the_paper(summary))
     return [table for table in tables if table is not None]

@@ -1,8 +1,9 @@
 """`ablate report STUDY`: everything about a study on one HTML page that needs nothing else.
 
-The table as `ablate table --format html` has it, the effects of a factorial, frozen beside
-re-tuned deltas, every picture inlined as SVG, what each arm changes, and every trial. No script,
-no font, no address of another machine: it can be sent, kept, and read in ten years.
+The table as `ablate table --format html` has it, effects included, what the tests found in full,
+frozen beside re-tuned deltas, every picture inlined as SVG, what each arm changes, and every
+trial. No script, no font, no address of another machine: it can be sent, kept, and read in ten
+years.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from ablate.compare import export, provenance
 from ablate.compare.cells import fate
 from ablate.compare.curves import frozen_and_tuned, is_tuned
 from ablate.compare.figures import count, duration, number
+from ablate.compare.in_full import IN_FULL, in_full
 from ablate.compare.rows import SPLITS, Summary
 from ablate.compare.summary import summarise
-from ablate.compare.table import effects_explained, effects_table
 from ablate.plots import Material
 from ablate.plots.show import material_of, pictures, save, written
 from ablate.store import Store
@@ -62,7 +63,7 @@ def page(material: Material, store: Store) -> str:
     provenance.keep(store, key, contents)
     table = export.html(material.summary, key)
     sections = [
-        *_effects(material.summary),
+        *_tests(material.summary),
         *_frozen_and_tuned(material, store),
         *_pictures(material),
         *_arms(material),
@@ -73,12 +74,10 @@ def page(material: Material, store: Store) -> str:
     return table.replace("</html>", "\n".join([*sections, "</html>"]))
 
 
-def _effects(summary: Summary) -> list[str]:
-    found = effects_table(summary)
-    if found is None:
-        return []
-    notes = [f"<p><small>{_text(note)}</small></p>" for note in effects_explained(summary)]
-    return ["<h2>Effects and interactions</h2>", *grid(*found), *notes]
+def _tests(summary: Summary) -> list[str]:
+    found = in_full(summary)
+    note = f"<p><small>{_text(IN_FULL)}</small></p>"
+    return [] if found is None else ["<h2>Tests in full</h2>", *grid(*found), note]
 
 
 def _frozen_and_tuned(material: Material, store: Store) -> list[str]:

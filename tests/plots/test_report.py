@@ -54,7 +54,7 @@ def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
     text = kept(study, workspace)
     headings = re.findall("<h2>(.*?)</h2>", text)
     rest = ["Arms", "Trials", "Again"]
-    assert headings == ["Effects and interactions", *TITLES.values(), *rest]
+    assert headings == ["Tests in full", *TITLES.values(), *rest]
     key = re.search(r"ablate provenance ([0-9a-f]{16})", text)
     assert key and "a on, b off" in provenance.show(workspace.store, key[1])
     assert text.count("<tr>") > len(study.journals)  # every trial is in it

@@ -1,0 +1,164 @@
+"""The effects of a factorial in every export. The whole of one is tests/golden/effects.txt:
+
+    ABLATE_REGENERATE=1 pytest tests/compare/test_effects_exported.py
+
+writes it anew; read the diff before committing it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from ablate import cli, study_record
+from ablate.compare import export, spreadsheet
+from ablate.compare.in_full import in_full
+from ablate.compare.summary import summarise
+from ablate.compare.table import markdown, plain_text
+from ablate.study import factorial
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "effects.txt"
+KEY = "0123456789abcdef"
+SHARED = (0.0, 0.031, -0.022, 0.013, -0.008)
+OWN = {  # what a seed adds to each arm: noise that is the same on every machine
+    "off, off": (0.002, -0.003, 0.001, 0.004, -0.002),
+    "off, on": (-0.004, 0.001, 0.003, -0.001, 0.002),
+    "on, off": (0.001, 0.003, -0.004, 0.002, -0.001),
+    "on, on": (0.003, -0.002, 0.002, -0.004, 0.001),
+}
+
+
+def study_of(by_hand, gate_alone: float = -0.05, gate_in_both: float = 0.001):
+    """A gate that helps only without dropout."""
+    two = {"off": {}, "on": {}}
+    design = factorial({"gate & co": two, "drop_out": two})
+    effects = {
+        "off, off": 0.0,
+        "off, on": -0.2,
+        "on, off": gate_alone,
+        "on, on": gate_in_both - 0.2,
+    }
+    losses = {}
+    for arm in design.arms:
+        place = ", ".join(arm.levels[name] for name in ("gate & co", "drop_out"))
+        noise = zip(SHARED, OWN[place], strict=True)
+        losses[arm.name] = [round(4.0 + effects[place] + s + o, 4) for s, o in noise]
+    study = by_hand(losses, base_arm=design.arms[0].name)
+    study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in design.arms}
+    study.record_fields = {"design": design.kind}
+    return study
+
+
+def summary_of(study):
+    return summarise(study.record, study.journals)
+
+
+def golden_text(by_hand) -> str:
+    whole, holed = study_of(by_hand), study_of(by_hand)
+    holed.end(holed.trials[-1].id, "diverged")
+    texts = [plain_text(summary_of(whole)), markdown(summary_of(whole))]
+    texts += [writer(summary_of(whole), KEY) for writer in (export.latex, export.html)]
+    texts += [export.latex(summary_of(holed), KEY)]
+    writers = (spreadsheet.arms, spreadsheet.effects)
+    texts += [writer(summary_of(whole), KEY).splitlines()[0] for writer in writers]
+    return ("\n\n" + "=" * 100 + "\n\n").join(texts) + "\n"
+
+
+def test_the_exports_are_the_golden_ones(by_hand):
+    text = golden_text(by_hand)
+    if os.environ.get("ABLATE_REGENERATE"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_latex_has_them_in_a_second_tabular(by_hand):
+    text = export.latex(summary_of(study_of(by_hand)), KEY)
+    first, second = re.findall(r"\\begin\{tabular\}.*?\\end\{tabular\}", text, re.DOTALL)
+    assert r"drop\_out $\times$ gate \& co" in second and "gate" in first
+    for each in (first, second):
+        rows = re.search(r"\\midrule\n(.*?)\\bottomrule", each, re.DOTALL)[1].strip().splitlines()
+        columns = re.search(r"\\begin\{tabular\}\{(\w+)\}", each)[1]
+        assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(columns)}
+    assert "helps with drop\\_out off" in text and text.isascii()
+
+
+def test_html_has_them_once(by_hand):
+    text = export.html(summary_of(study_of(by_hand)), KEY)
+    tables = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: tables.append(tag)
+    parser.feed(text)
+    assert tables.count("table") == 2
+    assert text.count("<td>drop_out × gate &amp; co</td>") == 1
+
+
+def rows_of(by_hand, **options) -> dict[str, dict[str, str]]:
+    text = spreadsheet.effects(summary_of(study_of(by_hand, **options)), KEY)
+    return {row["effect"]: row for row in csv.DictReader(io.StringIO(text))}
+
+
+def test_csv_has_every_number_of_an_effect(by_hand):
+    row = rows_of(by_hand)["drop_out × gate & co"]
+    arms = {k: [e + o for e, o in zip(SHARED, own, strict=True)] for k, own in OWN.items()}
+    by_seed = [
+        (on_on + 0.001 - on) - (off_on - (off + 0.05))
+        for off, off_on, on, on_on in zip(*arms.values(), strict=True)
+    ]
+    found = stats.ttest_1samp(by_seed, 0)
+    low, high = found.confidence_interval(0.95)
+    assert float(row["delta_nats"]) == pytest.approx(sum(by_seed) / 5, abs=1e-9)
+    assert (float(row["low_nats"]), float(row["high_nats"])) == pytest.approx((low, high), abs=1e-9)
+    assert float(row["p"]) == pytest.approx(found.pvalue, abs=1e-9)
+    assert (row["pairs"], row["kind"], row["table"]) == ("5", "interaction", KEY)
+    assert float(row["p_sign_flip"]) == 2 / 32
+    assert float(row["bootstrap_low_nats"]) < float(row["delta_nats"])
+
+
+def test_an_undecided_effect_says_how_many_seeds_more(by_hand):
+    assert "undecided" in rows_of(by_hand, gate_alone=-0.004)["gate & co: on vs off"]["verdict"]
+    row = rows_of(by_hand, gate_alone=-0.004)["gate & co: on vs off"]
+    more = int(row["more_seeds"])
+    text = plain_text(summary_of(study_of(by_hand, gate_alone=-0.004)))
+    assert more > 0 and f"undecided +{more}" in text and "+n: more seeds" in text
+
+
+def test_all_that_was_tested_is_listed(by_hand):
+    titles, rows = in_full(summary_of(study_of(by_hand))) or ([], [])
+    assert {len(row) for row in rows} == {len(titles)}
+    assert len(rows) == 3 + 3 + 4  # arms, effects, effects within the interaction
+
+
+def exported(by_hand, workspace, *arguments: str) -> int:
+    made = study_of(by_hand)
+    study_record.write(workspace.store, made.record)
+    for journal in made.journals.values():
+        journal.write(workspace.store)
+    return cli.main(["table", "mixture_layers", "--workspace", str(workspace.folder), *arguments])
+
+
+def test_the_command_writes_effects_alone(by_hand, workspace, capsys):
+    assert exported(by_hand, workspace, "--format", "csv", "--effects") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert (
+        len(rows) == 7
+        and cli.main(["provenance", rows[0]["table"], "--workspace", str(workspace.folder)]) == 0
+    )
+
+
+def test_effects_alone_are_refused_where_they_make_no_sense(by_hand, workspace, capsys):
+    assert exported(by_hand, workspace, "--format", "latex", "--effects") == 2
+    assert "goes with --format csv" in capsys.readouterr().err
+    plain = by_hand({"base": [4.0] * 3, "other": [3.9] * 3})
+    study_record.write(workspace.store, plain.record)
+    for journal in plain.journals.values():
+        journal.write(workspace.store)
+    place = ["--workspace", str(workspace.folder)]
+    assert cli.main(["table", "mixture_layers", "--format", "csv", "--effects", *place]) == 2
+    assert "has no effects: its design is 'table'" in capsys.readouterr().err
