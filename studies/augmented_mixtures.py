@@ -14,7 +14,11 @@ components. tau = 20 and alpha = 13 are the later version's, as we remember it; 
 the vocabulary is a twelfth, and alpha 2.
 """
 
-from ablate import Scale, Stage, Study, factorial, recipe, smaller, smoke
+from dataclasses import replace
+from pathlib import Path
+
+from ablate import Study, factorial, smaller, smoke
+from ablate.study_file import load
 
 HEADS = {
     "softmax": {
@@ -37,20 +41,9 @@ def at_laptop(values: dict) -> dict:
     return changes | ({"loss.weight": 2.0} if values["loss"] == "augmented" else {})
 
 
-laptop = Scale(
-    corpus="grammar",
-    column="ptb",
-    seeds=3,
-    changes=recipe("laptop_awd"),
-    adapt=at_laptop,
-    stages=(Stage("average", {"optimizer.trigger": "at_once", "training.epochs": 2}),),
-)
-paper = Scale(
-    corpus="ptb",
-    seeds=5,
-    stages=(Stage("finetune", {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}),),
-    gpus=1,
-)
+scales = load(Path(__file__).with_name("doc_balance.py")).scales
+laptop = replace(scales["laptop"], adapt=at_laptop)
+paper = replace(scales["paper"], seeds=5, published=False)
 
 study = Study(
     question="Does the augmented loss help mixtures as it helps a single softmax?",

@@ -28,6 +28,7 @@ def balanced(weight: float) -> Arm:
 
 as_printed = {WEIGHT: 0.01, "regularizer.mixture_balance.mode": "paper"}
 
+# Other studies of DOC take these two scales from here.
 laptop = Scale(
     corpus="grammar",
     column="ptb",

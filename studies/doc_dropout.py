@@ -12,26 +12,17 @@ Every rate for both heads is a factorial, whose interaction says whether the bes
 At `laptop` scale all rates are divided by 8, as all other regularizers are.
 """
 
-from ablate import Scale, Stage, Study, factorial, recipe, smaller, smoke
+from dataclasses import replace
+from pathlib import Path
+
+from ablate import Study, factorial, smoke
+from ablate.study_file import load
 
 RATES = (0.3, 0.4, 0.5, 0.6)
 HEADS = {"DOC": {}, "MoS": {"head": "mos", "head.experts": 15}}
 
-laptop = Scale(
-    corpus="grammar",
-    column="ptb",
-    seeds=2,
-    changes=recipe("laptop_awd"),
-    adapt=smaller(strengths=8, experts=5),
-    stages=(Stage("average", {"optimizer.trigger": "at_once", "training.epochs": 2}),),
-)
-paper = Scale(
-    corpus="ptb",
-    seeds=1,
-    stages=(Stage("finetune", {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}),),
-    published=True,
-    gpus=1,
-)
+scales = load(Path(__file__).with_name("doc_balance.py")).scales
+laptop, paper = replace(scales["laptop"], seeds=2), scales["paper"]
 
 study = Study(
     question="Which dropout do a mixture's vectors want?",

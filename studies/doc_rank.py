@@ -13,23 +13,14 @@ Cost       `ablate plan studies/doc_rank.py [--scale paper]` says.
 normalises them. At `laptop` scale the last layer is 28 wide, and the vocabulary has 810 words.
 """
 
-from ablate import Arm, Scale, Stage, Study, recipe, smaller, smoke, table
+from dataclasses import replace
+from pathlib import Path
 
-laptop = Scale(
-    corpus="grammar",
-    column="ptb",
-    seeds=2,
-    changes=recipe("laptop_awd"),
-    adapt=smaller(strengths=8, experts=5),
-    stages=(Stage("average", {"optimizer.trigger": "at_once", "training.epochs": 2}),),
-)
-paper = Scale(
-    corpus="ptb",
-    seeds=1,
-    stages=(Stage("finetune", {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}),),
-    published=True,
-    gpus=1,
-)
+from ablate import Arm, Study, smoke, table
+from ablate.study_file import load
+
+scales = load(Path(__file__).with_name("doc_balance.py")).scales
+laptop, paper = replace(scales["laptop"], seeds=2), scales["paper"]
 
 study = Study(
     question="What is the rank of the log-probability matrix?",

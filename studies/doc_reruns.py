@@ -14,34 +14,18 @@ and the tracking server (`ablate ui`) for all together. "MoS, DOC's dropout" is 
 with its head alone exchanged. At `laptop` scale no interval ever passes; a stage averages instead.
 """
 
-from ablate import Arm, Scale, Stage, Study, recipe, smaller, smoke, table
+from dataclasses import replace
+from pathlib import Path
+
+from ablate import Arm, Stage, Study, smoke, table
+from ablate.study_file import load
 
 LATER = {"optimizer.nonmono": 60}
+AVERAGED = {"optimizer.trigger": "at_once", "training.epochs": 4, "training.stop_after_worse": 1}
 
-laptop = Scale(
-    corpus="grammar",
-    column="ptb",
-    seeds=3,
-    changes=recipe("laptop_awd"),
-    adapt=smaller(strengths=8, experts=5),
-    stages=(
-        Stage(
-            "average",
-            {
-                "optimizer.trigger": "at_once",
-                "training.epochs": 4,
-                "training.stop_after_worse": 1,
-            },
-        ),
-    ),
-)
-paper = Scale(
-    corpus="ptb",
-    seeds=1,
-    stages=(Stage("finetune", {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}),),
-    published=True,
-    gpus=1,
-)
+scales = load(Path(__file__).with_name("doc_balance.py")).scales
+laptop = replace(scales["laptop"], stages=(Stage("average", AVERAGED),))
+paper = scales["paper"]
 
 study = Study(
     question="What of DOC's lead is its training, and what its head?",

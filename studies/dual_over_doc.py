@@ -12,7 +12,11 @@ from the last layer alone. The bridge feeds those of the last layer, and its out
 word vector; its dropout is that of the last layer, which it follows.
 """
 
-from ablate import Scale, Stage, Study, factorial, recipe, smaller, smoke
+from dataclasses import replace
+from pathlib import Path
+
+from ablate import Study, factorial, smoke
+from ablate.study_file import load
 
 BRIDGES = {
     "none": {"bridge": "none"},
@@ -24,20 +28,8 @@ SOURCES = {
     "none": {"head.experts": (20, 0, 0, 0)},
 }
 
-laptop = Scale(
-    corpus="grammar",
-    column="ptb",
-    seeds=3,
-    changes=recipe("laptop_awd"),
-    adapt=smaller(strengths=8, experts=5),
-    stages=(Stage("average", {"optimizer.trigger": "at_once", "training.epochs": 2}),),
-)
-paper = Scale(
-    corpus="ptb",
-    seeds=5,
-    stages=(Stage("finetune", {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}),),
-    gpus=1,
-)
+scales = load(Path(__file__).with_name("doc_balance.py")).scales
+laptop, paper = scales["laptop"], replace(scales["paper"], seeds=5, published=False)
 
 study = Study(
     question="What does a dual bridge add to DOC?",
