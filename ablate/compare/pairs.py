@@ -1,9 +1,9 @@
 """`ablate compare --except SLOT`: what a change bought, over everything ever recorded.
 
 Two trials are a pair when they differ in what is named and in nothing else: same seed, same
-corpus by its digest, same training, device, precision and threads, every other field of their
-configs equal, whatever study they came from. What a trial builds on counts too: two fine-tuned
-trials are a pair when those they start from are.
+corpus by its digest, same runner, device, precision and threads, test read by both or by neither,
+every other field of their configs equal, whatever study they came from. What a trial builds on
+counts too: two fine-tuned trials are a pair when those they start from are.
 
 No trial is held against every other. Each gets a hash of its setting without what is named, and
 those with the same hash are one group; pairs are made inside a group, one of each variant.
@@ -37,7 +37,8 @@ from ablate.mirror.syncing import Mirror
 from ablate.mirror.writing import literal, quoted
 
 SPLITS = ("valid", "test")
-PLACE = ("seed", "corpus_digest", "device", "precision", "threads")
+# A run recorded before the last two were says neither: it pairs with others of its time alone.
+PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
 NEUTRAL = {  # fields that cannot change what a trial finds
     f"{section}.{info.name}"
     for section, config in SECTIONS.items()

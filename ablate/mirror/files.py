@@ -25,7 +25,7 @@ from pathlib import Path
 
 from ablate.errors import StoreError
 
-FORMAT = 1  # of the files: a mirror of another is made again
+FORMAT = 2  # of the files: a mirror of another is made again
 MANIFEST = "manifest.json"
 OLD_SECONDS = 120.0  # a file that nobody names is kept for so long, for those still reading it
 PATIENCE = 60.0  # to wait for another process that brings the mirror up to date

@@ -33,6 +33,8 @@ FACTS: dict[str, tuple[str, str]] = {
     "device": ("device", "VARCHAR"),
     "precision": ("precision", "VARCHAR"),
     "threads": ("threads", "BIGINT"),
+    "reads_test": ("reads_test", "BOOLEAN"),
+    "runner": ("runner", "VARCHAR"),
     "attempts": ("attempts", "BIGINT"),
     "num_epochs": ("epochs", "BIGINT"),
     "host": ("host", "VARCHAR"),

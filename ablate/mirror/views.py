@@ -5,6 +5,7 @@ trials     one row for every trial ever recorded
              status      completed, diverged, pruned, failed, running or interrupted
              valid_nll, test_nll, valid_ppl, ... what it found at its end; nats a token
              num_parameters, num_epochs, started, ended, attempts, host, hardware, versions, ...
+             runner, reads_test  what trained or judged it, and whether it read the test split
              corpus, corpus_digest, config_hash, result_digest, git_commit, ablate_commit, ...
              head, "head.experts", "backbone.units", ... every field of its config
 epochs     one row for every epoch of every trial

@@ -238,6 +238,8 @@ def _facts(journal: Journal, status: str) -> dict[str, Any]:
         "device": trial.device,
         "precision": trial.precision,
         "threads": trial.threads,
+        "reads_test": trial.reads_test,
+        "runner": trial.runner,
         "attempts": len(journal.attempts),
         "epochs": len(journal.epochs),
         "host": place.get("host"),

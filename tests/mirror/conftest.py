@@ -46,6 +46,7 @@ class Recorded:
             corpus_digest=options.get("corpus_digest", "c0"),
             parents=tuple(Parent("start", parent) for parent in options["parents"]),
             arm=options.get("arm", ""),
+            **{name: options[name] for name in ("reads_test", "runner") if name in options},
         )
         epochs = [
             {"epoch": e, "train_nll": nats + 2 / e, "valid_nll": nats + 1 / e, "seconds": 0.5 * e}

@@ -83,11 +83,30 @@ def test_what_differs_in_two_things_is_no_pair_for_one(recorded):
     assert abs(change.difference.mean) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("differs", [{"seed": 2}, {"corpus_digest": "c9"}])
-def test_another_seed_or_corpus_is_no_pair(recorded, differs):
+@pytest.mark.parametrize(
+    "differs",
+    [
+        {"seed": 2},
+        {"corpus_digest": "c9"},
+        {"reads_test": False},
+        {"runner": "ablate.train.evaluation:Evaluation"},
+    ],
+)
+def test_another_seed_corpus_or_runner_is_no_pair(recorded, differs):
     other = recorded.trial("t2", {**BASE, "head": "mos"}, **differs)
     recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
     assert pairs.exchange(up_to_date(recorded.workspace), ["head"]).changes == ()
+
+
+def test_what_ran_a_trial_and_whether_it_read_test_can_be_asked(recorded, asked):
+    judged = recorded.trial(
+        "t2", BASE, reads_test=False, runner="ablate.train.evaluation:Evaluation"
+    )
+    recorded.study("one", {"a": [recorded.trial("t1", BASE), judged]})
+    assert asked(recorded, "SELECT reads_test, runner FROM trials ORDER BY trial") == [
+        (True, "ablate.train.loop:Training"),
+        (False, "ablate.train.evaluation:Evaluation"),
+    ]
 
 
 def test_fine_tuned_trials_are_pairs_if_those_before_are(recorded):
