@@ -21,7 +21,6 @@ from torch.nn import functional as F
 
 from ablate.components.flow import Features, Mixture, Pass, Shapes, State
 from ablate.components.gate import Gate
-from ablate.components.mixture_gradient import without_biases
 from ablate.components.regularizer import OFF, Masks
 from ablate.errors import CombinationError
 from ablate.model import LanguageModel
@@ -74,7 +73,7 @@ def mean_mixture(mixtures: Sequence[Mixture]) -> Mixture:
             "a model with a gate of its own cannot be a member under another gate. Allowed: "
             "members with gate = 'none'."
         )
-    plain = [without_biases(mixture) for mixture in mixtures]
+    plain = [_without_bias(mixture) for mixture in mixtures]
     widths = [mixture.weight_VE.shape[1] for mixture in plain]
     blocks, priors = [], []
     for position, mixture in enumerate(plain):
@@ -85,6 +84,18 @@ def mean_mixture(mixtures: Sequence[Mixture]) -> Mixture:
         vectors_NJE=torch.cat(blocks, 1),
         log_prior_NJ=torch.cat(priors, 1),
         weight_VE=torch.cat([mixture.weight_VE for mixture in plain], 1),
+        bias_V=None,
+    )
+
+
+def _without_bias(mixture: Mixture) -> Mixture:
+    """The same mixture, its bias one more column of the matrix against a vector's 1."""
+    if mixture.bias_V is None:
+        return mixture
+    return replace(
+        mixture,
+        vectors_NJE=F.pad(mixture.vectors_NJE, (0, 1), value=1.0),
+        weight_VE=torch.cat([mixture.weight_VE, mixture.bias_V[:, None]], 1),
         bias_V=None,
     )
 

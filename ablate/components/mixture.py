@@ -21,7 +21,6 @@ from ablate.components.mixture_gradient import (
     fused_summed_nll,
     score_targets,
     token_chunks,
-    without_biases,
 )
 
 
@@ -33,9 +32,8 @@ def log_probs(mixture: Mixture) -> Tensor:
 @torch.no_grad()
 def token_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-log p of each target, without gradients and without whole distributions."""
-    plain = without_biases(mixture)
-    chunks = token_chunks(plain)
-    return -torch.cat([score_targets(plain, targets_N, rows).log_prob_n for rows in chunks])
+    chunks = token_chunks(mixture)
+    return -torch.cat([score_targets(mixture, targets_N, rows).log_prob_n for rows in chunks])
 
 
 def summed_nll(mixture: Mixture, targets_N: Tensor, *, fused: bool = True) -> Tensor:

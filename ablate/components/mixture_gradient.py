@@ -6,23 +6,26 @@ With r_j the responsibility of component j for the target,
 
 so the backward pass only scales what the forward pass has gathered. A chunk's exponentials
 e = exp(logits - peak), of sum Z, stay unnormalised: r (softmax - onehot) = (e - Z onehot) r/Z,
-and the factor r/Z goes onto the small side of each matrix product. A bias is one more column of
-its matrix, against a vector's 1.
+and the factor r/Z goes onto the small side of each matrix product.
+
+Under autocast the large products take factors of half precision; everything else stays float32.
 
 Shape suffixes: n tokens of a chunk, K = n*J component rows; others as in `flow.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.components.flow import GateSignal, Mixture
-from ablate.components.product import add_product_, product
+from ablate.components.precision import asked_for, in_full
+from ablate.components.product import SumOfProducts, product
 
 CHUNK_BYTES = 16 << 20  # of logits: large enough for the matrix products, small enough to last
 
@@ -45,45 +48,33 @@ class Gradients:
 
     vectors_NJE: Tensor | None
     log_prior_NJ: Tensor | None
-    weight_EV: Tensor | None  # transposed: a product with few rows is the faster one
+    weight_VE: SumOfProducts | None
+    bias_V: Tensor | None
     gate_vectors_NG: Tensor | None
-    gate_weight_GV: Tensor | None
+    gate_weight_VG: SumOfProducts | None
+    gate_bias_V: Tensor | None
 
 
 def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-sum log p of the targets, with its gradients already computed."""
-    return _SummedNll.apply(targets_N, *_tensors(without_biases(mixture)))  # type: ignore
-
-
-def without_biases(mixture: Mixture) -> Mixture:
-    """The same mixture with every bias as one more column of its matrix."""
-    gate = mixture.gate
-    if gate is not None and gate.bias_V is not None:
-        gate = GateSignal(
-            vectors_NG=_with_column(gate.vectors_NG, gate.vectors_NG.new_ones(())),
-            weight_VG=_with_column(gate.weight_VG, gate.bias_V),
-            bias_V=None,
-        )
-    if mixture.bias_V is None:
-        return replace(mixture, gate=gate)
-    vectors_NJE = _with_column(mixture.vectors_NJE, mixture.vectors_NJE.new_ones(()))
-    weight_VE = _with_column(mixture.weight_VE, mixture.bias_V)
-    return replace(mixture, vectors_NJE=vectors_NJE, weight_VE=weight_VE, bias_V=None, gate=gate)
+    return in_full(_SummedNll, asked_for(targets_N.device), targets_N, *_tensors(mixture))
 
 
 def token_chunks(mixture: Mixture, share: int = 1) -> Iterator[slice]:
-    """The tokens in slices whose logits stay within `CHUNK_BYTES`, or a `share`-th of them."""
+    """The tokens in even slices whose logits stay within `CHUNK_BYTES`, or a `share`-th of them."""
     num_tokens, num_components, _ = mixture.vectors_NJE.shape
     row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
-    step = max(1, CHUNK_BYTES // (share * num_components * row_bytes))
+    most = max(1, CHUNK_BYTES // (share * num_components * row_bytes))
+    step = -(-num_tokens // -(-num_tokens // most)) if num_tokens else 1
     return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
 
 
 def score_targets(mixture: Mixture, targets_N: Tensor, rows: slice) -> Scored:
-    """log p of the targets of some tokens, by a mixture without biases."""
+    """log p of the targets of some tokens."""
     num_components = mixture.vectors_NJE.shape[1]
     targets_K1 = targets_N[rows].repeat_interleave(num_components)[:, None]
-    scores_KV = product(mixture.vectors_NJE[rows].flatten(0, 1), mixture.weight_VE)
+    vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
+    scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V)
     gate_nV = _gate(mixture.gate, rows)
     logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
     at_target_K1 = logits_KV.gather(1, targets_K1)
@@ -108,74 +99,97 @@ class _SummedNll(torch.autograd.Function):
     """Its forward pass leaves the gradients behind; its backward pass scales them."""
 
     @staticmethod
-    def forward(ctx, targets_N: Tensor, *tensors: Tensor | None) -> Tensor:
-        mixture = _mixture(*tensors)
-        gradients = _zeros(mixture, ctx.needs_input_grad[1:])
-        log_probs = []
-        for rows in token_chunks(mixture):
-            scored = score_targets(mixture, targets_N, rows)
-            log_probs.append(scored.log_prob_n)
-            _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
-        ctx.save_for_backward(
-            gradients.vectors_NJE,
-            gradients.log_prior_NJ,
-            transposed(gradients.weight_EV),
-            gradients.gate_vectors_NG,
-            transposed(gradients.gate_weight_GV),
-        )
-        return -torch.cat(log_probs).sum()
+    def forward(
+        ctx, dtype: torch.dtype | None, targets_N: Tensor, *tensors: Tensor | None
+    ) -> Tensor:
+        ctx.dtype = dtype
+        ctx.save_for_backward(targets_N, *tensors)
+        nll, ctx.gathered = _gathered(dtype, targets_N, tensors, ctx.needs_input_grad[2:])
+        return nll
 
     @staticmethod
     @once_differentiable
     def backward(ctx, *outer: Tensor):
         (scale,) = outer
-        return None, *(None if g is None else g * scale for g in ctx.saved_tensors)
+        targets_N, *tensors = ctx.saved_tensors
+        gathered, ctx.gathered = ctx.gathered, None
+        if gathered is None:  # differentiated before
+            _, gathered = _gathered(ctx.dtype, targets_N, tensors, ctx.needs_input_grad[2:])
+        return None, None, *handed_over(gathered, scale)
+
+
+Gathered = list[Tensor | SumOfProducts | None]
+
+
+def _gathered(
+    dtype: torch.dtype | None,
+    targets_N: Tensor,
+    tensors: Sequence[Tensor | None],
+    needed: tuple[bool, ...],
+) -> tuple[Tensor, Gathered]:
+    """The loss, and its gradients."""
+    mixture = _mixture(*tensors)
+    gradients = _zeros(mixture, needed)
+    mixture = _lowered(mixture, dtype)
+    log_probs = []
+    for rows in token_chunks(mixture):
+        scored = score_targets(mixture, targets_N, rows)
+        log_probs.append(scored.log_prob_n)
+        _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
+        del scored
+    return -torch.cat(log_probs).sum(), list(vars(gradients).values())
+
+
+def handed_over(gathered: Gathered, scale: Tensor) -> list[Tensor | None]:
+    """What a forward pass gathered, times a number, in the same memory; the list is emptied."""
+    return [_times(gathered.pop(0), scale) for _ in range(len(gathered))]
+
+
+def _times(gradient: Tensor | SumOfProducts | None, scale: Tensor) -> Tensor | None:
+    if isinstance(gradient, SumOfProducts):
+        return gradient.scaled(scale)
+    return None if gradient is None else gradient.mul_(scale)
 
 
 def _tensors(mixture: Mixture) -> tuple[Tensor | None, ...]:
     gate = mixture.gate
-    factors = (None, None) if gate is None else (gate.vectors_NG, gate.weight_VG)
-    return (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, *factors)
+    own = (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, mixture.bias_V)
+    return (*own, *((None,) * 3 if gate is None else vars(gate).values()))
 
 
-def _mixture(vectors, log_prior, weight, gate_vectors, gate_weight) -> Mixture:
+def _mixture(vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias) -> Mixture:
     """`_tensors` undone."""
     gate = None
     if gate_vectors is not None:
-        gate = GateSignal(vectors_NG=gate_vectors, weight_VG=gate_weight, bias_V=None)
+        gate = GateSignal(vectors_NG=gate_vectors, weight_VG=gate_weight, bias_V=gate_bias)
     return Mixture(
-        vectors_NJE=vectors, log_prior_NJ=log_prior, weight_VE=weight, bias_V=None, gate=gate
+        vectors_NJE=vectors, log_prior_NJ=log_prior, weight_VE=weight, bias_V=bias, gate=gate
     )
+
+
+def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
+    """The factors of the large products in half precision, where that is asked for."""
+    if dtype is None:
+        return mixture
+    vectors, log_prior, weight, bias, *gate = _tensors(mixture)
+    factors = (vectors, weight, *gate[:2])
+    vectors, weight, *gate[:2] = (None if f is None else f.to(dtype) for f in factors)
+    return _mixture(vectors, log_prior, weight, bias, *gate)
 
 
 def _zeros(mixture: Mixture, needed: tuple[bool, ...]) -> Gradients:
     """Room for the gradients that are needed."""
-    vectors, log_prior, weight, gate_vectors, gate_weight = (
-        tensor if need else None for tensor, need in zip(_tensors(mixture), needed, strict=True)
-    )
-    return Gradients(
-        vectors_NJE=None if vectors is None else vectors.new_zeros(vectors.shape),
-        log_prior_NJ=None if log_prior is None else log_prior.new_zeros(log_prior.shape),
-        weight_EV=None if weight is None else weight.new_zeros(weight.t().shape),
-        gate_vectors_NG=None
-        if gate_vectors is None
-        else gate_vectors.new_zeros(gate_vectors.shape),
-        gate_weight_GV=None
-        if gate_weight is None
-        else gate_weight.new_zeros(gate_weight.t().shape),
-    )
-
-
-def transposed(gradient: Tensor | None) -> Tensor | None:
-    return None if gradient is None else gradient.t().contiguous()
-
-
-def _with_column(x: Tensor, last: Tensor) -> Tensor:
-    return torch.cat([x, last.expand(x.shape[:-1])[..., None]], -1)
+    found: dict[str, Any] = {}
+    for field, tensor, need in zip(fields(Gradients), _tensors(mixture), needed, strict=True):
+        room = SumOfProducts if "weight" in field.name else torch.zeros_like
+        found[field.name] = room(tensor) if need and tensor is not None else None
+    return Gradients(**found)
 
 
 def _gate(gate: GateSignal | None, rows: slice) -> Tensor | None:
-    return None if gate is None else product(gate.vectors_NG[rows], gate.weight_VG).sigmoid_()
+    if gate is None:
+        return None
+    return product(gate.vectors_NG[rows], gate.weight_VG, gate.bias_V).sigmoid_()
 
 
 def _gated(x_KV: Tensor, gate_nV: Tensor) -> Tensor:
@@ -196,25 +210,30 @@ def _add_gradients(
     if scored.gate_nV is not None:
         _add_gate_gradients(gradients, mixture, scored, factor_K1, rows)
         slope_KV = _gated(slope_KV, scored.gate_nV)
+    if gradients.bias_V is not None:
+        gradients.bias_V.add_(torch.mv(slope_KV.t(), factor_K1.squeeze(1)))
+    slope_KV = slope_KV.to(mixture.weight_VE.dtype)
     if gradients.vectors_NJE is not None:
         product_KE = product(slope_KV, mixture.weight_VE.t()).mul_(factor_K1)
         gradients.vectors_NJE[rows] = product_KE.view(-1, *mixture.vectors_NJE.shape[1:])
-    if gradients.weight_EV is not None:
-        weighted_KE = mixture.vectors_NJE[rows].flatten(0, 1) * factor_K1
-        add_product_(gradients.weight_EV, weighted_KE.t(), slope_KV.t())
+    if gradients.weight_VE is not None:
+        gradients.weight_VE.add(slope_KV, mixture.vectors_NJE[rows].flatten(0, 1) * factor_K1)
 
 
 def _add_gate_gradients(
     gradients: Gradients, mixture: Mixture, scored: Scored, factor_K1: Tensor, rows: slice
 ) -> None:
-    """Through gate = sigmoid(z W'), whose slope is sum_j slope_j scores_j."""
+    """Through gate = sigmoid(z W' + b), whose slope is sum_j slope_j scores_j."""
     gate, gate_nV, scores_KV = mixture.gate, scored.gate_nV, scored.scores_KV
     if gate is None or gate_nV is None or scores_KV is None:
         return
     weighted_KV = scores_KV.mul_(scored.exponentials_KV).mul_(factor_K1)
     slope_nV = weighted_KV.view(gate_nV.shape[0], -1, gate_nV.shape[1]).sum(1)
     slope_nV.mul_(gate_nV).mul_(1 - gate_nV)
+    if gradients.gate_bias_V is not None:
+        gradients.gate_bias_V.add_(slope_nV.sum(0))
+    slope_nV = slope_nV.to(gate.weight_VG.dtype)
     if gradients.gate_vectors_NG is not None:
         gradients.gate_vectors_NG[rows] = product(slope_nV, gate.weight_VG.t())
-    if gradients.gate_weight_GV is not None:
-        add_product_(gradients.gate_weight_GV, gate.vectors_NG[rows].t(), slope_nV.t())
+    if gradients.gate_weight_VG is not None:
+        gradients.gate_weight_VG.add(slope_nV, gate.vectors_NG[rows])

@@ -1,8 +1,10 @@
-"""The matrix product x W', by whichever library is fast on this processor.
+"""Products with the large matrix of an output layer, by whichever library is fast here.
 
-torch's own product goes through a library that takes a slow path on AMD processors, where oneDNN
-reaches about twice its rate; on Intel's it is the other way round. The choice depends on the
-processor alone, so that a machine always computes the same bits.
+torch's own product goes through a library that takes a slow path on some AMD processors, where
+oneDNN reaches about twice its rate; on Intel's it is the other way round. The choice depends on
+the processor alone, so that a machine always computes the same bits.
+
+Factors of half precision are multiplied as they are, and what is returned or added up is float32.
 """
 
 from __future__ import annotations
@@ -13,20 +15,75 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+NARROW = 320  # below so many columns oneDNN is faster, and its result lies transposed
+ALIGNED = 16  # numbers: products into rows that begin off a cache line can take twice the time
+BLOCK = 1000  # rows
 
-def product(x_MK: Tensor, weight_NK: Tensor) -> Tensor:
-    """x W', [M, N]; without gradients."""
+
+def product(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None = None) -> Tensor:
+    """x W' + b, [M, N]; without gradients."""
+    if weight_NK.dtype.itemsize == 2:
+        result_MN = torch.mm(x_MK.to(weight_NK.dtype), weight_NK.t()).float()
+        return result_MN if bias_N is None else result_MN.add_(bias_N)
     if _by_onednn(x_MK):
-        arguments = (x_MK.contiguous(), weight_NK, None, "none", [], "")
+        arguments = (x_MK.contiguous(), weight_NK, bias_N, "none", [], "")
         return torch.ops.mkldnn._linear_pointwise(*arguments)
-    return torch.mm(x_MK, weight_NK.t())
+    if bias_N is None:
+        return torch.mm(x_MK, weight_NK.t())
+    return torch.addmm(bias_N, x_MK, weight_NK.t())
 
 
-def add_product_(total_MN: Tensor, x_MK: Tensor, weight_NK: Tensor) -> Tensor:
-    """total += x W', in place."""
-    if _by_onednn(x_MK):
-        return total_MN.add_(product(x_MK, weight_NK))
-    return total_MN.addmm_(x_MK, weight_NK.t())
+class SumOfProducts:
+    """A matrix [V, E] to which products of rows over V with rows over E are added."""
+
+    def __init__(self, like_VE: Tensor) -> None:
+        self._shape = num_words, width = like_VE.shape
+        self._across = width < NARROW and _by_onednn(like_VE)
+        columns = num_words if self._across else -(-width // ALIGNED) * ALIGNED
+        rows = width if self._across else num_words
+        self._total = torch.zeros(rows, columns, dtype=like_VE.dtype, device=like_VE.device)
+
+    def add(self, slope_KV: Tensor, vectors_KE: Tensor) -> None:
+        """total += slope' vectors."""
+        width = self._shape[1]
+        if self._across:
+            self._total.add_(product(vectors_KE.t(), slope_KV.t()))
+        elif slope_KV.dtype.itemsize == 2:
+            self._total[:, :width].add_(torch.mm(slope_KV.t(), vectors_KE.to(slope_KV.dtype)))
+        else:
+            self._total[:, :width].addmm_(slope_KV.t(), _aligned(vectors_KE))
+
+    def add_rows(self, words_U: Tensor, rows_UE: Tensor) -> None:
+        """total[words] += rows."""
+        total_VE = self._total.t() if self._across else self._total[:, : self._shape[1]]
+        total_VE.index_add_(0, words_U, rows_UE)
+
+    def scaled(self, scale: Tensor) -> Tensor:
+        """The sum times a number, contiguous; what was gathered is given up."""
+        total, width = self._total, self._shape[1]
+        del self._total
+        if self._across:
+            return total.mul_(scale).t().contiguous()
+        return total.mul_(scale) if total.shape[1] == width else _compacted(total, width, scale)
+
+
+def _compacted(total: Tensor, width: int, scale: Tensor) -> Tensor:
+    """The first columns times a number, contiguous in the same memory: rows only move forward."""
+    numbers, num_rows = total.view(-1), len(total)
+    for first in range(0, num_rows, BLOCK):
+        last = min(first + BLOCK, num_rows)
+        moved = total[first:last, :width] * scale
+        numbers[first * width : last * width].copy_(moved.view(-1))
+    return numbers[: num_rows * width].view(num_rows, width)
+
+
+def _aligned(x_KE: Tensor) -> Tensor:
+    """The same rows, each beginning on a cache line."""
+    num_rows, width = x_KE.shape
+    if width % ALIGNED == 0:
+        return x_KE
+    room = x_KE.new_empty(num_rows, -(-width // ALIGNED) * ALIGNED)
+    return room[:, :width].copy_(x_KE)
 
 
 def _by_onednn(x: Tensor) -> bool:

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from ablate.components.activation import ACTIVATIONS, Activation
 from ablate.components.backbone import one_a_layer
 from ablate.components.flow import Draw, Shapes
+from ablate.components.precision import in_full
 from ablate.errors import CombinationError
 from ablate.fields import setting
 
@@ -67,7 +68,7 @@ def recurrence(
     u_TBH: Tensor, x_BH: Tensor, weight_HH: Tensor, f: Activation, mask_BH: Tensor | None = None
 ) -> Tensor:
     """Every x_t, [T, B, H]; the mask is on the state as the recurrence reads it."""
-    return _Recurrence.apply(u_TBH, x_BH, weight_HH, mask_BH, f)  # type: ignore[no-any-return]
+    return in_full(_Recurrence, u_TBH, x_BH, weight_HH, mask_BH, f)
 
 
 def recurrence_plain(

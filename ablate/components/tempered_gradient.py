@@ -16,15 +16,16 @@ others as in `flow.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.components.flow import Mixture
-from ablate.components.mixture_gradient import token_chunks, transposed
-from ablate.components.product import add_product_, product
+from ablate.components.mixture_gradient import Gathered, handed_over, token_chunks
+from ablate.components.precision import asked_for, in_full
+from ablate.components.product import SumOfProducts, product
 
 SHARE = 4  # of a chunk's bytes: so many tensors of its size live at a time
 
@@ -39,7 +40,7 @@ class Terms:
     detach: bool  # ytilde is a constant
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Given:
     """What the loss is of: one component's vectors, its matrix and bias, and the word vectors."""
 
@@ -51,12 +52,12 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Gradients:
-    """Gradients being added up, of those who asked. Matrices lie transposed, as is faster."""
+    """Gradients being added up, of those who asked."""
 
     vectors_NE: Tensor | None
-    weight_EV: Tensor | None
+    weight_VE: SumOfProducts | None
     bias_V: Tensor | None
-    words_DV: Tensor | None
+    words_VD: SumOfProducts | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,39 +89,58 @@ def fused_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms
     vectors_NE = mixture.vectors_NJE.squeeze(1)[order_N]
     chunks = list(token_chunks(mixture, SHARE))
     tensors = (vectors_NE, mixture.weight_VE, mixture.bias_V, words_VD)
-    return _Augmented.apply(targets_N[order_N], chunks, terms, *tensors)  # type: ignore
+    dtype = asked_for(targets_N.device)
+    return in_full(_Augmented, dtype, targets_N[order_N], chunks, terms, *tensors)
 
 
 class _Augmented(torch.autograd.Function):
     """Its forward pass leaves the gradients behind; its backward pass scales them."""
 
     @staticmethod
-    def forward(ctx, targets_N, chunks, terms, vectors, weight, bias, words) -> Tensor:
-        given = Given(vectors_NE=vectors, weight_VE=weight, bias_V=bias, words_VD=words)
-        gradients = _zeros(given, ctx.needs_input_grad[3:])
-        total = _add_chunks(gradients, given, targets_N, chunks, terms)
-        ctx.save_for_backward(
-            gradients.vectors_NE,
-            transposed(gradients.weight_EV),
-            gradients.bias_V,
-            transposed(gradients.words_DV),
-        )
+    def forward(ctx, dtype, targets_N, chunks, terms, *tensors: Tensor | None) -> Tensor:
+        ctx.plain = dtype, chunks, terms
+        ctx.save_for_backward(targets_N, *tensors)
+        needed = ctx.needs_input_grad[4:]
+        total, ctx.gathered = _gathered(ctx.plain, targets_N, tensors, needed)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx, *outer: Tensor):
         (scale,) = outer
-        return None, None, None, *(None if g is None else g * scale for g in ctx.saved_tensors)
+        targets_N, *tensors = ctx.saved_tensors
+        gathered, ctx.gathered = ctx.gathered, None
+        if gathered is None:  # differentiated before
+            _, gathered = _gathered(ctx.plain, targets_N, tensors, ctx.needs_input_grad[4:])
+        return None, None, None, None, *handed_over(gathered, scale)
+
+
+def _gathered(plain, targets_N: Tensor, tensors, needed) -> tuple[Tensor, Gathered]:
+    """The loss, and its gradients."""
+    dtype, chunks, terms = plain
+    given = Given(*tensors)
+    gradients = _zeros(given, needed)
+    total = _add_chunks(gradients, _lowered(given, dtype), targets_N, chunks, terms)
+    return total, list(vars(gradients).values())
+
+
+def _lowered(given: Given, dtype: torch.dtype | None) -> Given:
+    """The factors of the large products in half precision, where that is asked for."""
+    if dtype is None:
+        return given
+    vectors, words = given.vectors_NE.to(dtype), given.words_VD.to(dtype)
+    return replace(given, vectors_NE=vectors, weight_VE=given.weight_VE.to(dtype), words_VD=words)
 
 
 def _add_chunks(
     gradients: Gradients, given: Given, targets_N: Tensor, chunks: list[slice], terms: Terms
 ) -> Tensor:
     """The loss; its gradients are added. The room is given back before anything is copied."""
-    weight_VE, total = given.weight_VE, given.weight_VE.new_zeros(())
-    shape = (chunks[0].stop, len(weight_VE))
-    room = Room(first=weight_VE.new_empty(shape), second=weight_VE.new_empty(shape))
+    like = given.weight_VE if given.bias_V is None else given.bias_V
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    total = torch.zeros((), dtype=dtype, device=like.device)
+    shape = (chunks[0].stop, len(like))
+    room = Room(first=total.new_empty(shape), second=total.new_empty(shape))
     for rows in chunks:
         total += _add_chunk(gradients, given, targets_N[rows], rows, terms, room)
     return total
@@ -134,18 +154,19 @@ def _add_chunk(
     vectors_nE = given.vectors_NE[rows]
     soft = _soft_targets(given.words_VD, targets_n, terms.temperature)
     scores_nV = product(vectors_nE, given.weight_VE)
-    if gradients.words_DV is not None:
-        _add_word_gradients(gradients.words_DV, given.words_VD, soft, scores_nV, terms)
+    if gradients.words_VD is not None:
+        _add_word_gradients(gradients.words_VD, given.words_VD, soft, scores_nV, terms)
     divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
     nll = _nll_(scores_nV, given.bias_V, targets_n, first_nV)
     slope_nV = first_nV if terms.of_nll == 1 else first_nV.mul_(terms.of_nll)
     if gradients.bias_V is not None:
         gradients.bias_V.add_(slope_nV.sum(0))
     slope_nV.add_(second_nV, alpha=terms.of_divergence / terms.temperature)
+    slope_nV = slope_nV.to(given.weight_VE.dtype)
     if gradients.vectors_NE is not None:
         gradients.vectors_NE[rows] = product(slope_nV, given.weight_VE.t())
-    if gradients.weight_EV is not None:
-        add_product_(gradients.weight_EV, vectors_nE.t(), slope_nV.t())
+    if gradients.weight_VE is not None:
+        gradients.weight_VE.add(slope_nV, vectors_nE)
     return terms.of_nll * nll + terms.of_divergence * divergence
 
 
@@ -196,7 +217,7 @@ def log_sum(logits_nV: Tensor, softmax_nV: Tensor) -> Tensor:
 
 
 def _add_word_gradients(
-    words_DV: Tensor, words_VD: Tensor, soft: SoftTargets, scores_nV: Tensor, terms: Terms
+    total_VD: SumOfProducts, words_VD: Tensor, soft: SoftTargets, scores_nV: Tensor, terms: Terms
 ) -> None:
     """Through ytilde, whose logits read the word vectors on both sides."""
     ytilde_UV, temperature = soft.ytilde_UV, terms.temperature
@@ -206,8 +227,9 @@ def _add_word_gradients(
     mean_U = torch.linalg.vecdot(ytilde_UV, difference_UV)
     slope_UV = difference_UV.sub_(mean_U[:, None]).mul_(ytilde_UV)
     slope_UV.mul_(terms.of_divergence / temperature)
-    add_product_(words_DV, words_VD[soft.words_U].t(), slope_UV.t())
-    words_DV.t().index_add_(0, soft.words_U, product(slope_UV, words_VD.t()))
+    slope_UV = slope_UV.to(words_VD.dtype)
+    total_VD.add(slope_UV, words_VD[soft.words_U])
+    total_VD.add_rows(soft.words_U, product(slope_UV, words_VD.t()))
 
 
 def _zeros(given: Given, needed: tuple[bool, ...]) -> Gradients:
@@ -215,11 +237,7 @@ def _zeros(given: Given, needed: tuple[bool, ...]) -> Gradients:
     vectors, weight, bias, words = needed
     return Gradients(
         vectors_NE=torch.zeros_like(given.vectors_NE) if vectors else None,
-        weight_EV=_zeros_across(given.weight_VE) if weight else None,
+        weight_VE=SumOfProducts(given.weight_VE) if weight else None,
         bias_V=torch.zeros_like(given.bias_V) if bias and given.bias_V is not None else None,
-        words_DV=_zeros_across(given.words_VD) if words else None,
+        words_VD=SumOfProducts(given.words_VD) if words else None,
     )
-
-
-def _zeros_across(matrix: Tensor) -> Tensor:
-    return matrix.new_zeros(matrix.t().shape)

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.components.backbone._steps import MaskedProduct, each_step, plain_product, room_for
+from ablate.components.precision import in_full
 
 
 def gru_steps(
@@ -37,7 +38,7 @@ def gru_steps(
     Not fast is the same by plain autograd, to step through and to test against.
     """
     arguments = (x_TBI, h_BH, weight_ih, weight_hh, bias_D, inner_bias_H, mask_SBI, mask_SBH)
-    return _Steps.apply(*arguments) if fast else _plain(*arguments)  # type: ignore
+    return in_full(_Steps, *arguments) if fast else _plain(*arguments)
 
 
 def _plain(x_TBI, h_BH, weight_ih, weight_hh, bias_D, inner_bias_H, mask_SBI, mask_SBH):

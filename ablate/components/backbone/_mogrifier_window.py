@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ablate.components.precision import in_full
 from ablate.components.product import product
 
 
@@ -52,7 +53,7 @@ def fast_window(
     """h after every step, and the last c."""
     rounds = [part for r in cell.rounds for part in (r.left, r.right, r.bias, r.mask)]
     parameters = (cell.weight_ih, cell.weight_hh, cell.bias, *rounds)
-    return _Window.apply(cell.capped, x_TBI, h_BH, c_BH, mask_BH, *parameters)  # type: ignore
+    return in_full(_Window, cell.capped, x_TBI, h_BH, c_BH, mask_BH, *parameters)
 
 
 class _Window(torch.autograd.Function):

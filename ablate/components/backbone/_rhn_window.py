@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ablate.components.precision import in_full
 from ablate.components.product import product
 
 
@@ -30,7 +31,7 @@ def fast_window(
 ) -> Tensor:
     """The state after every step. `first_TBD` is the input's part of each first micro-step, bias
     included, so `biases` begin with the second's."""
-    return _Window.apply(first_TBD, s_BH, mask_BH, *weights, *biases)  # type: ignore
+    return in_full(_Window, first_TBD, s_BH, mask_BH, *weights, *biases)
 
 
 class _Window(torch.autograd.Function):

@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 
 from ablate.components.backbone import Backbone
 from ablate.components.flow import Draw, Shapes, State
+from ablate.components.precision import in_full
 from ablate.components.recurrence import take_share
 from ablate.components.regularizer import Masks
 from ablate.errors import CombinationError
@@ -56,7 +57,7 @@ def timescales(r_H: Tensor) -> Tensor:
 
 def impulse_response(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:
     """Every x_t = w_t + r * x_{t-1}, [T, B, H]; r for every row, or [1, H] for all."""
-    return _ImpulseResponse.apply(w_TBH, x_BH, r_BH)  # type: ignore[no-any-return]
+    return in_full(_ImpulseResponse, w_TBH, x_BH, r_BH)
 
 
 def impulse_response_plain(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:

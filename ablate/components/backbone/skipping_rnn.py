@@ -24,6 +24,7 @@ from torch.nn import functional as F
 from ablate.components.activation import Activation
 from ablate.components.backbone import Backbone
 from ablate.components.flow import Draw, Shapes, State
+from ablate.components.precision import in_full
 from ablate.components.recurrence import (
     RecurrenceConfig,
     add_input_weights,
@@ -71,7 +72,7 @@ def skipping_recurrence(
 ) -> tuple[Tensor, Tensor]:
     """Every x_t, [T, B, H], and the x of the last first letter, [B, H]; `first_TB1` is 0 or 1."""
     parts = (r.weight_HH, r.skip_HH, r.mask_BH)
-    return _SkippingRecurrence.apply(u_TBH, x_BH, skip_BH, first_TB1, *parts, f)  # type: ignore
+    return in_full(_SkippingRecurrence, u_TBH, x_BH, skip_BH, first_TB1, *parts, f)
 
 
 def skipping_recurrence_plain(
