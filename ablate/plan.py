@@ -350,6 +350,7 @@ def _trial(
         corpus_digest=plan.corpus_digest,
         threads=plan.scale.threads,
         device="cuda" if plan.scale.gpus else "cpu",
+        precision=plan.scale.precision,
         runner=runner or plan.study.runner or usual,
         **more,
     )

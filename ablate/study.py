@@ -281,6 +281,9 @@ class Scale(Word):
     budget: Budget = field(default_factory=Budget)
     threads: int = setting(1, doc="of one trial", low=1)
     gpus: float = setting(0.0, doc="of one trial; fractions share a GPU", low=0)
+    precision: str = setting(
+        "float32", doc="of matrix products in training", choices=("float32", "bfloat16")
+    )
     published: bool = False  # the paper's own protocol: may be set beside its numbers
     arms: Sequence[str] | None = None  # only these, where a scale leaves some out
     stage_changes: Mapping[str, Values] = field(default_factory=dict)  # by stage, arms' own too

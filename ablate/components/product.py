@@ -17,7 +17,7 @@ from torch import Tensor
 
 NARROW = 320  # below so many columns oneDNN is faster, and its result lies transposed
 ALIGNED = 16  # numbers: products into rows that begin off a cache line can take twice the time
-BLOCK = 1000  # rows
+BLOCK = 128  # rows
 
 
 def product(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None = None) -> Tensor:
@@ -31,6 +31,13 @@ def product(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None = None) -> Te
     if bias_N is None:
         return torch.mm(x_MK, weight_NK.t())
     return torch.addmm(bias_N, x_MK, weight_NK.t())
+
+
+def product_back(slope_KV: Tensor, weight_VE: Tensor) -> Tensor:
+    """slope W, [K, E]. oneDNN, asked for rows of wide matrices, copies the matrix first."""
+    if weight_VE.shape[1] < NARROW or weight_VE.dtype.itemsize == 2:
+        return product(slope_KV, weight_VE.t())
+    return torch.mm(slope_KV, weight_VE)
 
 
 class SumOfProducts:

@@ -25,9 +25,9 @@ from torch.autograd.function import once_differentiable
 from ablate.components.flow import Mixture
 from ablate.components.mixture_gradient import Gathered, handed_over, token_chunks
 from ablate.components.precision import asked_for, in_full
-from ablate.components.product import SumOfProducts, product
+from ablate.components.product import SumOfProducts, product, product_back
 
-SHARE = 4  # of a chunk's bytes: so many tensors of its size live at a time
+SHARE = 2  # of a chunk's bytes: so many tensors of its size live at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,7 @@ def _add_chunk(
     slope_nV.add_(second_nV, alpha=terms.of_divergence / terms.temperature)
     slope_nV = slope_nV.to(given.weight_VE.dtype)
     if gradients.vectors_NE is not None:
-        gradients.vectors_NE[rows] = product(slope_nV, given.weight_VE.t())
+        gradients.vectors_NE[rows] = product_back(slope_nV, given.weight_VE)
     if gradients.weight_VE is not None:
         gradients.weight_VE.add(slope_nV, vectors_nE)
     return terms.of_nll * nll + terms.of_divergence * divergence
@@ -229,7 +229,7 @@ def _add_word_gradients(
     slope_UV.mul_(terms.of_divergence / temperature)
     slope_UV = slope_UV.to(words_VD.dtype)
     total_VD.add(slope_UV, words_VD[soft.words_U])
-    total_VD.add_rows(soft.words_U, product(slope_UV, words_VD.t()))
+    total_VD.add_rows(soft.words_U, product_back(slope_UV, words_VD))
 
 
 def _zeros(given: Given, needed: tuple[bool, ...]) -> Gradients:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ablate import registry
 from ablate.components.flow import Pass, State
+from ablate.components.precision import full, products_in
 from ablate.components.regularizer import Chance, Masks
 from ablate.config import Config, resolve
 from ablate.data.batches import batchify, window_lengths
@@ -142,9 +143,10 @@ class Training:
         for rows in parts:
             span = slice(int(rows[0]), int(rows[-1]) + 1)
             state = tuple(tensor[:, span].contiguous() for tensor in self.state)
-            passes = self._passes(inputs_TB[:, span], state, chance)
-            nll = self._losses(passes, targets_TB[:, span].reshape(-1), chance)
-            penalties = self._penalties(passes)
+            with products_in(self.trial.precision, self.trial.device):
+                passes = self._passes(inputs_TB[:, span], state, chance)
+                nll = self._losses(passes, targets_TB[:, span].reshape(-1), chance)
+                penalties = self._penalties(passes)
             total = nll * per_token
             if penalties is not None:
                 total = total + penalties * (len(rows) / inputs_TB.shape[1])
@@ -152,7 +154,7 @@ class Training:
             self.nll_sum += nll.detach().double()
             after.append(passes[0].state)
         joined = (torch.cat(tensors, dim=1) for tensors in zip(*after, strict=True))
-        self.state = tuple(tensor.detach() for tensor in joined)
+        self.state = tuple(full(tensor.detach()) for tensor in joined)
 
     def _passes(self, inputs_TB: Tensor, state: State, chance: Chance) -> list[Pass]:
         """One forward pass, or as many as a regularizer compares, under masks of their own."""

@@ -1,0 +1,46 @@
+"""Half precision in training: every technique learns in it, close to what float32 finds."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from ablate import registry
+from ablate.components.precision import products_in
+
+CLOSE = 0.02  # bfloat16 keeps 8 bits
+NETWORK = ("backbone", "bridge", "head", "gate", "loss")
+EVERY = [(slot, name) for slot in NETWORK for name in registry.names(slot)]
+
+
+def loss_and_gradients(built, precision):
+    with products_in(precision, "cpu"):
+        loss = built.summed_loss()
+    loss.backward()
+    named = built.model.named_parameters()
+    gradients = {name: p.grad for name, p in named if p.grad is not None}
+    return loss.detach(), gradients
+
+
+@pytest.mark.parametrize(("slot", "name"), EVERY)
+def test_a_step_in_bfloat16_is_close_to_float32_and_leaves_float32(small, slot, name):
+    chosen = {slot: name}
+    loss, gradients = loss_and_gradients(small(chosen, dtype=torch.float32), "float32")
+    half_loss, half = loss_and_gradients(small(chosen, dtype=torch.float32), "bfloat16")
+    assert half_loss.dtype == torch.float32
+    assert half_loss.item() == pytest.approx(loss.item(), rel=CLOSE)
+    assert half.keys() == gradients.keys()
+    for found in half.values():
+        assert found.dtype == torch.float32
+        assert torch.isfinite(found).all()
+
+
+def test_products_in_bfloat16_are_not_those_of_float32(small):
+    found = [
+        loss_and_gradients(small({"head": head}, dtype=torch.float32), precision)[0].item()
+        for head, precision in itertools.product(("softmax", "mos"), ("float32", "bfloat16"))
+    ]
+    assert found[0] != found[1]
+    assert found[2] != found[3]
