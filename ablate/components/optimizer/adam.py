@@ -51,7 +51,7 @@ def rate_in_epoch(config: AdamConfig, epoch: int) -> float:
 @register("optimizer", "adam", config=AdamConfig, paper="kingma2015adam", equation="Algorithm 1")
 @final
 class Adam(Optimizer):
-    """torch's Adam."""
+    """torch's Adam, each step in one pass over the parameters."""
 
     def __init__(self, config: AdamConfig, model: nn.Module) -> None:
         self.config = config
@@ -62,6 +62,7 @@ class Adam(Optimizer):
             betas=(config.beta1, config.beta2),
             eps=config.epsilon,
             weight_decay=config.weight_decay,
+            fused=True,
         )
 
     @property
