@@ -87,6 +87,15 @@ def plan(options: argparse.Namespace) -> int:
     return _shown(show_plan(options.file, options.scale, _workspace(options)))
 
 
+def probe(options: argparse.Namespace) -> int:
+    from ablate.plan import make_plan
+    from ablate.probe import show_probe
+    from ablate.study_file import load
+
+    data = _workspace(options).data
+    return _shown(show_probe(make_plan(load(options.file), options.scale, data=data), data))
+
+
 def status(options: argparse.Namespace) -> int:
     from ablate.status import show_status
 
@@ -296,6 +305,11 @@ def _study_commands(command: Any) -> None:
     added.add_argument("-v", "--verbose", action="store_true", help="Ray's and Tune's own messages")
     added = command(
         plan, "what a study would run: arms, trials, cost", "ablate plan studies/x.py --scale paper"
+    )
+    added.add_argument("file", help="the study file")
+    added.add_argument("--scale", help="one of the study's scales (the first, if not given)")
+    added = command(
+        probe, "threads a trial: which way this machine trains fastest", "ablate probe studies/x.py"
     )
     added.add_argument("file", help="the study file")
     added.add_argument("--scale", help="one of the study's scales (the first, if not given)")

@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from ablate.identity import Trial
 from ablate.journal import DIVERGED, FAILED, Journal
 from ablate.lease import Lease
 from ablate.plan import Plan, make_plan
+from ablate.probe import largest_trial
 from ablate.store import Store
 from ablate.study import Study, check
 from ablate.study_file import load as load_study
@@ -213,12 +215,24 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
 
     fleet = _fleet(schedule.plan, workspace, options)
     if fleet.address in (None, "local"):
-        cluster.run(schedule, fleet, lambda trial: _order(trial, workspace))
+        order = partial(_order, workspace=workspace)
+        cluster.run(schedule, _sharing(fleet, schedule.plan, order), order)
         return
     with tempfile.TemporaryDirectory(prefix="ablate-parcel-") as folder:
         brought = _brought(schedule.plan, workspace, Path(folder))
         fleet = replace(fleet, runtime_env={"working_dir": folder})
-        cluster.run(schedule, fleet, lambda trial: {**_order(trial, workspace), **brought})
+
+        def order_abroad(trial: Trial) -> dict[str, Any]:
+            return {**_order(trial, workspace), **brought}
+
+        cluster.run(schedule, _sharing(fleet, schedule.plan, order_abroad), order_abroad)
+
+
+def _sharing(fleet: Any, plan: Plan, order: Callable[[Trial], dict[str, Any]]) -> Any:
+    """The fleet, told by which trial's memory trials share its GPUs."""
+    if not (plan.scale.share_gpus and plan.scale.gpus):
+        return fleet
+    return replace(fleet, gpu_shared_by=order(largest_trial(plan)))
 
 
 def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:

@@ -281,6 +281,9 @@ class Scale(Word):
     budget: Budget = field(default_factory=Budget)
     threads: int = setting(1, doc="of one trial", low=1)
     gpus: float = setting(0.0, doc="of one trial; fractions share a GPU", low=0)
+    share_gpus: bool = setting(
+        False, doc="as many trials on a GPU as the largest arm's measured memory allows"
+    )
     precision: str = setting(
         "float32", doc="of matrix products in training", choices=("float32", "bfloat16")
     )

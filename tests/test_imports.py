@@ -22,7 +22,7 @@ GROUND = {"errors", "layout", "fields", "registry", "config", "environment", "us
 KEPT = {*GROUND, "store", "identity", "journal", "study_record", "workspace"}
 WORDS = {*GROUND, "space", "study"}
 CORE = {*KEPT, "streams", "ngram", "components", "model", "assemble", "data", "train"}
-ALL = {*CORE, *WORDS, "trial", "papers", "plan", "record", "compare", "screen", "tune", "show"}
+ALL = {*CORE, *WORDS, "trial", "papers", "plan", "probe", "record", "compare", "screen", "tune", "show"}
 ALL |= {"mirror", "plots", "lease", "kept"}
 MAY_IMPORT = {
     "errors": set(),
@@ -49,6 +49,7 @@ MAY_IMPORT = {
     "train": CORE,
     "kept": {"errors", "store", "data"},
     "trial": {*CORE, "kept"},
+    "probe": {*CORE, *WORDS, "trial", "plan", "layout"},
     "papers": GROUND,
     "plan": {*CORE, *WORDS, "trial", "papers"},
     "record": KEPT,
@@ -80,6 +81,7 @@ ROOM_OF = {  # modules that share a room under another name
     "doctor_machine": "doctor",
     "doctor_places": "doctor",
     "doctor_cluster": "doctor",
+    "doctor_database": "doctor",
     "doctor_studies": "doctor",
     "__main__": "cli",
 }

@@ -6,9 +6,11 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ray
 from ray.exceptions import RayError
 from ray.tune import PlacementGroupFactory, TuneError
 from ray.tune.experiment import Experiment
@@ -18,6 +20,7 @@ from ablate.tune.ray_adaptors import Deaths, Drive, Feed, Halt, Judge
 from ablate.tune.ray_controller import Controller
 from ablate.tune.ray_session import Fleet, connected, environment, quiet, room
 from ablate.tune.ray_worker import WarmWorker
+from ablate.tune.sharing import measured_share
 
 if TYPE_CHECKING:
     from ablate.identity import Trial
@@ -33,10 +36,18 @@ def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, 
     `module:name` of a worker class other than `ablate.tune.worker:Worker`.
     """
     with quiet(fleet), connected(fleet), _folder(fleet) as path:
+        if fleet.gpu_shared_by is not None:
+            fleet = replace(fleet, gpus_per_trial=_share(fleet.gpu_shared_by))
+            schedule.note(f"trials that share a GPU: {round(1 / fleet.gpus_per_trial)} (measured)")
         workers = fleet.workers or room(fleet)
         drive = Drive(schedule, order, workers)
         with environment(_tune_settings(fleet, workers)):
             _control(drive, fleet, path)
+
+
+def _share(order: Mapping[str, Any]) -> float:
+    """Measured on a GPU of the cluster's, which nothing else uses meanwhile."""
+    return ray.get(ray.remote(num_gpus=1, max_calls=1)(measured_share).remote(dict(order)))
 
 
 def _control(drive: Drive, fleet: Fleet, path: str) -> None:

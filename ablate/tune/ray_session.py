@@ -35,6 +35,7 @@ class Fleet:
     workers: int | None = None  # None: as many as the cluster has room for
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
+    gpu_shared_by: Mapping[str, Any] | None = None  # an order whose memory says how many share one
     address: str | None = None  # None: RAY_ADDRESS, else a Ray of our own on this machine
     max_failures: int = 3
     verbose: bool = False

@@ -1,0 +1,87 @@
+"""Which way a machine trains fastest, and how many trials share a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate import Arm, Scale, Study, table
+from ablate.errors import StudyError, TrialError
+from ablate.identity import Trial
+from ablate.plan import make_plan
+from ablate.probe import largest_trial, show_probe, ways
+from ablate.tune.sharing import measured_share, share
+
+TINY = {"corpus.train_tokens": 2000, "corpus.eval_tokens": 200, "training.epochs": 1}
+SMALL, LARGE = Arm("small", {"backbone.units": 4}), Arm("large", {"backbone.units": 12})
+
+
+def plan_of(tmp_path, **words):
+    study = Study(
+        question="Which?",
+        base={"embedding.size": 8, "backbone": "lstm", "head": "softmax", "optimizer": "sgd"},
+        design=table(SMALL, LARGE),
+        base_arm="small",
+        scales={"s": Scale(seeds=1, changes=TINY, **words)},
+    )
+    return make_plan(study, data=str(tmp_path))
+
+
+def test_the_ways_use_every_core():
+    assert ways(1) == [(1, 1)]
+    assert ways(8) == [(1, 8), (2, 4), (4, 2), (8, 1)]
+    assert ways(6) == [(1, 6), (2, 3), (4, 1)]
+
+
+def test_the_largest_arm_is_measured(tmp_path):
+    assert largest_trial(plan_of(tmp_path)).arm == "large"
+
+
+def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("ablate.probe.SECONDS", 0.3)
+    shown = show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
+    lines = shown.splitlines()
+    rates = {line.split()[0]: line.split() for line in lines if line[:1].isdigit()}
+    assert set(rates) == {"1", "2"}
+    assert all(float(row[2]) > 0 for row in rates.values())
+    best = max(rates, key=lambda threads: float(rates[threads][2]))
+    assert f"threads={best} in scale 's' is the fastest here" in shown
+
+
+def test_a_plan_without_trials_has_nothing_to_measure(tmp_path):
+    plan = plan_of(tmp_path)
+    emptied = type(plan)(**{**vars(plan), "trials": ()})
+    with pytest.raises(StudyError, match="nothing is trained before"):
+        largest_trial(emptied)
+
+
+def test_a_share_leaves_room_for_what_each_process_takes():
+    assert share(peak=10e9, total=140e9) == 1 / 10
+    assert share(peak=100e9, total=140e9) == 1
+    with pytest.raises(TrialError, match=r"200\.0 GB at its peak, and a GPU has 140\.0 GB"):
+        share(peak=200e9, total=140e9)
+
+
+def test_a_share_is_measured_by_training(tmp_path):
+    plan = plan_of(tmp_path)
+    trial = largest_trial(plan)
+    asked = []
+
+    class Memory:
+        """A GPU's own words, for a machine that has none."""
+
+        def max_memory_reserved(self):
+            asked.append("peak")
+            return 3e9
+
+        def mem_get_info(self):
+            return 1e9, 16e9
+
+    order = {
+        "trial": trial.to_plain(),
+        "store": str(tmp_path / "store"),
+        "data": str(tmp_path),
+    }
+    assert Trial.from_plain(order["trial"]) == trial
+    assert measured_share(order, Memory) == 1 / 3
+    assert asked == ["peak"]
+    assert not (tmp_path / "store" / "trials").exists()
