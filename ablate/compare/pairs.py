@@ -240,7 +240,7 @@ def plain_text(found: Exchange, width: int = 100) -> str:
     notes = [
         f"{found.num_trials} completed trials; pairs differ in {what} and in nothing else. Mean "
         f"difference on {found.split}, below 0 is better; paired t, Holm-corrected over "
-        f"{len(rows)} rows.",
+        f"{len(rows)} row{'' if len(rows) == 1 else 's'}.",
         f"From the studies {', '.join(studies)}.",
     ]
     if len(rows) > SHOWN:
