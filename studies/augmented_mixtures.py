@@ -5,7 +5,7 @@ Question   Inan et al.'s loss draws what a model predicts towards words with lik
            single softmax?
 Paper      None; for single softmaxes Inan et al. 2017, Table 1, has 69.0 (RE) and 68.5 (REAL) on
            test at 1500 units; DOC without the loss has 52.87 (Takase et al. 2018, Table 6).
-Run        ablate study studies/augmented_mixtures.py                 laptop: minutes on two cores
+Run        ablate study studies/augmented_mixtures.py                 laptop: for two cores
            ablate study studies/augmented_mixtures.py --scale paper   days on a GPU
 Cost       `ablate plan studies/augmented_mixtures.py [--scale paper]` says.
 

@@ -5,7 +5,7 @@ Question   The balance penalty's weight, lambda_beta, against the coefficient of
 Paper      Takase, Suzuki, Nagata 2018, Table 4 (Penn Treebank, valid / test), by lambda_beta:
            0: 0.276 / 0.279, 0.0001: 0.254 / 0.252, 0.001: 0.217 / 0.213, 0.01: 0.092 / 0.086.
            Its perplexities are those of Table 3.
-Run        ablate study studies/doc_balance.py                 laptop: minutes on two cores
+Run        ablate study studies/doc_balance.py                 laptop: for two cores
            ablate study studies/doc_balance.py --scale paper   days on a GPU
            then, for a trial's coefficient: ablate analyze mixture_use TRIAL
 Cost       `ablate plan studies/doc_balance.py [--scale paper]` says.

@@ -5,7 +5,7 @@ Paper      Takase, Suzuki, Nagata 2018, Table 7 (Penn Treebank, valid / test): M
            DOC 54.62 / 52.87, fin 54.12 / 52.38, five of them 49.99 / 48.44, fin 48.63 / 47.17.
            Table 8 (WikiText-2): MoS 63.88 / 61.45, DOC 60.97 / 58.55, fin 60.29 / 58.03, five
            56.14 / 54.23, fin 54.91 / 53.09. The other rows are quoted there.
-Run        ablate study studies/doc_comparison.py                            laptop: minutes
+Run        ablate study studies/doc_comparison.py                            laptop: for two cores
            ablate study studies/doc_comparison.py --scale paper              Table 7: weeks on a GPU
            ablate study studies/doc_comparison.py --scale paper_wikitext-2   Table 8
 Cost       `ablate plan studies/doc_comparison.py [--scale paper]` says.

@@ -4,7 +4,7 @@ Question   The dropout of k_j and c_t among 0.3, 0.4, 0.5 and 0.6, for DOC and f
 Paper      Takase, Suzuki, Nagata 2018, text 5.2: of these, 0.6 was best on the Penn Treebank's
            validation text (no numbers are printed). Table 6 has MoS at 0.29 (56.36 / 54.26, Yang
            et al.'s) and at 0.6 (55.67 / 53.75).
-Run        ablate study studies/doc_dropout.py                 laptop: minutes on two cores
+Run        ablate study studies/doc_dropout.py                 laptop: for two cores
            ablate study studies/doc_dropout.py --scale paper   days on a GPU
 Cost       `ablate plan studies/doc_dropout.py [--scale paper]` says.
 

@@ -5,7 +5,7 @@ Question   A mixture of softmaxes computed from several layers of an LSTM (DOC) 
            the mixture's weights?
 Paper      Takase, Suzuki, Nagata 2018, Table 3 (Penn Treebank): MoS 56.54 / 54.44 (valid / test),
            DOC (15,5,0,0) 54.87 / 53.15, with the balance penalty at 0.001 54.62 / 52.87.
-Run        ablate study studies/doc_layer_mix.py                 laptop: minutes on two cores
+Run        ablate study studies/doc_layer_mix.py                 laptop: for two cores
            ablate study studies/doc_layer_mix.py --scale paper   days on a GPU
 Cost       `ablate plan studies/doc_layer_mix.py [--scale paper]` says.
 

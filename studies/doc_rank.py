@@ -4,7 +4,7 @@ Question   One softmax of a D-wide output gives logits of rank D + 1 at most (th
            Do mixtures reach the vocabulary's size?
 Paper      Takase, Suzuki, Nagata 2018, Table 5 (Penn Treebank): AWD-LSTM 401, MoS 10,000,
            DOC 10,000, on valid and test alike.
-Run        ablate study studies/doc_rank.py                 laptop: minutes on two cores
+Run        ablate study studies/doc_rank.py                 laptop: for two cores
            ablate study studies/doc_rank.py --scale paper   days on a GPU
            then, for a trial's rank: ablate analyze rank TRIAL
 Cost       `ablate plan studies/doc_rank.py [--scale paper]` says.

@@ -5,7 +5,7 @@ Question   AWD-LSTM and MoS trained again with DOC's non-monotone interval, MoS 
 Paper      Takase, Suzuki, Nagata 2018, Table 6 (Penn Treebank, valid / test): AWD-LSTM with an
            interval of 60 58.88 / 56.36, MoS with it 56.36 / 54.26, MoS with DOC's dropout as well
            55.67 / 53.75, DOC 54.62 / 52.87, DOC (fin) 54.12 / 52.38.
-Run        ablate study studies/doc_reruns.py                 laptop: minutes on two cores
+Run        ablate study studies/doc_reruns.py                 laptop: for two cores
            ablate study studies/doc_reruns.py --scale paper   days on a GPU
 Cost       `ablate plan studies/doc_reruns.py [--scale paper]` says.
 

@@ -5,7 +5,7 @@ Question   The best dual model: how much does a search over how it is evaluated 
 Paper      Oliva & Lago-Fernandez 2021, Table 2 and text 4.2 (Penn Treebank, test): Dual mdLSTM
            51.19, dynamic 44.61, both tuned on validation after training; as trained for Table 1,
            52.16 and 46.09.
-Run        ablate study studies/dual_search.py                 laptop: minutes on two cores
+Run        ablate study studies/dual_search.py                 laptop: for two cores
            ablate study studies/dual_search.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/dual_search.py [--scale paper]` says.
 

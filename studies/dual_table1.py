@@ -7,7 +7,7 @@ Paper      Oliva & Lago-Fernandez 2021, Table 1, test perplexities without / wit
            Penn Treebank: LSTM 64.91 / 59.39, dLSTM 61.03 / 59.56, mdLSTM 54.17 / 52.16; dynamic
            61.17 / 54.69, 56.01 / 54.87, 48.87 / 46.09. WikiText-2: 88.28 / 82.48, 75.60 / 73.90,
            69.06 / 70.83; dynamic 69.42 / 57.61, 59.42 / 57.10, 53.93 / 50.71.
-Run        ablate study studies/dual_table1.py                           laptop: minutes
+Run        ablate study studies/dual_table1.py                           laptop: for two cores
            ablate study studies/dual_table1.py --scale paper             months on a GPU
            ablate study studies/dual_table1.py --scale paper_wikitext2   the other corpus
 Cost       `ablate plan studies/dual_table1.py [--scale NAME]` says.

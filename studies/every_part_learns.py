@@ -5,7 +5,7 @@ Question   Each backbone under a plain softmax, and each head, bridge, gate and 
 Run        ablate study studies/every_part_learns.py --scale words        needs the corpus ptb
            ablate study studies/every_part_learns.py --scale characters   its letters
            ablate study studies/every_part_learns.py --scale built_in     needs no corpus
-Cost       `ablate plan studies/every_part_learns.py` says: minutes on two cores.
+Cost       `ablate plan studies/every_part_learns.py --scale SCALE` says.
 
 Not a comparison: nothing is tuned, and one seed decides nothing. `ablate data get ptb` says how the
 corpus is had.

@@ -3,7 +3,7 @@
 Question   A DOC over a Mogrifier with a dual bridge, an input-to-output gate, the augmented loss
            and every regularizer of AWD-LSTM and more: which part, left out alone, is missed?
 Paper      None; each part was shown to help by itself, over a model without the others.
-Run        ablate study studies/everything_on.py                 laptop: minutes on two cores
+Run        ablate study studies/everything_on.py                 laptop: for two cores
            ablate study studies/everything_on.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/everything_on.py [--scale paper]` says.
 

@@ -9,7 +9,7 @@ Paper      Takase, Suzuki, Nagata 2017, test perplexities without and with the g
            62.3 / 61.4, AWD 56.7 / 56.7, with cache 53.0 / 53.0. Table 3 (WikiText-2): LSTM medium
            96.2 / 93.8, variational 91.8 / 91.0, with cache 66.1 / 65.9, AWD 65.8 / 65.9, with
            cache 51.7 / 51.7.
-Run        ablate study studies/iog.py                            laptop: minutes on two cores
+Run        ablate study studies/iog.py                            laptop: for two cores
            ablate study studies/iog.py --scale paper              Table 2, weeks on a GPU
            ablate study studies/iog.py --scale paper_wikitext2    Table 3
            ablate study studies/iog.py --scale paper_5            the ensemble of 5 RHNs

@@ -4,7 +4,7 @@ Question   The gate scales the logits of every component. Does it help mixtures 
            softmaxes, trained alone over the frozen model (as its paper does) or with all the rest?
 Paper      None; near it, AWD-LSTM 58.6 / 56.7 and with the gate 58.5 / 56.7 (Takase et al. 2017,
            Table 2), and DOC 54.62 / 52.87 (Takase et al. 2018, Table 6).
-Run        ablate study studies/iog_over_mixtures.py                 laptop: minutes on two cores
+Run        ablate study studies/iog_over_mixtures.py                 laptop: for two cores
            ablate study studies/iog_over_mixtures.py --scale paper   days on a GPU
 Cost       `ablate plan studies/iog_over_mixtures.py [--scale paper]` says.
 

@@ -4,7 +4,7 @@ Question   The gate's paper takes its base models' settings from others and tune
            plain LSTM and one with a gate are searched for equally long, and then confirmed.
 Paper      None; the gate's own has 87.1 / 84.0 for Zaremba's medium LSTM and 84.1 / 81.1 with the
            gate (Takase et al. 2017, Table 2).
-Run        ablate study studies/iog_tuned_base.py                 laptop: minutes on two cores
+Run        ablate study studies/iog_tuned_base.py                 laptop: for two cores
            ablate study studies/iog_tuned_base.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/iog_tuned_base.py [--scale paper]` says.
 

@@ -4,7 +4,7 @@ Question   A gate over a finished recurrent highway network that sees the input 
            the hidden state too (Eq. 10), or all words so far through an LSTM of its own (Eq. 11).
 Paper      Takase, Suzuki, Nagata 2017, Table 4 (Penn Treebank, test): without a gate 68.9, with it
            66.5, with the hidden state 75.6, with an LSTM 68.1.
-Run        ablate study studies/iog_variants.py                 laptop: minutes on two cores
+Run        ablate study studies/iog_variants.py                 laptop: for two cores
            ablate study studies/iog_variants.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/iog_variants.py [--scale paper]` says.
 

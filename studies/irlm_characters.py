@@ -4,7 +4,7 @@ Question   A rectified recurrent network over characters, one that also skips fr
            a linear diagonal one with a hidden layer before its output: which models letters best?
 Paper      Pachitariu & Sahani 2013, Table 1a (text8, test, bits per character): RNN of 2048 units
            1.55, skipping RNN 1.48, IRLM with NN output 2.12.
-Run        ablate study studies/irlm_characters.py                 laptop: minutes on two cores
+Run        ablate study studies/irlm_characters.py                 laptop: for two cores
            ablate study studies/irlm_characters.py --scale ptb     the letters of Penn Treebank
            ablate study studies/irlm_characters.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/irlm_characters.py [--scale NAME]` says.

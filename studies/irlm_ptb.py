@@ -6,7 +6,7 @@ Question   A linear, diagonal recurrent network (IRLM) against a rectified one (
 Paper      Pachitariu & Sahani 2013, Table 2, test: KN5 141.2, with a cache 125.7. RNN without
            regularization 126, DO&CN 107. IRLM without 137, L1 125, DO 109, DO&CN 102.5; that with
            KN5 and cache 94, ten of it 98.5, both 92.5. Dynamic IRLM 98.5, 90.5, 95 and 89.
-Run        ablate study studies/irlm_ptb.py                   laptop: minutes on two cores
+Run        ablate study studies/irlm_ptb.py                   laptop: for two cores
            ablate study studies/irlm_ptb.py --scale paper     days on two cores
            ablate study studies/irlm_ptb.py --scale paper_10  the rows of ten models
 Cost       `ablate plan studies/irlm_ptb.py [--scale NAME]` says.

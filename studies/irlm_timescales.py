@@ -4,7 +4,7 @@ Question   Which timescales do the units of a linear, diagonal network learn, an
            the regularization, or on where the recurrent weights started?
 Paper      Pachitariu & Sahani 2013, Figure 1: the timescales -1 / log r of the trained units, in
            order; most units forget within a few words, and a few remember for very long. No table.
-Run        ablate study studies/irlm_timescales.py                 laptop: minutes on two cores
+Run        ablate study studies/irlm_timescales.py                 laptop: for two cores
            ablate query "SELECT trial, arm FROM trials WHERE study = 'irlm_timescales'"
            ablate analyze timescales TRIAL                         its table and its picture
 Cost       `ablate plan studies/irlm_timescales.py [--scale paper]` says.

@@ -4,7 +4,7 @@ Question   A rectified recurrent network, trained by steps that average the grad
            tokens: does it need its gradients clipped, and does it get better?
 Paper      Pachitariu & Sahani 2013, Section 2.2: momentum so high that a step averages over about
            a million tokens, and no clipping. It prints no comparison: this one is ours.
-Run        ablate study studies/momentum.py                 laptop: minutes on two cores
+Run        ablate study studies/momentum.py                 laptop: for two cores
            ablate study studies/momentum.py --scale ptb     the letters of Penn Treebank, on a GPU
            ablate study studies/momentum.py --scale paper   text8's (see irlm_characters.py)
 Cost       `ablate plan studies/momentum.py [--scale NAME]` says.

@@ -5,7 +5,7 @@ Question   Which of five words belongs in the blank? IRLM and RNN as they are, s
 Paper      Pachitariu & Sahani 2013, Microsoft's 1,040 questions, per cent right: IRLM 52.6, RNN
            51.3; with a long start 54.8 and 52.5; IRLM (LCUs) 60.8, RNN (384 block) 55.0. Their
            perplexities on the novels: IRLM 103.5, RNN 79.
-Run        ablate study studies/sentence_completion.py                 laptop: minutes
+Run        ablate study studies/sentence_completion.py                 laptop: for two cores
            ablate study studies/sentence_completion.py --scale paper   days on a GPU
            ablate query "SELECT * FROM trials WHERE study = 'sentence_completion'"
 Cost       `ablate plan studies/sentence_completion.py [--scale paper]` says.

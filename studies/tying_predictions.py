@@ -5,7 +5,7 @@ Question   The ten likeliest next words of a large variational LSTM without and 
 Paper      Inan, Khosravi, Socher 2017, Table 3 (Penn Treebank) has four contexts and is words, not
            numbers: REAL gives <unk> and the commonest words less. Of Table 1, valid / test: VD-LSTM
            76.8 / 72.6, REAL 71.1 / 68.5.
-Run        ablate study studies/tying_predictions.py                 laptop: minutes on two cores
+Run        ablate study studies/tying_predictions.py                 laptop: for two cores
            ablate study studies/tying_predictions.py --scale paper   days on a GPU
            then, of a trial of each arm: ablate analyze next_words TRIAL TRIAL
            and for its training: ablate analyze learning_curve TRIAL

@@ -4,7 +4,7 @@ Question   With the augmented loss, untied: the distance between the subspaces o
            and of the output matrix, by the loss's share (beta) and its temperature (tau).
 Paper      Inan, Khosravi, Socher 2017, Figure 1 and section 6.2 (20,000 words of the Penn
            Treebank): about 1 at beta = 0, around 0.06 at beta = 1 and tau = 10; means of ten runs.
-Run        ablate study studies/tying_subspace.py                 laptop: minutes on two cores
+Run        ablate study studies/tying_subspace.py                 laptop: for two cores
            ablate study studies/tying_subspace.py --scale paper   hours on a GPU
            then, for a trial's distance: ablate analyze subspace_distance TRIAL
 Cost       `ablate plan studies/tying_subspace.py [--scale paper]` says.

@@ -5,7 +5,7 @@ Question   A variational LSTM (VD) with the augmented loss (AL), with the word v
 Paper      Inan, Khosravi, Socher 2017, Table 1 (Penn Treebank, valid / test), VD and REAL: small
            92.6 / 87.3 and 86.3 / 82.7, medium 82.0 / 77.7 and 75.7 / 73.2, large 76.8 / 72.6 and
            71.1 / 68.5. The other cells stand beside ours in the table.
-Run        ablate study studies/tying_table1.py                 laptop: minutes on two cores
+Run        ablate study studies/tying_table1.py                 laptop: for two cores
            ablate study studies/tying_table1.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/tying_table1.py [--scale paper]` says.
 

@@ -6,7 +6,7 @@ Paper      Inan, Khosravi, Socher 2017, Table 2 (Penn Treebank, test): Kneser-Ne
            cache 125.7, Zaremba's LSTM 82.7 (medium) and 78.4 (large), 38 of them 68.7, Gal's 79.7
            and 75.2, with averaged masks 78.6 and 73.4, ten large ones 68.7, RHN 71.3, REAL 73.2
            (medium) and 68.5 (large). All rows but REAL's are quoted there.
-Run        ablate study studies/tying_table2.py                 laptop: minutes on two cores
+Run        ablate study studies/tying_table2.py                 laptop: for two cores
            ablate study studies/tying_table2.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/tying_table2.py [--scale paper]` says.
 
