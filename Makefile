@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 
-.PHONY: study test lint types readme bench test-kills test-paper clean
+.PHONY: study test lint types readme bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -24,6 +24,15 @@ readme: $(READY)  # run the README's commands, so that they cannot rot
 bench: $(READY)  # what is fast, ours beside theirs; ARGS="--only mixture", "--full", "--strict"
 	$(VENV)/bin/python -m benchmarks.table $(ARGS)
 
+bench-search: $(READY)  # what early stopping saves a search, replayed on recorded learning curves
+	$(VENV)/bin/python -m benchmarks.search $(ARGS)
+
+bench-mirror: $(READY)  # questions over 20,000 recorded trials, SQLite and HTTP; about ten minutes
+	$(VENV)/bin/python benchmarks/mirror.py --http --json benchmarks/mirror.json $(ARGS)
+
+bench-cluster: $(READY)  # does one driver keep 1 to 64 workers busy? ARGS="--sizes 1 16"
+	$(VENV)/bin/python -m benchmarks.cluster $(ARGS)
+
 test-kills: $(READY)  # drivers and workers killed thirty times, not the three of `make test`
 	ABLATE_KILLS=30 $(VENV)/bin/pytest tests/end_to_end/test_killed.py
 
@@ -31,7 +40,7 @@ test-paper: $(READY)  # every model of every paper scale built at full size, and
 	$(VENV)/bin/pytest tests/paper_scale.py
 
 test-faults: $(READY)  # two hosts as network namespaces: needs root; about an hour
-	ABLATE_FAULTS=1 $(VENV)/bin/pytest tests/faults
+	ABLATE_FAULTS=1 $(VENV)/bin/pytest tests/faults $(ARGS)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
