@@ -87,6 +87,10 @@ def told(out: str, err: str, address: str) -> list[Finding]:
     if "token" in err.lower() and ("auth" in err.lower() or "invalid" in err.lower()):
         remedy = f"Set RAY_AUTH_MODE=token and {TOKEN} to the cluster's own (Secret ablate-ray)."
         return [Finding(FAIL, f"the Ray at {address} refuses the token: {last}", remedy, 5)]
+    if "Version mismatch" in err:  # Ray itself lets in its own version of Ray and Python alone
+        other = " ".join(err[err.index("Version mismatch") :].split())[:300]
+        remedy = "Give driver and cluster one image, or install the cluster's versions here."
+        return [Finding(FAIL, f"the Ray at {address} has other versions: {other}", remedy, 7)]
     remedy = "Is the cluster up, the address right, and Ray's version the same?"
     return [Finding(FAIL, f"the Ray at {address} does not let us in: {last}", remedy, 5)]
 

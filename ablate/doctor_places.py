@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
+from ablate import doctor_database
 from ablate.doctor import FAIL, OK, WARN, Finding
 from ablate.doctor_machine import existing
 from ablate.record.places import check_uri, is_server
@@ -168,6 +169,8 @@ def _database(url: str, anew: str) -> Finding:
     if drivers and "+" not in urlsplit(url).scheme and not any(map(find_spec, drivers)):
         missing = f"{shown(url)} needs a driver for {kind}"
         return Finding(FAIL, missing, f"pip install {drivers[0]}", 7)
+    if kind == "postgresql" and doctor_database.driver() is not None:
+        return doctor_database.postgres(url, shown(url), lambda text: _without_secrets(text, url))
     return _knocked(url, PORTS[kind], "Is the database up, and is this its host?", 6)
 
 

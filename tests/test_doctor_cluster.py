@@ -41,6 +41,18 @@ def test_a_wrong_token() -> None:
     assert "RAY_AUTH_TOKEN" in finding.remedy
 
 
+def test_another_ray() -> None:
+    """In the words of Ray, which lets in its own version alone."""
+    from ray._private.utils import check_version_info
+
+    theirs = {"ray_version": "2.0.0", "python_version": "3.8.1"}
+    with pytest.raises(RuntimeError) as refused:
+        check_version_info(theirs, "this node")
+    (finding,) = doctor_cluster.told("", f"Traceback ...\nRuntimeError: {refused.value}", "h:1")
+    assert (finding.state, finding.exit_code) == (FAIL, 7)
+    assert "Ray: 2.0.0 Python: 3.8.1" in finding.found and "one image" in finding.remedy
+
+
 def test_no_token(workspace, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)

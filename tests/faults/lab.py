@@ -36,6 +36,18 @@ PASSWORD = "lab-password-of-the-tests"
 PYTHON = sys.executable
 BIN = Path(sys.executable).parent
 PATIENCE = 240.0
+REFUSES = """
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Refuses(BaseHTTPRequestHandler):
+    def answer(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_error(500)
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+
+ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Refuses).serve_forever()
+"""
 
 
 def why_not() -> str | None:
@@ -264,6 +276,10 @@ class Lab:
         )
         assert server.poll() is None, (self.base / "mlflow.log").read_text()[-3000:]
 
+    def start_refusing(self) -> None:
+        """A server where MLflow's was that answers 500, whatever it is asked."""
+        self.serve("refusing", PYTHON, "-c", REFUSES, SERVICES, str(MLFLOW_PORT))
+
     def start_redis(self) -> None:
         self.serve(
             "redis",
@@ -282,6 +298,7 @@ class Lab:
         return {
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "OMP_NUM_THREADS": "1",
+            "RAY_worker_niceness": "0",  # or a machine that others use would starve them
             **settings,
             "RAY_AUTH_TOKEN": self.token,
             "AWS_ACCESS_KEY_ID": "testing",

