@@ -1,0 +1,50 @@
+"""On the workers: a task that sleeps, and a worker that writes down when it was called.
+
+All hosts of the benchmark are one machine, so their monotonic clocks are one clock and they share
+the folder of the notes.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from ablate.train.stand_in import StandIn
+from ablate.tune.worker import Worker
+
+SECONDS = float(os.environ["SLEEPERS_SECONDS"])  # a trial, in the mean
+WORKERS = int(os.environ["SLEEPERS_WORKERS"])
+NOTES = Path(os.environ["SLEEPERS_NOTES"])
+
+
+class Sleeper(StandIn):
+    """Epochs of which each is slept through; trials differ, or all would end at once."""
+
+    def __init__(self, trial, place):
+        super().__init__(trial, place)
+        self._seconds = SECONDS * (0.5 + int(trial.id[:8], 16) % 1000 / 1000)
+
+    def advance(self, seconds):
+        time.sleep(self._seconds / self.epochs)
+        return super().advance(seconds)
+
+
+class Noting(Worker):
+    """A line for every call: what, from when, until when. It begins when all are there."""
+
+    def __init__(self):
+        super().__init__()
+        self._file = (NOTES / f"{os.getpid()}").open("a", buffering=1)
+        while len(list(NOTES.iterdir())) < WORKERS:
+            time.sleep(0.5)
+
+    def begin(self, order):
+        self._noted("begin", lambda: super(Noting, self).begin(order))
+
+    def advance(self):
+        return self._noted("advance", super().advance)
+
+    def _noted(self, what, call):
+        begun = time.monotonic()
+        found = call()
+        self._file.write(f"{what} {begun:.4f} {time.monotonic():.4f}\n")
+        return found
