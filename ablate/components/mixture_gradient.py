@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from ablate.components.precision import asked_for, in_full
 from ablate.components.product import SumOfProducts, product, product_back
 
 CHUNK_BYTES = 6 << 20  # of logits, or an eighth of the matrix: more gains little time
+GPU_CHUNKS = 128  # so many would fill a GPU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +67,18 @@ def token_chunks(mixture: Mixture, share: int = 1) -> Iterator[slice]:
     num_tokens, num_components, _ = mixture.vectors_NJE.shape
     num_words, width = mixture.weight_VE.shape
     row_bytes = num_words * mixture.weight_VE.element_size()
-    room = max(CHUNK_BYTES, width * row_bytes // 8)
+    room = max(CHUNK_BYTES, width * row_bytes // 8, _gpu_room(mixture.weight_VE.device))
     most = max(1, room // (share * num_components * row_bytes))
     step = -(-num_tokens // -(-num_tokens // most)) if num_tokens else 1
     return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
+
+
+@cache
+def _gpu_room(device: torch.device) -> int:
+    """Bytes of a chunk by the size of a GPU; not by what is free, or bits would depend on it."""
+    if device.type != "cuda":
+        return 0
+    return torch.cuda.get_device_properties(device).total_memory // GPU_CHUNKS
 
 
 def score_targets(mixture: Mixture, targets_N: Tensor, rows: slice) -> Scored:

@@ -46,13 +46,17 @@ class Training:
         self.streams = Streams(trial.seed, trial.device)
         self._assemble(place)
         training = self.config.training
-        self.train_rows = batchify(self.corpus.stream("train"), training.batch_size)
-        self.valid_rows = batchify(self.corpus.stream("valid"), training.valid_batch_size)
+        self.train_rows = self._rows("train", training.batch_size)
+        self.valid_rows = self._rows("valid", training.valid_batch_size)
         self.epoch, self.update, self.seconds = 0, 0, 0.0
         self.valid_history: list[float] = []
         self.round_start = 0  # the epoch after which the round began
         self.best: dict[str, Tensor] = {}
         self._begin_epoch()
+
+    def _rows(self, split: str, rows: int) -> Tensor:
+        """A split, cut into rows: a GPU gets all of it, once; a CPU maps the file."""
+        return batchify(self.corpus.stream(split), rows).to(self.trial.device)
 
     def _assemble(self, place: Place) -> None:
         trial, config = self.trial, self.config
@@ -112,7 +116,7 @@ class Training:
     def _train_window(self, start: int, length: int, drawn: int) -> None:
         """One update: forward, backward, clip, step. The rate follows the window's drawn length."""
         training = self.config.training
-        rows = self.train_rows[start : start + length + 1].to(self.trial.device, torch.long)
+        rows = self.train_rows[start : start + length + 1].to(torch.long)
         inputs_TB, targets_TB = rows[:-1], rows[1:]
         per_token = 1 / (length if training.loss_reduction == "mean" else 1) / training.batch_size
         chance = Chance(self.streams, self.update)

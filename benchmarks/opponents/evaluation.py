@@ -56,12 +56,24 @@ def dynamic(
 
 @torch.no_grad()
 def cached(
-    model: AwdLstm, stream: Tensor, window: int, theta: float, share: float, bptt: int = 200
+    model: AwdLstm,
+    stream: Tensor,
+    window: int,
+    theta: float,
+    share: float,
+    *,
+    one_hot: bool = False,
+    bptt: int = 200,
 ) -> float:
-    """The mean loss with a cache over the last `window` states, from the second word on."""
+    """The mean loss with a cache over the last `window` states, from the second word on.
+
+    What each word was given is added up by `index_add_`, or by a product with the words' one-hot
+    rows, as the public code has it (which writes out and sums the product, and is slower still).
+    """
     state, total = model.initial_state(1), 0.0
     states, words = torch.zeros(0, model.units[-1]), torch.zeros(0, dtype=torch.long)
     vocabulary = model.embedding.shape[0]
+    rows = torch.zeros(0, vocabulary)
     for at in range(0, len(stream) - 1, bptt):
         ids = stream[at : at + bptt + 1, None]
         masked, raw, state = model(ids[:-1], state)
@@ -70,14 +82,19 @@ def cached(
         hidden, targets = raw[:, 0], ids[1:, 0]
         before = len(states)
         states, words = torch.cat([states, hidden]), torch.cat([words, targets])
+        if one_hot:
+            rows = torch.cat([rows, F.one_hot(targets, vocabulary).float()])
         for index, target in enumerate(targets):
             now = before + index
             first = max(0, now - window)
             p = plain[index]
             if now > 0:
                 attention = F.softmax(theta * states[first:now] @ hidden[index], dim=0)
-                cache = torch.zeros(vocabulary).index_add_(0, words[first:now], attention)
+                if one_hot:
+                    cache = attention @ rows[first:now]
+                else:
+                    cache = torch.zeros(vocabulary).index_add_(0, words[first:now], attention)
                 p = (1 - share) * p + share * cache
             total -= float(torch.log(p[target]))
-        states, words = states[-window:], words[-window:]
+        states, words, rows = states[-window:], words[-window:], rows[-window:]
     return total / (len(stream) - 1)
