@@ -18,7 +18,7 @@ from ablate import space as spaces
 from ablate.config import Config, merge, resolve
 from ablate.errors import SpaceError, StudyError, wrong_value
 from ablate.identity import TRAINING, Parent, Trial, digest, make_trial
-from ablate.plan_record import place_of, record_of
+from ablate.plan_record import place_of, record_of, stages_of
 from ablate.space_row import Choices, Range
 from ablate.streams import derived_seed
 from ablate.study import Arm, Scale, Search, Stage, Study
@@ -74,7 +74,11 @@ class Plan:
         """What a search's winner is confirmed by: chains, or one evaluation that reads test."""
         if search.parents:
             return _confirmed_evaluation(self, search, values)
-        return chains(self, search.arm, merge(search.values, values), repeat=search.repeat)
+        found = merge(search.values, values)
+        alike = [other for other in self.searches if _goes_less_far(self, other, search)]
+        others = (chains(self, other.arm, found, repeat=search.repeat) for other in alike)
+        read = {place.id for chain in others for place in chain.planned if place.final}
+        return chains(self, search.arm, found, repeat=search.repeat, read=read)
 
     def search_trial(self, search: PlannedSearch, sampled: Values, index: int) -> Trial:
         """The trial for values that a search's sampler asked for."""
@@ -161,6 +165,14 @@ def _listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) -> Pl
     return with_chains(plan, [made[arm.name] for arm in arms])
 
 
+def _goes_less_far(plan: Plan, other: PlannedSearch, search: PlannedSearch) -> bool:
+    """Whether another arm's search is the same, and its winner has fewer stages to go through:
+    the trial that it ends with is one that this arm's chains go on from."""
+    if other.key.rsplit("/", 2)[1:] != search.key.rsplit("/", 2)[1:]:
+        return False
+    return len(_arm(plan.study, other.arm).then) < len(_arm(plan.study, search.arm).then)
+
+
 def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
     """The plan with more trials in it; one that is there already is not added again."""
     trials = {trial.id: trial for trial in plan.trials}
@@ -218,12 +230,7 @@ def _stages(plan: Plan, arm: str) -> tuple[list[Stage], list[Stage]]:
     """An arm's stages after training: those of each seed, and those over all seeds."""
     if plan.configs[arm].ngram is not None:
         return [], []
-    words = _arm(plan.study, arm)
-    stages = [
-        replace(stage, changes={**stage.changes, **at_scale, **words.stages.get(stage.name, {})})
-        for stage in (*plan.scale.stages, *words.then)
-        for at_scale in (plan.scale.stage_changes.get(stage.name, {}),)
-    ]
+    stages = stages_of(plan.scale, _arm(plan.study, arm))
     alone = [stage for stage in stages if stage.over == "seed"]
     together = [stage for stage in stages if stage.over == "seeds"]
     return alone, together

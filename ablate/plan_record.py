@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ablate.config import Config
+from ablate.config import Config, merge, resolve
 from ablate.errors import AblateError, ConfigError, StudyError, unknown
-from ablate.study import Arm, Scale, Study
+from ablate.study import Arm, Scale, Stage, Study
 from ablate.study_record import ArmRecord, StudyRecord
 from ablate.user_code import raised
 
@@ -56,7 +57,7 @@ def record_of(
 def _arm_record(study: Study, scale: Scale, arm: Arm, config: Config, data: str) -> ArmRecord:
     return ArmRecord(
         name=arm.name,
-        num_parameters=_parameters(study, arm, config, data),
+        num_parameters=_parameters(study, arm, _at_the_end(study, scale, arm, config), data),
         changes=dict(arm.changes),
         published=_published(study, arm, config.corpus.name),
         levels=dict(arm.levels),
@@ -65,9 +66,34 @@ def _arm_record(study: Study, scale: Scale, arm: Arm, config: Config, data: str)
     )
 
 
-def _parameters(study: Study, arm: Arm, config: Config, data: str) -> int | None:
+def stages_of(scale: Scale, arm: Arm) -> list[Stage]:
+    """An arm's stages after its training, with what scale and arm change in them."""
+    return [
+        replace(stage, changes={**stage.changes, **at_scale, **arm.stages.get(stage.name, {})})
+        for stage in (*scale.stages, *arm.then)
+        for at_scale in (scale.stage_changes.get(stage.name, {}),)
+    ]
+
+
+def _at_the_end(study: Study, scale: Scale, arm: Arm, config: Config) -> Config | None:
+    """The config that an arm's last training has; None where it trains over many models."""
     if config.ngram is not None:
         return None  # it has counts, not parameters
+    later = [stage for stage in stages_of(scale, arm) if stage.kind == "train"]
+    if any(stage.over == "seeds" for stage in later):
+        return None
+    values = dict(config.flat)
+    for stage in later:
+        values = merge(values, stage.changes)
+    try:
+        return resolve(values) if later else config
+    except AblateError as error:
+        raise type(error)(f"{place_of(study, arm.name)}: {error}") from None
+
+
+def _parameters(study: Study, arm: Arm, config: Config | None, data: str) -> int | None:
+    if config is None:
+        return None
     from ablate.assemble import count_parameters
     from ablate.data.corpus import vocabulary_size
 

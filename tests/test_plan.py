@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ablate.config import merge, resolve
+from ablate.data.corpus import vocabulary_size
 from ablate.errors import AblateError, ConfigError, StudyError
 from ablate.identity import Parent, Trial, make_trial
 from ablate.plan import Plan, make_plan
@@ -258,6 +259,34 @@ def test_arms_are_searched_with_the_same_seeds(searched, data: str):
     a, window = plan.searches
     pairs = [(plan.search_trial(a, {}, i), plan.search_trial(window, {}, i)) for i in range(3)]
     assert all(one.seed == other.seed and one.id != other.id for one, other in pairs)
+
+
+def test_a_searched_arm_s_own_stage_goes_on_from_what_another_arm_is_confirmed_by(
+    tmp_path: Path, data: str
+):
+    file = tmp_path / "rates.toml"
+    file.write_text(SPACE)
+    arms = (Arm("more", then=(GATE,)), Arm("other", {"training.window": 3}, then=(GATE,)))
+    plan = make_plan(study_with(*arms, search=Search(space=str(file), trials=4)), data=data)
+    won = {"optimizer.learning_rate": 2.0}
+    confirmed = {search.arm: plan.confirmations(search, won) for search in plan.searches}
+    base = {trial.id for trial in confirmed["a"].trials}
+    begun = {trial.id for trial in confirmed["more"].trials if trial.stage == "train"}
+    assert begun == base and len(base) == 2
+    assert not base & {trial.id for trial in confirmed["other"].trials}
+    first = [trial for trial in confirmed["other"].trials if trial.stage == "train"]
+    assert not any(trial.reads_test for trial in first)
+
+
+def test_an_arm_is_as_large_as_what_it_trains_last(data: str):
+    gate = Stage("gate", {"gate": "iog", "gate.units": 3})
+    arms = (Arm("gated", then=(gate,)), Arm("joint", then=(replace(gate, over="seeds"),)))
+    plan = make_plan(study_with(*arms), data=data)
+    sizes = {arm.name: arm.num_parameters for arm in plan.record.arms}
+    last = next(trial for trial in plan.trials if trial.stage == "gate")
+    words = vocabulary_size(resolve(last.values).corpus, data)
+    assert sizes["gated"] == sizes["a"] + words * (3 + 3 + 1)
+    assert sizes["joint"] is None
 
 
 def test_what_a_search_changes_is_checked_when_it_is_planned(searched, data: str):
