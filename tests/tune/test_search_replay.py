@@ -1,0 +1,168 @@
+"""The replay of searches on recorded curves (benchmarks/search*.py), on curves that are made up."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from optuna.trial import TrialState
+
+from ablate.journal import COMPLETED, DIVERGED, PRUNED
+from benchmarks import search
+from benchmarks.search_curves import EPOCHS, LEVELS, Curve, Table
+from benchmarks.search_replay import Ours, Replay, Stock, replay
+
+RATE = "optimizer.learning_rate"
+REST = {field: levels[0] for field, levels in LEVELS.items() if field != RATE}
+RATES = LEVELS[RATE]
+
+
+def falling(end: float, updates: int, epochs: int = EPOCHS) -> Curve:
+    """A loss that falls by 0.1 an epoch, and is lowest at the end."""
+    return Curve(updates, tuple(end + 0.1 * (EPOCHS - epoch) for epoch in range(1, epochs + 1)))
+
+
+def table_of(*curves: Curve) -> Table:
+    """One curve for each rate, all else at its first level."""
+    first = tuple(REST.values())
+    return Table({(rate, *first): curve for rate, curve in zip(RATES, curves, strict=False)})
+
+
+class Scripted:
+    """Asks for the rates that it is given, and stops trials where it is told to."""
+
+    def __init__(self, rates, stops=None):
+        self.rates, self.stops, self.told = list(rates), stops or {}, []
+
+    def ask(self):
+        index = len(self.rates)
+        return str(index), {**REST, RATE: self.rates.pop(0)}
+
+    def report(self, name, epoch, loss):
+        return self.stops.get(name) != epoch
+
+    def tell(self, name, losses, status):
+        self.told.append((name, len(losses), status))
+
+
+class Spied:
+    """A strategy, and what it was shown."""
+
+    def __init__(self, strategy):
+        self.strategy, self.shown, self.told = strategy, {}, {}
+
+    def ask(self):
+        return self.strategy.ask()
+
+    def report(self, name, epoch, loss):
+        goes_on = self.strategy.report(name, epoch, loss)
+        self.shown.setdefault(name, []).append((epoch, loss, goes_on))
+        return goes_on
+
+    def tell(self, name, losses, status):
+        self.told[name] = (list(losses), status)
+        self.strategy.tell(name, losses, status)
+
+
+def test_the_nearest_rate_is_the_nearest_by_ratio():
+    table = table_of(*(falling(rate, 1) for rate in RATES))
+    for asked, near in ((0.5, 0.5), (5.0, 4.0), (6.0, 8.0), (60.0, 64.0)):
+        assert table.nearest({**REST, RATE: asked})[0] == near
+
+
+def test_updates_are_counted_by_the_epoch_and_the_best_counts_when_it_ends():
+    table = table_of(falling(5.0, 10), falling(4.0, 20), falling(4.5, 30))
+    strategy = Scripted(RATES[:3], stops={"1": 2})
+    done = replay(strategy, table, trials=3)
+    assert done.found == [(90, 5.0), (90 + 180, 4.0)]
+    assert (done.updates, done.asked) == (90 + 180 + 2 * 30, 3)
+    assert strategy.told == [("3", 9, COMPLETED), ("2", 9, COMPLETED), ("1", 2, PRUNED)]
+    assert done.reached(4.5) == 270
+    assert done.best_at(269) == 5.0
+    assert math.isinf(done.reached(3.9))
+    assert math.isinf(done.best_at(89))
+
+
+def test_a_search_ends_when_its_updates_are_spent():
+    table = table_of(falling(5.0, 10))
+    done = replay(Scripted([RATES[0]] * 9), table, updates=185)
+    assert done.updates == 190
+    assert done.asked == 3
+
+
+def test_workers_take_turns_by_their_updates():
+    """Epochs of 10 and of 25 updates: by 90 the first has ended, and the second has had three."""
+    table = table_of(falling(5.0, 10), falling(4.0, 25))
+    strategy = Scripted([RATES[0], RATES[1]])
+    done = replay(strategy, table, trials=2, workers=2)
+    assert done.found == [(90 + 75, 5.0), (90 + 225, 4.0)]
+
+
+def test_one_that_diverges_costs_its_last_epoch_and_never_counts():
+    table = table_of(falling(1.0, 10, epochs=4), falling(4.0, 10))
+    strategy = Scripted(RATES[:2])
+    done = replay(strategy, table, trials=2)
+    assert strategy.told == [("2", 4, DIVERGED), ("1", 9, COMPLETED)]
+    assert done.found == [(50 + 90, 4.0)]
+
+
+def every_rate() -> Table:
+    return table_of(*(falling(4 + abs(math.log2(rate) - 2), 10) for rate in RATES))
+
+
+def test_ours_stops_what_is_not_in_the_best_third_of_its_rung():
+    spied = Spied(Ours(1))
+    replay(spied, every_rate(), trials=40)
+    rungs = {1: [], 3: []}
+    for shown in spied.shown.values():
+        for epoch, loss, goes_on in shown:
+            if epoch not in rungs:
+                assert goes_on
+                continue
+            rungs[epoch].append(loss)
+            promoted = sorted(rungs[epoch])[: max(1, len(rungs[epoch]) // 3)]
+            assert goes_on == (loss <= promoted[-1])
+    ends = [len(losses) for losses, _ in spied.told.values()]
+    assert set(ends) == {1, 3, EPOCHS}
+
+
+@pytest.mark.parametrize(
+    ("made", "state"), [(Ours, TrialState.PRUNED), (Stock, TrialState.COMPLETE)]
+)
+def test_what_was_stopped_is_told_as_each_of_them_tells_it(made, state):
+    strategy = made(1)
+    spied = Spied(strategy)
+    replay(spied, every_rate(), trials=25)
+    study = strategy.search.study if made is Ours else strategy.search._ot_study
+    known = study.get_trials(deepcopy=False)
+    for trial, (losses, status) in zip(known, spied.told.values(), strict=True):
+        assert trial.state == (TrialState.COMPLETE if status == COMPLETED else state)
+        assert trial.value == pytest.approx(losses[-1])
+    assert PRUNED in {status for _, status in spied.told.values()}
+
+
+def test_random_search_runs_every_trial_to_its_end():
+    done = replay(Ours(3, "random", None), every_rate(), trials=12)
+    assert done.updates == 12 * EPOCHS * 10
+    again = replay(Ours(3, "random", None), every_rate(), trials=12)
+    assert done == again
+
+
+def test_shares_are_of_random_search_with_the_same_seed():
+    bars = [Replay([(100, 5.0), (500, 4.0)], 1000, 10), Replay([(200, 3.0)], 1000, 10)]
+    ours = [Replay([(50, 4.5), (100, 3.9)], 1000, 40), Replay([(120, 2.0)], 1000, 40)]
+    theirs = [Replay([(300, 4.0)], 1000, 40), Replay([(500, 3.0)], 1000, 40)]
+    found = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": theirs})
+    assert found[search.RANDOM]["share"] == pytest.approx((0.5 + 0.2) / 2)
+    assert found[search.OURS]["share"] == pytest.approx((0.1 + 0.12) / 2)
+    assert found[search.OURS]["share_of_own"] == pytest.approx((100 / 500 + 120 / 200) / 2)
+    assert search.verdict(found) == {"a third": True, "beats stock": True}
+
+
+def test_a_search_that_never_gets_there_counts_as_endless():
+    bars = [Replay([(100, 4.0)], 1000, 10)] * 2
+    ours = [Replay([(100, 3.9)], 1000, 40), Replay([(900, 4.5)], 1000, 40)]
+    found = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": bars})
+    assert found[search.OURS]["share"] is None
+    assert found[search.OURS]["reached"] == 0.5
+    assert search.verdict(found) == {"a third": False, "beats stock": False}
