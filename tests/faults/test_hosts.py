@@ -6,6 +6,7 @@ Postgres, the store in S3. Trials train nothing, so what each must find is known
 
 from __future__ import annotations
 
+import calendar
 import os
 import re
 import shutil
@@ -59,7 +60,11 @@ class Case:
             assert driver.process.poll() is None, f"it ended before: {what}\n{driver.said[-3000:]}"
             return condition()
 
-        return lab.wait_for(check, what, seconds)
+        try:
+            return lab.wait_for(check, what, seconds)
+        except AssertionError as error:
+            pods = [f"pod {pod.name}: {pod.process.poll()}" for pod in self.hosts.pods.values()]
+            raise AssertionError(f"{error}\n{pods}\n{driver.said[-3000:]}") from error
 
     def attempts(self, names: list[str]) -> int:
         return sum(len(j.attempts) for name, j in self.known.items() if name in names)
@@ -90,9 +95,13 @@ class Case:
     def check(self, driver: lab.Driver) -> None:
         """It ended well; every trial found what it must; each has one run, and none is running."""
         assert driver.ended(420) == 0, driver.said[-4000:]
-        if "not recorded yet" in driver.said:  # a slow machine: the server took too long
+        said = driver.said
+        for _ in range(4):  # a slow machine: the server takes too long, and it is asked again
+            if "not recorded yet" not in said:
+                break
             late = self.hosts.ablate(self.name, "sync", env={"FAULTS_NUMBER": str(self.number)})
-            assert late.ended() == 0, late.said[-3000:]
+            said = "" if late.ended() == 0 else f"not recorded yet: {late.said}"
+        assert "not recorded yet" not in said, said[-3000:]
         record, known = study_record.read(self.store, self.key), self.known
         assert set(known) == set(record.trial_ids())
         for journal in known.values():
@@ -210,6 +219,24 @@ def test_mlflow_stalls_for_a_minute(cluster, case, report) -> None:
     os.killpg(group, signal.SIGCONT)
     case.check(driver)
     report("MLflow stalls for a minute", case.repeated(), seconds)
+
+
+def test_mlflow_answers_500_for_a_minute(cluster, case, report) -> None:
+    case.scale = "middle"
+    driver = case.start()
+    on(case, "a", driver)
+    cluster.stop("mlflow")
+    cluster.start_refusing()
+    before, begun = case.progress(), time.monotonic()
+    case.until(lambda: case.progress() > before, driver, "trials go on without records")
+    seconds = time.monotonic() - begun
+    time.sleep(max(0.0, 60 - seconds))
+    log = (cluster.base / "refusing.log").read_text()
+    cluster.stop("refusing")
+    cluster.start_mlflow()
+    assert '" 500 ' in log, "nobody asked it"
+    case.check(driver)
+    report("MLflow answers 500 for a minute", case.repeated(), seconds)
 
 
 def test_postgres_restarted_and_out_of_connections(cluster, case, report) -> None:
@@ -330,20 +357,19 @@ def test_second_driver_leaves(cluster, case, report) -> None:
 
 
 def test_clock_an_hour_off(cluster, case, report) -> None:
-    library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-    if not os.path.exists(library):
-        pytest.skip("a clock that is off needs libfaketime")
+    case.scale = "middle"  # its workers may be late
     cluster.stop_pod("b")
-    cluster.start_worker(
-        "b",
-        {"LD_PRELOAD": library, "FAKETIME": "+3600s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"},
-    )
+    clock = {"FAULTS_CLOCK": "3600", "PYTHONPATH": str(lab.HERE / "clock")}
+    cluster.start_worker("b", clock)
     begun = time.monotonic()
     driver = case.start()
-    on(case, "b", driver)
+    (name, *_) = on(case, "b", driver)
     seconds = time.monotonic() - begun
+    said = case.known[name].attempts[-1]["started"]
+    off = calendar.timegm(time.strptime(said, "%Y-%m-%dT%H:%M:%SZ")) - time.time()
+    assert 3000 < off < 3660, said
     case.check(driver)
-    report("a worker's clock an hour off", f"{case.repeated()}, start included", seconds)
+    report("a worker's clock an hour ahead", f"{case.repeated()}, start included", seconds)
     cluster.stop_pod("b")
     cluster.start_worker("b")
 
@@ -359,6 +385,7 @@ def test_head_killed(hosts, case, report) -> None:
         names = on(case, "a", driver)
         driver_folder = hosts.pods["head"].tmp / "driver"
         hosts.stop_pod("head")  # and the driver with it, as in a RayJob
+        driver.process.wait(30)
         begun = time.monotonic()
         head = hosts.start_head()
         shutil.copytree(driver_folder, head.tmp / "driver")
