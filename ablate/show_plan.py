@@ -7,6 +7,7 @@ from collections import Counter
 
 from ablate import cost
 from ablate import journal as journals
+from ablate.config import merge, resolve
 from ablate.layout import Grid
 from ablate.plan import Plan, make_plan
 from ablate.study_file import load
@@ -82,21 +83,40 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
         arm: cost.flops_per_token(config, parameters[arm], vocabulary)
         for arm, config in plan.configs.items()
     }
-    from ablate.config import resolve
-
     left = cost.left_to_do(plan.trials, done)
     trained = [t for t in left if not t.parent_ids("member")]
     tokens = {t.id: cost.training_tokens(resolve(t.values), num_train) for t in trained}
+    searched = _of_searches(plan, num_train)
     rate = cost.measured_rate(done.values(), work)
     basis = "from this study's finished trials" if rate else "a guess from this machine's rate"
     rate = rate or cost.probed_rate(plan.scale.threads)
     seconds = sum(tokens[trial.id] * work[trial.arm] for trial in trained) / rate
+    seconds += sum(work[arm] * num for arm, _, num in searched) / rate
     workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    total = sum(tokens.values()) + sum(num for *_, num in searched)
+    more = sum(count for _, count, _ in searched)
+    begun = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
+    if more := sum(count for _, count, _ in searched):
+        begun += f"searches and their confirmations: {more} more if none stops early, done or not; "
     return [
-        f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
-        f"{sum(tokens.values()) / 1e6:,.1f}M training tokens left: about "
+        f"{begun}{total / 1e6:,.1f}M training tokens left: about "
         f"{duration(seconds / workers)} with {workers} worker(s) ({basis})"
     ]
+
+
+def _of_searches(plan: Plan, num_train: int) -> list[tuple[str, int, int]]:
+    """(arm, trials, training tokens) of each search and what confirms it, none stopped early."""
+    found = []
+    for search in plan.searches:
+        if search.parents:  # ways to evaluate: nothing is trained
+            found.append((search.arm, search.words.trials + 1, 0))
+            continue
+        brief, whole = merge(search.values, search.words.changes), search.values
+        trials, seeds = search.words.trials, plan.scale.seeds
+        tokens = trials * cost.training_tokens(resolve(brief), num_train)
+        tokens += seeds * cost.training_tokens(resolve(whole), num_train)
+        found.append((search.arm, trials + seeds, tokens))
+    return found
 
 
 def _is_done(journal: journals.Journal | None) -> bool:
