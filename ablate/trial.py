@@ -200,6 +200,14 @@ def check_gpus(scale: str, gpus: float) -> None:
         )
 
 
+def gpu_memory() -> Any:
+    """What torch can say of a GPU's memory, its peak counted from now on."""
+    import torch
+
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda
+
+
 def _runner(name: str) -> Any:
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -11,7 +11,7 @@ from ablate.identity import Trial
 from ablate.store import Store
 from ablate.train.loop import Training
 from ablate.train.task import Place
-from ablate.trial import load_modules
+from ablate.trial import gpu_memory, load_modules
 from ablate.tune.parcel import unpacked
 
 UPDATES = 3  # the optimizer's own memory is there after the first
@@ -33,7 +33,7 @@ def share(peak: float, total: float) -> float:
 
 def measured_share(order: Mapping[str, Any], memory: Callable[[], Any] | None = None) -> float:
     """Train an order's trial for some updates on a GPU of its own: the share that it needs."""
-    gpu = (memory or _gpu)()
+    gpu = (memory or gpu_memory)()
     trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
     load_modules(trial.modules, unpacked(order.get("modules", {})))
     data = receive(order["corpus"], store) if "corpus" in order else order["data"]
@@ -41,10 +41,3 @@ def measured_share(order: Mapping[str, Any], memory: Callable[[], Any] | None = 
     for _ in range(UPDATES):
         task.advance(0)
     return share(gpu.max_memory_reserved(), gpu.mem_get_info()[1])
-
-
-def _gpu() -> Any:
-    import torch
-
-    torch.cuda.reset_peak_memory_stats()
-    return torch.cuda
