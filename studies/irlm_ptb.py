@@ -107,15 +107,18 @@ ADAM = {  # the paper trains by SGD, whose rate it leaves out; Adam is the surer
 }
 
 
+EPOCHS = {"irlm": (4, 6, 12), "elman": (4, 6, 8)}  # without DO and CN, with one, with both
+
+
 def by_adam(values: dict[str, Any]) -> dict[str, Any]:
-    """Adam's own share of r's rate, and fewer epochs where less holds the weights back."""
-    if "training.epochs" not in values or values.get("model") == "ngram":
+    """Adam's own share of r's rate; and the epochs that two cores had time for."""
+    backbone = values.get("backbone", "")
+    if values.get("model") == "ngram" or backbone not in EPOCHS:
         return {}
-    held_back = [
-        name for name in ("dropout.output", "column_norm.norm") if values.get(f"regularizer.{name}")
-    ]
-    recurrent = {"backbone.recurrent_rate": 0.3} if values["backbone"] == "irlm" else {}
-    return {**ADAM, **recurrent, "training.epochs": (4, 8, 12)[len(held_back)]}
+    held_back = ("regularizer.dropout.output", "regularizer.column_norm.norm")
+    epochs = EPOCHS[backbone][sum(name in values for name in held_back)]
+    recurrent = {"backbone.recurrent_rate": 0.3} if backbone == "irlm" else {}
+    return {**ADAM, **recurrent, "training.epochs": epochs}
 
 
 laptop = Scale(
