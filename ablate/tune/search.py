@@ -34,6 +34,8 @@ from ablate.tune.patient_storage import open_patiently
 from ablate.tune.search_log import LoggedStorage
 
 MAX_REFUSALS = 200  # combinations a space's `require` may refuse in a row
+MAX_REPEATS = 3  # times that a sampler may repeat what was asked; then it is drawn at random
+MAX_DRAWS = 20  # refused repeats, until one is asked again: a space may be finite
 
 
 @contextlib.contextmanager
@@ -177,16 +179,21 @@ class ArmSearch:
                 self._storage.sync()
 
     def _ask_one(self) -> Trial:
-        index, refused = len(self.trials), None
+        """Ask until no `require` of the space refuses it, and no trial before it is the same."""
+        index, refused, repeats = len(self.trials), None, 0
         for attempt in range(MAX_REFUSALS):
             seed = derived_seed("ask", self.planned.seed, index, attempt) % 2**32
-            self.study.sampler = _sampler(self.planned.words, seed)
+            self.study.sampler = _sampler(self.planned.words, seed, at_random=repeats > MAX_REPEATS)
             asked = self.study.ask()
             try:
                 sampled = self._sample(asked)
             except SpaceViolation as violation:
                 self.study.tell(asked, state=TrialState.FAIL)
                 refused = violation
+                continue
+            if repeats < MAX_DRAWS and sampled in self.sampled.values():
+                self.study.tell(asked, state=TrialState.FAIL)
+                repeats += 1
                 continue
             asked.set_user_attr("ablate.values", json.dumps(sampled))
             asked.set_user_attr("ablate.index", index)
@@ -256,8 +263,8 @@ def suggest(asked: optuna.Trial, row: Row) -> Any:
     return asked.suggest_float(row.name, domain.low, domain.high, log=domain.log)
 
 
-def _sampler(words: Search, seed: int) -> optuna.samplers.BaseSampler:
-    if words.sampler == "random":
+def _sampler(words: Search, seed: int, *, at_random: bool = False) -> optuna.samplers.BaseSampler:
+    if at_random or words.sampler == "random":
         return optuna.samplers.RandomSampler(seed=seed)
     with warnings.catch_warnings():  # `group` is marked experimental; conditions need it
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -235,6 +236,18 @@ class Killed(BaseException):
     """As if the process had been killed here."""
 
 
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_a_finite_space_is_asked_for_everything_before_anything_twice(workspace, tmp_path, sampler):
+    study = search_study(tmp_path, arms=["a"], trials=7, synchronous=True, sampler=sampler)
+    finite = SPACE.replace('range = [1e-3, 10.0]\nscale = "log"', "choices = [0.1, 1.0, 3.0]")
+    (tmp_path / "search_spaces" / "rates.toml").write_text(finite)
+    run(study, workspace)
+    found = journals.read_all(workspace.store).values()
+    searched = [journal.trial.values for journal in found if journal.trial.stage == "search"]
+    asked = Counter((v["optimizer.learning_rate"], v["training.window"]) for v in searched)
+    assert len(asked) == 6 and sum(asked.values()) == 7
+
+
 @pytest.mark.parametrize("killed_at", [2, 13, 14])
 def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypatch, killed_at):
     """The rest of a batch is asked for before any of it is told, as it would have been."""
@@ -302,6 +315,8 @@ def test_arms_that_search_for_the_same_share_its_trials_and_both_are_confirmed(w
     study = replace(study_of(search=search), design=table(Arm("a"), further))
     schedule, begun = run(study, workspace)
     assert schedule.complete
-    assert len(begun) == len(set(begun)) == 3 + 2 + 2 * 2  # searched, a's seeds, and two stages
+    assert (
+        len(begun) == len(set(begun)) == 3 + 2 + 2
+    )  # searched, a's seeds, and what goes on from them
     chosen = [record.chosen for record in schedule.plan.record.searches]
     assert chosen[0] is not None and chosen[0] == chosen[1]
