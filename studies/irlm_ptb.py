@@ -107,7 +107,7 @@ ADAM = {  # the paper trains by SGD, whose rate it leaves out; Adam is the surer
 }
 
 
-EPOCHS = {"irlm": (4, 6, 12), "elman": (4, 6, 8)}  # without DO and CN, with one, with both
+EPOCHS = {"irlm": (4, 6, 12), "elman": (4, 5, 5)}  # without DO and CN, with one, with both
 
 
 def by_adam(values: dict[str, Any]) -> dict[str, Any]:
