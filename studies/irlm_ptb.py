@@ -101,24 +101,24 @@ UNSTATED = {  # by the paper
 
 ADAM = {  # the paper trains by SGD, whose rate it leaves out; Adam is the surer way in few epochs
     "optimizer": "adam",
-    "optimizer.learning_rate": 0.002,
     "optimizer.schedule": "inverse_sqrt_epoch",
     "training.window": 35,
 }
 
 
-EPOCHS = {"irlm": (4, 6, 12), "elman": (4, 5, 5)}  # without DO and CN, with one, with both
+EPOCHS = {"irlm": (4, 6, 12), "elman": (3, 4, 4)}  # without DO and CN, with one, with both
 
 
 def by_adam(values: dict[str, Any]) -> dict[str, Any]:
-    """Adam's own share of r's rate; and the epochs that two cores had time for."""
+    """Adam's own rates; and the epochs that two cores had time for."""
     backbone = values.get("backbone", "")
     if values.get("model") == "ngram" or backbone not in EPOCHS:
         return {}
     held_back = ("regularizer.dropout.output", "regularizer.column_norm.norm")
     epochs = EPOCHS[backbone][sum(name in values for name in held_back)]
-    recurrent = {"backbone.recurrent_rate": 0.3} if backbone == "irlm" else {}
-    return {**ADAM, **recurrent, "training.epochs": epochs}
+    rates = {"irlm": (0.002, 0.3), "elman": (0.001, 0.1)}[backbone]  # an RNN diverges at 0.002
+    slots = ("optimizer.learning_rate", "backbone.recurrent_rate")
+    return {**ADAM, **dict(zip(slots, rates, strict=True)), "training.epochs": epochs}
 
 
 laptop = Scale(
