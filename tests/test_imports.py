@@ -22,8 +22,8 @@ GROUND = {"errors", "layout", "fields", "registry", "config", "environment", "us
 KEPT = {*GROUND, "store", "identity", "journal", "study_record", "workspace"}
 WORDS = {*GROUND, "space", "study"}
 CORE = {*KEPT, "streams", "ngram", "components", "model", "assemble", "data", "train"}
-ALL = {*CORE, *WORDS, "trial", "papers", "plan", "probe", "record", "compare", "screen", "tune", "show"}
-ALL |= {"mirror", "plots", "lease", "kept"}
+ALL = {*CORE, *WORDS, "trial", "papers", "plan", "record", "compare", "screen", "tune", "show"}
+ALL |= {"mirror", "plots", "lease", "kept", "probe"}
 MAY_IMPORT = {
     "errors": set(),
     "layout": set(),
