@@ -28,7 +28,9 @@ from ablate.components.flow import GateSignal, Mixture
 from ablate.components.precision import asked_for, in_full
 from ablate.components.product import SumOfProducts, product, product_back
 
-CHUNK_BYTES = 6 << 20  # of logits, or an eighth of the matrix: more gains little time
+SINGLE_BYTES = 6 << 20  # of a single softmax's logits: most of its memory is them
+MIXTURE_BYTES = 16 << 20  # of a mixture's: a larger share of them, in which products are faster
+PART_BYTES = 4 << 20  # where several tensors of a chunk's size live at a time
 GPU_CHUNKS = 128  # so many would fill a GPU
 
 
@@ -62,13 +64,14 @@ def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     return in_full(_SummedNll, asked_for(targets_N.device), targets_N, *_tensors(mixture))
 
 
-def token_chunks(mixture: Mixture, share: int = 1) -> Iterator[slice]:
-    """The tokens in even slices whose logits stay within `CHUNK_BYTES`, or a `share`-th of them."""
-    num_tokens, num_components, _ = mixture.vectors_NJE.shape
-    num_words, width = mixture.weight_VE.shape
-    row_bytes = num_words * mixture.weight_VE.element_size()
-    room = max(CHUNK_BYTES, width * row_bytes // 8, _gpu_room(mixture.weight_VE.device))
-    most = max(1, room // (share * num_components * row_bytes))
+def token_chunks(mixture: Mixture, room: int | None = None) -> Iterator[slice]:
+    """The tokens in even slices whose logits stay within so many bytes, or more where one GPU or
+    a large matrix makes little of them."""
+    num_tokens, num_components, width = mixture.vectors_NJE.shape
+    row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
+    room = room or (SINGLE_BYTES if num_components == 1 else MIXTURE_BYTES)
+    room = max(room, width * row_bytes // 8, _gpu_room(mixture.weight_VE.device))
+    most = max(1, room // (num_components * row_bytes))
     step = -(-num_tokens // -(-num_tokens // most)) if num_tokens else 1
     return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
 

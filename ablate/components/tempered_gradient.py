@@ -23,11 +23,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.components.flow import Mixture
-from ablate.components.mixture_gradient import Gathered, handed_over, token_chunks
+from ablate.components.mixture_gradient import PART_BYTES, Gathered, handed_over, token_chunks
 from ablate.components.precision import asked_for, in_full
 from ablate.components.product import SumOfProducts, product, product_back
-
-SHARE = 2  # of a chunk's bytes: so many tensors of its size live at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +85,7 @@ def fused_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms
     """The weighted sum of J and J_aug of one component without a gate."""
     order_N = targets_N.argsort(stable=True)
     vectors_NE = mixture.vectors_NJE.squeeze(1)[order_N]
-    chunks = list(token_chunks(mixture, SHARE))
+    chunks = list(token_chunks(mixture, PART_BYTES))
     tensors = (vectors_NE, mixture.weight_VE, mixture.bias_V, words_VD)
     dtype = asked_for(targets_N.device)
     return in_full(_Augmented, dtype, targets_N[order_N], chunks, terms, *tensors)

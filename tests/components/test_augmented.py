@@ -7,7 +7,7 @@ from itertools import product as combinations
 import pytest
 import torch
 
-from ablate.components import mixture_gradient
+from ablate.components import tempered, tempered_gradient
 from ablate.components.flow import GateSignal, Mixture, Pass
 from ablate.components.loss.augmented import Augmented, AugmentedConfig
 from ablate.components.mixture import summed_nll
@@ -99,7 +99,8 @@ def close(ours, theirs, tolerance):
 @pytest.fixture(params=[None, 3], ids=["one chunk", "small chunks"])
 def chunks(request, monkeypatch):
     if request.param:
-        monkeypatch.setattr(mixture_gradient, "CHUNK_BYTES", 4 * 3 * 29 * 8)
+        for module in (tempered, tempered_gradient):
+            monkeypatch.setattr(module, "PART_BYTES", 3 * 29 * 8)
 
 
 SIZES = [(1, 1, 2, 1), (13, 1, 29, 5), (13, 3, 29, 5), (7, 4, 17, 1)]  # N, J, V, E

@@ -77,7 +77,8 @@ def by_hand(given: Given) -> torch.Tensor:
 def chunks(request, monkeypatch):
     if request.param:
         few = 3 * 29 * 3 * 8  # tokens, words, components, bytes: never a divisor of N
-        monkeypatch.setattr(mixture_gradient, "CHUNK_BYTES", few)
+        for name in ("SINGLE_BYTES", "MIXTURE_BYTES", "PART_BYTES"):
+            monkeypatch.setattr(mixture_gradient, name, few)
 
 
 @pytest.mark.parametrize(("size", "gate", "bias"), CASES)
