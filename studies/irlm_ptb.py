@@ -31,7 +31,7 @@ COUNTS = {"evaluator": "interpolated", "evaluator.interpolated.cache_window": 10
 DYNAMIC = {
     "evaluator": "dynamic",
     "evaluator.dynamic.rule": "sgd",
-    "evaluator.dynamic.learning_rate": 0.1,
+    "evaluator.dynamic.learning_rate": 0.01,
     "evaluator.dynamic.window": 10,
 }
 SLOWER = {"optimizer.learning_rate": 3.0, "backbone.recurrent_rate": 0.1}  # or an RNN diverges

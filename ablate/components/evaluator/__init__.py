@@ -82,5 +82,6 @@ def mean_over_models(
 
 
 def log_mean_exp(log_probs_MN: np.ndarray) -> np.ndarray:
-    """The log of the mean probability over the members."""
-    return np.logaddexp.reduce(log_probs_MN, axis=0) - np.log(len(log_probs_MN))
+    """The log of the mean probability over the members; nan where one has diverged."""
+    with np.errstate(invalid="ignore"):
+        return np.logaddexp.reduce(log_probs_MN, axis=0) - np.log(len(log_probs_MN))
