@@ -93,6 +93,8 @@ def test_a_corpus_damaged_on_the_way_is_not_used(
     assert found is not None
     store.write(key, found[:-100] + bytes(100))
     monkeypatch.setenv("ABLATE_WORKSPACE", str(tmp_path / "host"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))  # or what lies there is used
+    monkeypatch.setattr(travel, "MEMORY", tmp_path / "memory")
     with pytest.raises(StoreError, match="arrived damaged"):
         travel.receive(sent, store)
     assert not list((tmp_path / "host" / "data" / "encoded").iterdir())
