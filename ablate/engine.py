@@ -230,7 +230,7 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
 
 def _sharing(fleet: Any, plan: Plan, order: Callable[[Trial], dict[str, Any]]) -> Any:
     """The fleet, told by which trial's memory trials share its GPUs."""
-    if not (plan.scale.share_gpus and plan.scale.gpus):
+    if not plan.scale.share_gpus:
         return fleet
     return replace(fleet, gpu_shared_by=order(largest_trial(plan)))
 

@@ -42,12 +42,14 @@ def ways(cores: int) -> list[tuple[int, int]]:
 
 
 def largest_trial(plan: Plan) -> Trial:
-    """A trial of the arm with the most parameters that needs no other trial."""
+    """A trial of the arm with the most parameters that needs no other trial; of an arm that is
+    searched, with the values that its search departs from."""
     sizes = {arm.name: arm.num_parameters or 0 for arm in plan.record.arms}
-    alone = [trial for trial in plan.trials if not trial.parents and sizes.get(trial.arm)]
-    if not alone:
-        raise StudyError(f"{plan.record.key}: nothing is trained before a search has ended.")
-    return max(alone, key=lambda trial: sizes[trial.arm])
+    searched = [plan.search_trial(each, {}, 0) for each in plan.searches if not each.parents]
+    trained = [t for t in (*plan.trials, *searched) if not t.parents and sizes.get(t.arm)]
+    if not trained:
+        raise StudyError(f"{plan.record.key} trains nothing that could be measured.")
+    return max(trained, key=lambda trial: sizes[trial.arm])
 
 
 def measure(trial: Trial, data: str, cores: int, seconds: float = SECONDS) -> list[Way]:

@@ -94,7 +94,6 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     seconds += sum(work[arm] * num for arm, _, num in searched) / rate
     workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
     total = sum(tokens.values()) + sum(num for *_, num in searched)
-    more = sum(count for _, count, _ in searched)
     begun = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
     if more := sum(count for _, count, _ in searched):
         begun += f"searches and their confirmations: {more} more if none stops early, done or not; "

@@ -393,6 +393,11 @@ def _check_scale(scale: Scale, arms: Sequence[str], place: str) -> None:
     for arm in scale.arms or ():
         if arm not in arms:
             raise StudyError(unknown("arm", arm, arms, place))
+    if scale.share_gpus and scale.gpus != 1:
+        raise StudyError(
+            f"{place}: share_gpus measures how many trials share one GPU, and gpus = "
+            f"{scale.gpus:g}. Allowed: gpus=1, or no share_gpus."
+        )
     _check_stages(scale.stages, place)
 
 

@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from ablate.train.loop import Training
 
@@ -60,10 +58,6 @@ LEVELS: Mapping[str, tuple[Any, ...]] = {
     "regularizer.dropout.output": (0.0, 0.25, 0.5),
     "backbone.num_layers": (1, 2),
 }
-BY_RATIO = (
-    "optimizer.learning_rate",
-    "training.batch_size",
-)  # near by ratio
 Cell = tuple[Any, ...]  # a level of each of LEVELS
 
 
@@ -81,36 +75,13 @@ class Curve:
 
 
 class Table:
-    """The recorded curves; what is suggested is the nearest configuration that is recorded.
-
-    Near is what differs least, each setting's levels lying between 0 and 1. Where every combination
-    is recorded, that is each setting rounded to its nearest level.
-    """
+    """The recorded curves, by their settings."""
 
     def __init__(self, curves: Mapping[Cell, Curve]) -> None:
         self.curves = curves
-        self._cells = list(curves)
-        settings = (dict(zip(LEVELS, cell, strict=True)) for cell in self._cells)
-        self._places = np.array([_place(values) for values in settings])
-
-    def nearest(self, values: Mapping[str, Any]) -> Cell:
-        away = np.square(self._places - _place(values)).sum(axis=1)
-        return self._cells[int(away.argmin())]
 
     def curve(self, values: Mapping[str, Any]) -> Curve:
-        return self.curves[self.nearest(values)]
-
-
-def _place(values: Mapping[str, Any]) -> np.ndarray:
-    """Where a configuration lies in the unit cube of the levels."""
-    return np.array([_share(field, values[field]) for field in LEVELS])
-
-
-def _share(field: str, value: float) -> float:
-    low, high = LEVELS[field][0], LEVELS[field][-1]
-    if field in BY_RATIO:
-        return math.log(value / low) / math.log(high / low)
-    return (value - low) / (high - low)
+        return self.curves[tuple(values[field] for field in LEVELS)]
 
 
 def read(path: Path = TABLE) -> Table:

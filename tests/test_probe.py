@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ablate import Arm, Scale, Study, table
+from ablate import Arm, Scale, Search, Study, table
 from ablate.errors import StudyError, TrialError
 from ablate.identity import Trial
 from ablate.plan import make_plan
 from ablate.probe import largest_trial, show_probe, ways
+from ablate.study import check
 from ablate.tune.sharing import measured_share, share
 
 TINY = {"corpus.train_tokens": 2000, "corpus.eval_tokens": 200, "training.epochs": 1}
+SPACE = """
+paper = "none"
+tables = ["T"]
+
+["Rate"]
+field = "optimizer.learning_rate"
+range = [0.1, 10.0]
+"""
 SMALL, LARGE = Arm("small", {"backbone.units": 4}), Arm("large", {"backbone.units": 12})
 
 
@@ -47,11 +58,26 @@ def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
     assert f"threads={best} in scale 's' is the fastest here" in shown
 
 
-def test_a_plan_without_trials_has_nothing_to_measure(tmp_path):
-    plan = plan_of(tmp_path)
-    emptied = type(plan)(**{**vars(plan), "trials": ()})
-    with pytest.raises(StudyError, match="nothing is trained before"):
-        largest_trial(emptied)
+def test_of_a_searched_arm_that_which_its_search_departs_from_is_measured(tmp_path):
+    space = tmp_path / "space.toml"
+    space.write_text(SPACE)
+    plan = plan_of(tmp_path, search=Search(space=str(space), trials=3))
+    assert plan.trials == ()
+    trial = largest_trial(plan)
+    assert (trial.arm, trial.stage, trial.parents) == ("large", "search", ())
+
+
+def test_a_plan_that_trains_nothing_has_nothing_to_measure(tmp_path):
+    with pytest.raises(StudyError, match="trains nothing"):
+        largest_trial(replace(plan_of(tmp_path), trials=()))
+
+
+@pytest.mark.parametrize("gpus", [0, 0.5, 2])
+def test_what_is_shared_is_one_gpu(tmp_path, gpus):
+    study = plan_of(tmp_path).study
+    scales = {"s": replace(study.scales["s"], gpus=gpus, share_gpus=True)}
+    with pytest.raises(StudyError, match=r"scale 's': share_gpus .* Allowed: gpus=1"):
+        check(replace(study, scales=scales))
 
 
 def test_a_share_leaves_room_for_what_each_process_takes():

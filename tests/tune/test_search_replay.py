@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -23,9 +24,10 @@ def falling(end: float, updates: int, epochs: int = EPOCHS) -> Curve:
 
 
 def table_of(*curves: Curve) -> Table:
-    """One curve for each rate, all else at its first level."""
-    first = tuple(REST.values())
-    return Table({(rate, *first): curve for rate, curve in zip(RATES, curves, strict=False)})
+    """One curve for each rate, whatever the rest."""
+    rest = list(itertools.product(*(LEVELS[field] for field in REST)))
+    of_rate = zip(RATES, curves, strict=False)
+    return Table({(rate, *more): curve for rate, curve in of_rate for more in rest})
 
 
 class Scripted:
@@ -62,12 +64,6 @@ class Spied:
     def tell(self, name, losses, status):
         self.told[name] = (list(losses), status)
         self.strategy.tell(name, losses, status)
-
-
-def test_the_nearest_rate_is_the_nearest_by_ratio():
-    table = table_of(*(falling(rate, 1) for rate in RATES))
-    for asked, near in ((0.5, 0.5), (5.0, 4.0), (6.0, 8.0), (60.0, 64.0)):
-        assert table.nearest({**REST, RATE: asked})[0] == near
 
 
 def test_updates_are_counted_by_the_epoch_and_the_best_counts_when_it_ends():
