@@ -23,6 +23,7 @@ from ablate.plan import Plan
 from ablate.store import Store
 
 SECONDS = 4.0
+ALIKE = 0.95  # of the best rate: other work on the machine makes such differences
 PATIENCE = 300.0  # seconds that workers may take to begin
 
 
@@ -73,8 +74,11 @@ def show_probe(plan: Plan, data: str, cores: int | None = None) -> str:
     ]
     header = ["threads", "at once", "updates/s", "of the best"]
     advice = f"threads={best.threads} in scale '{plan.scale_name}' is the fastest here"
+    fast = [way.threads for way in found if way.rate >= ALIKE * best.rate]
     if best.threads == plan.scale.threads:
         advice += ", and is what it has."
+    elif plan.scale.threads in fast:
+        advice += f", by too little to tell: {plan.scale.threads}, which it has, is as good."
     else:
         advice += (
             f"; it has {plan.scale.threads}. Other threads make other trials, since they sum in "

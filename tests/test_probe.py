@@ -58,6 +58,19 @@ def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
     assert f"threads={best} in scale 's' is the fastest here" in shown
 
 
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ({1: 2.0, 2: 1.0}, "threads=1 in scale 's' is the fastest here, and is what it has."),
+        ({1: 1.96, 2: 2.0}, "by too little to tell: 1, which it has, is as good."),
+        ({1: 1.0, 2: 2.0}, "; it has 1. Other threads make other trials"),
+    ],
+)
+def test_what_differs_by_little_is_no_reason_to_change(tmp_path, monkeypatch, rates, said):
+    monkeypatch.setattr("ablate.probe._rate", lambda trial, *_: rates[trial.threads])
+    assert said in show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
+
+
 def test_of_a_searched_arm_that_which_its_search_departs_from_is_measured(tmp_path):
     space = tmp_path / "space.toml"
     space.write_text(SPACE)
