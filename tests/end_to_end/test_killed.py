@@ -196,7 +196,7 @@ def _kill_a_worker(place: Any, running: Any) -> journals.Journal:
 
     def well_begun() -> journals.Journal | None:
         known = journals.read_all(place.store).values()
-        return next((j for j in known if len(j.epochs) <= 4 and _saved_epochs(place, j) >= 1), None)
+        return next((j for j in known if len(j.epochs) <= 8 and _saved_epochs(place, j) >= 1), None)
 
     def gone_on() -> journals.Journal | None:
         journal = journals.read(place.store, chosen.trial.id)

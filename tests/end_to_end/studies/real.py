@@ -13,7 +13,7 @@ BASE = {
     "head.experts": 2,
     "optimizer": "nt_asgd",
     "optimizer.learning_rate": 5.0,
-    "training.epochs": 8,
+    "training.epochs": 14,
     "training.batch_size": 4,
     "training.window": 20,
     "training.variable_window": True,
