@@ -20,7 +20,7 @@ from ablate.components.regularizer import Chance, Masks
 from ablate.config import resolve
 from ablate.model import LanguageModel
 from ablate.streams import Streams
-from benchmarks.measure import Figure, agree, best_rate, race, weigh
+from benchmarks.measure import Figure, agree, race, share_of_products, weigh
 from benchmarks.opponents.awd import AwdLstm, Rates
 from benchmarks.opponents.evaluation import cached, dynamic, mean_squares
 
@@ -56,7 +56,7 @@ def step(full: bool) -> list[Figure]:
         name, seconds = f"AWD-LSTM step, {scale} size {units}", 60 if full else 12
         time = race(f"{name}: time", ours, theirs, sense="faster", limit=1.2, seconds=seconds)
         memory = weigh(f"{name}: extra memory", ours, theirs, limit=1.0)
-        figures += [time, memory, _share_of_products(name, time, size, units)]
+        figures += [time, memory, share_of_products(name, time, _products(size, units))]
     return figures
 
 
@@ -196,23 +196,19 @@ def sides(
     return ours, theirs
 
 
-def _share_of_products(name: str, time: Figure, size: int, units: tuple[int, ...]) -> Figure:
-    """The step's multiplications alone, at the best rate of products of their shapes."""
-    tokens = 70 * 20
-    shapes = [(tokens, size, WORDS), (tokens, WORDS, size), (size, tokens, WORDS)]
-    work = 3 * 2e-9 * tokens * WORDS * units[-1]
+def _products(size: int, units: tuple[int, ...]) -> list[tuple[float, tuple[int, int, int]]]:
+    """The multiplications of a step, forward and backward."""
+    steps, tokens = 70, 70 * 20
+    products: list[tuple[float, tuple[int, int, int]]] = [
+        (1, shape) for shape in _three(tokens, units[-1], WORDS)
+    ]
     for inputs, own in zip((size, *units), units, strict=False):
-        work += 3 * 2e-9 * tokens * 4 * own * (inputs + own)
-        shapes += [(tokens, inputs, 4 * own), (20, own, 4 * own)]
-    rate = best_rate(shapes)
-    products_ms = 1000 * work / rate
-    return Figure(
-        what=f"{name}: time over its matrix products'",
-        ours=time.ours,
-        theirs=products_ms,
-        unit="ms",
-        sense="share",
-        limit=None,
-        ratio=time.ours / products_ms,
-        note=f"at {rate:.0f} GFLOP/s a core",
-    )
+        products += [(1, shape) for shape in _three(tokens, inputs, 4 * own)]
+        products += [(steps, (20, own, 4 * own)), (steps, (20, 4 * own, own))]
+        products += [(1, (4 * own, tokens, own))]
+    return products
+
+
+def _three(rows: int, width: int, outputs: int) -> list[tuple[int, int, int]]:
+    """A product and its two gradients, the matrix's last."""
+    return [(rows, width, outputs), (rows, outputs, width), (outputs, rows, width)]

@@ -14,7 +14,7 @@ from ablate.components.flow import Mixture
 from ablate.components.mixture import summed_nll
 from ablate.components.tempered import summed_augmented
 from ablate.components.tempered_gradient import Terms
-from benchmarks.measure import Figure, agree, best_rate, race, weigh
+from benchmarks.measure import Figure, agree, race, share_of_products, weigh
 from benchmarks.opponents.heads import augmented_loss, mixture_loss, softmax_loss
 
 TOKENS, WORDS, COMPONENTS = 840, 10_000, 20
@@ -33,7 +33,7 @@ def mixture(full: bool) -> list[Figure]:
         figures += [
             time,
             weigh(f"{name}: extra memory", ours, theirs, limit=0.1),
-            _distance_to_products(name, time, width),
+            share_of_products(name, time, _products(width)),
         ]
     return figures
 
@@ -129,23 +129,11 @@ def augmented_sides(width: int) -> tuple[Step, Step]:
     return ours, theirs
 
 
-def _distance_to_products(name: str, time: Figure, width: int) -> Figure:
-    """Ours beside its three matrix products alone, at the best rate that any library reaches."""
-    rows, inner = TOKENS * COMPONENTS, 2e-9 * WORDS * width
-    chunk = 400  # rows of components scored together
+def _products(width: int) -> list[tuple[float, tuple[int, int, int]]]:
+    """A mixture's three, in chunks of rows of components that are scored together."""
+    chunk = 400
     shapes = [(chunk, width, WORDS), (chunk, WORDS, width), (width, chunk, WORDS)]
-    rate = best_rate(shapes)
-    products_ms = 1000 * 3 * rows * inner / rate
-    return Figure(
-        what=f"{name}: time over its three matrix products'",
-        ours=time.ours,
-        theirs=products_ms,
-        unit="ms",
-        sense="share",
-        limit=None,
-        ratio=time.ours / products_ms,
-        note=f"at {rate:.0f} GFLOP/s a core",
-    )
+    return [(TOKENS * COMPONENTS / chunk, shape) for shape in shapes]
 
 
 def _leaf(x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import math
 import os
 import statistics
 import time
@@ -236,19 +237,35 @@ def agree(ours: Any, theirs: Any, what: str, relative: float = 1e-4) -> None:
         raise SystemExit(f"{what}: ours and theirs are {apart:.2g} apart, over {relative:g}")
 
 
-def best_rate(products: Sequence[tuple[int, int, int]], seconds: float = 1.5) -> float:
-    """GFLOP/s of matrix products [M, K] x [K, N] by the faster of torch's and oneDNN's, each."""
+def best_rate(m: int, k: int, n: int) -> float:
+    """GFLOP/s of products [M, K] x [K, N] by the faster of torch's and oneDNN's."""
     import torch
 
     linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-    work = used = 0.0
-    for m, k, n in products:
-        a, b = torch.randn(m, k), torch.randn(n, k)
-        ways = [lambda a=a, b=b: torch.mm(a, b.t())]
-        if linear is not None:
-            ways.append(lambda a=a, b=b: linear(a, b, None, "none", [], ""))
-        share = seconds / len(products) / len(ways)
-        times = [interleaved({"it": way}, rounds_for(way, share, most=20))["it"] for way in ways]
-        used += min(timing.best for timing in times)
-        work += 2e-9 * m * k * n
-    return work / used
+    a, b = torch.randn(m, k), torch.randn(n, k)
+    ways = [lambda: torch.mm(a, b.t())]
+    if linear is not None:
+        ways.append(lambda: linear(a, b, None, "none", [], ""))
+    seconds = 0.15  # for each way
+    times = [interleaved({"it": way}, rounds_for(way, seconds, most=20))["it"] for way in ways]
+    return 2e-9 * m * k * n / min(timing.best for timing in times)
+
+
+def share_of_products(
+    name: str, time: Figure, products: Sequence[tuple[float, tuple[int, int, int]]]
+) -> Figure:
+    """How far a step is from its matrix products alone: (how many, [M, K, N]), each at the best
+    rate of its shape."""
+    rates = {shape: best_rate(*shape) for _, shape in products}
+    work = [(2e-9 * times * math.prod(shape), rates[shape]) for times, shape in products]
+    alone_ms = 1000 * sum(gflop / rate for gflop, rate in work)
+    return Figure(
+        what=f"{name}: time over its matrix products'",
+        ours=time.ours,
+        theirs=alone_ms,
+        unit="ms",
+        sense="share",
+        limit=None,
+        ratio=time.ours / alone_ms,
+        note=f"at {1000 * sum(gflop for gflop, _ in work) / alone_ms:.0f} GFLOP/s a core",
+    )

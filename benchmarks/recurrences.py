@@ -11,28 +11,30 @@ from ablate.components.backbone import rhn as rhn_backbone
 from ablate.components.backbone._lstm_steps import lstm_steps
 from ablate.components.backbone._mogrifier_window import Cell, Round, fast_window
 from ablate.components.backbone.irlm import impulse_response
-from benchmarks.measure import Figure, agree, race
+from benchmarks.measure import Figure, agree, race, share_of_products
 from benchmarks.opponents import recurrences as loops
 
 STEPS, ROWS = 35, 20
 Sides = tuple[Callable[[], Tensor], Callable[[], Tensor], Sequence[Tensor]]
+Products = list[tuple[float, tuple[int, int, int]]]  # how many of [M, K] x [K, N]
 
 
 def step_by_step(full: bool) -> list[Figure]:
     """At 200 units, and at the sizes of the papers' models for Penn Treebank."""
-    cases: list[tuple[str, Callable[[], Sides], float]] = [
-        ("variational LSTM, 200 units", lambda: lstm(200), 1.8),
-        ("Mogrifier, 200 units, 5 rounds", lambda: mogrifier(200, 5), 1.8),
-        ("RHN, 200 units, depth 4", lambda: rhn(200, 4), 1.8),
-        ("variational LSTM, 650 units", lambda: lstm(650), 1.0),
-        ("Mogrifier, 850 units, 5 rounds", lambda: mogrifier(850, 5), 1.0),
-        ("RHN, 830 units, depth 10", lambda: rhn(830, 10), 1.0),
+    cases: list[tuple[str, Sides, Products, float]] = [
+        ("variational LSTM, 200 units", *lstm(200), 1.8),
+        ("Mogrifier, 200 units, 5 rounds", *mogrifier(200, 5), 1.8),
+        ("RHN, 200 units, depth 4", *rhn(200, 4), 1.8),
+        ("variational LSTM, 650 units", *lstm(650), 1.0),
+        ("Mogrifier, 850 units, 5 rounds", *mogrifier(850, 5), 1.0),
+        ("RHN, 830 units, depth 10", *rhn(830, 10), 1.0),
     ]
     figures = []
-    for name, make, limit in cases:
-        ours, theirs = steps(make(), name)
+    for name, sides, products, limit in cases:
+        ours, theirs = steps(sides, name)
         seconds = 30 if full else 3
-        figures.append(race(name, ours, theirs, sense="faster", limit=limit, seconds=seconds))
+        time = race(name, ours, theirs, sense="faster", limit=limit, seconds=seconds)
+        figures += [time, share_of_products(name, time, products)]
     return figures
 
 
@@ -75,43 +77,59 @@ def _mask(units: int) -> Tensor:
     return torch.rand(ROWS, units).bernoulli_(0.5) * 2
 
 
-def lstm(units: int) -> Sides:
+def _of_window(units: int, outputs: int) -> Products:
+    """A matrix that reads all steps at once, and its two gradients."""
+    rows = STEPS * ROWS
+    shapes = [(rows, units, outputs), (rows, outputs, units), (outputs, rows, units)]
+    return [(1, shape) for shape in shapes]
+
+
+def _of_steps(units: int, outputs: int, number: int = 1) -> Products:
+    """So many matrices that read step by step, and their gradients; the matrices' for all steps."""
+    there, back = (ROWS, units, outputs), (ROWS, outputs, units)
+    return [*((number * STEPS, s) for s in (there, back)), (number, (outputs, STEPS * ROWS, units))]
+
+
+def lstm(units: int) -> tuple[Sides, Products]:
     torch.manual_seed(1)
     x, h, c = _leaf(STEPS, ROWS, units, scale=1), torch.zeros(ROWS, units), torch.zeros(ROWS, units)
     w_x, w_h, bias = _leaf(4 * units, units), _leaf(4 * units, units), _leaf(4 * units)
     m_x, m_h = _mask(units), _mask(units)
-    return (
+    sides = (
         lambda: lstm_steps(x, h, c, w_x, w_h, bias, m_x[None], m_h[None])[0],
         lambda: loops.variational_lstm(x, h, c, w_x, w_h, bias, m_x, m_h),
         (x, w_x, w_h, bias),
     )
+    return sides, _of_window(units, 4 * units) + _of_steps(units, 4 * units)
 
 
-def mogrifier(units: int, num_rounds: int) -> Sides:
+def mogrifier(units: int, num_rounds: int) -> tuple[Sides, Products]:
     torch.manual_seed(1)
     x, h, c = _leaf(STEPS, ROWS, units, scale=1), torch.zeros(ROWS, units), torch.zeros(ROWS, units)
     w_x, w_h, bias = _leaf(4 * units, units), _leaf(4 * units, units), _leaf(4 * units)
     pairs = [(_leaf(units, units), _leaf(units)) for _ in range(num_rounds)]
     rounds = tuple(Round(left=q, right=None, bias=b, mask=None) for q, b in pairs)
     cell = Cell(weight_ih=w_x, weight_hh=w_h, bias=bias, rounds=rounds, capped=False)
-    return (
+    sides = (
         lambda: fast_window(x, h, c, None, cell)[0],
         lambda: loops.mogrifier(x, h, c, w_x, w_h, bias, pairs),
         (x, w_x, w_h, bias, *(leaf for pair in pairs for leaf in pair)),
     )
+    return sides, _of_steps(units, 4 * units, 2) + _of_steps(units, units, num_rounds)
 
 
-def rhn(units: int, depth: int) -> Sides:
+def rhn(units: int, depth: int) -> tuple[Sides, Products]:
     torch.manual_seed(1)
     x, s, mask = _leaf(STEPS, ROWS, units, scale=1), torch.zeros(ROWS, units), _mask(units)
     w_x = _leaf(2 * units, units)
     w_s = [_leaf(2 * units, units) for _ in range(depth)]
     biases = [_leaf(2 * units) for _ in range(depth)]
-    return (
+    sides = (
         lambda: rhn_backbone.window(x, s, mask, w_x, w_s, biases),
         lambda: loops.highway(x, s, mask, w_x, w_s, biases),
         (x, w_x, *w_s, *biases),
     )
+    return sides, _of_window(units, 2 * units) + _of_steps(units, 2 * units, depth)
 
 
 def irlm(length: int, loop: Callable[..., Tensor]) -> Sides:
