@@ -53,7 +53,7 @@ def step(full: bool) -> list[Figure]:
         plain = sides(size, units, Rates())
         agree(plain[0](), plain[1](), f"AWD step, {scale}: the loss without dropout")
         ours, theirs = sides(size, units, RATES)
-        name, seconds = f"AWD-LSTM step, {scale} size {units}", 60 if full else 12
+        name, seconds = f"AWD-LSTM step, {scale} size {units}", 60 if full else 6
         time = race(f"{name}: time", ours, theirs, sense="faster", limit=1.2, seconds=seconds)
         memory = weigh(f"{name}: extra memory", ours, theirs, limit=1.0)
         figures += [time, memory, share_of_products(name, time, _products(size, units))]
@@ -65,7 +65,7 @@ def evaluation(full: bool) -> list[Figure]:
     size, units = 200, (200, 200)
     model, other = _pair(size, units, Rates())
     text = _text()
-    rounds = 9 if full else 3
+    rounds = 9 if full else 2
     return [_dynamic(model, other, text, rounds), *_cache(model, other, text, rounds)]
 
 

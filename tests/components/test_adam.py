@@ -30,10 +30,15 @@ def test_steps_are_the_algorithm():
 
 @pytest.mark.parametrize(
     ("schedule", "expected"),
-    [("constant", [1.0] * 4), ("inverse_sqrt_epoch", [1 / math.sqrt(e) for e in range(1, 5)])],
+    [
+        ("constant", [1.0] * 4),
+        ("inverse_sqrt_epoch", [1 / math.sqrt(e) for e in range(1, 5)]),
+        ("decay", [1.0, 1.0, 1 / 4, 1 / 16]),
+    ],
 )
 def test_the_rate_by_epoch(schedule, expected):
-    optimizer = Adam(AdamConfig(learning_rate=1.0, schedule=schedule), nn.Linear(1, 1))
+    config = AdamConfig(learning_rate=1.0, schedule=schedule, decay=4.0, flat_epochs=2)
+    optimizer = Adam(config, nn.Linear(1, 1))
     rates = []
     for epoch in range(1, 5):
         rates.append(optimizer.rate)

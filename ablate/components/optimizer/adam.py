@@ -2,8 +2,13 @@
 
 m = b1 m + (1 - b1) g      v = b2 v + (1 - b2) g^2      w -= rate * m^ / (sqrt(v^) + epsilon)
 
-where ^ divides by 1 - b^t. IOG (takase2017iog, Table 1) trains its gate so, with the rate divided
-by the square root of the epoch, counted from 1.
+where ^ divides by 1 - b^t. The rate of epoch e, counted from 1, is one of
+
+    learning_rate    learning_rate / sqrt(e)    learning_rate / decay^max(e - flat_epochs, 0)
+
+IOG (takase2017iog, Table 1) trains its gate by the second. With a larger epsilon, weights whose
+gradients are small and rare (those of rare words) move as by gradient descent at rate / epsilon,
+instead of as far as all others.
 """
 
 from __future__ import annotations
@@ -37,15 +42,23 @@ class AdamConfig:
     weight_decay: float = setting(0.0, doc="L2 in the gradient, of all parameters", low=0)
     schedule: str = setting(
         "constant",
-        doc="the rate of epoch e (from 1): as it is, or divided by sqrt(e)",
-        choices=("constant", "inverse_sqrt_epoch"),
+        doc="how the rate of epoch e (from 1) falls, if it does",
+        choices=("constant", "inverse_sqrt_epoch", "decay"),
     )
+    decay: float = setting(
+        2.0, doc="under 'decay', divides the rate before every later epoch", low=1
+    )
+    flat_epochs: int = setting(0, doc="under 'decay', epochs at the first rate", low=0)
 
 
 def rate_in_epoch(config: AdamConfig, epoch: int) -> float:
     """The rate in epoch `epoch`, counted from 1."""
-    falls = config.schedule == "inverse_sqrt_epoch"
-    return config.learning_rate / (epoch**0.5 if falls else 1)
+    divisor = {
+        "constant": 1.0,
+        "inverse_sqrt_epoch": epoch**0.5,
+        "decay": config.decay ** max(epoch - config.flat_epochs, 0),
+    }
+    return config.learning_rate / divisor[config.schedule]
 
 
 @register("optimizer", "adam", config=AdamConfig, paper="kingma2015adam", equation="Algorithm 1")
