@@ -16,11 +16,14 @@ WikiText-2 have 183.2M parameters; the page prints 185. The older rows are at `l
 studies of the papers that they are from.
 """
 
+from dataclasses import replace
+
 from ablate import Arm, Scale, Stage, Study, recipe, smaller, smoke, table
 
 START = {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}
 FINETUNE = Stage("finetune", START)
 SOONER = Stage("finetune", {**START, "training.stop_after_worse": 5})  # as AWD and MoS are
+OF_MOS = Stage("finetune_mos", SOONER.changes)  # at a rate of its own, by the scale
 FIN = Stage("fin", {"training.repeat_while_better": True})
 FIVE = Stage("five", kind="evaluate", over="seeds")
 GATE = Stage("gate", {"regularizer": "none", **recipe("takase2017iog_table1")})
@@ -49,7 +52,7 @@ BOTH = (
         FINETUNE,
         changes=FRATERNAL,
     ),
-    quoted("AWD-LSTM-MoS (Yang et al., 2018)", "yang2018mos", SOONER),
+    quoted("AWD-LSTM-MoS (Yang et al., 2018)", "yang2018mos", OF_MOS),
     doc(""),
     doc("fin", FIN),
     doc("ensemble x5", FIVE),
@@ -80,6 +83,11 @@ WIKITEXT = (
 )
 
 
+def faster(rate: float) -> dict[str, dict[str, float]]:
+    """Yang et al. fine-tune at a higher rate than they train at (20 and 15)."""
+    return {OF_MOS.name: {"optimizer.learning_rate": rate}}
+
+
 def names(*arms: Arm) -> list[str]:
     return [arm.name for arm in arms]
 
@@ -92,8 +100,17 @@ laptop = Scale(
     adapt=smaller(strengths=8, experts=5),
     arms=names(*BOTH),
 )
-paper = Scale(corpus="ptb", seeds=5, published=True, gpus=1, arms=names(*BOTH, *PTB))
-wikitext = Scale(corpus="wikitext-2", seeds=5, published=True, gpus=1, arms=names(*BOTH, *WIKITEXT))
+paper = Scale(
+    corpus="ptb",
+    seeds=5,
+    published=True,
+    gpus=1,
+    arms=names(*BOTH, *PTB),
+    stage_changes=faster(25.0),
+)
+wikitext = replace(
+    paper, corpus="wikitext-2", arms=names(*BOTH, *WIKITEXT), stage_changes=faster(20.0)
+)
 
 study = Study(
     question="How good is DOC among what had been published?",
