@@ -34,6 +34,7 @@ def assemble(
     Without a text, what a technique wants to know of it is missing: enough to count parameters.
     """
     _check_gate(config)
+    _check_batching(config)
     with torch.device(device):
         model = _model(config, vocabulary, text)
     assembly = _around(model, config, text)
@@ -50,6 +51,7 @@ def assemble_over(
 ) -> Assembly:
     """The config's gate over the mean of finished models, which stay as they are."""
     _check_gate(config)
+    _check_batching(config)
     widths = [member.shapes for member in members]
     shapes = Shapes(
         vocabulary=widths[0].vocabulary,
@@ -81,6 +83,15 @@ def _check_gate(config: Config) -> None:
         raise CombinationError(
             "training.only_gate = true trains the gate alone, and gate = 'none'. Allowed: a gate "
             f"({gates}), or training.only_gate = false."
+        )
+
+
+def _check_batching(config: Config) -> None:
+    training = config.training
+    if training.batching == "zaremba" and training.variable_window:
+        raise CombinationError(
+            "training.batching = 'zaremba' trains on whole windows of training.window steps, and "
+            "training.variable_window = true draws their lengths. Allowed: one of the two."
         )
 
 

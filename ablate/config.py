@@ -52,6 +52,12 @@ class TrainingConfig:
     epochs: int = setting(1, doc="passes over the training text", low=0)
     batch_size: int = setting(20, doc="rows the stream is cut into", low=1)
     window: int = setting(70, doc="steps of a window (BPTT)", low=1)
+    batching: str = setting(
+        "awd",
+        doc="rows cut one after another and windows to their end, or by Zaremba's script: rows "
+        "spread evenly, whole windows only",
+        choices=("awd", "zaremba"),
+    )
     variable_window: bool = setting(
         False, doc="AWD: lengths ~ N(window, 5), 5% of them around half; the rate follows"
     )

@@ -85,6 +85,7 @@ def mean_mixture(mixtures: Sequence[Mixture]) -> Mixture:
         log_prior_NJ=torch.cat(priors, 1),
         weight_VE=torch.cat([mixture.weight_VE for mixture in plain], 1),
         bias_V=None,
+        floor=sum(mixture.floor for mixture in plain) / len(plain),
     )
 
 

@@ -1,6 +1,6 @@
 """How long each unit of a linear diagonal network remembers (Pachitariu & Sahani 2013, Figure 1).
 
-timescale = -1 / log |r|, in tokens
+timescale = -1 / log |r|, in tokens: a unit of negative r forgets as fast, and alternates
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def run(subject: Subject, options: NoOptions) -> Finding:
     """How many units forget within how many tokens."""
     subject.require("backbone", "irlm")
     subject.require_whole("units")
-    found = timescales(subject.model.backbone.get_parameter("r")).numpy()
+    found = timescales(subject.model.backbone.get_parameter("r").abs()).nan_to_num(0).numpy()
     edges = [0.0, *map(float, BOUNDS), np.inf]
     rows = [
         [f"{low:g} to {high:g}" if high < np.inf else f"over {low:g}", _between(found, low, high)]

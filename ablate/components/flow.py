@@ -95,6 +95,7 @@ class Mixture:
     weight_VE: Tensor
     bias_V: Tensor | None
     gate: GateSignal | None = None
+    floor: float = 0.0  # added to every p, as some codes do: then these add up to 1 + V floor
 
 
 @dataclass(frozen=True, kw_only=True)

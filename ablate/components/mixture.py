@@ -1,8 +1,9 @@
 """Computing with a `Mixture`: its log-probabilities, and its loss with gradients.
 
-p(w) = sum_j prior_j softmax(gate * (vectors_j W' + bias))_w, always through logsumexp, so that
-log p is exact where the papers' codes add 1e-8 to p. Everything goes by chunks of tokens; the
-training loss never holds the [N, J, V] logits (`mixture_gradient.py`).
+p(w) = sum_j prior_j softmax(gate * (vectors_j W' + bias))_w + floor, always through logsumexp, so
+that log p is exact; the floor is 0 unless a head asks for the 1e-8 of the public codes. Everything
+goes by chunks of tokens; the training loss never holds the [N, J, V] logits
+(`mixture_gradient.py`).
 
 Shape suffixes: n tokens of a chunk, K = n*J component rows; others as in `flow.py`.
 """
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 
 from ablate.components.flow import Mixture
 from ablate.components.mixture_gradient import (
+    floored,
     fused_summed_nll,
     score_targets,
     token_chunks,
@@ -75,6 +77,7 @@ def _log_probs_by_chunk(mixture: Mixture) -> Iterator[Tensor]:
     for rows in token_chunks(mixture):
         components_nJV = component_logits(mixture, rows).log_softmax(-1)
         if mixture.log_prior_NJ is None:
-            yield components_nJV.squeeze(1)
+            log_p_nV = components_nJV.squeeze(1)
         else:
-            yield (components_nJV + mixture.log_prior_NJ[rows, :, None]).logsumexp(1)
+            log_p_nV = (components_nJV + mixture.log_prior_NJ[rows, :, None]).logsumexp(1)
+        yield floored(log_p_nV, mixture.floor)

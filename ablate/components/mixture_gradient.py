@@ -4,9 +4,10 @@ With r_j the responsibility of component j for the target,
 
     d nll / d logits_j = r_j (softmax_j - onehot),    d nll / d log_prior_j = -r_j,
 
-so the backward pass only scales what the forward pass has gathered. A chunk's exponentials
-e = exp(logits - peak), of sum Z, stay unnormalised: r (softmax - onehot) = (e - Z onehot) r/Z,
-and the factor r/Z goes onto the small side of each matrix product.
+with p_j / (p + floor) for r_j where a floor is added to p, so the backward pass only scales what the
+forward pass has gathered. A chunk's exponentials e = exp(logits - peak), of sum Z, stay unnormalised:
+r (softmax - onehot) = (e - Z onehot) r/Z, and the factor r/Z goes onto the small side of each matrix
+product.
 
 Under autocast the large products take factors of half precision; everything else stays float32.
 
@@ -16,7 +17,7 @@ Shape suffixes: n tokens of a chunk, K = n*J component rows; others as in `flow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
@@ -61,7 +62,8 @@ class Gradients:
 
 def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-sum log p of the targets, with its gradients already computed."""
-    return in_full(_SummedNll, asked_for(targets_N.device), targets_N, *_tensors(mixture))
+    dtype = asked_for(targets_N.device)
+    return in_full(_SummedNll, dtype, mixture.floor, targets_N, *_tensors(mixture))
 
 
 def token_chunks(mixture: Mixture, room: int | None = None) -> Iterator[slice]:
@@ -99,7 +101,7 @@ def score_targets(mixture: Mixture, targets_N: Tensor, rows: slice) -> Scored:
     log_p_nJ = (at_target_K1 - peak_K1 - sum_K1.log()).view(-1, num_components)
     if mixture.log_prior_NJ is not None:
         log_p_nJ = log_p_nJ + mixture.log_prior_NJ[rows]
-    log_prob_n = log_p_nJ.logsumexp(1)
+    log_prob_n = floored(log_p_nJ.logsumexp(1), mixture.floor)
     return Scored(
         log_prob_n=log_prob_n,
         responsibility_nJ=(log_p_nJ - log_prob_n[:, None]).exp_(),
@@ -110,16 +112,21 @@ def score_targets(mixture: Mixture, targets_N: Tensor, rows: slice) -> Scored:
     )
 
 
+def floored(log_p: Tensor, floor: float) -> Tensor:
+    """log(p + floor)."""
+    return torch.logaddexp(log_p, log_p.new_tensor(floor).log()) if floor else log_p
+
+
 class _SummedNll(torch.autograd.Function):
     """Its forward pass leaves the gradients behind; its backward pass scales them."""
 
     @staticmethod
     def forward(
-        ctx, dtype: torch.dtype | None, targets_N: Tensor, *tensors: Tensor | None
+        ctx, dtype: torch.dtype | None, floor: float, targets_N: Tensor, *tensors: Tensor | None
     ) -> Tensor:
-        ctx.dtype = dtype
+        ctx.kind = (dtype, floor)
         ctx.save_for_backward(targets_N, *tensors)
-        nll, ctx.gathered = _gathered(dtype, targets_N, tensors, ctx.needs_input_grad[2:])
+        nll, ctx.gathered = _gathered(ctx.kind, targets_N, tensors, ctx.needs_input_grad[3:])
         return nll
 
     @staticmethod
@@ -129,23 +136,24 @@ class _SummedNll(torch.autograd.Function):
         targets_N, *tensors = ctx.saved_tensors
         gathered, ctx.gathered = ctx.gathered, None
         if gathered is None:  # differentiated before
-            _, gathered = _gathered(ctx.dtype, targets_N, tensors, ctx.needs_input_grad[2:])
-        return None, None, *handed_over(gathered, scale)
+            _, gathered = _gathered(ctx.kind, targets_N, tensors, ctx.needs_input_grad[3:])
+        return None, None, None, *handed_over(gathered, scale)
 
 
 Gathered = list[Tensor | SumOfProducts | None]
 
 
 def _gathered(
-    dtype: torch.dtype | None,
+    kind: tuple[torch.dtype | None, float],
     targets_N: Tensor,
     tensors: Sequence[Tensor | None],
     needed: tuple[bool, ...],
 ) -> tuple[Tensor, Gathered]:
-    """The loss, and its gradients."""
+    """The loss, and its gradients, of products in this precision and above this floor."""
+    dtype, floor = kind
     mixture = _mixture(*tensors)
     gradients = _zeros(mixture, needed)
-    mixture = _lowered(mixture, dtype)
+    mixture = replace(_lowered(mixture, dtype), floor=floor)
     log_probs = []
     for rows in token_chunks(mixture):
         scored = score_targets(mixture, targets_N, rows)

@@ -53,7 +53,8 @@ def augmented_plain(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms
 
 def tempered_without_bias(mixture: Mixture, temperature: float) -> Mixture:
     """The mixture without its bias, every component at another temperature."""
-    return replace(mixture, vectors_NJE=mixture.vectors_NJE / temperature, bias_V=None)
+    vectors_NJE = mixture.vectors_NJE / temperature
+    return replace(mixture, vectors_NJE=vectors_NJE, bias_V=None, floor=0.0)
 
 
 def _augmented_by_chunk(
@@ -65,7 +66,8 @@ def _augmented_by_chunk(
         signal = gate and GateSignal(
             vectors_NG=gate_vectors[rows], weight_VG=gate_weight, bias_V=gate_bias
         )
-        of_chunk = Mixture(
+        of_chunk = replace(
+            mixture,
             vectors_NJE=vectors[rows],
             log_prior_NJ=None if log_prior is None else log_prior[rows],
             weight_VE=weight,

@@ -1,4 +1,4 @@
-"""Cutting a stream into rows and rows into windows, as AWD-LSTM's code does (FACTS 1).
+"""Cutting a stream into rows and rows into windows, as AWD-LSTM's code does, or Zaremba's.
 
 All results on PTB and WikiText-2 read one continuous stream per split: no token is skipped
 between windows, and there is no start symbol, so a row's first token is never predicted.
@@ -43,13 +43,26 @@ def batchify(stream_S: Tensor, rows: int) -> Tensor:
 
     A view, not a copy: of a memory-mapped corpus only the windows in use are ever in memory.
     """
+    length = _row_length(stream_S, rows)
+    return stream_S[: length * rows].view(rows, length).t()
+
+
+def spread(stream_S: Tensor, rows: int) -> Tensor:
+    """The same by Zaremba's script: column b begins at round(b S / B), so the remainder lies
+    between the columns and not at the end. A copy."""
+    length = _row_length(stream_S, rows)
+    starts = (int(row * len(stream_S) / rows + 0.5) for row in range(rows))
+    return torch.stack([stream_S[start : start + length] for start in starts], 1)
+
+
+def _row_length(stream_S: Tensor, rows: int) -> int:
     length = len(stream_S) // rows
     if length < 2:
         raise CorpusError(
             f"{len(stream_S)} tokens cannot be cut into {rows} rows of at least 2: choose a "
             "smaller batch size, or more of the text."
         )
-    return stream_S[: length * rows].view(rows, length).t()
+    return length
 
 
 def take(rows_NB: Tensor, start: int, length: int) -> tuple[Tensor, Tensor]:
@@ -67,6 +80,17 @@ def windows(num_steps: int, lengths: Iterable[int]) -> Iterator[Window]:
         length = min(drawn, num_steps - 1 - start)
         yield Window(start, length, drawn)
         start += length
+
+
+def whole_windows(num_steps: int, window: int) -> list[Window]:
+    """Zaremba's training windows: what is left of the rows after the last whole one is dropped."""
+    if num_steps <= window:
+        raise CorpusError(
+            f"rows of {num_steps} tokens have no whole window of training.window = {window} steps "
+            "and their targets: choose a shorter window, fewer rows, or more of the text."
+        )
+    starts = range(0, num_steps - window, window)
+    return [Window(start, window, window) for start in starts]
 
 
 def fixed_windows(num_steps: int, window: int) -> list[Window]:

@@ -21,7 +21,7 @@ from ablate.components.flow import Pass, State
 from ablate.components.precision import full, products_in
 from ablate.components.regularizer import Chance, Masks
 from ablate.config import Config, resolve
-from ablate.data.batches import batchify, window_lengths
+from ablate.data.batches import Window, batchify, spread, whole_windows, window_lengths
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.identity import Trial
@@ -32,7 +32,7 @@ from ablate.train.evaluation import judge, rows_nll
 from ablate.train.finished import check_parents, over_bases
 from ablate.train.task import Conclusion, Diverged, Place
 
-PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start")
+PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start", "start_nll")
 
 
 class Training:
@@ -50,13 +50,15 @@ class Training:
         self.valid_rows = self._rows("valid", training.valid_batch_size)
         self.epoch, self.update, self.seconds = 0, 0, 0.0
         self.valid_history: list[float] = []
+        self.start_nll: float | None = None  # validation of the weights that were taken over
         self.round_start = 0  # the epoch after which the round began
         self.best: dict[str, Tensor] = {}
         self._begin_epoch()
 
     def _rows(self, split: str, rows: int) -> Tensor:
         """A split, cut into rows: a GPU gets all of it, once; a CPU maps the file."""
-        return batchify(self.corpus.stream(split), rows).to(self.trial.device)
+        cut = spread if self.config.training.batching == "zaremba" else batchify
+        return cut(self.corpus.stream(split), rows).to(self.trial.device)
 
     def _assemble(self, place: Place) -> None:
         trial, config = self.trial, self.config
@@ -66,8 +68,11 @@ class Training:
         self.model, self.loss = assembly.model, assembly.loss
         self.regularizers = assembly.regularizers
         self.model.initialize(self.streams)
-        for start in trial.parent_ids("start"):
-            _take_over(self.model, read_weights(place.store, start), start)
+        starts = trial.parent_ids("start")
+        taken = [
+            _take_over(self.model, read_weights(place.store, start), start) for start in starts
+        ]
+        self.takes_over = any(taken)
         if config.training.only_gate:
             self.model.train_only_gate()
         self._make_optimizer()
@@ -78,21 +83,26 @@ class Training:
         self.optimizer.prepare(training.batch_size * training.window)
 
     def _begin_epoch(self) -> None:
+        self.windows = self._cut_windows()
+        self.done_windows = 0
+        self.nll_sum = torch.zeros((), dtype=torch.float64, device=self.trial.device)
+        self.num_tokens = 0
+        self.state = self.model.initial_state(self.config.training.batch_size)
+
+    def _cut_windows(self) -> list[Window]:
         training = self.config.training
+        if training.batching == "zaremba":
+            return whole_windows(len(self.train_rows), training.window)
         rng = np.random.Generator(
             np.random.PCG64(self.streams.python("windows", self.epoch).getrandbits(63))
         )
-        self.windows = window_lengths(
+        return window_lengths(
             rng,
             len(self.train_rows),
             training.window,
             training.variable_window,
             training.max_window_excess,
         )
-        self.done_windows = 0
-        self.nll_sum = torch.zeros((), dtype=torch.float64, device=self.trial.device)
-        self.num_tokens = 0
-        self.state = self.model.initial_state(training.batch_size)
 
     @property
     def finished(self) -> bool:
@@ -101,6 +111,8 @@ class Training:
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Train for about so long, or to the end of the epoch; then its metrics."""
         begun = time.monotonic()
+        if self.takes_over and self.start_nll is None:
+            self._keep_start()
         self.model.train()
         while self.done_windows < len(self.windows):
             self._train_window(*self.windows[self.done_windows])
@@ -112,6 +124,15 @@ class Training:
         if self.done_windows < len(self.windows):
             return None
         return self._end_epoch()
+
+    def _keep_start(self) -> None:
+        """The weights that were taken over are the best so far: training on may only help."""
+        self.start_nll = self._validate()
+        self._keep_best()
+
+    def _keep_best(self) -> None:
+        weights = self.model.state_dict()
+        self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
 
     def _train_window(self, start: int, length: int, drawn: int) -> None:
         """One update: forward, backward, clip, step. The rate follows the window's drawn length."""
@@ -141,15 +162,17 @@ class Training:
     def _backward(
         self, inputs_TB: Tensor, targets_TB: Tensor, per_token: float, chance: Chance
     ) -> None:
-        """Add up the gradients of the window's sub-batches (of all rows at once, usually)."""
+        """Add up the gradients of the window's sub-batches (of all rows at once, usually), each
+        under masks of its own."""
         parts = torch.arange(inputs_TB.shape[1]).chunk(self.config.training.accumulate)
         after: list[State] = []
-        for rows in parts:
+        for number, rows in enumerate(parts):
+            own = replace(chance, part=number)
             span = slice(int(rows[0]), int(rows[-1]) + 1)
             state = tuple(tensor[:, span].contiguous() for tensor in self.state)
             with products_in(self.trial.precision, self.trial.device):
-                passes = self._passes(inputs_TB[:, span], state, chance)
-                nll = self._losses(passes, targets_TB[:, span].reshape(-1), chance)
+                passes = self._passes(inputs_TB[:, span], state, own)
+                nll = self._losses(passes, targets_TB[:, span].reshape(-1), own)
                 penalties = self._penalties(passes)
             total = nll * per_token
             if penalties is not None:
@@ -187,9 +210,8 @@ class Training:
         begun = time.monotonic()
         with self.optimizer.evaluated_weights(self.model):
             valid_nll = self._validate()
-            if not self.valid_history or valid_nll < min(self.valid_history):
-                weights = self.model.state_dict()
-                self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
+            if all(valid_nll < earlier for earlier in self._bars()):
+                self._keep_best()
         self.epoch += 1
         self.valid_history.append(valid_nll)
         rate = self.optimizer.rate
@@ -206,8 +228,13 @@ class Training:
         """Whether a round has ended, and its best is better than anything before it."""
         if not self.config.training.repeat_while_better or not self._worse_for_long():
             return False
-        earlier = self.valid_history[: self.round_start]
-        return not earlier or min(self.valid_history[self.round_start :]) < min(earlier)
+        best = min(self.valid_history[self.round_start :])
+        return all(best < earlier for earlier in self._bars(self.round_start))
+
+    def _bars(self, epochs: int | None = None) -> list[float]:
+        """What validation was, in so many epochs and before the first."""
+        start = [] if self.start_nll is None else [self.start_nll]
+        return start + self.valid_history[:epochs]
 
     def _begin_round(self) -> None:
         """Start over from the best weights, with a fresh optimizer."""
@@ -284,8 +311,11 @@ class Training:
         )
 
 
-def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> None:
-    """Go on from another trial's weights. Only a gate may be new: it keeps its first draws."""
+def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:
+    """Go on from another trial's weights. Only a gate may be new: it keeps its first draws.
+
+    Whether nothing is new.
+    """
     found = model.load_state_dict(weights, strict=False)
     missing = [name for name in found.missing_keys if not name.startswith("gate.")]
     if missing or found.unexpected_keys:
@@ -294,3 +324,4 @@ def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -
             f"the model cannot start from trial {trial_id}: their parameters differ ({wrong}). "
             "Allowed: the same techniques at the same sizes, and a gate more."
         )
+    return not found.missing_keys

@@ -140,6 +140,34 @@ def test_the_sgd_rule(one_layer, clip):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+def test_a_parameters_share_of_the_rate_and_its_bounds_hold(build):
+    """IRLM's r takes a part of the rate, and stays between its ends: W and Z alone would not."""
+    values = {"backbone": "irlm", "backbone.units": 6, "backbone.recurrent_rate": 0.3}
+    bounds = {"backbone.lowest": 0.4999, "backbone.highest": 0.5001, "head.tied": False}
+    model = build({**values, **bounds, "head.bias": False}).model
+    text, log_probs = Splits(), []
+    config = {"rule": "sgd", "learning_rate": 0.4, "window": 3}
+    found = judged(config, model, text)
+    names = ("embedding.weight", "backbone.r", "head.decoder.weight")
+    w, r, z = (model.get_parameter(name).detach().clone().requires_grad_() for name in names)
+    x, clamped = torch.zeros(6, dtype=torch.float64), 0
+    for at in range(0, len(text.test) - 1, 3):
+        losses = []
+        for now, after in zip(text.test[at : at + 3], text.test[at + 1 : at + 4], strict=False):
+            x = w[now] + r * x
+            losses.append(-(z @ x).log_softmax(0)[after])
+        log_probs += [-loss.item() for loss in losses]
+        gradients = torch.autograd.grad(torch.stack(losses).mean(), (w, r, z))
+        x = x.detach()
+        with torch.no_grad():
+            for parameter, gradient, share in zip((w, r, z), gradients, (1, 0.3, 1), strict=True):
+                parameter -= 0.4 * share * gradient
+            clamped += int(((r < 0.4999) | (r > 0.5001)).sum())
+            r.clamp_(0.4999, 0.5001)
+    assert clamped > 10
+    np.testing.assert_allclose(found, log_probs, rtol=1e-9)
+
+
 @pytest.mark.parametrize("beta1", [0.9, 0.0])
 def test_the_nadam_rule(one_layer, beta1):
     """Dozat's, as Keras has it: momentum warms up by 0.96^(0.004 t)."""

@@ -76,11 +76,9 @@ def test_the_decoder_may_read_it_through_a_mask(reference):
 
 def test_timescales_are_those_of_the_reference(golden):
     vectors = golden("irlm_reference")
-    known = vectors["r"] > 0
-    torch.testing.assert_close(timescales(vectors["r"])[known], vectors["timescale"][known])
-    ends = timescales(torch.tensor([0.0, 1.0, -1.0, -0.5]))
-    assert ends.tolist()[:3] == [0, torch.inf, torch.inf]
-    assert ends[3] == timescales(torch.tensor(0.5))
+    found = timescales(vectors["r"])
+    torch.testing.assert_close(found, vectors["timescale"], equal_nan=True)
+    assert timescales(torch.tensor(1.0)) == torch.inf
 
 
 def window(dtype=torch.float64, rows=1):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from ablate.assemble import count_parameters
-from ablate.components.mixture import log_probs, token_nll
+from ablate.components.mixture import log_probs, summed_nll, token_nll
 from ablate.components.regularizer import Chance, Masks, Regularizer
 from ablate.config import resolve
 from ablate.streams import Streams
@@ -30,9 +32,28 @@ def test_it_is_the_public_code(build, golden, load_awd):
     torch.testing.assert_close(mixture.log_prior_NJ.exp(), vectors["prior"], **close)
     p_NV = log_probs(mixture).exp()
     torch.testing.assert_close(p_NV, vectors["prob"].view(15, 23), **close)
-    torch.testing.assert_close((p_NV + 1e-8).log(), vectors["log_prob"].view(15, 23), **close)
+    theirs = log_probs(replace(mixture, floor=1e-8))
+    torch.testing.assert_close(theirs, vectors["log_prob"].view(15, 23), **close)
     nll = token_nll(mixture, vectors["targets"].flatten()).mean()
     torch.testing.assert_close(nll, vectors["nll"], rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("head", [{"head": "mos", "head.experts": 3}, {"head": "doc"}])
+def test_a_floor_is_added_to_every_probability(build, head):
+    """log(p + 1e-3), and its gradients by plain autograd over the exact p."""
+    values = {**head, "backbone.num_layers": 2}
+    plain, floored = (build({**values, "head.floor": floor}).model for floor in (0.0, 1e-3))
+    ids = torch.arange(8).view(4, 2)
+    targets = torch.arange(8, 16)
+    exact = log_probs(plain(ids, plain.initial_state(2)).mixture).exp()
+    mixture = floored(ids, floored.initial_state(2)).mixture
+    torch.testing.assert_close(log_probs(mixture), (exact + 1e-3).log())
+    expected = -(exact[torch.arange(8), targets] + 1e-3).log()
+    torch.testing.assert_close(token_nll(mixture, targets), expected.detach())
+    expected.sum().backward()
+    summed_nll(mixture, targets).backward()
+    for one, other in zip(plain.parameters(), floored.parameters(), strict=True):
+        torch.testing.assert_close(other.grad, one.grad)
 
 
 def test_the_latent_mask_acts_on_all_components_together(build, make_features):

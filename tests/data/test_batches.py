@@ -11,7 +11,9 @@ from ablate.data.batches import (
     batchify,
     drawn_lengths,
     fixed_windows,
+    spread,
     take,
+    whole_windows,
     window_lengths,
     windows,
 )
@@ -88,6 +90,31 @@ def test_windows_follow_the_loop_of_awd(lengths, num_steps):
         expected.append((i, min(length, num_steps - 1 - i)))
         i += length
     assert [(w.start, w.length) for w in windows(num_steps, lengths)] == expected
+
+
+@given(num_tokens=st.integers(50, 3000), rows=st.integers(1, 20), window=st.integers(1, 20))
+def test_zarembas_rows_are_spread_and_his_windows_whole(num_tokens, rows, window):
+    """His script counts from 1: start = round((i - 1) S / B) + 1."""
+    stream = torch.arange(num_tokens)
+    cut = spread(stream, rows)
+    length = num_tokens // rows
+    assert cut.shape == (length, rows)
+    for row in range(rows):
+        start = math.floor(row * num_tokens / rows + 0.5)
+        assert torch.equal(cut[:, row], stream[start : start + length])
+    if length <= window:
+        with pytest.raises(CorpusError, match="no whole window"):
+            whole_windows(length, window)
+        return
+    found = whole_windows(length, window)
+    assert [w.start for w in found] == [window * i for i in range((length - 1) // window)]
+    assert {(w.length, w.drawn) for w in found} == {(window, window)}
+
+
+def test_ptb_in_zarembas_windows():
+    """929,589 tokens in 20 rows of 35 steps: 1327 windows, the last row from 883,110."""
+    assert len(whole_windows(929_589 // 20, 35)) == 1327
+    assert spread(torch.arange(929_589), 20)[0, -1] == 883_110
 
 
 def test_variable_lengths_have_awds_distribution():

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from ablate import journal as journals
+from ablate.components.regularizer import Chance
 from ablate.config import merge, resolve
 from ablate.data.corpus import corpus_digest
 from ablate.identity import Parent, Trial, make_trial
@@ -192,6 +193,41 @@ def test_accumulated_sub_batches_give_the_gradient_of_the_whole(tmp_path, data):
         gradients.append([p.grad.clone() for p in task.model.parameters()])
     for whole, halves in zip(*gradients, strict=True):
         torch.testing.assert_close(whole, halves, rtol=1e-4, atol=1e-6)
+
+
+def test_accumulated_sub_batches_have_masks_of_their_own(tmp_path, data):
+    """The same rows three times: what the passes make of them differs, part by part."""
+    trial = trial_of(data, {"training.batch_size": 6, "training.accumulate": 3})
+    task = Training(trial, Place(Store(tmp_path), data))
+    seen = []
+    passes = task._passes
+
+    def noticed(*given):
+        found = passes(*given)
+        seen.append(found[0].features.output_TBH.detach())
+        return found
+
+    task._passes = noticed
+    rows_TB = task.train_rows[:9, :2].repeat(1, 3).to(torch.long)
+    task._backward(rows_TB[:-1], rows_TB[1:], 1.0, Chance(task.streams, 0))
+    assert len(seen) == 3
+    for one, other in itertools.combinations(seen, 2):
+        assert one.shape == other.shape and not torch.allclose(one, other)
+    alone = passes(rows_TB[:-1, :2], task.model.initial_state(2), Chance(task.streams, 0))
+    assert torch.equal(seen[0], alone[0].features.output_TBH)
+
+
+def test_what_is_trained_on_ends_no_worse_than_it_began(tmp_path, data):
+    """A stage whose steps only harm keeps the weights that it started from."""
+    store = Store(tmp_path)
+    parent = trial_of(data, keep="weights")
+    begun = finish(parent, store, data)
+    harm = {"optimizer.learning_rate": 500.0, "training.clip": 100.0, "training.epochs": 1}
+    child = trial_of(data, harm, parents=(Parent("start", parent.id),))
+    ended = finish(child, store, data)
+    assert ended.epochs[-1]["valid_nll"] > begun.outcome["metrics"]["valid_nll"] + 0.1
+    assert ended.outcome["digest"] == begun.outcome["digest"]
+    assert ended.outcome["metrics"] == begun.outcome["metrics"]
 
 
 def test_an_optimizer_is_told_how_many_tokens_an_update_has(tmp_path, data):

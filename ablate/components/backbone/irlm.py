@@ -51,8 +51,8 @@ class IrlmConfig:
 
 
 def timescales(r_H: Tensor) -> Tensor:
-    """-1 / log|r|, in words: 0 for r = 0, infinite for |r| = 1."""
-    return 1 / r_H.abs().log().abs()
+    """-1 / log r, in words: infinite for r = 1; no number where r is not positive."""
+    return torch.where(r_H > 0, 1 / r_H.log().abs(), torch.nan)
 
 
 def impulse_response(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:

@@ -8,6 +8,10 @@ A window is predicted first and trained on afterwards, by the gradient g of its 
     sgd     W <- W - eta g                                         (Pachitariu & Sahani 2013)
     nadam   W <- W - Nadam's step, its moments starting at 0       (Oliva & Lago-Fernandez 2021)
 
+The last two give a parameter its own share of the rate (IRLM's r: a thousandth); after every
+update weights that are bounded (r to [-1, 1]) are put back within. What a regularizer fixes while
+a model is trained (column norms) is let go.
+
 The prediction's forward pass is the one that the gradient is taken of, so that a window costs one
 pass forward and one back, and the update two walks over the weights.
 """
@@ -26,6 +30,7 @@ from torch import Tensor, nn
 from ablate.components.evaluator import Evaluator, Reading, mean_over_models
 from ablate.components.evaluator.standard import passes, rows_of, tokens_on
 from ablate.components.mixture import log_probs, summed_nll, tempered
+from ablate.components.optimizer import parameter_groups, set_rate
 from ablate.errors import CombinationError
 from ablate.fields import setting
 from ablate.model import LanguageModel
@@ -109,21 +114,25 @@ def rms_update(
     return update
 
 
-def sgd_update(parameters: Sequence[Tensor], learning_rate: float) -> Update:
-    """Plain steps against the gradient."""
+def sgd_update(model: LanguageModel, learning_rate: float) -> Update:
+    """Plain steps against the gradient, at each parameter's own share of the rate."""
+    parameters = _trained(model)
+    rates = [learning_rate * getattr(each, "rate_scale", 1.0) for each in parameters]
 
     def update(gradients: Sequence[Tensor]) -> None:
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.sub_(gradient, alpha=learning_rate)
+        for parameter, gradient, rate in zip(parameters, gradients, rates, strict=True):
+            parameter.sub_(gradient, alpha=rate)
 
     return update
 
 
-def nadam_update(parameters: Sequence[nn.Parameter], learning_rate: float, beta1: float) -> Update:
-    """torch's Nadam with Keras' constants."""
+def nadam_update(model: LanguageModel, learning_rate: float, beta1: float) -> Update:
+    """torch's Nadam with Keras' constants, at each parameter's own share of the rate."""
+    parameters = _trained(model)
     optimizer = torch.optim.NAdam(
-        parameters, lr=learning_rate, betas=(beta1, 0.999), eps=1e-7, momentum_decay=0.004
+        parameter_groups(model), betas=(beta1, 0.999), eps=1e-7, momentum_decay=0.004
     )
+    set_rate(optimizer, learning_rate)
 
     def update(gradients: Sequence[Tensor]) -> None:
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -160,6 +169,8 @@ def followed_log_probs(
         clip_(gradients, config.clip)
         with torch.no_grad():
             update(gradients)
+            if not model.only_gate:
+                model.backbone.project()
     return torch.cat(found).double().cpu().numpy()
 
 
@@ -213,9 +224,9 @@ class Dynamic(Evaluator):
     ) -> Update:
         config = self.config
         if config.rule == "sgd":
-            return sgd_update(parameters, config.learning_rate)
+            return sgd_update(model, config.learning_rate)
         if config.rule == "nadam":
-            return nadam_update(parameters, config.learning_rate, config.beta1)
+            return nadam_update(model, config.learning_rate, config.beta1)
         key = ("gradient statistics", model, config.gradient_batch_size, config.window)
         statistics = reading.keep(
             (*key, config.temperature), lambda: self._statistics(reading, model)

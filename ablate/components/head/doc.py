@@ -43,6 +43,9 @@ class DocConfig:
     initial_range: float = setting(
         0.1, doc="an output matrix of its own starts uniform in +- this", low=0
     )
+    floor: float = setting(
+        0.0, doc="added to every probability: the public code adds 1e-8, in evaluation too", low=0
+    )
 
 
 def experts_by_layer(experts: tuple[int, ...], num_layers: int) -> dict[int, int]:
@@ -69,7 +72,7 @@ def experts_by_layer(experts: tuple[int, ...], num_layers: int) -> dict[int, int
     paper="takase2018doc",
     equation="Eq. 4-9, 11",
     departures=(
-        "log p is exact; the MoS code that DOC's derives from takes log(p + 1e-8)",
+        "log p is exact by default; the MoS code that DOC's derives from takes log(p + 1e-8)",
         "tanh and a bias on the components' vectors by default, as in the MoS that DOC with all "
         "components on the last layer must be; Eq. 11 prints neither",
         "with a bridge, the last layer is what the bridge hands on",
@@ -84,7 +87,7 @@ class Doc(Head):
         num_layers = len(shapes.layers)
         self.experts = experts_by_layer(config.experts, num_layers)
         self.num_layers = num_layers
-        self.activation = config.latent_activation
+        self.activation, self.floor = config.latent_activation, config.floor
         widths = (shapes.embedding, *shapes.layers[:-1], shapes.output)
         for layer, count in self.experts.items():
             latent = Projection(widths[layer], count * shapes.embedding, bias=config.latent_bias)
@@ -104,7 +107,7 @@ class Doc(Head):
         latent_TBK = masks("latent", torch.cat(latents, -1))
         prior_logits_TBJ = self.prior(features.output_TBH)
         weight_VE = self.decoder.matrix(embedding_VE)
-        return mixture_of(latent_TBK, prior_logits_TBJ, weight_VE, self.decoder.bias)
+        return mixture_of(latent_TBK, prior_logits_TBJ, weight_VE, self.decoder.bias, self.floor)
 
     def initialize(self, draw: Draw) -> None:
         """The parts draw their own."""

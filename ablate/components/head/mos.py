@@ -1,6 +1,7 @@
 """Mixture of softmaxes (Yang et al. 2018, Eq. in Section 2.3).
 
-prior = softmax(h W_prior'),   k_j = tanh(h W_j' + b_j),   p = sum_j prior_j softmax(k_j W' + b)
+prior = softmax(h W_prior'),   k_j = tanh(h W_j' + b_j)
+p = sum_j prior_j softmax(k_j W' + b) + floor
 """
 
 from __future__ import annotations
@@ -29,9 +30,14 @@ class MosConfig:
     initial_range: float = setting(
         0.1, doc="an output matrix of its own starts uniform in +- this", low=0
     )
+    floor: float = setting(
+        0.0, doc="added to every probability: the authors' code adds 1e-8, in evaluation too", low=0
+    )
 
 
-def mixture_of(latent_TBK: Tensor, prior_logits_TBJ: Tensor, weight: Tensor, bias) -> Mixture:
+def mixture_of(
+    latent_TBK: Tensor, prior_logits_TBJ: Tensor, weight: Tensor, bias, floor: float
+) -> Mixture:
     """The mixture of component-major latent vectors, [T, B, J*E], and unnormalised log priors."""
     num_components = prior_logits_TBJ.shape[-1]
     return Mixture(
@@ -39,6 +45,7 @@ def mixture_of(latent_TBK: Tensor, prior_logits_TBJ: Tensor, weight: Tensor, bia
         log_prior_NJ=prior_logits_TBJ.flatten(0, 1).log_softmax(-1),
         weight_VE=weight,
         bias_V=bias,
+        floor=floor,
     )
 
 
@@ -48,7 +55,7 @@ def mixture_of(latent_TBK: Tensor, prior_logits_TBJ: Tensor, weight: Tensor, bia
     config=MosConfig,
     paper="yang2018mos",
     equation="Section 2.3",
-    departures=("log p is exact; the authors' code takes log(p + 1e-8)",),
+    departures=("log p is exact by default; the authors' code takes log(p + 1e-8)",),
 )
 @final
 class Mos(Head):
@@ -57,7 +64,7 @@ class Mos(Head):
     def __init__(self, config: MosConfig, shapes: Shapes) -> None:
         super().__init__()
         width = shapes.output
-        self.num_components = config.experts
+        self.num_components, self.floor = config.experts, config.floor
         self.prior = Projection(width, config.experts, bias=False)
         self.latent_0 = Projection(width, config.experts * shapes.embedding, bias=True)
         self.decoder = Decoder(
@@ -72,7 +79,7 @@ class Mos(Head):
         latent_TBK = masks("latent", self.latent_0(features.output_TBH).tanh())
         prior_logits_TBJ = self.prior(features.output_TBH)
         weight_VE = self.decoder.matrix(embedding_VE)
-        return mixture_of(latent_TBK, prior_logits_TBJ, weight_VE, self.decoder.bias)
+        return mixture_of(latent_TBK, prior_logits_TBJ, weight_VE, self.decoder.bias, self.floor)
 
     def initialize(self, draw: Draw) -> None:
         """The parts draw their own."""

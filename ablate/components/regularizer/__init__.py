@@ -27,12 +27,13 @@ class Chance:
     streams: Streams
     update: int
     twin: int = 0  # a further pass over the same window, under masks of its own
+    part: int = 0  # a further sub-batch of the update, under masks of its own
 
     def generator(self, purpose: str) -> torch.Generator:
-        """For what is drawn once an update and pass."""
-        return self.streams.generator(
-            f"{purpose}/{self.twin}" if self.twin else purpose, self.update
-        )
+        """For what is drawn once an update, pass and sub-batch."""
+        twin = f"/{self.twin}" if self.twin else ""
+        part = f"/part {self.part}" if self.part else ""
+        return self.streams.generator(f"{purpose}{twin}{part}", self.update)
 
     def keep(self, purpose: str, shape: Iterable[int], rate: float, like: Tensor) -> Tensor:
         """An inverted-dropout mask: 0 with probability `rate`, else 1/(1 - rate)."""
