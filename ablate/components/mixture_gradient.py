@@ -4,10 +4,10 @@ With r_j the responsibility of component j for the target,
 
     d nll / d logits_j = r_j (softmax_j - onehot),    d nll / d log_prior_j = -r_j,
 
-with p_j / (p + floor) for r_j where a floor is added to p, so the backward pass only scales what the
-forward pass has gathered. A chunk's exponentials e = exp(logits - peak), of sum Z, stay unnormalised:
-r (softmax - onehot) = (e - Z onehot) r/Z, and the factor r/Z goes onto the small side of each matrix
-product.
+with p_j / (p + floor) for r_j where a floor is added to p, so the backward pass only scales what
+the forward pass has gathered. A chunk's exponentials e = exp(logits - peak), of sum Z, stay
+unnormalised: r (softmax - onehot) = (e - Z onehot) r/Z, and the factor r/Z goes onto the small side
+of each matrix product.
 
 Under autocast the large products take factors of half precision; everything else stays float32.
 
