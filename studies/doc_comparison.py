@@ -23,8 +23,9 @@ from ablate import Arm, Scale, Stage, Study, recipe, smaller, smoke, table
 
 START = {"optimizer.trigger": "at_once", "training.stop_after_worse": 60}
 FINETUNE = Stage("finetune", START)
-SOONER = Stage("finetune", {**START, "training.stop_after_worse": 5})  # as AWD and MoS are
-OF_MOS = Stage("finetune_mos", SOONER.changes)  # at a rate of its own, by the scale
+SOONER = {**START, "training.stop_after_worse": 5}  # as AWD and MoS are
+OF_AWD = Stage("finetune", {**SOONER, "training.max_window_excess": 10})
+OF_MOS = Stage("finetune_mos", SOONER)  # at a rate of its own, by the scale
 FIN = Stage("fin", {"training.repeat_while_better": True})
 FIVE = Stage("five", kind="evaluate", over="seeds")
 GATE = Stage("gate", {"regularizer": "none", **recipe("takase2017iog_table1")})
@@ -46,7 +47,7 @@ def doc(variant: str, *then: Stage) -> Arm:
 
 
 BOTH = (
-    quoted("AWD-LSTM (Merity et al., 2018)", "merity2018awd", SOONER),
+    quoted("AWD-LSTM (Merity et al., 2018)", "merity2018awd", OF_AWD),
     quoted(
         "AWD-LSTM + Fraternal Dropout (Zolna et al., 2018)",
         "merity2018awd",

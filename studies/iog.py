@@ -33,7 +33,8 @@ from ablate import Arm, Scale, Search, Stage, Study, recipe, smaller, smoke, tab
 
 MASKS_DIVISOR = 8  # of every regularizer at laptop scale
 GATE = Stage("gate", {"regularizer": "none", **recipe("takase2017iog_table1")})
-FINETUNE = Stage("finetune", {"optimizer.trigger": "at_once", "training.stop_after_worse": 5})
+SOONER = {"training.stop_after_worse": 5, "training.max_window_excess": 10}  # finetune.py's
+FINETUNE = Stage("finetune", {"optimizer.trigger": "at_once", **SOONER})
 
 
 def cache(**values: float) -> Stage:
