@@ -125,7 +125,7 @@ def rhn(units: int, depth: int) -> tuple[Sides, Products]:
     w_s = [_leaf(2 * units, units) for _ in range(depth)]
     biases = [_leaf(2 * units) for _ in range(depth)]
     sides = (
-        lambda: rhn_backbone.window(x, s, mask, w_x, w_s, biases),
+        lambda: rhn_backbone.window(x, s, None, mask[None], w_x, w_s, biases),
         lambda: loops.highway(x, s, mask, w_x, w_s, biases),
         (x, w_x, *w_s, *biases),
     )

@@ -15,74 +15,129 @@ from ablate.streams import Streams
 RHN = {"backbone": "rhn", "backbone.depth": 3, "backbone.initial_range": 0.8}
 
 
-class Held(Regularizer):
-    """A given mask on the recurrent state."""
-
-    def __init__(self, mask):
-        self.given = mask
-
-    def held(self, site, shape, like, chance):
-        assert (site, tuple(shape)) == ("recurrent/1", tuple(self.given.shape))
-        return self.given
+PLACE = "regularizer.variational_dropout"
+SHARED = {f"{PLACE}.{site}": 0.25 for site in ("input", "recurrent", "output")}
+PER_GATE = {**SHARED, f"{PLACE}.gate_masks": "per_gate"}
 
 
-def by_hand(backbone, x, s, mask):
-    """Every state of a window, each gate by its own matrices."""
+def by_hand(backbone, x, s, on_x, on_s):
+    """Every state of a window, each gate by its own matrices and its own masks, h's and t's."""
     named = {name: p.detach().numpy() for name, p in backbone.named_parameters()}
     units, outputs = s.shape[-1], []
 
-    def pre(kind, level, x_BE, read):
-        rows = slice(0, units) if kind == "h" else slice(units, None)
+    def pre(kind, level, x_BE, s):
+        rows = slice(0, units) if kind == 0 else slice(units, None)
+        read = s * on_s[kind]
         total = read @ named[f"weight_hh_{level}"][rows].T + named[f"bias_{level}"][rows]
-        return total + x_BE @ named["weight_ih"][rows].T if level == 1 else total
+        if level == 1:
+            total = total + (x_BE * on_x[kind]) @ named["weight_ih"][rows].T
+        return total
 
     for x_BE in x:
         for level in range(1, backbone.depth + 1):
-            h = np.tanh(pre("h", level, x_BE, s * mask))
-            t = 1 / (1 + np.exp(-pre("t", level, x_BE, s * mask)))
+            h = np.tanh(pre(0, level, x_BE, s))
+            t = 1 / (1 + np.exp(-pre(1, level, x_BE, s)))
             s = h * t + s * (1 - t)
         outputs.append(s)
     return np.stack(outputs)
 
 
-@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("depth", [1, 4])
-def test_it_is_the_equations(build, depth, masked):
+def test_it_is_the_equations(build, depth):
     backbone = build({**RHN, "backbone.depth": depth}).model.backbone
     x, s = torch.randn(5, 3, 6).double(), torch.randn(1, 3, 7).double()
-    mask = torch.randint(0, 2, (1, 3, 7)).double() * 2
-    masks = Masks((Held(mask),), Chance(Streams(1), 0)) if masked else OFF
-    raw, after_masks, state = backbone(x, torch.zeros(5, 3), (s,), masks)
-    whole = mask[0].numpy() if masked else np.ones((3, 7))
-    expected = by_hand(backbone, x.numpy(), s[0].numpy(), whole)
+    raw, after_masks, state = backbone(x, torch.zeros(5, 3), (s,), OFF)
+    whole = np.ones((2, 1, 1))
+    expected = by_hand(backbone, x.numpy(), s[0].numpy(), whole, whole)
     np.testing.assert_allclose(raw[0].detach(), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(state[0][0].detach(), expected[-1], rtol=0, atol=1e-12)
     assert torch.equal(raw[0], after_masks[0])
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(
-    "shape", [(5, 3, 6, 7, 3), (1, 1, 1, 1, 1), (2, 1, 9, 3, 1), (7, 5, 2, 11, 6)]
-)
-def test_the_fast_window_is_the_plain_one(shape, masked):
-    """Value and every gradient, also where only the last state counts."""
+def keep(seed, *shape):
+    generator = torch.Generator().manual_seed(seed)
+    return 1.5 * (torch.rand(shape, generator=generator) < 2 / 3).double()
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+@pytest.mark.parametrize(("values", "num_masks"), [(SHARED, 1), (PER_GATE, 2)])
+def test_masks_on_what_is_read_are_the_equations(build, fixed_chance, values, num_masks, depth):
+    """Of a pair the first mask is h's, the second t's; the s that is carried on has none."""
+    assembly = build({**RHN, **values, "backbone.depth": depth})
+    model = assembly.model
+    masks = {
+        "gates/input" if num_masks == 2 else "input": keep(1, num_masks, 3, 6),
+        "recurrent/1": keep(2, num_masks, 3, 7),
+        "output": keep(3, 1, 3, 7),
+    }
+    on_x, on_s = (mask.expand(2, -1, -1).numpy() for mask in list(masks.values())[:2])
+    chance = fixed_chance({f"variational_dropout/{site}": mask for site, mask in masks.items()})
+    ids, s = torch.randint(0, 23, (5, 3)), torch.randn(1, 3, 7).double()
+    passed = model(ids, (s,), Masks(assembly.regularizers, chance))
+    assert chance.asked.keys() == chance.masks.keys()
+    x = model.embedding.weight[ids].detach().numpy()
+    expected = by_hand(model.backbone, x, s[0].numpy(), on_x, on_s)
+    np.testing.assert_allclose(passed.features.raw[0].detach(), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(passed.state[0][0].detach(), expected[-1], rtol=0, atol=1e-12)
+
+
+def drawing(shape):
+    """Leaves for a window of a shape [T, B, E, H, depth], and what draws more."""
     T, B, E, H, depth = shape
     generator = torch.Generator().manual_seed(sum(shape))
 
     def draw(*sizes):
-        return torch.randn(*sizes, generator=generator, dtype=torch.float64).requires_grad_()
+        drawn = torch.randn(*sizes, generator=generator, dtype=torch.float64)
+        return drawn.div_(2).requires_grad_()
 
-    mask = draw(B, H).detach() if masked else None
     given = [draw(T, B, E), draw(B, H), draw(2 * H, E)]
     weights, biases = ([draw(2 * H, *s) for _ in range(depth)] for s in ((H,), ()))
+    return draw, given, weights, biases
+
+
+@pytest.mark.parametrize("num_masks", [0, 1, 2])
+@pytest.mark.parametrize(
+    "shape", [(5, 3, 6, 7, 3), (1, 1, 1, 1, 1), (2, 1, 9, 3, 1), (7, 5, 2, 11, 6)]
+)
+def test_the_fast_window_is_the_plain_one(shape, num_masks):
+    """Value and every gradient, also where only the last state counts."""
+    T, B, E, H, _ = shape
+    draw, given, weights, biases = drawing(shape)
+    x, s, weight_ih = given
+    on_x, on_s = (draw(num_masks, B, n).detach() if num_masks else None for n in (E, H))
     wanted = draw(T, B, H).detach()
     found = []
     for run in (window, plain_window):
-        states = run(*given[:2], mask, given[2], weights, biases)
+        states = run(x, s, on_x, on_s, weight_ih, weights, biases)
         loss = (states * wanted).sum() + states[-1].square().sum()
         found.append((states, *torch.autograd.grad(loss, [*given, *weights, *biases])))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_under_masks_for_each_gate_are_finite_differences():
+    draw, given, weights, biases = drawing((3, 2, 2, 3, 2))
+    on_x, on_s = draw(2, 2, 2).detach(), draw(2, 2, 3).detach()
+
+    def run(x, s, weight_ih, *rest):
+        return window(x, s, on_x, on_s, weight_ih, rest[:2], rest[2:])
+
+    assert torch.autograd.gradcheck(run, (*given, *weights, *biases))
+
+
+@pytest.mark.parametrize("on_x", [False, True])
+def test_two_equal_masks_are_one(on_x):
+    draw, given, weights, biases = drawing((4, 3, 5, 6, 3))
+    x, s, weight_ih = given
+    mask_1BE, mask_1BH = draw(1, 3, 5).detach(), draw(1, 3, 6).detach()
+    found = []
+    for num_masks in (1, 2):
+        of_x = mask_1BE.expand(num_masks, -1, -1) if on_x else None
+        of_s = mask_1BH.expand(num_masks, -1, -1)
+        states = window(x, s, of_x, of_s, weight_ih, weights, biases)
+        found.append((states, *torch.autograd.grad(states.sum(), [*given, *weights, *biases])))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
 
 
 def test_gradients_may_be_asked_for_twice(build):

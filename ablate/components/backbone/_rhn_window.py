@@ -7,7 +7,12 @@ With a micro-step's h, t, the state s that it read and its result s', the gradie
 since s' - s = t (h - s). All factors but d are known before a step back begins, so they are formed
 for all its micro-steps at once, and each matrix's gradient is one product after the last.
 
-Shape suffixes: L micro-steps, D = 2H: pre_h beside pre_t; others as in `flow.py`.
+Where h and t read s under masks of their own, m and m', each has its share of every product:
+
+    d s = d (1 - t) + m (d pre_h) W_h + m' (d pre_t) W_t
+
+Shape suffixes: L micro-steps, N = TL of them, D = 2H: pre_h beside pre_t, S shares of D under one
+mask each (1: both alike); others as in `flow.py`.
 """
 
 from __future__ import annotations
@@ -25,75 +30,101 @@ from ablate.components.product import product
 def fast_window(
     first_TBD: Tensor,
     s_BH: Tensor,
-    mask_BH: Tensor | None,
+    mask_SBH: Tensor | None,
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
 ) -> Tensor:
     """The state after every step. `first_TBD` is the input's part of each first micro-step, bias
     included, so `biases` begin with the second's."""
-    return in_full(_Window, first_TBD, s_BH, mask_BH, *weights, *biases)
+    return in_full(_Window, first_TBD, s_BH, mask_SBH, *weights, *biases)
 
 
 class _Window(torch.autograd.Function):
     """Views are made once for all steps: at a few hundred units they cost what the sums do."""
 
     @staticmethod
-    def forward(ctx, first_TBD: Tensor, s_BH: Tensor, mask_BH: Tensor | None, *parameters: Tensor):
+    def forward(ctx, first_TBD: Tensor, s_BH: Tensor, mask_SBH: Tensor | None, *parameters: Tensor):
         depth, num_steps = (len(parameters) + 1) // 2, len(first_TBD)
         weights, biases = parameters[:depth], parameters[depth:]
         gates_LTBD = first_TBD.new_empty(depth, *first_TBD.shape)
         states = s_BH.new_empty(num_steps * depth + 1, *s_BH.shape)
         states[0] = s_BH
-        read = states[:-1] if mask_BH is None else torch.empty_like(states[:-1])
         s, *results = states.unbind()
-        reads = read.unbind()
-        levels = [
-            (level, weight.t(), gates.unbind(), *(part.unbind() for part in gates.chunk(2, -1)))
-            for level, (weight, gates) in enumerate(zip(weights, gates_LTBD, strict=True))
-        ]
-        for step, first_BD in enumerate(first_TBD.unbind()):
-            for level, weight, gates, h, t in levels:
-                index = step * depth + level
-                if mask_BH is not None:
-                    torch.mul(s, mask_BH, out=reads[index])
-                added = biases[level - 1] if level else first_BD
-                torch.addmm(added, reads[index], weight, out=gates[step])
+        masks = _shares(mask_SBH)
+        if mask_SBH is None:
+            read_SNBH = states[None, :-1]
+        else:
+            read_SNBH = states.new_empty(len(masks), *states[:-1].shape)
+        reads = [read.unbind() for read in read_SNBH]
+        added = [_by_step(first_TBD, len(masks))]
+        added += [[(b,) * num_steps for b in bias.chunk(len(masks))] for bias in biases]
+        levels = []
+        for add, weight, gates in zip(added, weights, gates_LTBD, strict=True):
+            turned = [share.t() for share in weight.chunk(len(masks))]
+            shares = zip(masks, reads, add, turned, _by_step(gates, len(masks)), strict=True)
+            levels.append((list(shares), *_by_step(gates, 2)))
+        for step in range(num_steps):
+            for index, (shares, h, t) in enumerate(levels, step * depth):
+                for mask, read, add, weight, gates in shares:
+                    if mask is not None:
+                        torch.mul(s, mask, out=read[index])
+                    torch.addmm(add[step], read[index], weight, out=gates[step])
                 s = torch.lerp(s, h[step].tanh_(), t[step].sigmoid_(), out=results[index])
         ctx.depth = depth
-        ctx.save_for_backward(states, read, gates_LTBD, mask_BH, *weights)
+        ctx.save_for_backward(states, read_SNBH, gates_LTBD, mask_SBH, *weights)
         return states[depth::depth].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx, *outer: Tensor):
         (d_out_TBH,) = outer
-        states, read, gates_LTBD, mask_BH, *weights = ctx.saved_tensors
+        states, read_SNBH, gates_LTBD, mask_SBH, *weights = ctx.saved_tensors
         depth, num_steps = ctx.depth, len(d_out_TBH)
         d_pre_LTBD = torch.empty_like(gates_LTBD)
         d_BH = torch.zeros_like(states[0])
         d_1BH = d_BH[:, None]  # for both pre-activations
-        through = torch.empty_like(d_BH)
-        levels = [
-            (level, weight, d_pre.unbind(), d_pre.unflatten(-1, (2, -1)).unbind())
-            for level, (weight, d_pre) in enumerate(zip(weights, d_pre_LTBD, strict=True))
-        ][::-1]
+        through, another = torch.empty_like(d_BH), torch.empty_like(d_BH)
+        masks = _shares(mask_SBH)
+        levels = []
+        for level, (weight, d_pre) in enumerate(zip(weights, d_pre_LTBD, strict=True)):
+            parts = (_by_step(d_pre, len(masks)), weight.chunk(len(masks)), masks)
+            split = d_pre.unflatten(-1, (2, -1)).unbind()
+            levels.insert(0, (level, split, *zip(*parts, strict=True)))
         for step in reversed(range(num_steps)):
             d_BH.add_(d_out_TBH[step])
             around = states[step * depth : (step + 1) * depth + 1]
             keeps = _factors(gates_LTBD[:, step], around, d_pre_LTBD[:, step]).unbind()
-            for level, weight, d_pre, split in levels:
+            for level, split, (d_pre, weight, mask), *others in levels:
                 split[step].mul_(d_1BH)
                 torch.mm(d_pre[step], weight, out=through)
-                if mask_BH is not None:
-                    through.mul_(mask_BH)
+                if mask is not None:
+                    through.mul_(mask)
+                for d_pre, weight, mask in others:
+                    through.addcmul_(torch.mm(d_pre[step], weight, out=another), mask)
                 torch.addcmul(through, d_BH, keeps[level], out=d_BH)
-        read_LTBH = read.unflatten(0, (num_steps, depth)).transpose(0, 1)
+        read_LSTBH = read_SNBH.unflatten(1, (num_steps, depth)).permute(2, 0, 1, 3, 4)
         d_weights = [
-            product(d_pre.flatten(0, 1).t(), read.flatten(0, 1).t())
-            for d_pre, read in zip(d_pre_LTBD, read_LTBH, strict=True)
+            _weight_back(d_pre, reads) for d_pre, reads in zip(d_pre_LTBD, read_LSTBH, strict=True)
         ]
         d_biases = d_pre_LTBD[1:].sum((1, 2))
         return d_pre_LTBD[0], d_BH, None, *d_weights, *d_biases
+
+
+def _shares(mask_SBH: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The mask of each share of the pre-activations."""
+    return (None,) if mask_SBH is None else mask_SBH.unbind()
+
+
+def _by_step(a_TBD: Tensor, num_shares: int) -> list[tuple[Tensor, ...]]:
+    """Each share's view of every step."""
+    return [share.unbind() for share in a_TBD.chunk(num_shares, -1)]
+
+
+def _weight_back(d_pre_TBD: Tensor, read_STBH: Tensor) -> Tensor:
+    """The gradient of one matrix, of what its shares read."""
+    shares = zip(d_pre_TBD.chunk(len(read_STBH), -1), read_STBH, strict=True)
+    parts = [product(d.flatten(0, 1).t(), read.flatten(0, 1).t()) for d, read in shares]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _factors(gates_LBD: Tensor, states: Tensor, factors_LBD: Tensor) -> Tensor:

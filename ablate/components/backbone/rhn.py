@@ -4,7 +4,10 @@
     s <- h t + s (1 - t)                                                Eq. 6, carry gate 1 - t
 
 x is read by the first micro-step only; each micro-step has matrices and biases of its own. With
-every t at 0 the state is carried on as it is.
+every t at 0 the state is carried on as it is. The masks on what the matrices read, of x and of s,
+are one for h and t, as in the authors' TensorFlow code, or one for each (`gate_masks` of the
+variational dropout), as in their Torch code: the one of h, then that of t. Both have the window's
+own backward pass; only x's product, all steps at once, is left to autograd.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ablate.components.backbone import Backbone
+from ablate.components.backbone._layers import gate_masks
 from ablate.components.backbone._rhn_window import fast_window
+from ablate.components.backbone._steps import plain_product
 from ablate.components.flow import Draw, Shapes, State
 from ablate.components.regularizer import Masks
 from ablate.fields import setting
@@ -49,7 +54,8 @@ def micro_step(pre_BD: Tensor, s_BH: Tensor) -> Tensor:
 def plain_window(
     x_TBE: Tensor,
     s_BH: Tensor,
-    mask_BH: Tensor | None,
+    mask_SBE: Tensor | None,
+    mask_SBH: Tensor | None,
     weight_ih: Tensor,
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
@@ -58,9 +64,10 @@ def plain_window(
     states = []
     for x_BE in x_TBE:
         for level, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-            read = s_BH if mask_BH is None else s_BH * mask_BH
-            pre_BD = F.linear(read, weight, bias)
-            s_BH = micro_step(pre_BD if level else pre_BD + F.linear(x_BE, weight_ih), s_BH)
+            pre_BD = plain_product(s_BH, weight, mask_SBH) + bias
+            if level == 0:
+                pre_BD = pre_BD + plain_product(x_BE, weight_ih, mask_SBE)
+            s_BH = micro_step(pre_BD, s_BH)
         states.append(s_BH)
     return torch.stack(states)
 
@@ -68,14 +75,18 @@ def plain_window(
 def window(
     x_TBE: Tensor,
     s_BH: Tensor,
-    mask_BH: Tensor | None,
+    mask_SBE: Tensor | None,
+    mask_SBH: Tensor | None,
     weight_ih: Tensor,
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
 ) -> Tensor:
     """The state after every step; the input's products are one, and so are the gradients'."""
-    first_TBD = F.linear(x_TBE, weight_ih, biases[0])
-    return fast_window(first_TBD, s_BH, mask_BH, weights, biases[1:])
+    if mask_SBE is None:
+        first_TBD = F.linear(x_TBE, weight_ih, biases[0])
+    else:
+        first_TBD = plain_product(x_TBE, weight_ih, mask_SBE) + biases[0]
+    return fast_window(first_TBD, s_BH, mask_SBH, weights, biases[1:])
 
 
 @register(
@@ -85,8 +96,6 @@ def window(
     paper="zilly2017rhn",
     equation="Eq. 6-8, coupled carry gate",
     departures=(
-        "one recurrent mask for h and t, as in the authors' TensorFlow code; their Torch code has "
-        "one for each",
         "b_t starts at -2, as in the authors' TensorFlow code for Penn Treebank; their Torch "
         "script says -4",
     ),
@@ -95,6 +104,8 @@ def window(
 class Rhn(Backbone):
     """One layer; the state is (s,). Mask "recurrent/1" is held over steps and micro-steps, on
     what the matrices read of s; the s that is carried on stays whole."""
+
+    num_gates = 2
 
     def __init__(self, config: RhnConfig, shapes: Shapes) -> None:
         super().__init__()
@@ -116,9 +127,9 @@ class Rhn(Backbone):
         self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]:
         (s_1BH,) = state
-        mask_1BH = masks.held("recurrent/1", tuple(s_1BH.shape), s_1BH)
-        mask_BH = None if mask_1BH is None else mask_1BH[0]
-        output = window(inputs_TBE, s_1BH[0], mask_BH, self.weight_ih, *self._levels(masks))
+        on_x, on_s = gate_masks(self, 0, inputs_TBE, self.widths[0], masks)
+        weights, biases = self._levels(masks)
+        output = window(inputs_TBE, s_1BH[0], on_x, on_s, self.weight_ih, weights, biases)
         return (output,), (masks("output", output),), (output[-1:],)
 
     def initialize(self, draw: Draw) -> None:

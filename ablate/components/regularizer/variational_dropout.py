@@ -91,7 +91,7 @@ class VariationalDropout(Regularizer):
             raise CombinationError(
                 "regularizer.variational_dropout.gate_masks = 'per_gate' masks what each gate "
                 f"reads, and the backbone ({type(model.backbone).__name__}) has no gates that can "
-                "be masked one by one. Choose 'shared', or backbone = 'lstm' or 'gru'."
+                "be masked one by one. Choose 'shared', or backbone = 'lstm', 'gru' or 'rhn'."
             )
 
     def mask(self, site: str, x_TBH: Tensor, chance: Chance) -> Tensor:
