@@ -356,6 +356,7 @@ def test_a_recipe_has_its_scripts_settings(recipe):
     name, column = recipe
     values = load(name).values(column)
     assert tuple(values.get(key) for key in SETTINGS) == SCRIPTS[recipe]
+    assert values["head.bias_range"] == values["head.initial_range"]  # the scripts draw all alike
     assert values["training.batch_size"] == 20
     assert values["training.loss_reduction"] == "sum_time_mean_batch"
 

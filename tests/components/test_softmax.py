@@ -34,6 +34,29 @@ def test_the_decoder_starts_as_asked(build):
     assert not head.decoder.bias.any()
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_bias_starts_in_its_range_and_moves_no_other_draw(build, tied):
+    values = {"head.tied": tied, "backbone.units": 6}
+    plain = dict(build(values, vocabulary=500).model.named_parameters())
+    ours = dict(build({**values, "head.bias_range": 0.03}, vocabulary=500).model.named_parameters())
+    bias = ours.pop("head.decoder.bias")
+    assert 0.029 < bias.max() <= 0.03
+    assert -0.03 <= bias.min() < -0.029
+    assert not plain.pop("head.decoder.bias").any()
+    assert ours.keys() == plain.keys()
+    assert all(torch.equal(parameter, plain[name]) for name, parameter in ours.items())
+
+
+HEADS = {"mlp": {}, "mos": {"head.experts": 2}, "doc": {"head.experts": [1, 1]}}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_the_bias_of_every_other_head_does_too(build, head):
+    values = {"head": head, "head.bias_range": 0.03, **HEADS[head]}
+    bias = build(values, vocabulary=500).model.head.decoder.bias
+    assert 0.029 < bias.abs().max() <= 0.03
+
+
 def test_tying_unequal_widths_is_refused_with_the_ways_out(build):
     with pytest.raises(CombinationError) as refusal:
         build({"head.tied": True, "backbone.units": 7})

@@ -39,9 +39,12 @@ class DocConfig:
     )
     latent_bias: bool = setting(True, doc="a bias in the components' vectors; Eq. 11 has none")
     tied: bool = setting(True, doc="the output matrix is that of the word vectors")
-    bias: bool = setting(True, doc="a bias for every word, starting at 0")
+    bias: bool = setting(True, doc="a bias for every word")
     initial_range: float = setting(
         0.1, doc="an output matrix of its own starts uniform in +- this", low=0
+    )
+    bias_range: float = setting(
+        0.0, doc="the words' biases start uniform in +- this; 0: at 0", low=0
     )
     floor: float = setting(
         0.0, doc="added to every probability: the public code adds 1e-8, in evaluation too", low=0
@@ -100,6 +103,7 @@ class Doc(Head):
             tied=config.tied,
             bias=config.bias,
             initial_range=config.initial_range,
+            bias_range=config.bias_range,
         )
 
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:

@@ -32,9 +32,12 @@ class MlpConfig:
     )
     hidden_bias: bool = setting(True, doc="a bias for every hidden unit")
     tied: bool = setting(False, doc="the output matrix is that of the word vectors")
-    bias: bool = setting(True, doc="a bias for every word, starting at 0")
+    bias: bool = setting(True, doc="a bias for every word")
     initial_range: float = setting(
         0.1, doc="an output matrix of its own starts uniform in +- this", low=0
+    )
+    bias_range: float = setting(
+        0.0, doc="the words' biases start uniform in +- this; 0: at 0", low=0
     )
 
 
@@ -66,6 +69,7 @@ class Mlp(Head):
             tied=config.tied,
             bias=config.bias,
             initial_range=config.initial_range,
+            bias_range=config.bias_range,
         )
 
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:

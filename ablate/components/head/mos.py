@@ -26,9 +26,12 @@ class MosConfig:
 
     experts: int = setting(15, doc="components", low=1)
     tied: bool = setting(True, doc="the output matrix is that of the word vectors")
-    bias: bool = setting(True, doc="a bias for every word, starting at 0")
+    bias: bool = setting(True, doc="a bias for every word")
     initial_range: float = setting(
         0.1, doc="an output matrix of its own starts uniform in +- this", low=0
+    )
+    bias_range: float = setting(
+        0.0, doc="the words' biases start uniform in +- this; 0: at 0", low=0
     )
     floor: float = setting(
         0.0, doc="added to every probability: the authors' code adds 1e-8, in evaluation too", low=0
@@ -73,6 +76,7 @@ class Mos(Head):
             tied=config.tied,
             bias=config.bias,
             initial_range=config.initial_range,
+            bias_range=config.bias_range,
         )
 
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
