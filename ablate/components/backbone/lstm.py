@@ -31,13 +31,21 @@ from ablate.components.backbone._layers import (
 )
 from ablate.components.backbone._lstm_steps import lstm_steps
 from ablate.components.flow import Draw, Shapes, State
+from ablate.components.keras import INITIALIZATIONS, check_initialization, lstm_parameter
 from ablate.components.regularizer import Masks
+from ablate.fields import setting
 from ablate.registry import register
 
 
 @dataclass(frozen=True, kw_only=True)
 class LstmConfig(LayersConfig):
     """Layers of an LSTM."""
+
+    initialization: str = setting(
+        "uniform",
+        doc="uniform in `initial_range`, or as Keras starts an LSTM",
+        choices=INITIALIZATIONS,
+    )
 
 
 def lstm_layer(
@@ -91,7 +99,9 @@ class Lstm(Backbone):
 
     def __init__(self, config: LstmConfig, shapes: Shapes) -> None:
         super().__init__()
+        check_initialization(config.initialization, config.initial_range, "backbone")
         self.widths = layer_units(config)
+        self.initialization = config.initialization
         self.initial_range = config.initial_range
         add_layers(self, shapes.embedding, self.widths, config.biases)
 
@@ -119,4 +129,8 @@ class Lstm(Backbone):
         return tuple(raw), tuple(masked), tuple(after)
 
     def initialize(self, draw: Draw) -> None:
-        draw_layers(self, self.widths, self.initial_range, draw)
+        if self.initialization == "uniform":
+            draw_layers(self, self.widths, self.initial_range, draw)
+            return
+        for name, parameter in self.named_parameters():
+            lstm_parameter(name, parameter.data, draw(name))

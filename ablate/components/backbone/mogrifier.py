@@ -20,6 +20,7 @@ from ablate.components.backbone import Backbone
 from ablate.components.backbone._mogrifier_window import Cell, Round, fast_window
 from ablate.components.backbone.lstm import LstmConfig, layer_units, lstm_layer
 from ablate.components.flow import Draw, Shapes, State
+from ablate.components.keras import INITIALIZATIONS, check_initialization, lstm_parameter
 from ablate.components.regularizer import Masks
 from ablate.fields import setting
 from ablate.registry import register
@@ -41,6 +42,11 @@ class MogrifierConfig:
     )
     initial_range: float | None = setting(
         None, doc="parameters start uniform in +- this; none: 1/sqrt(units), as in torch", low=0
+    )
+    initialization: str = setting(
+        "uniform",
+        doc="uniform in `initial_range`, or as Keras starts an LSTM",
+        choices=INITIALIZATIONS,
     )
     rounds: int = setting(5, doc="rounds of gating before every step; 0: an LSTM", low=0)
     rank: int = setting(0, doc="of the rounds' matrices, as products of two; 0: whole", low=0)
@@ -108,8 +114,8 @@ def _cell(
     departures=(
         "where a round's matrix is whole, there is nothing between two for the dropout to act on: "
         "it acts on what the matrix reads. One mask for all steps of a window",
-        "the rounds' matrices start in the range of the layer's other parameters, their biases "
-        "at 0: gates near 1, so nearly an LSTM",
+        "the rounds' matrices start in the range of the layer's other parameters, or of Keras' "
+        "kernels, their biases at 0: gates near 1, so nearly an LSTM",
         "one bias, and no forget bias of its own; the authors' code adds a skip connection "
         "around the layers as well",
     ),
@@ -121,6 +127,7 @@ class Mogrifier(Backbone):
 
     def __init__(self, config: MogrifierConfig, shapes: Shapes) -> None:
         super().__init__()
+        check_initialization(config.initialization, config.initial_range, "backbone")
         self.config = config
         layers = LstmConfig(
             num_layers=config.num_layers, units=config.units, last_units=config.last_units
@@ -157,6 +164,9 @@ class Mogrifier(Backbone):
 
     def initialize(self, draw: Draw) -> None:
         for name, parameter in self.named_parameters():
+            if self.config.initialization == "keras":
+                lstm_parameter(name, parameter.data, draw(name))
+                continue
             width = self.widths[int(name.rpartition("_l")[2])]
             given = self.config.initial_range
             bound = width**-0.5 if given is None else given

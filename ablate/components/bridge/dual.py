@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from ablate.components.bridge import Bridge
 from ablate.components.flow import Draw, Features, Shapes
+from ablate.components.keras import INITIALIZATIONS, check_initialization, glorot
 from ablate.components.regularizer import Masks
 from ablate.fields import setting
 from ablate.registry import register
@@ -35,6 +36,11 @@ class DualConfig:
     output_dropout: float = setting(0.0, doc="share dropped of its result", low=0, high=0.99)
     initial_range: float | None = setting(
         None, doc="matrices start uniform in +- this; none: 1/sqrt(all its inputs)", low=0
+    )
+    initialization: str = setting(
+        "uniform",
+        doc="uniform in `initial_range`, or as Keras starts one layer that reads both inputs",
+        choices=INITIALIZATIONS,
     )
 
 
@@ -56,8 +62,8 @@ def dual(
         "site 'input'; the paper does not say on which side of that dropout it is taken",
         "the dropout before the layer acts on both of its inputs; its masks are the same at every "
         "step of a window, which the paper leaves open",
-        "matrices start uniform, as a linear map of torch's; Keras' default is Glorot's range. "
-        "The bias starts at 0, as there",
+        "matrices start uniform, as a linear map of torch's, unless initialization = 'keras': "
+        "then in Glorot's range, as of one matrix. The bias starts at 0 either way",
     ),
 )
 @final
@@ -66,6 +72,8 @@ class Dual(Bridge):
 
     def __init__(self, config: DualConfig, shapes: Shapes) -> None:
         super().__init__()
+        check_initialization(config.initialization, config.initial_range, "bridge")
+        self.initialization = config.initialization
         self.width = shapes.embedding if config.units is None else config.units
         self.input_dropout = config.input_dropout
         self.output_dropout = config.output_dropout
@@ -85,6 +93,10 @@ class Dual(Bridge):
 
     def initialize(self, draw: Draw) -> None:
         for name in ("weight_e", "weight_h"):
-            parameter = self.get_parameter(name)
-            parameter.data.uniform_(-self.bound, self.bound, generator=draw(name))
+            weight = self.get_parameter(name).data
+            if self.initialization == "keras":
+                fans = self.width + self.weight_e.shape[1] + self.weight_h.shape[1]
+                glorot(weight, draw(name), fans)
+            else:
+                weight.uniform_(-self.bound, self.bound, generator=draw(name))
         self.bias.data.zero_()
