@@ -116,8 +116,9 @@ def _cell(
         "it acts on what the matrix reads. One mask for all steps of a window",
         "the rounds' matrices start in the range of the layer's other parameters, or of Keras' "
         "kernels, their biases at 0: gates near 1, so nearly an LSTM",
-        "one bias, and no forget bias of its own; the authors' code adds a skip connection "
-        "around the layers as well",
+        "two bias vectors a gate by default, as torch has; biases = 1: one, as Keras",
+        "no start of the forget gate's bias of its own, but with initialization = 'keras', at 1; "
+        "the authors' code starts it around 1, and adds a skip connection around the layers",
     ),
 )
 @final
