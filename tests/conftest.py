@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+settings.register_profile("untimed", deadline=None)  # tests never time, least of all a busy machine
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
