@@ -6,9 +6,11 @@ Paper      Takase, Suzuki, Nagata 2018, Table 5 (Penn Treebank): AWD-LSTM 401, M
            DOC 10,000, on valid and test alike.
 Run        ablate study studies/doc_rank.py                 laptop: for two cores
            ablate study studies/doc_rank.py --scale paper   days on a GPU
-           then, for a trial's rank: ablate analyze rank TRIAL
+           then, for a trial's rank: ablate analyze rank TRIAL --set num=10000
 Cost       `ablate plan studies/doc_rank.py [--scale paper]` says.
 
+A rank is at most the number of contexts, of which the analysis takes 2,000 unless told otherwise:
+`num` is the vocabulary's size, so that a full rank can show (2.4 GB there, and 810 at `laptop`).
 401 is the logits' rank; the log-probabilities of a softmax with a bias have one more, for what
 normalises them. At `laptop` scale the last layer is 28 wide, and the vocabulary has 810 words.
 """
