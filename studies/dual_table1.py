@@ -12,10 +12,12 @@ Run        ablate study studies/dual_table1.py                           laptop:
            ablate study studies/dual_table1.py --scale paper_wikitext2   the other corpus
 Cost       `ablate plan studies/dual_table1.py [--scale NAME]` says.
 
-The paper tunes each model without a dual layer, and keeps what was found with it but for the dual
-layer's own dropout. Here every arm has a search of the same budget over Tables 3 and 4, so that a
-dual layer wins by itself and not by what was tuned for whom; sizes are Table 1's. Its WikiText-2 is
-lower-cased (28,912 words), and so is not to be compared with other papers'.
+The search is not the paper's. That tunes each model without a dual layer, keeps what was found for
+the one with it, and searches only the dual layer's own dropout anew. No arm here goes on from
+another's winner; every arm has a search of its own over all of Tables 3 and 4, of the same budget,
+so that what a dual layer gains is neither a second search nor settings that were tuned for the
+other. Sizes are Table 1's. The paper's WikiText-2 is lower-cased (28,912 words), and so is not to
+be compared with other papers'.
 
 At laptop scale nothing is tuned: the layers are small, with a little of the dropout that the paper
 found best (text 4.2).
