@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ablate.config import Config, merge, resolve
+from ablate.config import Config, CorpusConfig, merge, resolve
 from ablate.errors import AblateError, ConfigError, StudyError, unknown
 from ablate.study import Arm, Scale, Stage, Study
 from ablate.study_record import ArmRecord, StudyRecord
@@ -59,7 +59,7 @@ def _arm_record(study: Study, scale: Scale, arm: Arm, config: Config, data: str)
         name=arm.name,
         num_parameters=_parameters(study, arm, _at_the_end(study, scale, arm, config), data),
         changes=dict(arm.changes),
-        published=_published(study, arm, config.corpus.name),
+        published=_published(study, arm, config.corpus),
         levels=dict(arm.levels),
         against=arm.against,
         together=any(stage.over == "seeds" for stage in (*scale.stages, *arm.then)),
@@ -108,7 +108,7 @@ def _parameters(study: Study, arm: Arm, config: Config | None, data: str) -> int
         raise
 
 
-def _published(study: Study, arm: Arm, corpus: str) -> dict[str, float]:
+def _published(study: Study, arm: Arm, corpus: CorpusConfig) -> dict[str, float]:
     """The numbers of the paper's own cell for this arm, by split."""
     if arm.published is None:
         return {}
@@ -127,5 +127,6 @@ def _published(study: Study, arm: Arm, corpus: str) -> dict[str, float]:
         raise StudyError(unknown(f"published variant of {model}", variant, known, place))
     chosen = [c for c in cells if c.variant == variant and c.metric in METRICS and c.split]
     if len({cell.corpus for cell in chosen}) > 1:  # a table of several: those of this scale's
-        chosen = [cell for cell in chosen if cell.corpus == corpus]
+        name = papers.corpus_name(corpus.name, corpus.level)
+        chosen = [cell for cell in chosen if cell.corpus == name]
     return {str(cell.split): cell.value for cell in chosen}

@@ -106,7 +106,7 @@ def _obstacles(
     if not record.published_scale:
         yield "another scale"
     corpora = {cell.corpus for cell in cells}
-    if corpora and record.corpus not in corpora:
+    if corpora and papers.corpus_name(record.corpus, record.level) not in corpora:
         yield f"another corpus ({record.corpus})"
     if any(journal.trial.corpus_digest != record.corpus_digest for journal in trials):
         yield "another corpus digest"

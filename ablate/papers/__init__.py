@@ -3,7 +3,8 @@
     cells("takase2018doc", "Table 3", model="AWD-LSTM-DOC", split="test")
 
 A cell says what the page says: the digits as printed, and whether the paper quotes the number
-from elsewhere. A corpus that `ablate data` has goes by its name there.
+from elsewhere. A corpus that `ablate data` has goes by its name there; `corpus_name` is what cells
+call the texts that the user brings.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from typing import Any
 from ablate.errors import ConfigError, unknown
 
 _FOLDER = Path(__file__).parent
+_BROUGHT = {  # (a folder's name, level) -> the corpus in the cells; that it is the text is believed
+    ("text8", "character"): "text8 (characters)",
+    ("text8", "word"): "text8 (words)",
+    ("novels", "word"): "Project Gutenberg (Holmes)",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +109,12 @@ def cells(
         and variant in (None, cell.variant)
         and split in (None, cell.split)
     ]
+
+
+def corpus_name(corpus: str, level: str) -> str:
+    """What cells call the corpus that a study is run on: its own name, as a rule."""
+    folder = Path(corpus.removeprefix("folder:")).name
+    return _BROUGHT.get((folder, level), corpus)
 
 
 def _cell(table: str, row: dict[str, Any]) -> Cell:

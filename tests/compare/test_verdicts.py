@@ -113,6 +113,35 @@ def test_why_two_numbers_are_not_comparable(by_hand):
     assert verdict_on(part) == "not comparable: a part of the corpus"
 
 
+@pytest.mark.parametrize(
+    ("table", "corpus", "level", "there"),
+    [
+        ("Table 1a", "folder:text8", "character", 1.55),
+        ("Table 1b", "folder:text8", "word", 197),
+        ("Table 1b", "~/texts/text8/", "word", 197),
+        ("Table 1c", "folder:novels", "word", 103.5),
+    ],
+)
+def test_a_text_that_the_user_brings_is_the_papers_by_its_folders_name(
+    by_hand, table, corpus, level, there
+):
+    truth = there * math.log(2) if level == "character" else math.log(there)
+    study = by_hand({"base": close(truth)})
+    study.arm_fields = {"base": {"published": {"test": there}}}
+    where = {"paper": "pachitariu2013irlm", "tables": (table,), "corpus": corpus, "level": level}
+    study.record_fields = {**where, "published_scale": True}
+    assert verdict_on(study) == "reproduced"
+    study.record_fields["corpus"] = "folder:other"
+    assert verdict_on(study) == "not comparable: another corpus (folder:other)"
+
+
+def test_the_same_folder_by_words_and_by_letters_is_two_corpora():
+    assert papers.corpus_name("folder:text8", "word") == "text8 (words)"
+    assert papers.corpus_name("folder:text8", "character") == "text8 (characters)"
+    assert papers.corpus_name("folder:novels", "character") == "folder:novels"
+    assert papers.corpus_name("ptb", "character") == "ptb"
+
+
 def test_at_another_scale_no_published_number_is_shown(by_hand):
     study, _ = published(by_hand, [4.0] * 3, published_scale=False)
     summary = summarise(study.record, study.journals)
