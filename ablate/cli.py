@@ -212,7 +212,10 @@ def report(options: argparse.Namespace) -> int:
 def doctor(options: argparse.Namespace) -> int:
     from ablate.doctor import examine
 
-    _settle_cluster(options)
+    if options.cluster == "":
+        options.cluster = os.environ.get("RAY_ADDRESS") or "auto"
+    else:
+        _settle_cluster(options)
     return examine(_workspace(options), options.cluster)
 
 
@@ -434,7 +437,13 @@ def _other_commands(command: Any) -> None:
     added = command(ui, "open the MLflow UI on the records", "ablate ui --port 5050")
     added.add_argument("--port", type=_count, default=5050, help="of this machine (5050)")
     added = command(doctor, "check versions, devices, disk, workspace and servers", "ablate doctor")
-    added.add_argument("--cluster", metavar="ADDRESS|NAME", help="ask the hosts of a cluster too")
+    added.add_argument(
+        "--cluster",
+        nargs="?",
+        const="",
+        metavar="ADDRESS|NAME",
+        help="ask a cluster's hosts too: this one, else RAY_ADDRESS's, else this machine's",
+    )
 
 
 def _places() -> argparse.ArgumentParser:

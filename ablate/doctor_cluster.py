@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ablate.doctor import FAIL, OK, WARN, Finding
+from ablate.doctor_places import ray_client
 from ablate.environment import versions
 from ablate.workspace import Workspace
 
@@ -53,6 +54,9 @@ def cluster(address: str) -> Any:
     """The check of one cluster."""
 
     def check(workspace: Workspace) -> Iterator[Finding]:
+        if address.startswith("ray://"):
+            yield ray_client("the address", address)
+            return
         mode = os.environ.get("RAY_AUTH_MODE", "")
         if mode.lower() == "token" and not os.environ.get(TOKEN) and not _token_file():
             yield Finding(FAIL, "there is no token for Ray", f"Set {TOKEN} (Secret ablate-ray).", 5)

@@ -197,13 +197,18 @@ def ray(workspace: Workspace) -> Iterator[Finding]:
     if not address or address == "local":
         yield Finding(OK, "no cluster named: a study starts Ray on this machine")
     elif address.startswith("ray://"):
-        remedy = "Give the cluster's own (HOST:6379), from a machine inside it."
-        yield Finding(FAIL, f"RAY_ADDRESS is Ray Client's: {shown(address)}", remedy, 5)
+        yield ray_client("RAY_ADDRESS", address)
     elif address == "auto":
         yield Finding(OK, "the Ray that runs on this machine (RAY_ADDRESS=auto)")
     else:
         remedy = "Is the cluster up? Without one, unset RAY_ADDRESS; without Ray: --local."
         yield _knocked(f"tcp://{address}", 6379, remedy, 5)
+
+
+def ray_client(name: str, address: str) -> Finding:
+    """An address that no study takes."""
+    remedy = "Give the cluster's own (HOST:6379), from a machine inside it."
+    return Finding(FAIL, f"{name} is Ray Client's: {shown(address)}", remedy, 5)
 
 
 def _knocked(url: str, port: int, remedy: str, exit_code: int) -> Finding:

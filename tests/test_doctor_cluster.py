@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ablate import doctor_cluster
+from ablate import cli, doctor_cluster
 from ablate.doctor import FAIL, OK
 from ablate.environment import versions
 
@@ -51,6 +51,30 @@ def test_another_ray() -> None:
     (finding,) = doctor_cluster.told("", f"Traceback ...\nRuntimeError: {refused.value}", "h:1")
     assert (finding.state, finding.exit_code) == (FAIL, 7)
     assert "Ray: 2.0.0 Python: 3.8.1" in finding.found and "one image" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("given", "set_to", "asked"),
+    [
+        ([], "10.0.0.5:6379", "10.0.0.5:6379"),
+        ([], None, "auto"),
+        ([], "", "auto"),
+        (["10.0.0.6:6379"], "10.0.0.5:6379", "10.0.0.6:6379"),
+    ],
+)
+def test_which_cluster_is_asked(monkeypatch, tmp_path, given, set_to, asked) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if set_to is not None:
+        monkeypatch.setenv("RAY_ADDRESS", set_to)
+    addresses = []
+    monkeypatch.setattr("ablate.doctor.examine", lambda _, address: addresses.append(address))
+    assert cli.main(["doctor", "--workspace", str(tmp_path), "--cluster", *given]) == 0
+    assert addresses == [asked]
+
+
+def test_ray_client_is_refused_as_a_study_does(workspace) -> None:
+    (finding,) = list(doctor_cluster.cluster("ray://127.0.0.1:10001")(workspace))
+    assert (finding.state, finding.exit_code) == (FAIL, 5) and "Ray Client" in finding.found
 
 
 def test_no_token(workspace, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
