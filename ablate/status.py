@@ -38,6 +38,7 @@ def show_status(workspace: Workspace, name: str | None) -> str:
 
 def show_table(workspace: Workspace, name: str, form: str, effects: bool = False) -> str:
     """A study's table as far as it is."""
+    from ablate.compare.other_scales import frozen_beside_tuned
     from ablate.compare.summary import summarise
     from ablate.compare.table import markdown, plain_text
 
@@ -48,15 +49,16 @@ def show_table(workspace: Workspace, name: str, form: str, effects: bool = False
     summary = summarise(record, found)
     if effects:
         _check_effects(summary, form)
+    more = frozen_beside_tuned(summary, workspace.store)
     if form == "text":
-        return plain_text(summary)
+        return plain_text(summary, more=more)
     from ablate.compare import export, provenance, spreadsheet
 
     contents = export.contents(summary, found)
     key = export.table_hash(contents)
     provenance.keep(workspace.store, key, contents)
     if form == "markdown":
-        return f"{markdown(summary)}\n- {export.footnote(key)}"
+        return f"{markdown(summary, more=more)}\n- {export.footnote(key)}"
     return spreadsheet.effects(summary, key) if effects else export.WRITERS[form](summary, key)
 
 

@@ -69,7 +69,7 @@ class Difference:
 
     @property
     def effect_size(self) -> float | None:
-        """mean / spread, with Hedges' correction for few pairs."""
+        """mean / spread, with Hedges' correction for few pairs; None with fewer than three."""
         return effect_size(self.deltas)
 
 
@@ -180,9 +180,12 @@ def holm(
 
 
 def effect_size(deltas: Sequence[float]) -> float | None:
-    """Hedges' g of paired differences: mean / spread, corrected for its bias with few pairs."""
+    """Hedges' g of paired differences: mean / spread, corrected for its bias with few pairs.
+
+    The correction leaves nothing of it with two, so that there is none.
+    """
     found = spread(deltas)
-    if not found:
+    if not found or len(deltas) < MIN_PAIRS:
         return None
     return mean(deltas) / found * (1 - 3 / (4 * (len(deltas) - 1) - 1))
 

@@ -20,14 +20,19 @@ from ablate.layout import Grid, paragraph, printable
 WIDTH = 100
 
 
+Block = tuple[list[str], list[list[str]]]  # titles, rows
+
+
 def plain_text(
     summary: Summary,
     *,
     width: int = WIDTH,
     unicode: bool = True,
     next_steps: Sequence[str] = (),
+    more: Sequence[Block] = (),
 ) -> str:
-    """The table for a terminal `width` columns wide; without `unicode`, in ASCII alone."""
+    """The table for a terminal `width` columns wide; without `unicode`, in ASCII alone. `more`:
+    further tables below it."""
 
     def plain(text: str) -> str:
         return printable(text, unicode)
@@ -50,7 +55,7 @@ def plain_text(
         *wrapped(_left_out(left_out, width)),
         *wrapped(_cautions(summary)),
     ]
-    for titles, rows in further(summary):
+    for titles, rows in (*further(summary), *more):
         headings = [plain(title) for title in titles]
         grid = Grid(headings, [[plain(cell) for cell in row] for row in rows], left=headings[-1:])
         lines += ["", *grid.lines(width, rule)]
@@ -60,7 +65,9 @@ def plain_text(
     return "\n".join(line.rstrip() for line in lines)
 
 
-def markdown(summary: Summary, *, next_steps: Sequence[str] = ()) -> str:
+def markdown(
+    summary: Summary, *, next_steps: Sequence[str] = (), more: Sequence[Block] = ()
+) -> str:
     """The table with every column, to paste where markdown is read."""
     columns = shown.columns(summary, lambda text: f"**{text}**")
     rows = [[_escaped(arm.name), *(c.cell(arm) for c in columns[1:])] for arm in summary.arms]
@@ -78,7 +85,7 @@ def markdown(summary: Summary, *, next_steps: Sequence[str] = ()) -> str:
         *(f"- {_escaped(line)}" for line in _reading(summary, marked="bold")),
         *(f"- {_escaped(line)}" for line in _cautions(summary)),
     ]
-    for titles, rows in further(summary):
+    for titles, rows in (*further(summary), *more):
         lines += ["", *_markdown_grid(titles, [[_escaped(row[0]), *row[1:]] for row in rows])]
     explanation = [f"- {_escaped(line)}" for line in effects_explained(summary)]
     lines += ["", *explanation] if explanation else []
@@ -278,7 +285,7 @@ def effects_explained(summary: Summary) -> Iterable[str]:
         yield from summary.effects.notes
 
 
-def further(summary: Summary) -> Iterable[tuple[list[str], list[list[str]]]]:
+def further(summary: Summary) -> Iterable[Block]:
     """The smaller tables below the main one."""
     tables = (effects_table(summary), beside_the_paper(summary))
     return [table for table in tables if table is not None]

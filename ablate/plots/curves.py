@@ -120,7 +120,8 @@ def _values(journal: Journal) -> list[float]:
 def caption(material: Material) -> str:
     return (
         "Validation by epoch: the mean over the seeds that completed, and from the best to the "
-        "worst of them. The scale is logarithmic, and may cut off the first epochs."
+        "worst of them. Where each arm has a panel, the others are grey in it and the base arm is "
+        "dashed. The scale is logarithmic, and may cut off the first epochs."
     )
 
 

@@ -60,7 +60,7 @@ def _panel(axes: Any, material: Material, design: Design, a: str, b: str) -> Non
     axes.set_xticks(list(places), [style.shortened(level, 14) for level in design.levels[a]])
     axes.set_xlim(-0.3, len(design.levels[a]) - 0.7)
     axes.set_xlabel(a)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
 def _cell(material: Material, design: Design, at: dict[str, str]) -> tuple[float, float]:

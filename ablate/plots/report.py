@@ -14,15 +14,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ablate import journal as journals
-from ablate import kept, plots, study_record
+from ablate import kept, plots
 from ablate.compare import export, provenance
 from ablate.compare.cells import fate
-from ablate.compare.curves import frozen_and_tuned, is_tuned
 from ablate.compare.figures import count, duration, number
 from ablate.compare.in_full import IN_FULL, in_full
+from ablate.compare.other_scales import frozen_beside_tuned
 from ablate.compare.rows import SPLITS, Summary
-from ablate.compare.summary import summarise
 from ablate.plots import Material
 from ablate.plots.show import material_of, pictures, save, written
 from ablate.store import Store
@@ -82,14 +80,7 @@ def _tests(summary: Summary) -> list[str]:
 
 def _frozen_and_tuned(material: Material, store: Store) -> list[str]:
     """The same study at its other scales, where one is tuned and the other is not."""
-    lines: list[str] = []
-    for other in _other_scales(material.record, store):
-        summary = summarise(other, journals.read_all(store, other.trial_ids()))
-        pair = (material.summary, summary)
-        frozen, tuned = reversed(pair) if is_tuned(material.record) else pair
-        found = frozen_and_tuned(frozen, tuned)
-        if found is not None:
-            lines += grid(*found)
+    lines = [line for each in frozen_beside_tuned(material.summary, store) for line in grid(*each)]
     if not lines:
         return []
     note = (
@@ -97,12 +88,6 @@ def _frozen_and_tuned(material: Material, store: Store) -> list[str]:
         "on the left and gone on the right was the settings' doing."
     )
     return ["<h2>Frozen and re-tuned</h2>", *lines, f"<p><small>{note}</small></p>"]
-
-
-def _other_scales(record: StudyRecord, store: Store) -> Iterable[StudyRecord]:
-    for key in study_record.names(store):
-        if key != record.key and key.split("@")[0] == record.name:
-            yield study_record.read(store, key)
 
 
 def _pictures(material: Material) -> Iterable[str]:

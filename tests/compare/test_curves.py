@@ -7,8 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
+from ablate import study_record
 from ablate.compare.curves import budget_curves, expected_best, frozen_and_tuned
+from ablate.compare.other_scales import frozen_beside_tuned
 from ablate.compare.summary import summarise
+from ablate.compare.table import markdown, plain_text
+from ablate.store import Store
 from ablate.study_record import SearchRecord
 
 
@@ -82,13 +86,17 @@ def test_no_search_no_curve(by_hand):
     assert budget_curves(empty.record, empty.journals) == []
 
 
-def two_scales(by_hand, **tuned_fields):
+def two_studies(by_hand, **tuned_fields):
     losses = {"base": [4.0, 4.1, 4.2], "better": [3.8, 3.91, 4.02]}
     frozen = by_hand(losses)
     tuned = by_hand({"base": [3.9, 3.91, 3.95], "better": [3.9, 3.92, 3.94], "new": [3.8] * 3})
     searches = tuple(SearchRecord(arm=arm, repeat=0, num_trials=4) for arm in tuned.losses)
     tuned.record_fields = {"scale": "tuned", "searches": searches, **tuned_fields}
-    return [summarise(study.record, study.journals) for study in (frozen, tuned)]
+    return frozen, tuned
+
+
+def two_scales(by_hand, **tuned_fields):
+    return [summarise(s.record, s.journals) for s in two_studies(by_hand, **tuned_fields)]
 
 
 def test_frozen_and_re_tuned_deltas_stand_side_by_side(by_hand):
@@ -105,3 +113,16 @@ def test_scales_of_other_corpora_or_without_a_search_are_not_set_side_by_side(by
     assert frozen_and_tuned(tuned, frozen) is None
     assert frozen_and_tuned(frozen, frozen) is None
     assert frozen_and_tuned(*two_scales(by_hand, corpus_digest="another")) is None
+
+
+def test_the_table_of_one_scale_shows_the_other_beside_it(by_hand, tmp_path):
+    store, (frozen, tuned) = Store(str(tmp_path)), two_studies(by_hand)
+    for study in (frozen, tuned):
+        study_record.write(store, study.record)
+        for journal in study.journals.values():
+            journal.write(store)
+    summary = summarise(frozen.record, frozen.journals)
+    (block,) = frozen_beside_tuned(summary, store)
+    assert block == frozen_and_tuned(*two_scales(by_hand))
+    for written in (plain_text(summary, width=140, more=[block]), markdown(summary, more=[block])):
+        assert "Δ re-tuned (tuned)" in written and "Δ re-tuned" not in plain_text(summary)
