@@ -40,8 +40,8 @@ R = {"backbone.recurrent_range": 0.001, "backbone.recurrent_rate": 0.1}  # of th
 
 
 def slower(values: dict) -> dict:
-    """The RNN's rate by SGD, as in `irlm_ptb.py`: at IRLM's it diverges."""
-    return {"optimizer.learning_rate": 3.0} if values.get("backbone") == "elman" else {}
+    """The RNN's rate by SGD: on a slice of Penn Treebank it diverged at 3, and rose at 1."""
+    return {"optimizer.learning_rate": 0.3} if values.get("backbone") == "elman" else {}
 
 
 laptop = Scale(
