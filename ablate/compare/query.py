@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import datetime
+import difflib
 import io
 import json
 import math
@@ -28,8 +29,6 @@ FORMATS = ("table", "csv", "json", "markdown")
 READING = ("SELECT", "EXPLAIN")
 INSTEAD = "`ablate query` reads and changes nothing: give one SELECT over " + ", ".join(views.VIEWS)
 WIDEST = 60  # characters of a text that a table for the terminal shows
-NO_COLUMN = r'column "?([^"\n]+?)"? not found|does not have a column named "([^"]+)"'
-DAMAGE = r"parquet|thrift|decompress|snappy|magic bytes|No files found"  # in DuckDB's words
 SHUT = (
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
@@ -120,26 +119,47 @@ def _told(db: Any, error: Exception) -> str:
         r'column "?([^"\n]+?)"? not found|does not have a column named "([^"]+)"', text
     )
     if column:
-        found = column[1] or column[2]
-        return _unknown("column", found, _columns(db), "a name with a dot needs double quotes")
+        return _no_column(db, column[1] or column[2])
     dotted = re.search(r"Cannot extract field '([^']+)' from expression \"([^\"]+)\"", text)
     if dotted:
-        known = f"{dotted[2]}.{dotted[1]}"
-        return _unknown("column", known, _columns(db), "a name with a dot needs double quotes")
+        return _no_column(db, f"{dotted[2]}.{dotted[1]}")
     table = re.search(r"Table with name (\S+) does not exist", text)
     if table:
-        return _unknown("table", table[1].rstrip("!"), views.VIEWS, ", ".join(views.VIEWS))
+        return _no_table(table[1].rstrip("!"))
     if re.search(r"is not a[n]? table|can only (delete|update)", text, re.I):
         return f"a write is refused. {INSTEAD}."
     return _first_lines(error)
 
 
-def _unknown(kind: str, found: str, known: Sequence[str], otherwise: str) -> str:
+def _no_table(found: str) -> str:
+    meant = nearest(found, views.VIEWS)
+    hint = f"Did you mean {meant}?" if meant else f"There are: {', '.join(views.VIEWS)}."
+    return f"query: unknown table '{found}'. {hint}"
+
+
+def _no_column(db: Any, found: str) -> str:
+    known = _columns(db)
     meant = nearest(found, known)
-    hint = f"Did you mean {_as_written(meant)}?" if meant else f"There are: {otherwise}."
+    if meant:
+        hint = f"Did you mean {_as_written(meant)}?"
+    else:
+        hint = f"Nearest: {', '.join(map(_as_written, _likest(found, known)))}."
     return (
-        f"query: unknown {kind} '{found}'. {hint} `SELECT * FROM trials LIMIT 1` shows the columns."
+        f"query: unknown column '{found}'. {hint} `ablate query \"DESCRIBE trials\"` lists those of "
+        "a table; a name with a dot needs double quotes."
     )
+
+
+def _likest(found: str, known: Sequence[str], num: int = 4) -> list[str]:
+    """The names most like it, as a whole, after the dot, or in initials (lr: learning_rate)."""
+
+    def likeness(name: str) -> float:
+        last = name.rpartition(".")[2]
+        initials = "".join(word[:1] for word in last.split("_"))
+        forms = (name, last, initials)
+        return max(difflib.SequenceMatcher(None, found.lower(), form).ratio() for form in forms)
+
+    return sorted(known, key=lambda name: (-likeness(name), name))[:num]
 
 
 def _as_written(name: str) -> str:

@@ -13,7 +13,10 @@ from ablate.compare import query
 from ablate.errors import ConfigError
 from ablate.mirror.syncing import up_to_date
 
-CONFIG = {"head": "mos", "head.experts": 15, "backbone.units": 20}
+CONFIG = {
+    **{"head": "mos", "head.experts": 15, "backbone.units": 20},
+    "optimizer.learning_rate": 20.0,
+}
 
 
 @pytest.fixture
@@ -77,7 +80,10 @@ def test_nothing_but_reading(mirror, tmp_path, sql):
         ("SELECT t.sedd FROM trials t", "Did you mean seed?"),
         ('SELECT "backbone.unit" FROM trials', 'Did you mean "backbone.units"?'),
         ("SELECT head.expert FROM trials", 'Did you mean "head.experts"?'),
+        ("SELECT * FROM trials WHERE lr = 1", 'Nearest: "optimizer.learning_rate", '),
+        ("SELECT * FROM trials WHERE zzz = 1", '"DESCRIBE trials"` lists those of a table'),
         ("SELECT * FROM trails", "Did you mean trials?"),
+        ("SELECT * FROM zzzzzzz", "There are: trials, epochs, arms, studies, published."),
         ("SELEC * FROM trials", "syntax error"),
         ("SELECT count( FROM trials", "syntax error"),
         ("COPY trials TO 'x'", "changes nothing"),
