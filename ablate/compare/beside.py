@@ -17,7 +17,14 @@ from ablate.compare.query import Answer, reading
 from ablate.errors import ConfigError, unknown
 from ablate.mirror.syncing import Mirror
 
-METRICS = {"ppl": "perplexity", "bpc": "bits per character"}
+METRICS = {
+    "ppl": "perplexity",
+    "bpc": "bits per character",
+    "accuracy_percent": "accuracy, %",  # from here on: no trial's own, so published alone
+    "coefficient_of_variation": "coefficient of variation",
+    "rank_of_log_prob_matrix": "rank",
+    "subspace_distance": "subspace distance",
+}
 Place = tuple[str, str, str]  # corpus, split, unit
 
 
@@ -87,7 +94,7 @@ def _paper(paper: str) -> list[Row]:
     rows: dict[tuple[str, str, str], Row] = {}
     for cell in papers.load(paper).cells:
         unit = METRICS.get(cell.metric)
-        if unit is None or cell.split is None:
+        if unit is None:  # of another task: BLEU, F1
             continue
         name = f"{cell.model} {cell.variant}".strip()
         source = f"{paper}, {cell.table}"
@@ -95,7 +102,7 @@ def _paper(paper: str) -> list[Row]:
         row = rows.setdefault((cell.table, cell.model, cell.variant), Row(source, name, millions))
         spread = "" if cell.std is None else f"±{cell.std:g}"
         quoted = " (quoted)" if cell.quoted else ""
-        row.published[cell.corpus, cell.split, unit] = f"{cell.printed}{spread}{quoted}"
+        row.published[cell.corpus, cell.split or "", unit] = f"{cell.printed}{spread}{quoted}"
     return list(rows.values())
 
 
@@ -106,7 +113,7 @@ def _answer(rows: list[Row]) -> Answer:
     for place in places:
         kinds = (("ours", "ours"), ("published", "published"))
         columns += [(place, k, t) for k, t in kinds if any(place in getattr(r, k) for r in rows)]
-    titles = [f"{corpus} {split}, {title}" for (corpus, split, _), _, title in columns]
+    titles = [f"{c} {split}".strip() + f", {title}" for (c, split, _), _, title in columns]
     if any(unit != METRICS["ppl"] for _, _, unit in places):
         titles = [
             f"{title} ({place[2]})" for title, (place, _, _) in zip(titles, columns, strict=True)
