@@ -2,7 +2,7 @@
 
 DuckDB answers. It is given the views of `ablate.mirror.views` and then shut in: no file but the
 mirror's own, no network, no extension, and no setting that would undo this. One SELECT (or
-EXPLAIN) is taken; whatever else is refused before it runs.
+EXPLAIN of one) is taken; whatever else is refused before it runs.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ablate.mirror.writing import literal
 FORMATS = ("table", "csv", "json", "markdown")
 READING = ("SELECT", "EXPLAIN")
 INSTEAD = "`ablate query` reads and changes nothing: give one SELECT over " + ", ".join(views.VIEWS)
+EXPLAIN = r"(?:\s|--[^\n\r]*[\n\r])*EXPLAIN\s*(?:ANALYZE\b|\(\s*(?:ANALYZE|FORMAT)\b[\w\s,]*\))?"
 WIDEST = 60  # characters of a text that a table for the terminal shows
 SHUT = (
     "SET autoinstall_known_extensions = false",
@@ -93,6 +94,17 @@ def _check(sql: str) -> None:
     if kind not in READING:
         hint = " (PIVOT needs its values: ON column IN (...))" if kind == "MULTI" else ""
         raise ConfigError(f"{kind} is refused{hint}. {INSTEAD}.")
+    if kind == "EXPLAIN" and not _explains_reading(sql):
+        raise ConfigError(f"EXPLAIN of anything but one SELECT is refused. {INSTEAD}.")
+
+
+def _explains_reading(sql: str) -> bool:
+    """ANALYZE runs what it explains, so that must be a SELECT too."""
+    try:
+        explained = duckdb().extract_statements(re.sub(EXPLAIN, "", sql, count=1, flags=re.I))
+    except duckdb().Error:
+        return False
+    return [statement.type.name for statement in explained] == ["SELECT"]
 
 
 @contextlib.contextmanager
@@ -145,8 +157,8 @@ def _no_column(db: Any, found: str) -> str:
     else:
         hint = f"Nearest: {', '.join(map(_as_written, _likest(found, known)))}."
     return (
-        f"query: unknown column '{found}'. {hint} `ablate query \"DESCRIBE trials\"` lists those of "
-        "a table; a name with a dot needs double quotes."
+        f"query: unknown column '{found}'. {hint} `ablate query \"DESCRIBE trials\"` lists those "
+        "of a table; a name with a dot needs double quotes."
     )
 
 

@@ -14,7 +14,9 @@ from ablate.errors import ConfigError
 from ablate.mirror.syncing import up_to_date
 
 CONFIG = {
-    **{"head": "mos", "head.experts": 15, "backbone.units": 20},
+    "head": "mos",
+    "head.experts": 15,
+    "backbone.units": 20,
     "optimizer.learning_rate": 20.0,
 }
 
@@ -53,6 +55,17 @@ def mirror(recorded):
         "SELECT * FROM sniff_csv('{place}/secret.csv')",
         "SELECT * FROM read_csv('https://example.org/x.csv')",
         "SELECT * FROM sql",  # a variable of the Python that asks
+        "EXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
+        "EXPLAIN CREATE TABLE z AS SELECT 1",
+        "EXPLAIN (ANALYZE, FORMAT json) CREATE TABLE z AS SELECT 1",
+        "explain(analyze) create table z as select 1",
+        "EXPLAIN ANALYZE WITH x AS (SELECT 1) INSERT INTO z SELECT * FROM x",
+        "EXPLAIN ANALYZE /* EXPLAIN */ CREATE TABLE z AS SELECT 1",
+        "EXPLAIN ANALYZE /* /* */ SELECT 1 -- */ */ CREATE TABLE z AS SELECT 1",
+        "EXPLAIN ANALYZE -- EXPLAIN SELECT 1\nCREATE TABLE z AS SELECT 1",
+        "-- EXPLAIN SELECT 1\nEXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
+        "EXPLAIN ANALYZE SET threads = 1",
+        "EXPLAIN ANALYZE SELECT * FROM read_text('{place}/secret.csv')",
         "SELECT 1; SELECT 2",
         "SELECT 1; DROP VIEW trials",
         "",
@@ -101,7 +114,20 @@ def test_what_is_asked_is_answered(mirror):
     found = query.ask(mirror, "SELECT seed, valid_nll FROM trials WHERE head = 'mos' ORDER BY seed")
     assert found.names == ["seed", "valid_nll"]
     assert found.rows == [(0, 4.0), (1, 4.1), (2, 4.2)]
-    assert query.ask(mirror, "EXPLAIN SELECT 1").rows
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "EXPLAIN SELECT 1",
+        "EXPLAIN ANALYZE SELECT seed FROM trials",
+        "explain (analyze, format json) (SELECT 1);",
+        "-- how?\n EXPLAIN WITH x AS (SELECT 1) SELECT * FROM x",
+        "EXPLAIN FROM trials",
+    ],
+)
+def test_a_question_may_be_explained(mirror, sql):
+    assert query.ask(mirror, sql).rows
 
 
 def test_the_forms_say_the_same(mirror):
