@@ -1,4 +1,6 @@
-"""`make test-paper`: every arm of every `paper` scale is built for real and takes one step.
+"""`make test-paper`: each training of every `paper` scale is built for real and takes one step.
+
+A later stage, a gate as a rule, goes on from models that are as they were drawn.
 
 Not among the usual tests, for it takes memory and minutes. The text is not the paper's, of which
 only the vocabulary's size is needed (`num_words`): every word comes once, in an order drawn anew.
@@ -8,19 +10,26 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
-from ablate.config import Config, CorpusConfig, resolve
+from ablate.config import Config, merge, resolve
 from ablate.data.corpus import corpus_digest
-from ablate.identity import Trial, make_trial
+from ablate.identity import Parent, Trial, make_trial
+from ablate.journal import Journal
+from ablate.model import LanguageModel
 from ablate.plan import arm_values
+from ablate.plan_record import stages_of
 from ablate.store import Store
-from ablate.study import Study
+from ablate.study import Arm, Scale, Study
 from ablate.study_file import load
+from ablate.train.checkpoint import write_weights
 from ablate.train.loop import Training
 from ablate.train.task import Place
 
@@ -28,8 +37,21 @@ FILES = sorted((Path(__file__).parent.parent / "studies").glob("*.py"))
 ROWS = 200  # steps of a batch's rows that there are
 
 
-def configs() -> Iterator[tuple[str, Study, Config]]:
-    """What the arms begin with, each kind of model once."""
+@dataclass(frozen=True)
+class Case:
+    """A training, and what it goes on from: one model of the config before it, or several."""
+
+    config: Config
+    before: Config | None = None
+    num_bases: int = 0  # under one gate; 0: its weights are gone on from
+
+    @property
+    def identity(self) -> tuple:
+        return self.config.identity, self.before and self.before.identity, self.num_bases
+
+
+def cases() -> Iterator[tuple[str, Case]]:
+    """What the arms train, stage by stage, each kind once."""
     seen = []
     for file in FILES:
         study = load(file)
@@ -39,42 +61,93 @@ def configs() -> Iterator[tuple[str, Study, Config]]:
             for arm in study.design.arms:
                 if scale.arms is not None and arm.name not in (*scale.arms, study.base_arm):
                     continue
-                config = resolve(arm_values(study, scale, arm))
-                if config.ngram is None and config.identity not in seen:
-                    seen.append(config.identity)
-                    yield f"{file.stem}@{name}: {arm.name}", study, config
+                for stage, case in _stages(study, scale, arm):
+                    if case.config.ngram is None and case.identity not in seen:
+                        seen.append(case.identity)
+                        yield f"{file.stem}@{name}: {arm.name}{stage}", case
 
 
-CASES = list(configs())
+def _stages(study: Study, scale: Scale, arm: Arm) -> Iterator[tuple[str, Case]]:
+    values = arm_values(study, scale, arm)
+    case = Case(resolve(values))
+    yield "", case
+    for stage in stages_of(scale, arm):
+        values = merge(values, stage.changes)
+        if stage.kind == "train":
+            num_bases = scale.seeds if stage.over == "seeds" else 0
+            case = Case(resolve(values), case.config, num_bases)
+            yield f", {stage.name}", case
+
+
+CASES = list(cases())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Gone afterwards: models at full size would fill a disk."""
+    yield tmp_path
+    shutil.rmtree(tmp_path)
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("study", "config"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_one_step_at_full_size(study, config, num_words, tmp_path):
-    vocabulary = num_words(config.corpus)
-    training = Training(_trial(config, vocabulary, tmp_path), Place(Store(tmp_path), str(tmp_path)))
+@pytest.mark.parametrize("case", [case for _, case in CASES], ids=[name for name, _ in CASES])
+def test_one_step_at_full_size(case, num_words, folder):
+    vocabulary = num_words(case.config.corpus)
+    text = _text_folder(case.config, vocabulary, folder)
+    place = Place(Store(folder), str(folder))
+    parents = tuple(_drawn(case, place, text))
+    training = Training(_trial(case.config, text, parents=parents), place)
     assert training.model.shapes.vocabulary == vocabulary
-    before = {name: p.detach().clone() for name, p in training.model.named_parameters()}
+    before = _parameters(training.model)
     training.model.train()
     training._train_window(*training.windows[0])
     assert math.isfinite(training.nll_sum.item())
-    after = dict(training.model.named_parameters())
+    after = _parameters(training.model)
     assert all(torch.isfinite(p).all() for p in after.values())
-    assert any(not torch.equal(before[name], after[name]) for name in before)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved
+    if case.config.training.only_gate:
+        assert all(name.startswith("gate.") for name in moved), moved
 
 
-def _trial(config: Config, vocabulary: int, folder: Path) -> Trial:
-    """The config's training on a text of as many words, or letters."""
+def _drawn(case: Case, place: Place, text: str) -> Iterator[Parent]:
+    """What is gone on from: models that are as they were drawn, with weights in the store."""
+    if case.before is None:
+        return
+    for seed in range(1, max(case.num_bases, 1) + 1):
+        trial = _trial(case.before, text, seed=seed)
+        write_weights(place.store, trial, Training(trial, place).model.state_dict())
+        Journal(trial).write(place.store)
+        yield Parent("base" if case.num_bases else "start", trial.id)
+
+
+def _parameters(model: LanguageModel) -> dict[str, Tensor]:
+    """A copy of all, those of the models under a gate among them."""
+    parts = {"": model, **{f"member{i}.": m for i, m in enumerate(getattr(model, "members", ()))}}
+    return {
+        f"{part}{name}": parameter.detach().clone()
+        for part, module in parts.items()
+        for name, parameter in module.named_parameters()
+    }
+
+
+def _trial(config: Config, text: str, seed: int = 1, parents: tuple[Parent, ...] = ()) -> Trial:
+    """The config's training on another text."""
+    values = {**config.flat, "corpus.name": text, "corpus.train_tokens": None}
+    values |= {"corpus.lowercase": False, "corpus.min_count": 1}
+    found = resolve(values)
+    digest = corpus_digest(found.corpus, Path(text).parent)
+    return make_trial(found, values=values, seed=seed, corpus_digest=digest, parents=parents)
+
+
+def _text_folder(config: Config, vocabulary: int, folder: Path) -> str:
+    """A text of as many words, or letters."""
     text = folder / "text"
     text.mkdir()
     letters = config.corpus.level == "character"
     for split in ("train", "valid", "test"):
         (text / f"{split}.txt").write_text(_text(config, vocabulary, letters), encoding="utf-8")
-    values = {**config.flat, "corpus.name": str(text), "corpus.train_tokens": None}
-    values |= {"corpus.lowercase": False, "corpus.min_count": 1}
-    corpus = CorpusConfig(name=str(text), level=config.corpus.level)
-    digest = corpus_digest(corpus, folder)
-    return make_trial(resolve(values), values=values, seed=1, corpus_digest=digest)
+    return str(text)
 
 
 def _text(config: Config, vocabulary: int, letters: bool) -> str:
