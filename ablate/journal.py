@@ -15,6 +15,7 @@ from ablate.errors import TrialError, nearest
 from ablate.identity import Trial
 from ablate.store import Store, damaged
 
+LISTED = '`ablate query "SELECT trial, arm, seed, status FROM trials"` lists them.'
 COMPLETED, DIVERGED, PRUNED, FAILED = "completed", "diverged", "pruned", "failed"
 
 
@@ -78,9 +79,7 @@ def find(store: Store, trial_id: str) -> Journal:
     if found is None:
         hint = nearest(trial_id, known)
         meant = f" Did you mean {hint}?" if hint else ""
-        raise TrialError(
-            f"no trial '{trial_id}' in {store.uri}.{meant} `ablate status` lists them."
-        )
+        raise TrialError(f"no trial '{trial_id}' in {store.uri}.{meant} {LISTED}")
     return found
 
 

@@ -211,7 +211,7 @@ def test_rerun_agrees_bit_for_bit_and_an_unknown_trial_is_told(ablate, tmp_path)
     assert (status, "the bits agree" in out) == (0, True)
     status, _, err = ablate("rerun", "ffffnone")
     assert status == 5
-    assert "no trial 'ffffnone'" in err
+    assert "no trial 'ffffnone'" in err and '"SELECT trial, arm, seed, status FROM trials"' in err
 
 
 def test_questions_about_what_is_not_there(ablate):

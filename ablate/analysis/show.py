@@ -13,6 +13,7 @@ from ablate import analysis, fields
 from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.subject import Subject
 from ablate.errors import ConfigError
+from ablate.journal import LISTED
 from ablate.layout import Grid, paragraph
 from ablate.single import find
 from ablate.workspace import Workspace
@@ -82,7 +83,7 @@ def _check_number(name: str, chosen: Analysis, num: int) -> None:
         raise ConfigError(
             f"the analysis '{name}' takes {_range(low, high)} trial{'s' * (high > 1)}, and was "
             f"given {num}. "
-            f"`ablate status` lists them; `ablate analyze {name}` shows its options."
+            f"{LISTED} `ablate analyze {name}` shows its options."
         )
 
 

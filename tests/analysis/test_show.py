@@ -10,6 +10,7 @@ import pytest
 
 from ablate import analysis, cli
 from ablate.analysis import show
+from ablate.journal import LISTED
 
 TRIALS = {  # a case for each analysis, and for each number of trials that changes what it shows
     "by_frequency": [["irlm"], ["irlm", "ngram"]],
@@ -102,7 +103,7 @@ def refused(capsys, place, *words: str, status: int = 2) -> str:
 def test_what_is_asked_wrongly_is_refused_by_name(irlm, doc, place, capsys):
     assert "Did you mean 'rank'?" in refused(capsys, place, "rnak", irlm.id)
     said = refused(capsys, place, "timescales", irlm.id, doc.id)
-    assert "takes 1 trial, and was given 2" in said
+    assert "takes 1 trial, and was given 2" in said and LISTED in said
     assert "takes 2 trials, and was given 1" in refused(capsys, place, "next_words", irlm.id)
     said = refused(capsys, place, "rank", irlm.id, "--set", "nun=3")
     assert "unknown field 'nun'. Did you mean 'num'?" in said
