@@ -22,7 +22,7 @@ def query(workspace: Workspace, sql: str, form: str) -> str:
 
 
 def compare(
-    workspace: Workspace, names: Sequence[str], slots: str | None, split: str, form: str
+    workspace: Workspace, names: Sequence[str], slots: str | None, split: str | None, form: str
 ) -> str:
     """`ablate compare STUDY...|PAPER...`, or `ablate compare --except SLOT`"""
     from ablate.compare import beside, pairs
@@ -33,11 +33,11 @@ def compare(
             "compare: name studies or papers, or what may differ with --except; one of the two."
         )
     if slots is None:
-        return queries.shown(_asked(workspace, lambda m: beside.beside(m, names)), form)
+        return queries.shown(_asked(workspace, lambda m: beside.beside(m, names, split)), form)
     wanted = [name.strip() for name in slots.split(",") if name.strip()]
     if not wanted:
         raise ConfigError("--except names no slot. Allowed: a slot or a field, or more with ','.")
-    found = _asked(workspace, lambda mirror: pairs.exchange(mirror, wanted, split))
+    found = _asked(workspace, lambda mirror: pairs.exchange(mirror, wanted, split or "valid"))
     return pairs.plain_text(found) if form == "table" else queries.shown(pairs.answer(found), form)
 
 

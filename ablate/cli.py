@@ -405,7 +405,9 @@ def _asking_commands(command: Any) -> None:
         metavar="SLOT",
         help="all pairs of trials that differ in this alone: a slot, a field, or more with commas",
     )
-    added.add_argument("--split", choices=("valid", "test"), default="valid", help="(valid)")
+    added.add_argument(
+        "--split", choices=("valid", "test"), help="this alone (--except: valid; else: both)"
+    )
     added.add_argument("--format", **forms)
     added = command(
         importance, "which hyperparameters mattered in a search", "ablate importance my_study"

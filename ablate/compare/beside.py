@@ -39,14 +39,24 @@ class Row:
     published: dict[Place, str] = field(default_factory=dict)
 
 
-def beside(mirror: Mirror, names: Sequence[str]) -> Answer:
-    """Ours and theirs in one table, ready to be written in any form."""
+def beside(mirror: Mirror, names: Sequence[str], split: str | None = None) -> Answer:
+    """Ours and theirs in one table, of one split or both, ready to be written in any form."""
     with reading(mirror, ["arms"]) as db:
         keys = [key for (key,) in db.execute("SELECT study_key FROM studies ORDER BY 1").fetchall()]
         rows: list[Row] = []
         for name in names:
             rows += _paper(name) if name in papers.ids() else _study(db, _key(name, keys))
-    return _answer(rows)
+    return _answer(rows if split is None else _of(split, rows))
+
+
+def _of(split: str, rows: list[Row]) -> list[Row]:
+    """What is known of one split; a row without it is none."""
+    for row in rows:
+        row.ours, row.published = (
+            {place: text for place, text in known.items() if place[1] == split}
+            for known in (row.ours, row.published)
+        )
+    return [row for row in rows if row.ours or row.published]
 
 
 def _key(name: str, keys: list[str]) -> str:
