@@ -169,7 +169,9 @@ def _run(command: list[str], folder: Path) -> tuple[float, float, float]:
         (folder / "complained.txt").open("w") as wrong,
         Work() as work,
     ):
-        done = subprocess.run(command, stdout=said, stderr=wrong, env=environment, check=False)
+        done = subprocess.run(
+            command, stdout=said, stderr=wrong, env=environment, cwd=folder, check=False
+        )
         wall = time.perf_counter() - begun
     if done.returncode:
         texts = [(folder / name).read_text()[-2000:] for name in ("said.txt", "complained.txt")]
