@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from ablate import journal as journals
 from ablate import papers, run
 from ablate.assemble import count_parameters
 from ablate.config import CorpusConfig, resolve
@@ -130,6 +132,25 @@ def test_a_study_runs_from_its_file_as_shipped(file, workspace):
     summary = run(file, "smoke", workspace=str(workspace.folder), local=True)
     found = {arm.name: len(arm.values) for arm in summary.arms}
     assert all(found.values()), found
+
+
+@pytest.mark.parametrize("name", ["iog_variants", "dual_search"])
+def test_over_ray_a_study_finds_what_it_finds_without(name, workspace, tmp_path, monkeypatch):
+    """But for arms that are searched: what a sampler suggests depends on who ends first."""
+    pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a Ray of our own
+    file = FOLDER / f"{name}.py"
+    over_ray = run(file, "smoke", workspace=str(workspace.folder), workers=2)
+    without = run(file, "smoke", workspace=str(tmp_path / "without"), local=True)
+    assert over_ray.whole and without.whole
+    searched = {search.arm for search in over_ray.record.searches}
+    assert searched == ({"dynamic, tuned"} if name == "dual_search" else set())
+    for ours, theirs in zip(over_ray.arms, without.arms, strict=True):
+        assert (ours.name, len(ours.values)) == (theirs.name, len(theirs.values))
+        assert ours.values and (ours.values == theirs.values or ours.name in searched)
+    tried = journals.read_all(workspace.store, over_ray.record.trial_ids()).values()
+    processes = {attempt["pid"] for journal in tried for attempt in journal.attempts}
+    assert processes and os.getpid() not in processes
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
