@@ -98,7 +98,8 @@ def _ours(material: Material) -> list[Point]:
 def _published(material: Material) -> list[Point]:
     """The cells of the study's tables, on its corpus and split, whose parameters are printed."""
     record, metric = material.record, "bpc" if material.summary.unit == BITS else "ppl"
-    wanted = (record.corpus, material.summary.split, metric)
+    corpus = papers.corpus_name(record.corpus, record.level)
+    wanted = (corpus, material.summary.split, metric)
     if not record.published_scale or record.paper not in papers.ids():
         return []
     return [
