@@ -32,6 +32,7 @@ from ablate.components.product import SumOfProducts, product, product_back
 SINGLE_BYTES = 6 << 20  # of a single softmax's logits: most of its memory is them
 MIXTURE_BYTES = 16 << 20  # of a mixture's: a larger share of them, in which products are faster
 PART_BYTES = 4 << 20  # where several tensors of a chunk's size live at a time
+MATRIX_SHARE = 8  # a chunk is at least such a share of the matrix, whose gradient it is added to
 GPU_CHUNKS = 128  # so many would fill a GPU
 
 
@@ -67,12 +68,14 @@ def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
 
 
 def token_chunks(mixture: Mixture, room: int | None = None) -> Iterator[slice]:
-    """The tokens in even slices whose logits stay within so many bytes, or more where one GPU or
-    a large matrix makes little of them."""
+    """The tokens in even slices whose logits stay within so many bytes, or more where a GPU makes
+    little of them; without a number, within what suits the mixture and its matrix."""
     num_tokens, num_components, width = mixture.vectors_NJE.shape
     row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
-    room = room or (SINGLE_BYTES if num_components == 1 else MIXTURE_BYTES)
-    room = max(room, width * row_bytes // 8, _gpu_room(mixture.weight_VE.device))
+    if room is None:
+        room = SINGLE_BYTES if num_components == 1 else MIXTURE_BYTES
+        room = max(room, width * row_bytes // MATRIX_SHARE)
+    room = max(room, _gpu_room(mixture.weight_VE.device))
     most = max(1, room // (num_components * row_bytes))
     step = -(-num_tokens // -(-num_tokens // most)) if num_tokens else 1
     return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
