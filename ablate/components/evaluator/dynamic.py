@@ -156,22 +156,28 @@ def clip_(gradients: Sequence[Tensor], largest: float | None) -> None:
 def followed_log_probs(
     model: LanguageModel, stream_N: Tensor, config: DynamicConfig, update: Update
 ) -> np.ndarray:
-    """log p of every token after the first, each window predicted and then learnt from."""
+    """log p of every token after the first, each window predicted and then learnt from.
+
+    What is found goes into one tensor: small results kept from every window would lie between the
+    large tensors of the windows, and no room would ever be used twice.
+    """
     parameters = _trained(model)
-    found = []
     rows_TB = tokens_on(model, stream_N)[:, None]
+    found = torch.empty(len(rows_TB) - 1, dtype=torch.float64, device=rows_TB.device)
+    at = 0
     for passed, targets_TB in passes(model, rows_TB, config.window):
         mixture = tempered(passed.mixture, config.temperature)
         # Whole distributions by plain autograd: for so few tokens less work than the fused loss.
         log_prob_N = log_probs(mixture).gather(1, targets_TB)[:, 0]
-        found.append(log_prob_N.detach())
+        found[at : at + len(log_prob_N)] = log_prob_N.detach()
+        at += len(log_prob_N)
         gradients = _gradients(-log_prob_N.mean(), parameters)
         clip_(gradients, config.clip)
         with torch.no_grad():
             update(gradients)
             if not model.only_gate:
                 model.backbone.project()
-    return torch.cat(found).double().cpu().numpy()
+    return found.cpu().numpy()
 
 
 def _trained(model: LanguageModel) -> list[nn.Parameter]:
