@@ -22,7 +22,8 @@ def run(subject: Subject, options: NoOptions) -> Finding:
     """How many units forget within how many tokens."""
     subject.require("backbone", "irlm")
     subject.require_whole("units")
-    found = timescales(subject.model.backbone.get_parameter("r").abs()).nan_to_num(0).numpy()
+    r = subject.model.backbone.get_parameter("r").abs()
+    found = timescales(r).masked_fill(r == 0, 0.0).numpy()
     edges = [0.0, *map(float, BOUNDS), np.inf]
     rows = [
         [f"{low:g} to {high:g}" if high < np.inf else f"over {low:g}", _between(found, low, high)]
