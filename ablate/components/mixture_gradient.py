@@ -16,6 +16,7 @@ Shape suffixes: n tokens of a chunk, K = n*J component rows; others as in `flow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -117,7 +118,7 @@ def score_targets(mixture: Mixture, targets_N: Tensor, rows: slice) -> Scored:
 
 def floored(log_p: Tensor, floor: float) -> Tensor:
     """log(p + floor)."""
-    return torch.logaddexp(log_p, log_p.new_tensor(floor).log()) if floor else log_p
+    return torch.logaddexp(log_p, log_p.new_full((), math.log(floor))) if floor else log_p
 
 
 class _SummedNll(torch.autograd.Function):

@@ -56,7 +56,8 @@ class Training:
         self._begin_epoch()
 
     def _rows(self, split: str, rows: int) -> Tensor:
-        """A split, cut into rows: a GPU gets all of it, once; a CPU maps the file."""
+        """A split, cut into rows: a GPU gets all of it, once; a CPU maps the file, unless the rows
+        are spread."""
         cut = spread if self.config.training.batching == "zaremba" else batchify
         return cut(self.corpus.stream(split), rows).to(self.trial.device)
 

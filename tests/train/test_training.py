@@ -12,6 +12,7 @@ from ablate import journal as journals
 from ablate.components.regularizer import Chance
 from ablate.config import merge, resolve
 from ablate.data.corpus import corpus_digest
+from ablate.errors import CombinationError
 from ablate.identity import Parent, Trial, make_trial
 from ablate.store import Store
 from ablate.train import checkpoint
@@ -215,6 +216,15 @@ def test_accumulated_sub_batches_have_masks_of_their_own(tmp_path, data):
         assert one.shape == other.shape and not torch.allclose(one, other)
     alone = passes(rows_TB[:-1, :2], task.model.initial_state(2), Chance(task.streams, 0))
     assert torch.equal(seen[0], alone[0].features.output_TBH)
+
+
+def test_zarembas_windows_are_whole_and_never_drawn(tmp_path, data):
+    """2,000 tokens in 4 rows of 500: 24 windows of 20 steps, and 19 steps are left out."""
+    asked = {"training.batching": "zaremba", "training.variable_window": False}
+    task = Training(trial_of(data, asked), Place(Store(tmp_path), data))
+    assert [tuple(window) for window in task.windows] == [(20 * i, 20, 20) for i in range(24)]
+    with pytest.raises(CombinationError, match="variable_window"):
+        Training(trial_of(data, {"training.batching": "zaremba"}), Place(Store(tmp_path), data))
 
 
 def test_what_is_trained_on_ends_no_worse_than_it_began(tmp_path, data):

@@ -195,6 +195,7 @@ def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
     "evaluator",
     "dynamic",
     config=DynamicConfig,
+    version=2,  # 1 gave sgd and nadam no share of the rate and no bounds
     paper="krause2018dynamic",
     equation="Eq. 5-8; Oliva & Lago-Fernandez 2021, Section 4.2; Pachitariu & Sahani 2013, Table 2",
     departures=(
