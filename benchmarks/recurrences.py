@@ -46,7 +46,7 @@ def diagonal(full: bool) -> list[Figure]:
             ours, theirs = steps(irlm(length, loop), "irlm")
             name = f"IRLM's recurrence, {ROWS} rows, {length} steps"
             name += "" if limit else ", a loop over unbound steps"
-            seconds = 6 if full else 1.5
+            seconds = 2 if full else 0.25
             figures.append(race(name, ours, theirs, sense="faster", limit=limit, seconds=seconds))
     return figures
 

@@ -29,6 +29,8 @@ from torch.autograd.function import once_differentiable
 from ablate.components.flow import GateSignal, Mixture
 from ablate.components.precision import asked_for, in_full
 from ablate.components.product import SumOfProducts, product, product_back
+from ablate.native.library import usable
+from ablate.native.softmax import exponentials_
 
 SINGLE_BYTES = 6 << 20  # of a single softmax's logits: most of its memory is them
 MIXTURE_BYTES = 16 << 20  # of a mixture's: a larger share of them, in which products are faster
@@ -93,27 +95,34 @@ def _gpu_room(device: torch.device) -> int:
 def score_targets(mixture: Mixture, targets_N: Tensor, rows: slice) -> Scored:
     """log p of the targets of some tokens."""
     num_components = mixture.vectors_NJE.shape[1]
-    targets_K1 = targets_N[rows].repeat_interleave(num_components)[:, None]
     vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
     scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V)
     gate_nV = _gate(mixture.gate, rows)
     logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
-    at_target_K1 = logits_KV.gather(1, targets_K1)
-    peak_K1 = logits_KV.amax(1, keepdim=True)
-    exponentials_KV = logits_KV.sub_(peak_K1).exp_()
-    sum_K1 = exponentials_KV.sum(1, keepdim=True)
-    log_p_nJ = (at_target_K1 - peak_K1 - sum_K1.log()).view(-1, num_components)
+    sum_K1, target_K1 = exponentials(logits_KV, targets_N[rows])
+    log_p_nJ = (target_K1 - sum_K1.log()).view(-1, num_components)
     if mixture.log_prior_NJ is not None:
         log_p_nJ = log_p_nJ + mixture.log_prior_NJ[rows]
     log_prob_n = floored(log_p_nJ.logsumexp(1), mixture.floor)
     return Scored(
         log_prob_n=log_prob_n,
         responsibility_nJ=(log_p_nJ - log_prob_n[:, None]).exp_(),
-        exponentials_KV=exponentials_KV,
+        exponentials_KV=logits_KV,
         sum_K1=sum_K1,
         scores_KV=None if gate_nV is None else scores_KV,
         gate_nV=gate_nV,
     )
+
+
+def exponentials(logits_KV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:
+    """Turns logits into e^(logit - peak) of each row; returns the sums and the targets' logits
+    under the peak, [K, 1]. Each token has as many rows as there are components."""
+    if usable(logits_KV):
+        return exponentials_(logits_KV, targets_n)
+    targets_K1 = targets_n.repeat_interleave(len(logits_KV) // max(len(targets_n), 1))[:, None]
+    peak_K1 = logits_KV.amax(1, keepdim=True)
+    target_K1 = logits_KV.gather(1, targets_K1) - peak_K1
+    return logits_KV.sub_(peak_K1).exp_().sum(1, keepdim=True), target_K1
 
 
 def floored(log_p: Tensor, floor: float) -> Tensor:

@@ -15,9 +15,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ablate.native.library import usable
+from ablate.native.product import FEWEST_ROWS, multiply
+
 NARROW = 320  # below so many columns oneDNN is faster, and its result lies transposed
 ALIGNED = 16  # numbers: products into rows that begin off a cache line can take twice the time
 BLOCK = 128  # rows
+MANY_ROWS = 128  # below so many, what the kernel does with the matrix first costs what it saves
 
 
 def product(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None = None) -> Tensor:
@@ -35,9 +39,18 @@ def product(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None = None) -> Te
 
 def product_back(slope_KV: Tensor, weight_VE: Tensor) -> Tensor:
     """slope W, [K, E]. oneDNN, asked for rows of wide matrices, copies the matrix first."""
+    if len(slope_KV) >= MANY_ROWS and usable(slope_KV, weight_VE):
+        return multiply(slope_KV, weight_VE)
     if weight_VE.shape[1] < NARROW or weight_VE.dtype.itemsize == 2:
         return product(slope_KV, weight_VE.t())
     return torch.mm(slope_KV, weight_VE)
+
+
+def product_over(slope_NV: Tensor, read_NE: Tensor) -> Tensor:
+    """slope' read, [V, E]: the gradient of a matrix that read one and gave the other, N times."""
+    if len(slope_NV) >= FEWEST_ROWS and usable(slope_NV, read_NE):
+        return multiply(slope_NV.t(), read_NE)
+    return product(slope_NV.t(), read_NE.t())
 
 
 class SumOfProducts:

@@ -22,6 +22,7 @@ from ablate.components.activation import ACTIVATIONS, Activation
 from ablate.components.backbone import one_a_layer
 from ablate.components.flow import Draw, Shapes
 from ablate.components.precision import in_full
+from ablate.components.product import product_over
 from ablate.errors import CombinationError
 from ablate.fields import setting
 
@@ -134,7 +135,7 @@ def masked(x: Tensor, mask_BH: Tensor | None) -> Tensor:
 
 def summed_outer(delta_TBH: Tensor, read_TBI: Tensor) -> Tensor:
     """The gradient of a matrix that maps what was read: sum over tokens of delta read', [H, I]."""
-    return torch.mm(delta_TBH.flatten(0, 1).t(), read_TBI.flatten(0, 1))
+    return product_over(delta_TBH.flatten(0, 1), read_TBI.flatten(0, 1))
 
 
 def add_input_weights(module: nn.Module, config: RecurrenceConfig, sizes: tuple[int, ...]) -> None:

@@ -26,6 +26,8 @@ from ablate.components.flow import Mixture
 from ablate.components.mixture_gradient import PART_BYTES, Gathered, handed_over, token_chunks
 from ablate.components.precision import asked_for, in_full
 from ablate.components.product import SumOfProducts, product, product_back
+from ablate.native.library import usable
+from ablate.native.softmax import Weights, augmented_, soft_targets_
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,51 +139,79 @@ def _add_chunks(
     like = given.weight_VE if given.bias_V is None else given.bias_V
     dtype = torch.promote_types(like.dtype, torch.float32)
     total = torch.zeros((), dtype=dtype, device=like.device)
-    shape = (chunks[0].stop, len(like))
-    room = Room(first=total.new_empty(shape), second=total.new_empty(shape))
+    shape, room = (chunks[0].stop, len(like)), None
+    if not usable(total):
+        room = Room(first=total.new_empty(shape), second=total.new_empty(shape))
     for rows in chunks:
         total += _add_chunk(gradients, given, targets_N[rows], rows, terms, room)
     return total
 
 
 def _add_chunk(
-    gradients: Gradients, given: Given, targets_n: Tensor, rows: slice, terms: Terms, room: Room
+    gradients: Gradients,
+    given: Given,
+    targets_n: Tensor,
+    rows: slice,
+    terms: Terms,
+    room: Room | None,
 ) -> Tensor:
     """The loss of a chunk; its gradients are added."""
-    first_nV, second_nV = room.of(len(targets_n))
     vectors_nE = given.vectors_NE[rows]
     soft = _soft_targets(given.words_VD, targets_n, terms.temperature)
     scores_nV = product(vectors_nE, given.weight_VE)
     if gradients.words_VD is not None:
         _add_word_gradients(gradients.words_VD, given.words_VD, soft, scores_nV, terms)
-    divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
-    nll = _nll_(scores_nV, given.bias_V, targets_n, first_nV)
-    slope_nV = first_nV if terms.of_nll == 1 else first_nV.mul_(terms.of_nll)
-    if gradients.bias_V is not None:
-        gradients.bias_V.add_(slope_nV.sum(0))
-    slope_nV.add_(second_nV, alpha=terms.of_divergence / terms.temperature)
+    loss, slope_nV = _slope_(soft, scores_nV, given.bias_V, targets_n, terms, gradients.bias_V, room)
     slope_nV = slope_nV.to(given.weight_VE.dtype)
     if gradients.vectors_NE is not None:
         gradients.vectors_NE[rows] = product_back(slope_nV, given.weight_VE)
     if gradients.weight_VE is not None:
         gradients.weight_VE.add(slope_nV, vectors_nE)
-    return terms.of_nll * nll + terms.of_divergence * divergence
+    return loss
+
+
+def _slope_(
+    soft: SoftTargets,
+    scores_nV: Tensor,
+    bias_V: Tensor | None,
+    targets_n: Tensor,
+    terms: Terms,
+    d_bias_V: Tensor | None,
+    room: Room | None,
+) -> tuple[Tensor, Tensor]:
+    """The loss of a chunk and its gradient by the scores, which are given up; the bias's is added."""
+    if room is None:
+        weights = Weights(terms.temperature, terms.of_nll, terms.of_divergence)
+        targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)
+        return augmented_(scores_nV, bias_V, *targets, weights, d_bias_V).sum(), scores_nV
+    first_nV, second_nV = room.of(len(targets_n))
+    divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
+    nll = _nll_(scores_nV, bias_V, targets_n, first_nV)
+    slope_nV = first_nV if terms.of_nll == 1 else first_nV.mul_(terms.of_nll)
+    if d_bias_V is not None:
+        d_bias_V.add_(slope_nV.sum(0))
+    slope_nV.add_(second_nV, alpha=terms.of_divergence / terms.temperature)
+    return terms.of_nll * nll + terms.of_divergence * divergence, slope_nV
 
 
 def _soft_targets(words_VD: Tensor, targets_n: Tensor, temperature: float) -> SoftTargets:
     words_U, of_token_n, count_U = targets_n.unique_consecutive(
         return_inverse=True, return_counts=True
     )
-    logits_UV = product(words_VD[words_U], words_VD).mul_(1 / temperature)
-    ytilde_UV = logits_UV.softmax(1)
-    mean_U = torch.linalg.vecdot(ytilde_UV, logits_UV)
+    logits_UV = product(words_VD[words_U], words_VD)
+    if usable(logits_UV):
+        ytilde_UV, negative_entropy_U = soft_targets_(logits_UV, 1 / temperature)
+    else:
+        ytilde_UV = logits_UV.mul_(1 / temperature).softmax(1)
+        mean_U = torch.linalg.vecdot(ytilde_UV, logits_UV)
+        negative_entropy_U = mean_U - log_sum(logits_UV, ytilde_UV)
     return SoftTargets(
         words_U=words_U,
         of_token_n=of_token_n,
         count_U=count_U,
         logits_UV=logits_UV,
         ytilde_UV=ytilde_UV,
-        negative_entropy_U=mean_U - log_sum(logits_UV, ytilde_UV),
+        negative_entropy_U=negative_entropy_U,
     )
 
 

@@ -19,6 +19,8 @@ from torch.autograd.function import once_differentiable
 
 from ablate.components.backbone._steps import MaskedProduct, each_step, plain_product, room_for
 from ablate.components.precision import in_full
+from ablate.native.library import usable
+from ablate.native.recurrent import lstm_backward, lstm_forward
 
 
 def lstm_steps(
@@ -59,17 +61,10 @@ class _Steps(torch.autograd.Function):
         gates_TBD = MaskedProduct(weight_ih, mask_SBI).window(x_TBI, bias_D)
         h_all, c_all = room_for(h_BH, len(x_TBI)), room_for(c_BH, len(x_TBI))
         tanh_TBH = torch.empty_like(h_all[1:])
-        i_f, g_o = gates_TBD.chunk(2, -1)
-        gates = (*i_f.chunk(2, -1), *g_o.chunk(2, -1))
-        states = each_step(h_all[:-1], h_all[1:], c_all[:-1], c_all[1:], tanh_TBH)
-        steps = zip(recurrent.by_step(gates_TBD), each_step(i_f, *gates), states, strict=True)
-        for shares, (i_f, i, f, g, o), (h, h_after, c, c_after, tanh) in steps:
-            recurrent.add_(shares, h)
-            i_f.sigmoid_()
-            g.tanh_()
-            o.sigmoid_()
-            torch.mul(f, c, out=c_after).addcmul_(i, g)
-            torch.mul(o, torch.tanh(c_after, out=tanh), out=h_after)
+        if usable(gates_TBD, h_all, weight_hh, mask_SBH):
+            lstm_forward(weight_hh, mask_SBH, gates_TBD, h_all, c_all, tanh_TBH)
+        else:
+            _walk(gates_TBD, h_all, c_all, tanh_TBH, recurrent)
         kept = (x_TBI, weight_ih, weight_hh, mask_SBI, mask_SBH)
         ctx.save_for_backward(gates_TBD, h_all, c_all, tanh_TBH, *kept)
         return h_all[1:], c_all[-1]
@@ -81,22 +76,55 @@ class _Steps(torch.autograd.Function):
         gates_TBD, h_all, c_all, tanh_TBH, x_TBI, *weights, mask_SBI, mask_SBH = ctx.saved_tensors
         inputs = MaskedProduct(weights[0], mask_SBI)
         recurrent = MaskedProduct(weights[1], mask_SBH)
-        da_TBD = _slopes(gates_TBD, c_all[:-1], h_all[1:])
-        forget, within = _carried(gates_TBD, h_all[1:], tanh_TBH)
-        da_TB4H = da_TBD.unflatten(-1, (4, -1))
-        others = torch.cat((torch.zeros_like(h_all[:1]), dh_TBH[:-1]))
-        factors = each_step(da_TB4H[:, :, :3], da_TB4H[:, :, 3], within, forget, others)
-        steps = list(zip(recurrent.by_step(da_TBD), factors, strict=True))
-        dh, dc = dh_TBH[-1], dc.clone()
-        for shares, (da_i_f_g, da_o, by_dh, by_dc, other) in reversed(steps):
-            dc.addcmul_(dh, by_dh)
-            da_i_f_g.mul_(dc[:, None])
-            da_o.mul_(dh)
-            dc.mul_(by_dc)
-            dh = recurrent.step_back(shares, other)
+        if usable(gates_TBD, h_all, weights[1], mask_SBH, dh_TBH, dc):
+            da_TBD = torch.empty_like(gates_TBD)
+            dh, dc = torch.zeros_like(dc), dc.clone(memory_format=torch.contiguous_format)
+            kept = (gates_TBD, c_all, tanh_TBH, dh_TBH.contiguous())
+            lstm_backward(weights[1], mask_SBH, *kept, dh, dc, da_TBD)
+        else:
+            kept = (gates_TBD, h_all, c_all, tanh_TBH)
+            dh, dc, da_TBD = _walk_back(kept, dh_TBH, dc, recurrent)
         d_inputs = (inputs.window_back(da_TBD), inputs.weight_back(da_TBD, x_TBI))
         d_weight = recurrent.weight_back(da_TBD, h_all[:-1])
         return d_inputs[0], dh, dc, d_inputs[1], d_weight, da_TBD.sum((0, 1)), None, None
+
+
+def _walk(
+    gates_TBD: Tensor, h_all: Tensor, c_all: Tensor, tanh_TBH: Tensor, recurrent: MaskedProduct
+) -> None:
+    """Through the steps: the gates hold the input's part, and are filled in, as are the states."""
+    i_f, g_o = gates_TBD.chunk(2, -1)
+    gates = (*i_f.chunk(2, -1), *g_o.chunk(2, -1))
+    states = each_step(h_all[:-1], h_all[1:], c_all[:-1], c_all[1:], tanh_TBH)
+    steps = zip(recurrent.by_step(gates_TBD), each_step(i_f, *gates), states, strict=True)
+    for shares, (i_f, i, f, g, o), (h, h_after, c, c_after, tanh) in steps:
+        recurrent.add_(shares, h)
+        i_f.sigmoid_()
+        g.tanh_()
+        o.sigmoid_()
+        torch.mul(f, c, out=c_after).addcmul_(i, g)
+        torch.mul(o, torch.tanh(c_after, out=tanh), out=h_after)
+
+
+def _walk_back(
+    kept: tuple[Tensor, ...], dh_TBH: Tensor, dc: Tensor, recurrent: MaskedProduct
+) -> tuple[Tensor, Tensor, Tensor]:
+    """d h and d c before the window, and every d a."""
+    gates_TBD, h_all, c_all, tanh_TBH = kept
+    da_TBD = _slopes(gates_TBD, c_all[:-1], h_all[1:])
+    forget, within = _carried(gates_TBD, h_all[1:], tanh_TBH)
+    da_TB4H = da_TBD.unflatten(-1, (4, -1))
+    others = torch.cat((torch.zeros_like(h_all[:1]), dh_TBH[:-1]))
+    factors = each_step(da_TB4H[:, :, :3], da_TB4H[:, :, 3], within, forget, others)
+    steps = list(zip(recurrent.by_step(da_TBD), factors, strict=True))
+    dh, dc = dh_TBH[-1], dc.clone()
+    for shares, (da_i_f_g, da_o, by_dh, by_dc, other) in reversed(steps):
+        dc.addcmul_(dh, by_dh)
+        da_i_f_g.mul_(dc[:, None])
+        da_o.mul_(dh)
+        dc.mul_(by_dc)
+        dh = recurrent.step_back(shares, other)
+    return dh, dc, da_TBD
 
 
 def _slopes(gates_TBD: Tensor, before_TBH: Tensor, h_TBH: Tensor) -> Tensor:

@@ -23,7 +23,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.components.precision import in_full
-from ablate.components.product import product
+from ablate.components.product import product_over
+from ablate.native.library import usable
+from ablate.native.mogrifier import mogrifier_backward, mogrifier_forward
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,26 +59,14 @@ def fast_window(
 
 
 class _Window(torch.autograd.Function):
-    """Views are made once for all steps: at a few hundred units they cost what the sums do."""
-
     @staticmethod
     def forward(ctx, capped: bool, x_TBI, h_BH, c_BH, mask_BH, *parameters):
         cell = _cell(capped, parameters)
-        trace = _room(x_TBI, h_BH, c_BH, mask_BH, cell)
-        zero = x_TBI.new_zeros(())
-        values, gates, between = _by_step(trace.values), _by_step(trace.gates), trace.between
-        between = [None if room is None else room.unbind() for room in between]
-        for step in range(len(x_TBI)):
-            if mask_BH is not None:
-                torch.mul(trace.outputs[step], mask_BH, out=values[step][1])
-            for index, one in enumerate(cell.rounds):
-                room = between[index]
-                read = values[step][index + 1]
-                read = read if room is None else _read(one, read, room[step])
-                gate = torch.addmm(one.bias, read, one.left.t(), out=gates[step][index]).sigmoid_()
-                target, result = values[step][index], values[step][index + 2]
-                torch.addcmul(zero, gate, target, value=2, out=result)
-            _advance(trace, cell, values[step], step)
+        trace = _room(x_TBI.contiguous(), h_BH, c_BH, mask_BH, cell)
+        if usable(x_TBI, h_BH, mask_BH, *parameters):
+            mogrifier_forward(mask_BH, cell, trace)
+        else:
+            _walk(x_TBI, mask_BH, cell, trace)
         ctx.capped, ctx.trace = capped, trace
         ctx.save_for_backward(x_TBI, mask_BH, *parameters)
         return trace.outputs[1:].clone(), trace.cells[-1].clone()
@@ -88,27 +78,66 @@ class _Window(torch.autograd.Function):
         _, mask_BH, *parameters = ctx.saved_tensors
         cell, trace = _cell(ctx.capped, parameters), ctx.trace
         slopes = _slopes(trace, cell)
-        d_c_BH, zero = d_c_BH.clone(), d_c_BH.new_zeros(())
-        d_h_BH = torch.zeros_like(d_c_BH)
-        values, gates, steep = map(_by_step, (trace.values, trace.gates, slopes.rounds))
-        for step in reversed(range(len(d_out_TBH))):
-            d_h_BH.add_(d_out_TBH[step])
-            _retreat(trace, slopes, cell, d_h_BH, d_c_BH, step)
-            d_values = {
-                trace.last_x: torch.mm(slopes.gates[step], cell.weight_ih),
-                trace.last_h: torch.mm(slopes.gates[step], cell.weight_hh),
-            }
-            for index in reversed(range(len(cell.rounds))):
-                gate, value, slope = gates[step][index], values[step][index + 2], steep[step][index]
-                d = d_values.pop(index + 2)
-                torch.addcmul(value, value, gate, value=-1, out=slope).mul_(d)
-                d_values[index] = torch.addcmul(zero, d, gate, value=2, out=d)
-                inner = slopes.between[index]
-                room = None if inner is None else inner[step]
-                _unread_(d_values[index + 1], cell.rounds[index], slope, room)
-            slopes.x[step] = d_values[0]
-            d_h_BH = d_values[1] if mask_BH is None else d_values[1].mul_(mask_BH)
+        d_c_BH = d_c_BH.clone(memory_format=torch.contiguous_format)
+        if usable(d_out_TBH, d_c_BH, mask_BH, *parameters):
+            d_h_BH = torch.zeros_like(d_c_BH)
+            mogrifier_backward(d_out_TBH.contiguous(), d_h_BH, d_c_BH, mask_BH, cell, trace, slopes)
+        else:
+            d_h_BH = _walk_back(d_out_TBH, d_c_BH, mask_BH, cell, trace, slopes)
         return None, slopes.x, d_h_BH, d_c_BH, None, *_gradients(trace, slopes, cell)
+
+
+def _walk(x_TBI: Tensor, mask_BH: Tensor | None, cell: Cell, trace: Trace) -> None:
+    """Through the steps: fills the trace in.
+
+    Views are made once for all steps: at a few hundred units they cost what the sums do.
+    """
+    zero = x_TBI.new_zeros(())
+    values, gates, between = _by_step(trace.values), _by_step(trace.gates), trace.between
+    between = [None if room is None else room.unbind() for room in between]
+    for step in range(len(x_TBI)):
+        if mask_BH is not None:
+            torch.mul(trace.outputs[step], mask_BH, out=values[step][1])
+        for index, one in enumerate(cell.rounds):
+            room = between[index]
+            read = values[step][index + 1]
+            read = read if room is None else _read(one, read, room[step])
+            gate = torch.addmm(one.bias, read, one.left.t(), out=gates[step][index]).sigmoid_()
+            target, result = values[step][index], values[step][index + 2]
+            torch.addcmul(zero, gate, target, value=2, out=result)
+        _advance(trace, cell, values[step], step)
+
+
+def _walk_back(
+    d_out_TBH: Tensor,
+    d_c_BH: Tensor,
+    mask_BH: Tensor | None,
+    cell: Cell,
+    trace: Trace,
+    slopes: Slopes,
+) -> Tensor:
+    """Back through them: fills the slopes in, moves `d_c_BH` back, and returns d h."""
+    zero = d_c_BH.new_zeros(())
+    d_h_BH = torch.zeros_like(d_c_BH)
+    values, gates, steep = map(_by_step, (trace.values, trace.gates, slopes.rounds))
+    for step in reversed(range(len(d_out_TBH))):
+        d_h_BH.add_(d_out_TBH[step])
+        _retreat(trace, slopes, cell, d_h_BH, d_c_BH, step)
+        d_values = {
+            trace.last_x: torch.mm(slopes.gates[step], cell.weight_ih),
+            trace.last_h: torch.mm(slopes.gates[step], cell.weight_hh),
+        }
+        for index in reversed(range(len(cell.rounds))):
+            gate, value, slope = gates[step][index], values[step][index + 2], steep[step][index]
+            d = d_values.pop(index + 2)
+            torch.addcmul(value, value, gate, value=-1, out=slope).mul_(d)
+            d_values[index] = torch.addcmul(zero, d, gate, value=2, out=d)
+            inner = slopes.between[index]
+            room = None if inner is None else inner[step]
+            _unread_(d_values[index + 1], cell.rounds[index], slope, room)
+        slopes.x[step] = d_values[0]
+        d_h_BH = d_values[1] if mask_BH is None else d_values[1].mul_(mask_BH)
+    return d_h_BH
 
 
 def _by_step(tensors: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
@@ -117,7 +146,7 @@ def _by_step(tensors: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Trace:
+class Trace:
     """What a window leaves behind, each over all steps."""
 
     values: list[Tensor]  # v_0, v_1, ..., as above
@@ -139,7 +168,7 @@ class _Trace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Slopes:
+class Slopes:
     """The gradients of the loss by pre-activations, each over all steps."""
 
     x: Tensor
@@ -158,7 +187,7 @@ def _cell(capped: bool, parameters: Sequence) -> Cell:
     return Cell(weight_ih=weight_ih, weight_hh=weight_hh, bias=bias, rounds=rounds, capped=capped)
 
 
-def _room(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> _Trace:
+def _room(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> Trace:
     """A trace to be filled in, with the state before the first step."""
     num_steps, num_rows, _ = x_TBI.shape
 
@@ -173,7 +202,7 @@ def _room(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> _Tr
         None if one.right is None and one.mask is None else room(one.left.shape[1])
         for one in cell.rounds
     ]
-    return _Trace(
+    return Trace(
         values=values,
         gates=[room(len(one.bias)) for one in cell.rounds],
         between=between,
@@ -205,7 +234,7 @@ def _unread_(d_value: Tensor, one: Round, slope: Tensor, room: Tensor | None) ->
         d_value.addmm_(through, one.right)
 
 
-def _advance(trace: _Trace, cell: Cell, values: tuple[Tensor, ...], step: int) -> None:
+def _advance(trace: Trace, cell: Cell, values: tuple[Tensor, ...], step: int) -> None:
     """The cell of a step."""
     pre_BD = trace.cell_TBD[step]
     torch.addmm(cell.bias, values[trace.last_x], cell.weight_ih.t(), out=pre_BD)
@@ -219,9 +248,9 @@ def _advance(trace: _Trace, cell: Cell, values: tuple[Tensor, ...], step: int) -
     torch.mul(o, torch.tanh(c, out=trace.squashed_TBH[step]), out=trace.outputs[step + 1])
 
 
-def _slopes(trace: _Trace, cell: Cell) -> _Slopes:
+def _slopes(trace: Trace, cell: Cell) -> Slopes:
     """Room for the gradients."""
-    return _Slopes(
+    return Slopes(
         x=torch.empty_like(trace.values[0]),
         gates=torch.empty_like(trace.cell_TBD),
         rounds=[torch.empty_like(gate) for gate in trace.gates],
@@ -233,7 +262,7 @@ def _slopes(trace: _Trace, cell: Cell) -> _Slopes:
 
 
 def _retreat(
-    trace: _Trace, slopes: _Slopes, cell: Cell, d_h_BH: Tensor, d_c_BH: Tensor, step: int
+    trace: Trace, slopes: Slopes, cell: Cell, d_h_BH: Tensor, d_c_BH: Tensor, step: int
 ) -> None:
     """Back through the cell: fills the gates' slopes, and moves `d_c_BH` a step back."""
     i, f, g, o = trace.cell_TBD[step].chunk(4, -1)
@@ -258,7 +287,7 @@ def _retreat(
     d_c_BH.mul_(f)
 
 
-def _gradients(trace: _Trace, slopes: _Slopes, cell: Cell) -> list[Tensor | None]:
+def _gradients(trace: Trace, slopes: Slopes, cell: Cell) -> list[Tensor | None]:
     """Of the parameters, in the order of `_cell`."""
     found: list[Tensor | None] = [
         _over_window(slopes.gates, trace.values[trace.last_x]),
@@ -276,4 +305,4 @@ def _gradients(trace: _Trace, slopes: _Slopes, cell: Cell) -> list[Tensor | None
 
 def _over_window(slope_TBM: Tensor, read_TBN: Tensor) -> Tensor:
     """The gradient of a matrix that read one and gave the other, [M, N]."""
-    return product(slope_TBM.flatten(0, 1).t(), read_TBN.flatten(0, 1).t())
+    return product_over(slope_TBM.flatten(0, 1), read_TBN.flatten(0, 1))

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ablate.components.product import product, product_back, product_over
+
 Shares = tuple[Tensor, ...]  # by share of the gates, along the last dimension
 
 
@@ -33,19 +35,21 @@ class MaskedProduct:
         """All steps at once, with the bias, in memory of its own, [T, B, D]."""
         reads, biases = self._reads(x_TBI), bias_D.chunk(len(self.masks))
         shares = zip(reads, self.weights, biases, strict=True)
-        a_ND = _joined([torch.addmm(bias, read, w.t()) for read, w, bias in shares], -1)
+        a_ND = _joined([product(read, w, bias) for read, w, bias in shares], -1)
         return a_ND.unflatten(0, x_TBI.shape[:2])
 
     def window_back(self, da_TBD: Tensor) -> Tensor:
         """The gradient of what the window read."""
         shares = zip(self._shares(da_TBD), self.weights, self.masks, strict=True)
-        parts = [masked(da @ weight, mask) for da, weight, mask in shares]
+        steps = da_TBD.shape[:2]
+        backs = ((product_back(da.flatten(0, 1), w).unflatten(0, steps), m) for da, w, m in shares)
+        parts = [masked(back, mask) for back, mask in backs]
         return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
 
     def weight_back(self, da_TBD: Tensor, x_TBI: Tensor) -> Tensor:
         """The gradient of W."""
         shares = zip(self._shares(da_TBD), self._reads(x_TBI), strict=True)
-        return _joined([da.flatten(0, 1).t() @ read for da, read in shares], 0)
+        return _joined([product_over(da.flatten(0, 1), read) for da, read in shares], 0)
 
     def by_step(self, a_TBD: Tensor) -> Iterator[Shares]:
         """Each step's a as the two below take it."""

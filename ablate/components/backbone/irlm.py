@@ -25,6 +25,8 @@ from ablate.components.recurrence import take_share
 from ablate.components.regularizer import Masks
 from ablate.errors import CombinationError
 from ablate.fields import setting
+from ablate.native.library import usable
+from ablate.native.recurrent import scan_backward, scan_forward
 from ablate.registry import register
 
 
@@ -76,9 +78,12 @@ class _ImpulseResponse(torch.autograd.Function):
     def forward(ctx, w_TBH, x_BH, r_BH):
         x_TBH = torch.empty_like(w_TBH, memory_format=torch.contiguous_format)
         every_r_BH = r_BH.expand_as(x_BH).contiguous()  # one run of memory a step is the fastest
-        last_BH = x_BH
-        for w_BH, out_BH in zip(w_TBH.unbind(0), x_TBH.unbind(0), strict=True):
-            last_BH = torch.addcmul(w_BH, last_BH, every_r_BH, out=out_BH)
+        if usable(w_TBH, x_BH, r_BH):
+            scan_forward(w_TBH.contiguous(), x_BH.contiguous(), every_r_BH, x_TBH)
+        else:
+            last_BH = x_BH
+            for w_BH, out_BH in zip(w_TBH.unbind(0), x_TBH.unbind(0), strict=True):
+                last_BH = torch.addcmul(w_BH, last_BH, every_r_BH, out=out_BH)
         ctx.r_shape = r_BH.shape
         ctx.save_for_backward(x_TBH, x_BH, every_r_BH)
         return x_TBH
@@ -88,6 +93,11 @@ class _ImpulseResponse(torch.autograd.Function):
     def backward(ctx, grad_TBH):  # type: ignore[override]
         x_TBH, x_BH, r_BH = ctx.saved_tensors
         delta_TBH = torch.empty_like(x_TBH)
+        if usable(x_TBH, x_BH, r_BH, grad_TBH):
+            grad_x_BH, grad_r_BH = torch.empty_like(r_BH), torch.empty_like(r_BH)
+            kept = (x_TBH, x_BH.contiguous(), r_BH)
+            scan_backward(grad_TBH.contiguous(), *kept, delta_TBH, grad_x_BH, grad_r_BH)
+            return delta_TBH, grad_x_BH, grad_r_BH.sum_to_size(ctx.r_shape)
         later_BH, grad_r_BH = torch.zeros_like(x_BH), torch.zeros_like(x_BH)
         steps = zip(grad_TBH.unbind(0), delta_TBH.unbind(0), (x_BH, *x_TBH[:-1]), strict=True)
         for grad_BH, delta_BH, before_BH in reversed(list(steps)):

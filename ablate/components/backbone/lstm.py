@@ -34,7 +34,11 @@ from ablate.components.flow import Draw, Shapes, State
 from ablate.components.keras import INITIALIZATIONS, check_initialization, lstm_parameter
 from ablate.components.regularizer import Masks
 from ablate.fields import setting
+from ablate.native.library import usable
 from ablate.registry import register
+
+
+FEWEST_STEPS = 8  # in shorter windows our steps' preparations cost what they save
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +122,7 @@ class Lstm(Backbone):
             h, c = state[2 * layer : 2 * layer + 2]
             weights = layer_weights(self, layer, masks)
             held = gate_masks(self, layer, x, units, masks)
-            if all(mask is None for mask in held):
+            if held == (None, None) and not (len(x) >= FEWEST_STEPS and usable(x, *weights)):
                 output, h, c = lstm_layer(x, h, c, *weights)
             else:
                 output, h, c = masked_lstm_layer(x, h, c, *weights, *held)

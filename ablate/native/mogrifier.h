@@ -1,0 +1,185 @@
+// A Mogrifier LSTM's steps: rounds in which input and state gate each other, then the cell.
+// The values that rounds pass through are numbered as in the backbone's `_mogrifier_window.py`.
+#pragma once
+#include "lstm.h"
+
+// One round, as Python fills it in. `left` reads `inner` units and gives `outputs`; with a `right`,
+// that reads the value's `inputs` and gives `inner`. Packed for the way there, or for that back.
+struct Round {
+  long outputs, inner, inputs;
+  const float *left, *right, *bias, *mask;
+  float *gate, *between, *result;  // [T, B, outputs], [T, B, inner] or none, [T, B, outputs]
+  float *slope, *d_between;        // [T, B, outputs], [T, B, inner] or none
+};
+
+struct Cell {
+  long steps, batch, inputs, units, rounds, capped;
+  const float *weight_ih, *weight_hh, *bias;  // packed there, or packed back
+  const float* mask;                          // on the state, [B, H], or none
+  float* x;       // [T, B, I]
+  float* read_h;  // [T, B, H]: v_1
+  float *gates, *h, *c, *squashed;
+};
+
+// What a value's number says: even ones are inputs, odd ones states.
+inline long value_width(const Cell& cell, long number) {
+  return number % 2 ? cell.units : cell.inputs;
+}
+
+inline float* value_at(const Cell& cell, const Round* rounds, long number, long t, long row) {
+  float* all = number == 0 ? cell.x : number == 1 ? cell.read_h : rounds[number - 2].result;
+  return all + (t * cell.batch + row) * value_width(cell, number);
+}
+
+inline long last_of(const Cell& cell, long parity) {
+  const long last = cell.rounds + 1;
+  return last % 2 == parity ? last : last - 1;
+}
+
+inline Vector used_input(Vector input, Vector forget, bool capped) {
+  const Vector rest = 1.0f - forget;
+  return capped ? (input < rest ? input : rest) : input;
+}
+
+extern "C" void mogrifier_forward(const Cell* given, const Round* rounds, long first, long last, long) {
+  const Cell& cell = *given;
+  const long rows = last - first, units = cell.units, plane = cell.batch * units;
+  for (long t = 0; t < cell.steps; t++) {
+    const long here = t * plane + first * units, next = here + plane;
+    if (cell.mask)
+      under_mask(rows, units, cell.h + here, cell.mask + first * units, cell.read_h + here);
+    for (long number = 0; number < cell.rounds; number++) {
+      const Round& round = rounds[number];
+      const long from = t * cell.batch + first;
+      const float* read = value_at(cell, rounds, number + 1, t, first);
+      if (round.between) {
+        float* between = round.between + from * round.inner;
+        if (round.right) {
+          std::memset(between, 0, 4 * rows * round.inner);
+          add_product(rows, round.inputs, round.inner, read, round.inputs, round.right, between,
+                      round.inner);
+          read = between;
+        }
+        if (round.mask)
+          under_mask(rows, round.inner, read, round.mask + first * round.inner, between);
+        read = between;
+      }
+      float* gate = round.gate + from * round.outputs;
+      for (long row = 0; row < rows; row++)
+        std::memcpy(gate + row * round.outputs, round.bias, 4 * round.outputs);
+      add_product(rows, round.inner, round.outputs, read, round.inner, round.left, gate,
+                  round.outputs);
+      const float* target = value_at(cell, rounds, number, t, first);
+      float* result = round.result + from * round.outputs;
+      sweep(rows * round.outputs, [&](long at, auto how) {
+        const Vector open = sigmoid(load(gate + at, how));
+        store(gate + at, open, how);
+        store(result + at, 2.0f * open * load(target + at, how), how);
+      });
+    }
+    float* a = cell.gates + 4 * here;
+    for (long row = 0; row < rows; row++) std::memcpy(a + row * 4 * units, cell.bias, 16 * units);
+    add_product(rows, cell.inputs, 4 * units, value_at(cell, rounds, last_of(cell, 0), t, first),
+                cell.inputs, cell.weight_ih, a, 4 * units);
+    add_product(rows, units, 4 * units, value_at(cell, rounds, last_of(cell, 1), t, first), units,
+                cell.weight_hh, a, 4 * units);
+    for (long row = 0; row < rows; row++) {
+      float* i = a + row * 4 * units;
+      float *f = i + units, *g = f + units, *o = g + units;
+      const long base = row * units;
+      sweep(units, [&](long at, auto how) {
+        const Vector input = sigmoid(load(i + at, how)), forget = sigmoid(load(f + at, how));
+        const Vector fresh = tanh(load(g + at, how)), output = sigmoid(load(o + at, how));
+        const Vector used = used_input(input, forget, cell.capped);
+        const Vector state = forget * load(cell.c + here + base + at, how) + used * fresh;
+        const Vector bent = tanh(state);
+        store(i + at, input, how);
+        store(f + at, forget, how);
+        store(g + at, fresh, how);
+        store(o + at, output, how);
+        store(cell.c + next + base + at, state, how);
+        store(cell.squashed + here + base + at, bent, how);
+        store(cell.h + next + base + at, output * bent, how);
+      });
+    }
+  }
+}
+
+// given [T, B, H]: dL/dh of every step. dh, dc [B, H]: none and of the last c; then of the state
+// before the window. slopes [T, B, 4H] and d_x [T, B, I] are filled in, and every round's.
+extern "C" void mogrifier_backward(const Cell* all, const Round* rounds, const float* given,
+                                   float* dh, float* dc, float* slopes, float* d_x, long first,
+                                   long last) {
+  const Cell& cell = *all;
+  const long rows = last - first, units = cell.units, plane = cell.batch * units;
+  const long start = first * units;
+  long widest = std::max(cell.inputs, units);
+  for (long number = 0; number < cell.rounds; number++)
+    widest = std::max(widest, rounds[number].inner);
+  std::vector<float> room(rows * widest);
+  for (long t = cell.steps - 1; t >= 0; t--) {
+    const long here = t * plane + start;
+    float* d_state = dh + start;
+    float* d_input = d_x + (t * cell.batch + first) * cell.inputs;
+    sweep(rows * units, [&](long at, auto how) {
+      store(d_state + at, load(d_state + at, how) + load(given + here + at, how), how);
+    });
+    for (long row = 0; row < rows; row++) {
+      const float* i = cell.gates + 4 * (here + row * units);
+      const float *f = i + units, *g = f + units, *o = g + units;
+      const float *before = cell.c + here + row * units, *bent_at = cell.squashed + here + row * units;
+      float *of_c_at = dc + start + row * units, *of_h_at = d_state + row * units;
+      float* slope = slopes + 4 * (here + row * units);
+      sweep(units, [&](long at, auto how) {
+        const Vector input = load(i + at, how), forget = load(f + at, how);
+        const Vector fresh = load(g + at, how), output = load(o + at, how);
+        const Vector bent = load(bent_at + at, how), of_h = load(of_h_at + at, how);
+        const Vector of_c = load(of_c_at + at, how) + of_h * output * (1.0f - bent * bent);
+        const Vector used = used_input(input, forget, cell.capped);
+        Vector d_input_gate = of_c * fresh, d_forget = of_c * load(before + at, how);
+        if (cell.capped) {  // where the cap holds, f decides
+          const Vector held = input > used ? d_input_gate : Vector{};
+          d_input_gate -= held;
+          d_forget -= held;
+        }
+        store(slope + at, d_input_gate * input * (1.0f - input), how);
+        store(slope + units + at, d_forget * forget * (1.0f - forget), how);
+        store(slope + 2 * units + at, of_c * used * (1.0f - fresh * fresh), how);
+        store(slope + 3 * units + at, of_h * bent * output * (1.0f - output), how);
+        store(of_c_at + at, of_c * forget, how);
+      });
+    }
+    std::memset(d_input, 0, 4 * rows * cell.inputs);
+    std::memset(d_state, 0, 4 * rows * units);
+    add_product(rows, 4 * units, cell.inputs, slopes + 4 * here, 4 * units, cell.weight_ih, d_input,
+                cell.inputs);
+    add_product(rows, 4 * units, units, slopes + 4 * here, 4 * units, cell.weight_hh, d_state, units);
+    for (long number = cell.rounds - 1; number >= 0; number--) {
+      const Round& round = rounds[number];
+      const long from = t * cell.batch + first;
+      float* d = number % 2 ? d_state : d_input;  // of this round's result, then of its target
+      float* other = number % 2 ? d_input : d_state;
+      const float* gate = round.gate + from * round.outputs;
+      const float* result = round.result + from * round.outputs;
+      float* slope = round.slope + from * round.outputs;
+      sweep(rows * round.outputs, [&](long at, auto how) {
+        const Vector open = load(gate + at, how), by = load(d + at, how);
+        store(slope + at, by * load(result + at, how) * (1.0f - open), how);
+        store(d + at, 2.0f * by * open, how);
+      });
+      const float* mask = round.mask ? round.mask + first * round.inner : nullptr;
+      if (!round.right) {
+        add_back(rows, round.outputs, round.inner, slope, round.outputs, round.left, mask,
+                 other, room.data());
+        continue;
+      }
+      float* through = round.d_between + from * round.inner;
+      std::memset(through, 0, 4 * rows * round.inner);
+      add_back(rows, round.outputs, round.inner, slope, round.outputs, round.left, mask,
+               through, room.data());
+      add_product(rows, round.inner, round.inputs, through, round.inner, round.right, other,
+                  round.inputs);
+    }
+    if (cell.mask) under_mask(rows, units, d_state, cell.mask + start, d_state);
+  }
+}
