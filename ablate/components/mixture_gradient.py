@@ -32,10 +32,19 @@ from ablate.components.product import SumOfProducts, product, product_back
 from ablate.native.library import usable
 from ablate.native.softmax import exponentials_
 
-SINGLE_BYTES = 6 << 20  # of a single softmax's logits: most of its memory is them
-MIXTURE_BYTES = 16 << 20  # of a mixture's: a larger share of them, in which products are faster
-PART_BYTES = 4 << 20  # where several tensors of a chunk's size live at a time
-MATRIX_SHARE = 8  # a chunk is at least such a share of the matrix, whose gradient it is added to
+
+@dataclass(frozen=True)
+class Room:
+    """How large a chunk's logits may be, in bytes, or as a share of the matrix whose gradient they
+    are added to; whichever is more."""
+
+    num_bytes: int
+    of_matrix: float
+
+
+SINGLE = Room(6 << 20, 1 / 4)  # most of a single softmax's memory is them
+MIXTURE = Room(16 << 20, 1 / 8)  # a mixture has more of them, and products like them large
+PARTS = Room(4 << 20, 1 / 24)  # where several tensors of a chunk's size live at a time
 GPU_CHUNKS = 128  # so many would fill a GPU
 
 
@@ -70,18 +79,26 @@ def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     return in_full(_SummedNll, dtype, mixture.floor, targets_N, *_tensors(mixture))
 
 
-def token_chunks(mixture: Mixture, room: int | None = None) -> Iterator[slice]:
-    """The tokens in even slices whose logits stay within so many bytes, or more where a GPU makes
-    little of them; without a number, within what suits the mixture and its matrix."""
+def token_chunks(mixture: Mixture, room: Room | None = None) -> Iterator[slice]:
+    """The tokens in even slices whose logits stay within some room, or more where a GPU makes
+    little of it; without one, within what suits the mixture."""
     num_tokens, num_components, width = mixture.vectors_NJE.shape
     row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
-    if room is None:
-        room = SINGLE_BYTES if num_components == 1 else MIXTURE_BYTES
-        room = max(room, width * row_bytes // MATRIX_SHARE)
-    room = max(room, _gpu_room(mixture.weight_VE.device))
-    most = max(1, room // (num_components * row_bytes))
+    room = room or (SINGLE if num_components == 1 else MIXTURE)
+    num_bytes = max(room.num_bytes, int(width * row_bytes * room.of_matrix))
+    num_bytes = max(num_bytes, _gpu_room(mixture.weight_VE.device))
+    most = max(1, num_bytes // (num_components * row_bytes))
     step = -(-num_tokens // -(-num_tokens // most)) if num_tokens else 1
     return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
+
+
+def room_for(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
+    """Memory for the logits of any chunk, which is slow to touch for the first time; None where
+    products bring their own."""
+    weight_VE, (_, num_components, _) = mixture.weight_VE, mixture.vectors_NJE.shape
+    if not usable(weight_VE) or not chunks:
+        return None
+    return weight_VE.new_empty(chunks[0].stop * num_components, len(weight_VE))
 
 
 @cache
@@ -92,11 +109,14 @@ def _gpu_room(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).total_memory // GPU_CHUNKS
 
 
-def score_targets(mixture: Mixture, targets_N: Tensor, rows: slice) -> Scored:
-    """log p of the targets of some tokens."""
+def score_targets(
+    mixture: Mixture, targets_N: Tensor, rows: slice, room_KV: Tensor | None = None
+) -> Scored:
+    """log p of the targets of some tokens; `room_KV`: for their logits, or those of more."""
     num_components = mixture.vectors_NJE.shape[1]
     vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
-    scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V)
+    room_KV = None if room_KV is None else room_KV[: len(vectors_KE)]
+    scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V, room_KV)
     gate_nV = _gate(mixture.gate, rows)
     logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
     sum_K1, target_K1 = exponentials(logits_KV, targets_N[rows])
@@ -167,9 +187,10 @@ def _gathered(
     mixture = _mixture(*tensors)
     gradients = _zeros(mixture, needed)
     mixture = replace(_lowered(mixture, dtype), floor=floor)
-    log_probs = []
-    for rows in token_chunks(mixture):
-        scored = score_targets(mixture, targets_N, rows)
+    chunks, log_probs = list(token_chunks(mixture)), []
+    room_KV = room_for(mixture, chunks)
+    for rows in chunks:
+        scored = score_targets(mixture, targets_N, rows, room_KV)
         log_probs.append(scored.log_prob_n)
         _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
         del scored

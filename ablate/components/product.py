@@ -24,8 +24,15 @@ BLOCK = 128  # rows
 MANY_ROWS = 128  # below so many, what the kernel does with the matrix first costs what it saves
 
 
-def product(x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None = None) -> Tensor:
-    """x W' + b, [M, N]; without gradients."""
+def product(
+    x_MK: Tensor,
+    weight_NK: Tensor,
+    bias_N: Tensor | None = None,
+    room_MN: Tensor | None = None,
+) -> Tensor:
+    """x W' + b, [M, N], perhaps in a room for it; without gradients."""
+    if room_MN is not None and usable(x_MK, weight_NK, bias_N, room_MN):
+        return multiply(x_MK, weight_NK.t(), bias_N, room_MN)
     if weight_NK.dtype.itemsize == 2:
         result_MN = torch.mm(x_MK.to(weight_NK.dtype), weight_NK.t()).float()
         return result_MN if bias_N is None else result_MN.add_(bias_N)

@@ -24,7 +24,7 @@ from torch import Tensor
 from ablate.components.by_chunk import summed_by_chunk
 from ablate.components.flow import GateSignal, Mixture
 from ablate.components.mixture import log_probs
-from ablate.components.mixture_gradient import PART_BYTES, token_chunks
+from ablate.components.mixture_gradient import PARTS, token_chunks
 from ablate.components.tempered_gradient import Terms, fused_augmented
 
 
@@ -78,4 +78,4 @@ def _augmented_by_chunk(
 
     factors = (None,) * 3 if gate is None else (gate.vectors_NG, gate.weight_VG, gate.bias_V)
     own = (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, mixture.bias_V)
-    return summed_by_chunk(part, token_chunks(mixture, PART_BYTES), *own, *factors, words_VD)
+    return summed_by_chunk(part, token_chunks(mixture, PARTS), *own, *factors, words_VD)

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.components.flow import Mixture
-from ablate.components.mixture_gradient import PART_BYTES, Gathered, handed_over, token_chunks
+from ablate.components.mixture_gradient import PARTS, Gathered, handed_over, token_chunks
 from ablate.components.precision import asked_for, in_full
 from ablate.components.product import SumOfProducts, product, product_back
 from ablate.native.library import usable
@@ -72,22 +72,29 @@ class SoftTargets:
     negative_entropy_U: Tensor
 
 
-@dataclass(frozen=True, kw_only=True)
 class Room:
-    """Tensors [n, V] that all chunks share: memory is slow to touch for the first time."""
+    """Tensors [n, V] that all chunks share: memory is slow to touch for the first time.
 
-    first: Tensor
-    second: Tensor
+    The kernels keep the scores and the soft targets there; torch brings its own, and has two more
+    of the size for what it makes of them.
+    """
 
-    def of(self, num_tokens: int) -> tuple[Tensor, Tensor]:
-        return self.first[:num_tokens], self.second[:num_tokens]
+    def __init__(self, most: int, like_V: Tensor) -> None:
+        shape = (most, len(like_V))
+        dtype = torch.promote_types(like_V.dtype, torch.float32)
+        self.native = usable(like_V)
+        number = 3 if self.native else 2
+        self._tensors = [like_V.new_empty(shape, dtype=dtype) for _ in range(number)]
+
+    def of(self, num_tokens: int) -> list[Tensor]:
+        return [tensor[:num_tokens] for tensor in self._tensors]
 
 
 def fused_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
     """The weighted sum of J and J_aug of one component without a gate."""
     order_N = targets_N.argsort(stable=True)
     vectors_NE = mixture.vectors_NJE.squeeze(1)[order_N]
-    chunks = list(token_chunks(mixture, PART_BYTES))
+    chunks = list(token_chunks(mixture, PARTS))
     tensors = (vectors_NE, mixture.weight_VE, mixture.bias_V, words_VD)
     dtype = asked_for(targets_N.device)
     return in_full(_Augmented, dtype, targets_N[order_N], chunks, terms, *tensors)
@@ -139,9 +146,7 @@ def _add_chunks(
     like = given.weight_VE if given.bias_V is None else given.bias_V
     dtype = torch.promote_types(like.dtype, torch.float32)
     total = torch.zeros((), dtype=dtype, device=like.device)
-    shape, room = (chunks[0].stop, len(like)), None
-    if not usable(total):
-        room = Room(first=total.new_empty(shape), second=total.new_empty(shape))
+    room = Room(chunks[0].stop, like if given.bias_V is not None else like[:, 0])
     for rows in chunks:
         total += _add_chunk(gradients, given, targets_N[rows], rows, terms, room)
     return total
@@ -153,12 +158,12 @@ def _add_chunk(
     targets_n: Tensor,
     rows: slice,
     terms: Terms,
-    room: Room | None,
+    room: Room,
 ) -> Tensor:
     """The loss of a chunk; its gradients are added."""
     vectors_nE = given.vectors_NE[rows]
-    soft = _soft_targets(given.words_VD, targets_n, terms.temperature)
-    scores_nV = product(vectors_nE, given.weight_VE)
+    soft = _soft_targets(given.words_VD, targets_n, terms.temperature, room)
+    scores_nV = product(vectors_nE, given.weight_VE, None, room.of(len(targets_n))[0])
     if gradients.words_VD is not None:
         _add_word_gradients(gradients.words_VD, given.words_VD, soft, scores_nV, terms)
     loss, slope_nV = _slope_(soft, scores_nV, given.bias_V, targets_n, terms, gradients.bias_V, room)
@@ -177,10 +182,10 @@ def _slope_(
     targets_n: Tensor,
     terms: Terms,
     d_bias_V: Tensor | None,
-    room: Room | None,
+    room: Room,
 ) -> tuple[Tensor, Tensor]:
     """The loss of a chunk and its gradient by the scores, which are given up; the bias's is added."""
-    if room is None:
+    if room.native:
         weights = Weights(terms.temperature, terms.of_nll, terms.of_divergence)
         targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)
         return augmented_(scores_nV, bias_V, *targets, weights, d_bias_V).sum(), scores_nV
@@ -194,14 +199,18 @@ def _slope_(
     return terms.of_nll * nll + terms.of_divergence * divergence, slope_nV
 
 
-def _soft_targets(words_VD: Tensor, targets_n: Tensor, temperature: float) -> SoftTargets:
+def _soft_targets(
+    words_VD: Tensor, targets_n: Tensor, temperature: float, room: Room
+) -> SoftTargets:
     words_U, of_token_n, count_U = targets_n.unique_consecutive(
         return_inverse=True, return_counts=True
     )
-    logits_UV = product(words_VD[words_U], words_VD)
-    if usable(logits_UV):
-        ytilde_UV, negative_entropy_U = soft_targets_(logits_UV, 1 / temperature)
+    if room.native:
+        _, ytilde_UV, room_UV = room.of(len(words_U))
+        logits_UV = product(words_VD[words_U], words_VD, None, room_UV)
+        negative_entropy_U = soft_targets_(logits_UV, 1 / temperature, ytilde_UV)
     else:
+        logits_UV = product(words_VD[words_U], words_VD)
         ytilde_UV = logits_UV.mul_(1 / temperature).softmax(1)
         mean_U = torch.linalg.vecdot(ytilde_UV, logits_UV)
         negative_entropy_U = mean_U - log_sum(logits_UV, ytilde_UV)

@@ -13,13 +13,15 @@ PANEL = 32  # columns that a start is padded to: the widest panel of any process
 THREAD_ROWS = 64  # that are worth a thread
 
 
-def multiply(a_MK: Tensor, b_KN: Tensor, bias_N: Tensor | None = None) -> Tensor:
-    """A B + bias."""
+def multiply(
+    a_MK: Tensor, b_KN: Tensor, bias_N: Tensor | None = None, room_MN: Tensor | None = None
+) -> Tensor:
+    """A B + bias, in a room of the caller's if there is one."""
     num_rows, num_columns = a_MK.shape[0], b_KN.shape[1]
     start = a_MK.new_zeros(-(-num_columns // PANEL) * PANEL)
     if bias_N is not None:
         start[:num_columns] = bias_N
-    c_MN = a_MK.new_empty(num_rows, num_columns)
+    c_MN = a_MK.new_empty(num_rows, num_columns) if room_MN is None else room_MN
     _multiply(a_MK, b_KN, start, c_MN)
     return c_MN
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ablate.native.library import library, over_rows, pointer, threads
@@ -34,14 +33,14 @@ def exponentials_(logits_KV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]
     return sum_K1, target_K1
 
 
-def soft_targets_(logits_UV: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Scales the logits; returns their softmax and its negative entropy, [U]."""
-    soft_UV, negative_U = torch.empty_like(logits_UV), logits_UV.new_empty(len(logits_UV))
+def soft_targets_(logits_UV: Tensor, scale: float, soft_UV: Tensor) -> Tensor:
+    """Scales the logits, fills in their softmax, and returns its negative entropy, [U]."""
+    negative_U = logits_UV.new_empty(len(logits_UV))
     arguments = (ctypes.c_long(logits_UV.shape[1]), ctypes.c_float(scale))
     tensors = (logits_UV, soft_UV, negative_U)
     kernel = library().soft_targets  # type: ignore[union-attr]
     over_rows(kernel, len(logits_UV), *arguments, *map(pointer, tensors), least=ROWS)
-    return soft_UV, negative_U
+    return negative_U
 
 
 def augmented_(

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ablate.components import tempered, tempered_gradient
+from ablate.components.mixture_gradient import Room
 from ablate.components.flow import GateSignal, Mixture, Pass
 from ablate.components.loss.augmented import Augmented, AugmentedConfig
 from ablate.components.mixture import summed_nll
@@ -100,7 +101,7 @@ def close(ours, theirs, tolerance):
 def chunks(request, monkeypatch):
     if request.param:
         for module in (tempered, tempered_gradient):
-            monkeypatch.setattr(module, "PART_BYTES", 3 * 29 * 8)
+            monkeypatch.setattr(module, "PARTS", Room(3 * 29 * 8, 0))
 
 
 SIZES = [(1, 1, 2, 1), (13, 1, 29, 5), (13, 3, 29, 5), (7, 4, 17, 1)]  # N, J, V, E

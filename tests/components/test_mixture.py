@@ -77,8 +77,8 @@ def by_hand(given: Given) -> torch.Tensor:
 def chunks(request, monkeypatch):
     if request.param:
         few = 3 * 29 * 3 * 8  # tokens, words, components, bytes: never a divisor of N
-        for name in ("SINGLE_BYTES", "MIXTURE_BYTES", "PART_BYTES"):
-            monkeypatch.setattr(mixture_gradient, name, few)
+        for name in ("SINGLE", "MIXTURE", "PARTS"):
+            monkeypatch.setattr(mixture_gradient, name, mixture_gradient.Room(few, 0))
 
 
 @pytest.mark.parametrize(("size", "gate", "bias"), CASES)
