@@ -27,6 +27,11 @@ devices = range(torch.cuda.device_count())
 print("; ".join(torch.cuda.get_device_name(device) for device in devices))
 print(torch.version.cuda or "")
 """
+ASK_KERNELS = """
+from ablate.native.library import found, library
+print("off" if found()[0] and library() is None else "yes" if library() else "no")
+print(found()[1])
+"""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ def devices(workspace: Workspace) -> Iterator[Finding]:
     else:
         yield Finding(OK, found)
     yield _accelerators()
+    yield _kernels()
 
 
 def _usable_cores() -> float:
@@ -150,6 +156,23 @@ def _accelerators() -> Finding:
         WARN,
         f"an NVIDIA driver is here, but {built} and sees no GPU",
         "Install another build of torch: https://pytorch.org",
+    )
+
+
+def _kernels() -> Finding:
+    """Whether recurrences and losses have their compiled kernels; building them takes seconds."""
+    asked = subprocess.run([sys.executable, "-c", ASK_KERNELS], capture_output=True, text=True)
+    if asked.returncode:
+        return Finding(WARN, "whether there are kernels cannot be asked without torch")
+    state, said = asked.stdout.split("\n")[:2]
+    if state == "off":
+        return Finding(OK, "kernels: switched off by ABLATE_NATIVE=off")
+    if state == "yes":
+        return Finding(OK, f"kernels: built by {said}")
+    return Finding(
+        WARN,
+        f"no kernels, so torch alone trains, recurrences at about half the speed: {said}",
+        "Install a C++ compiler (g++ or clang++), or name one in CXX.",
     )
 
 

@@ -22,7 +22,9 @@ GIT_SECONDS = 5.0
 
 def environment() -> dict[str, Any]:
     """Plain data for a journal, an artifact and tags."""
-    return {**_fixed(), "hardware": hardware()}
+    fixed = _fixed()
+    versions = {**fixed["versions"], "kernels": kernels()}
+    return {**fixed, "versions": versions, "hardware": hardware()}
 
 
 @functools.cache
@@ -48,6 +50,12 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def kernels() -> str:
+    """What compiled the kernels, where they are in use; otherwise torch does their work."""
+    library = sys.modules.get("ablate.native.library")
+    return "none" if library is None else library.version()
 
 
 def hardware() -> str:

@@ -165,6 +165,22 @@ def test_accelerators(monkeypatch, script, state, says):
     assert found.state == state and says in found.found
 
 
+@pytest.mark.parametrize(
+    ("script", "state", "says"),
+    [
+        ("print('yes'); print('c++ 12.2')", OK, "kernels: built by c++ 12.2"),
+        ("print('off'); print('c++ 12.2')", OK, "switched off by ABLATE_NATIVE=off"),
+        ("print('no'); print('no C++ compiler is found')", WARN, "no C++ compiler is found"),
+        ("raise ImportError('torch')", WARN, "without torch"),
+    ],
+)
+def test_kernels(monkeypatch, script, state, says):
+    monkeypatch.setattr(doctor_machine, "ASK_KERNELS", script)
+    found = doctor_machine._kernels()
+    assert found.state == state and says in found.found
+    assert ("CXX" in found.remedy) == script.startswith("print('no')")
+
+
 @pytest.mark.parametrize(("free", "state"), [(50e6, FAIL), (1e9, WARN), (1e12, OK)])
 def test_room_on_the_disk(place, monkeypatch, free, state):
     usage = doctor_machine.shutil.disk_usage("/")._replace(free=int(free))

@@ -21,7 +21,7 @@ STUDY = Path(__file__).parent.parent / "studies" / "doc_layer_mix.py"
 GROUND = {"errors", "layout", "fields", "registry", "config", "environment", "user_code"}
 KEPT = {*GROUND, "store", "identity", "journal", "study_record", "workspace"}
 WORDS = {*GROUND, "space", "study"}
-CORE = {*KEPT, "streams", "ngram", "components", "model", "assemble", "data", "train"}
+CORE = {*KEPT, "streams", "ngram", "native", "components", "model", "assemble", "data", "train"}
 ALL = {*CORE, *WORDS, "trial", "papers", "plan", "record", "compare", "screen", "tune", "show"}
 ALL |= {"mirror", "plots", "lease", "kept", "probe"}
 MAY_IMPORT = {
@@ -42,7 +42,8 @@ MAY_IMPORT = {
     "space": GROUND,
     "study": {*GROUND, "space"},
     "ngram": {"errors"},
-    "components": {*GROUND, "streams", "model", "ngram"},
+    "native": set(),
+    "components": {*GROUND, "streams", "model", "ngram", "native"},
     "model": {*GROUND, "streams", "components"},
     "assemble": {*GROUND, "streams", "components", "model"},
     "data": {*GROUND, "identity", "store"},  # corpora travel by the store

@@ -166,7 +166,9 @@ def _add_chunk(
     scores_nV = product(vectors_nE, given.weight_VE, None, room.of(len(targets_n))[0])
     if gradients.words_VD is not None:
         _add_word_gradients(gradients.words_VD, given.words_VD, soft, scores_nV, terms)
-    loss, slope_nV = _slope_(soft, scores_nV, given.bias_V, targets_n, terms, gradients.bias_V, room)
+    loss, slope_nV = _slope_(
+        soft, scores_nV, given.bias_V, targets_n, terms, gradients.bias_V, room
+    )
     slope_nV = slope_nV.to(given.weight_VE.dtype)
     if gradients.vectors_NE is not None:
         gradients.vectors_NE[rows] = product_back(slope_nV, given.weight_VE)
@@ -184,7 +186,8 @@ def _slope_(
     d_bias_V: Tensor | None,
     room: Room,
 ) -> tuple[Tensor, Tensor]:
-    """The loss of a chunk and its gradient by the scores, which are given up; the bias's is added."""
+    """The loss of a chunk and its gradient by the scores, which are given up; that by the bias is
+    added."""
     if room.native:
         weights = Weights(terms.temperature, terms.of_nll, terms.of_divergence)
         targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)

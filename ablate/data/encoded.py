@@ -15,6 +15,7 @@ Opening hashes nothing as long as the files' sizes, times and inodes are the sea
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -235,8 +236,8 @@ def _move(partial: Path, place: Path) -> None:
         try:
             os.rename(partial, place)
             return
-        except OSError:
-            if not place.is_dir():
+        except OSError as error:  # it may be gone by now: another has put a damaged one aside
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         with suppress(Damaged):
             if read(place) is not None:

@@ -46,6 +46,11 @@ def library() -> ctypes.CDLL | None:
     return None if os.environ.get(SWITCH) == "off" else found()[0]
 
 
+def version() -> str:
+    """What compiled the kernels that are in use, for records."""
+    return "none" if library() is None else found()[1]
+
+
 @cache
 def found() -> tuple[ctypes.CDLL | None, str]:
     """The library, and what there is to say of it."""
@@ -53,7 +58,7 @@ def found() -> tuple[ctypes.CDLL | None, str]:
     if compiler is None:
         return None, "no C++ compiler is found (CXX, c++, g++ or clang++)"
     try:
-        return ctypes.CDLL(str(_built(*compiler))), " ".join(compiler[1].split()[:4])
+        return ctypes.CDLL(str(_built(*compiler))), compiler[1]
     except (OSError, subprocess.SubprocessError, _BuildError) as error:
         return None, f"{compiler[0]} could not build them: {error}"
 

@@ -109,7 +109,7 @@ extern "C" void mogrifier_forward(const Cell* given, const Round* rounds, long f
 // before the window. slopes [T, B, 4H] and d_x [T, B, I] are filled in, and every round's.
 extern "C" void mogrifier_backward(const Cell* all, const Round* rounds, const float* given,
                                    float* dh, float* dc, float* slopes, float* d_x, long first,
-                                   long last) {
+                                   long last, long) {
   const Cell& cell = *all;
   const long rows = last - first, units = cell.units, plane = cell.batch * units;
   const long start = first * units;

@@ -22,7 +22,13 @@ def scan_forward(w: Tensor, before: Tensor, r: Tensor, x: Tensor) -> None:
 
 
 def scan_backward(
-    given: Tensor, x: Tensor, before: Tensor, r: Tensor, slope: Tensor, d_before: Tensor, d_r: Tensor
+    given: Tensor,
+    x: Tensor,
+    before: Tensor,
+    r: Tensor,
+    slope: Tensor,
+    d_before: Tensor,
+    d_r: Tensor,
 ) -> None:
     units = before.numel()
     tensors = (given, x, before, r, slope, d_before, d_r)

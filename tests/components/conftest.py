@@ -12,6 +12,7 @@ from ablate.assemble import assemble
 from ablate.components.evaluator import Reading
 from ablate.components.flow import Features
 from ablate.config import resolve
+from ablate.native.library import SWITCH, found, library
 from ablate.streams import Streams
 
 VECTORS = Path(__file__).parents[1] / "golden" / "vectors"
@@ -45,6 +46,27 @@ class FixedChance:
         mask = self.masks[purpose]
         assert tuple(mask.shape) == tuple(shape)
         return mask.to(like.dtype)
+
+
+@pytest.fixture(params=["kernels", "torch"])
+def both_ways(request, monkeypatch):
+    """By the compiled kernels, and by torch where there are none."""
+    if request.param == "torch":
+        monkeypatch.setenv(SWITCH, "off")
+    elif library() is None:
+        pytest.skip(found()[1])
+
+
+def assert_near(found, exact, share: float) -> None:
+    """Tensor by tensor, the difference is such a share of the exact one in norm, or of 1."""
+    for ours, theirs in zip(found, exact, strict=True):
+        apart, size = (ours.double() - theirs.double()).norm(), theirs.double().norm()
+        assert apart <= share * size.clamp_min(1), f"{apart} of {size}"
+
+
+@pytest.fixture
+def near():
+    return assert_near
 
 
 @pytest.fixture

@@ -8,13 +8,15 @@ import pytest
 import torch
 
 from ablate.components import tempered, tempered_gradient
-from ablate.components.mixture_gradient import Room
 from ablate.components.flow import GateSignal, Mixture, Pass
 from ablate.components.loss.augmented import Augmented, AugmentedConfig
 from ablate.components.mixture import summed_nll
+from ablate.components.mixture_gradient import Room
 from ablate.components.tempered import summed_augmented
 from ablate.components.tempered_gradient import Terms
 from ablate.errors import CombinationError
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 
 class Given:

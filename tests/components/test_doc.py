@@ -13,6 +13,8 @@ from ablate.components.regularizer import OFF
 from ablate.config import resolve
 from ablate.errors import CombinationError
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 def softmax(x):
     return np.exp(x) / np.exp(x).sum()

@@ -18,6 +18,8 @@ from ablate.components.regularizer.fraternal_dropout import (
 from ablate.config import resolve
 from ablate.streams import Streams
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 N, V, E, G = 13, 29, 5, 3
 
 

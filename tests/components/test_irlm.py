@@ -22,6 +22,8 @@ from ablate.store import Store
 from ablate.train.loop import Training
 from ablate.train.task import Place
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 IRLM = {"backbone": "irlm", "head.bias": False}
 LONG_UNITS = {
     "backbone.units": 6,
@@ -81,9 +83,10 @@ def test_timescales_are_those_of_the_reference(golden):
     assert timescales(torch.tensor(1.0)) == torch.inf
 
 
-def window(dtype=torch.float64, rows=1):
+def window(dtype=torch.float64, rows=1, size=(6, 3, 5)):
     generator = torch.Generator().manual_seed(7)
-    shapes = ((6, 3, 5), (3, 5), (rows, 5))
+    _, batch, units = size
+    shapes = (size, (batch, units), (batch if rows > 1 else 1, units))
     return [
         torch.randn(s, generator=generator, dtype=dtype).clamp(-1, 1).requires_grad_()
         for s in shapes
@@ -92,9 +95,10 @@ def window(dtype=torch.float64, rows=1):
 
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
-def test_the_fast_recurrence_is_its_plain_twin(dtype, tolerance, rows):
-    given = window(dtype, rows)
-    weights = torch.randn(6, 3, 5, dtype=dtype)
+@pytest.mark.parametrize("size", [(6, 3, 5), (1, 1, 1), (9, 7, 151)])
+def test_the_fast_recurrence_is_its_plain_twin(dtype, tolerance, rows, size):
+    given = window(dtype, rows, size)
+    weights = torch.randn(size, dtype=dtype)
     found = []
     for run in (impulse_response, impulse_response_plain):
         x_TBH = run(*given)

@@ -17,6 +17,8 @@ from ablate.components.mixture import (
     token_nll,
 )
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 SIZES = [(1, 1, 2, 1), (13, 1, 29, 5), (13, 3, 29, 5), (7, 4, 17, 1)]  # N, J, V, E
 CASES = list(combinations(SIZES, [False, True], [False, True]))
 

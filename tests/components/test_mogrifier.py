@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,8 @@ from ablate.components.backbone._mogrifier_window import Cell, Round, fast_windo
 from ablate.components.backbone.mogrifier import plain_window
 from ablate.components.regularizer import OFF, Chance, Masks, Regularizer
 from ablate.streams import Streams
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 MOGRIFIER = {"backbone": "mogrifier", "backbone.initial_range": 0.8}
 
@@ -75,7 +79,7 @@ def test_layers_are_the_equations(build, rounds, rank, capped, masked):
         np.testing.assert_allclose(after[2 * layer + 1][0].detach(), c, rtol=0, atol=1e-12)
 
 
-SHAPES = [(5, 3, 6, 7), (1, 1, 1, 1), (2, 1, 9, 3), (6, 5, 2, 11)]
+SHAPES = [(5, 3, 6, 7), (1, 1, 1, 1), (2, 1, 9, 3), (6, 5, 2, 11), (3, 23, 41, 53)]
 ROUNDS = [(0, 0), (1, 0), (1, 2), (2, 0), (3, 1), (4, 2), (5, 0), (6, 3)]
 
 
@@ -101,6 +105,16 @@ def random_cell(draw, sizes, rounds, rank, *, masked, capped):
     )
 
 
+def cast(cell, dtype):
+    """The same parameters in another precision, with gradients to them."""
+
+    def parts(one):
+        tensors = {name: x.to(dtype) for name, x in vars(one).items() if torch.is_tensor(x)}
+        return replace(one, **tensors)
+
+    return replace(parts(cell), rounds=tuple(map(parts, cell.rounds)))
+
+
 def parameters_of(cell):
     parts = [part for one in cell.rounds for part in (one.left, one.right, one.bias)]
     return [cell.weight_ih, cell.weight_hh, cell.bias, *(p for p in parts if p is not None)]
@@ -110,26 +124,28 @@ def parameters_of(cell):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("sizes", SHAPES)
 @pytest.mark.parametrize(("rounds", "rank"), ROUNDS)
-def test_the_fast_window_is_the_plain_one(sizes, rounds, rank, masked, capped):
-    """Values and every gradient, also those that come by the last c."""
+@pytest.mark.parametrize(("dtype", "share"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
+def test_the_fast_window_is_the_plain_one(sizes, rounds, rank, masked, capped, dtype, share, near):
+    """Values and every gradient, also those by the last c; the plain one in float64."""
     T, B, num_in, units = sizes
     generator = torch.Generator().manual_seed(sum(sizes))
 
     def draw(*shape):
-        return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+        drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
+        return drawn.mul_(shape[-1] ** -0.5).requires_grad_()  # or float32 alone would be far off
 
     cell = random_cell(draw, sizes, rounds, rank, masked=masked, capped=capped)
     given = [draw(T, B, num_in), draw(B, units), draw(B, units)]
     mask = draw(B, units).detach() if masked else None
     wanted = draw(T, B, units).detach()
     found = []
-    for run in (fast_window, plain_window):
-        outputs, c = run(*given, mask, cell)
-        loss = (outputs * wanted).sum() + c.square().sum()
+    for run, kind in ((fast_window, dtype), (plain_window, torch.float64)):
+        own = [None if x is None else x.to(kind) for x in (*given, mask)]
+        outputs, c = run(*own, cast(cell, kind))
+        loss = (outputs * wanted.to(kind)).sum() + c.square().sum()
         gradients = torch.autograd.grad(loss, [*given, *parameters_of(cell)])
         found.append((outputs, c, *gradients))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    near(*found, share)
 
 
 def test_gradients_may_be_asked_for_twice(build):

@@ -13,6 +13,8 @@ from ablate.components.regularizer import Chance, Masks, Regularizer
 from ablate.config import resolve
 from ablate.streams import Streams
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 def test_it_is_the_public_code(build, golden, load_awd):
     vectors = golden("mos_head")

@@ -37,7 +37,6 @@ from ablate.fields import setting
 from ablate.native.library import usable
 from ablate.registry import register
 
-
 FEWEST_STEPS = 8  # in shorter windows our steps' preparations cost what they save
 
 
