@@ -37,6 +37,8 @@ SEAL = "seal.json"
 FILES = (TOKENS, VOCABULARY, FLOOR, SEAL)
 ABANDONED_SECONDS = 3600  # after which a partial folder's writer is taken for dead
 
+TRIES = 5  # without locks, one may put aside what another has just repaired
+
 Streams = Mapping[str, np.ndarray]  # by split
 
 
@@ -118,16 +120,15 @@ def read_or_make(place: Path, make: Callable[[str], Columns]) -> Encoded:
         if found is not None:
             return found
     with _writing(place), _lock(place.parent):
-        try:
-            found, damage = read(place), ""  # by now somebody else may have made it
-        except Damaged as error:
-            found, damage = None, str(error)
-        if found is None:
+        for _ in range(TRIES):
+            try:
+                found, damage = read(place), ""  # by now somebody else may have made it
+            except Damaged as error:
+                found, damage = None, str(error)
+            if found is not None:
+                return found
             _write(place, make(damage))
-            found = read(place)
-    if found is None:
-        raise CorpusError(f"{place} was removed while it was being opened. Try again.")
-    return found
+    raise CorpusError(f"{place} was removed again and again while it was being opened. Try again.")
 
 
 def bring(place: Path, file: Callable[[str], bytes | None]) -> None:
@@ -180,9 +181,19 @@ def _check(place: Path, hashes: Mapping[str, str]) -> None:
     if not hashes.keys() >= {TOKENS, VOCABULARY}:
         raise Damaged(f"{SEAL} does not name all files")
     for name, expected in hashes.items():
-        if sha256(place / name) != expected:
+        if _hashed(place / name) != expected:
             raise Damaged(f"{name} is not what was written")
     replace_if_possible(place / SEAL, _seal(place, hashes))
+
+
+def _hashed(path: Path) -> str:
+    """The file's hash; where it is gone, another may be putting a damaged encoding aside."""
+    try:
+        return sha256(path)
+    except CorpusError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise Damaged(f"{path.name} is missing") from error
+        raise
 
 
 def _seal(place: Path, hashes: Mapping[str, str]) -> str:
