@@ -32,7 +32,7 @@ extern "C" void exponentials(long words, long components, float* logits, const i
     targets_under_peak[number] = row[targets[number / components]] - peak;
     Vector total{};
     sweep(words, [&](long at, auto how) {
-      const Vector e = exp(load(row + at, how) - peak);
+      const Vector e = exp_below_88(load(row + at, how) - peak);
       store(row + at, e, how);
       total += meant(e, how);
     });
@@ -49,7 +49,7 @@ extern "C" void soft_targets(long words, float scale, float* logits, float* ytil
     const float peak = peak_of(words, row);
     Vector total{}, weighed{};
     sweep(words, [&](long at, auto how) {
-      const Vector x = load(row + at, how), e = exp(x - peak);
+      const Vector x = load(row + at, how), e = exp_below_88(x - peak);
       store(soft + at, e, how);
       total += meant(e, how);
       weighed += meant(e * x, how);
@@ -87,8 +87,8 @@ extern "C" void augmented(long words, float temperature, float of_nll, float of_
     Vector cold{}, even{}, mean{};
     sweep(words, [&](long at, auto how) {
       const Vector x = load(row + at, how);
-      const Vector e = exp((bias ? x + load(bias + at, how) : x) - biased_peak);
-      const Vector w = exp((x - peak) * cool);
+      const Vector e = exp_below_88((bias ? x + load(bias + at, how) : x) - biased_peak);
+      const Vector w = exp_below_88((x - peak) * cool);
       mean += load(soft + at, how) * meant(x, how);
       cold += meant(e, how);
       even += meant(w, how);

@@ -45,10 +45,10 @@ inline float sum(Vector x) {
   return total;
 }
 
-// e^x to 2e-7; 0 below -87, what is no number stays none.
-inline Vector exp(Vector x) {
-  const Vector low = all(-87.0f), high = all(88.5f);
-  const Vector kept = x < low ? low : (x > high ? high : x);
+// e^x to 2e-7 for x up to 88; 0 below -87, what is no number stays none.
+inline Vector exp_below_88(Vector x) {
+  const Vector low = all(-87.0f);
+  const Vector kept = x < low ? low : x;
   const Vector magic = all(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
   const Vector shifted = kept * 1.44269504088896341f + magic;
   const Vector whole = shifted - magic;
@@ -61,8 +61,12 @@ inline Vector exp(Vector x) {
   p = p * rest + 5.0000001201e-1f;
   p = p * (rest * rest) + rest + 1.0f;
   const Bits scaled = (Bits)p + ((Bits)shifted << 23);
-  const Vector found = x < low ? Vector{} : (x > high ? all(__builtin_inff()) : (Vector)scaled);
-  return x == x ? found : x;
+  return x < low ? Vector{} : (x == x ? (Vector)scaled : x);
+}
+
+inline Vector exp(Vector x) {
+  const Vector high = all(88.5f);
+  return x > high ? all(__builtin_inff()) : exp_below_88(x);
 }
 
 inline Vector sigmoid(Vector x) { return 1.0f / (1.0f + exp(-x)); }
