@@ -194,6 +194,8 @@ def _gathered(
         log_probs.append(scored.log_prob_n)
         _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
         del scored
+    if gradients.bias_V is not None and gradients.weight_VE and gradients.weight_VE.has_sums:
+        gradients.bias_V.add_(gradients.weight_VE.sums())
     return -torch.cat(log_probs).sum(), list(vars(gradients).values())
 
 
@@ -240,6 +242,8 @@ def _zeros(mixture: Mixture, needed: tuple[bool, ...]) -> Gradients:
     for field, tensor, need in zip(fields(Gradients), _tensors(mixture), needed, strict=True):
         room = SumOfProducts if "weight" in field.name else torch.zeros_like
         found[field.name] = room(tensor) if need and tensor is not None else None
+    if found["weight_VE"] is not None and found["bias_V"] is not None:
+        found["weight_VE"] = SumOfProducts(mixture.weight_VE, sums=True)
     return Gradients(**found)
 
 
@@ -267,14 +271,17 @@ def _add_gradients(
     if scored.gate_nV is not None:
         _add_gate_gradients(gradients, mixture, scored, factor_K1, rows)
         slope_KV = _gated(slope_KV, scored.gate_nV)
-    if gradients.bias_V is not None:
+    matrix = gradients.weight_VE
+    beside = matrix is not None and matrix.has_sums and mixture.weight_VE.dtype == slope_KV.dtype
+    if gradients.bias_V is not None and not beside:
         gradients.bias_V.add_(torch.mv(slope_KV.t(), factor_K1.squeeze(1)))
     slope_KV = slope_KV.to(mixture.weight_VE.dtype)
     if gradients.vectors_NJE is not None:
         product_KE = product_back(slope_KV, mixture.weight_VE).mul_(factor_K1)
         gradients.vectors_NJE[rows] = product_KE.view(-1, *mixture.vectors_NJE.shape[1:])
-    if gradients.weight_VE is not None:
-        gradients.weight_VE.add(slope_KV, mixture.vectors_NJE[rows].flatten(0, 1) * factor_K1)
+    if matrix is not None:
+        vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1) * factor_K1
+        matrix.add(slope_KV, vectors_KE, factor_K1 if beside else None)
 
 
 def _add_gate_gradients(

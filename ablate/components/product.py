@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ablate.native.library import usable
-from ablate.native.product import FEWEST_ROWS, multiply
+from ablate.native.product import FEWEST_ROWS, PANEL, add_product_, multiply
 
 NARROW = 320  # below so many columns oneDNN is faster, and its result lies transposed
 ALIGNED = 16  # numbers: products into rows that begin off a cache line can take twice the time
@@ -61,24 +61,34 @@ def product_over(slope_NV: Tensor, read_NE: Tensor) -> Tensor:
 
 
 class SumOfProducts:
-    """A matrix [V, E] to which products of rows over V with rows over E are added."""
+    """A matrix [V, E] to which products of rows over V with rows over E are added; by the kernel it
+    can have one column more, for the weighed sum of the rows over V."""
 
-    def __init__(self, like_VE: Tensor) -> None:
+    def __init__(self, like_VE: Tensor, *, sums: bool = False) -> None:
         self._shape = num_words, width = like_VE.shape
-        self._across = width < NARROW and _by_onednn(like_VE)
-        columns = num_words if self._across else -(-width // ALIGNED) * ALIGNED
+        self._native = width < NARROW and usable(like_VE)
+        self.has_sums = self._native and sums and width % PANEL != 0
+        self._across = not self._native and width < NARROW and _by_onednn(like_VE)
+        columns = num_words if self._across else -(-(width + self.has_sums) // ALIGNED) * ALIGNED
         rows = width if self._across else num_words
         self._total = torch.zeros(rows, columns, dtype=like_VE.dtype, device=like_VE.device)
 
-    def add(self, slope_KV: Tensor, vectors_KE: Tensor) -> None:
-        """total += slope' vectors."""
+    def add(self, slope_KV: Tensor, vectors_KE: Tensor, weights_K1: Tensor | None = None) -> None:
+        """total += slope' vectors; and the sums += slope' weights, where there are sums."""
         width = self._shape[1]
-        if self._across:
-            self._total.add_(product(vectors_KE.t(), slope_KV.t()))
-        elif slope_KV.dtype.itemsize == 2:
+        if slope_KV.dtype.itemsize == 2:
             self._total[:, :width].add_(torch.mm(slope_KV.t(), vectors_KE.to(slope_KV.dtype)))
+        elif self._native:
+            read = vectors_KE if weights_K1 is None else torch.cat((vectors_KE, weights_K1), 1)
+            add_product_(self._total[:, : read.shape[1]], slope_KV.t(), read)
+        elif self._across:
+            self._total.add_(product(vectors_KE.t(), slope_KV.t()))
         else:
             self._total[:, :width].addmm_(slope_KV.t(), _aligned(vectors_KE))
+
+    def sums(self) -> Tensor:
+        """[V]; a view, good until the matrix is taken."""
+        return self._total[:, self._shape[1]]
 
     def add_rows(self, words_U: Tensor, rows_UE: Tensor) -> None:
         """total[words] += rows."""

@@ -8,8 +8,8 @@ shared among as many threads as torch is told to use; the bits do not depend on 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import fcntl
 import hashlib
 import os
 import platform
@@ -58,13 +58,19 @@ def found() -> tuple[ctypes.CDLL | None, str]:
     if compiler is None:
         return None, "no C++ compiler is found (CXX, c++, g++ or clang++)"
     try:
-        return ctypes.CDLL(str(_built(*compiler))), compiler[1]
-    except (OSError, subprocess.SubprocessError, _BuildError) as error:
+        return _loaded(*compiler), compiler[1]
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         return None, f"{compiler[0]} could not build them: {error}"
 
 
-class _BuildError(Exception):
-    pass
+def _loaded(compiler: str, version: str) -> ctypes.CDLL:
+    """The library; built again if what lies there is none (the disk was full, the power went)."""
+    path = _built(compiler, version)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        path.unlink(missing_ok=True)
+        return ctypes.CDLL(str(_built(compiler, version)))
 
 
 def _compiler() -> tuple[str, str] | None:
@@ -90,7 +96,10 @@ def _built(compiler: str, version: str) -> Path:
         return target
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (folder / "native.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(ImportError, OSError):  # no locks here: each builds its own
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             _build(compiler, target)
     return target
@@ -102,13 +111,15 @@ def _build(compiler: str, target: Path) -> None:
         handle, name = tempfile.mkstemp(dir=target.parent, suffix=".so")
         os.close(handle)
         command = [compiler, *FLAGS, processor, str(SOURCES / "kernels.cpp"), "-o", name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
-        if done.returncode == 0:
-            os.replace(name, target)
-            return
-        os.unlink(name)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
+            if done.returncode == 0:
+                os.replace(name, target)
+                return
+        finally:
+            Path(name).unlink(missing_ok=True)
         said = said or done.stderr.strip().partition("\n")[0]
-    raise _BuildError(said)
+    raise RuntimeError(said)
 
 
 def _digest(version: str) -> str:

@@ -88,6 +88,7 @@ static void tile(Matrix a, const float* b, long inner, float* c, long c_step, co
     Vector row[VECTORS];
     for (long j = 0; j < VECTORS; j++) row[j] = load(b + j * WIDTH);
     for (long j = 0; j < VECTORS; j++) __builtin_prefetch(b + (24 * VECTORS + j) * WIDTH);
+    if (TURNED) __builtin_prefetch(a.at + (k + 12) * step + ROWS);
     for (long i = 0; i < ROWS; i++)
       for (long j = 0; j < VECTORS; j++)
         sums[i][j] += (TURNED ? a.at[i + k * step] : a.at[i * step + k]) * row[j];

@@ -7,6 +7,9 @@ import torch
 
 from ablate.components import product as products
 from ablate.components.product import SumOfProducts, product, product_back
+from ablate.native.library import usable
+
+pytestmark = pytest.mark.usefixtures("both_ways")
 
 WIDTHS = (5, 16, 321, 336)  # narrow and wide; of rows that fill cache lines and that do not
 
@@ -58,6 +61,22 @@ def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width, 
     assert found.is_contiguous()
     assert found.dtype == dtype
     torch.testing.assert_close(found.double(), 0.5 * exact, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_sums_beside_it_are_those_of_float64(library, width):
+    """By the kernel, and only there; a column more would cost a panel where the width fills one."""
+    total, exact, sums = SumOfProducts(drawn(43, width), sums=True), 0, 0
+    for rows in (4, 9):
+        slope, vectors, weights = drawn(rows, 43), drawn(rows, width), drawn(rows, 1)
+        total.add(slope, vectors, weights if total.has_sums else None)
+        exact = exact + slope.double().t() @ vectors.double()
+        sums = sums + slope.double().t() @ weights.double()[:, 0]
+    if total.has_sums:
+        torch.testing.assert_close(total.sums().double(), sums, rtol=1e-4, atol=1e-4)
+    assert total.has_sums == (usable(slope) and width in (5, 16))
+    found = total.scaled(torch.tensor(1.0))
+    torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-4)
 
 
 def test_factors_of_half_precision_are_summed_in_float32(library):

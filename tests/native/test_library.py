@@ -45,6 +45,16 @@ def test_they_are_built_once_by_whoever_is_first(tmp_path):
     assert built.stat().st_mtime_ns == when
 
 
+@needs_compiler
+def test_a_library_that_is_cut_off_is_built_again(tmp_path):
+    asked(tmp_path)
+    (built,) = (tmp_path / "ablate").glob("*.so")
+    size = built.stat().st_size
+    built.write_bytes(b"\x7fELF")
+    assert asked(tmp_path).startswith("True ")
+    assert built.stat().st_size == size
+
+
 def test_without_a_compiler_torch_does_their_work(tmp_path):
     assert asked(tmp_path, PATH=str(tmp_path)).startswith("False no C++ compiler is found")
 
