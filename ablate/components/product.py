@@ -76,13 +76,13 @@ class SumOfProducts:
     def add(self, slope_KV: Tensor, vectors_KE: Tensor, weights_K1: Tensor | None = None) -> None:
         """total += slope' vectors; and the sums += slope' weights, where there are sums."""
         width = self._shape[1]
-        if slope_KV.dtype.itemsize == 2:
+        if self._across:
+            self._total.add_(product(vectors_KE.t(), slope_KV.t()))
+        elif slope_KV.dtype.itemsize == 2:
             self._total[:, :width].add_(torch.mm(slope_KV.t(), vectors_KE.to(slope_KV.dtype)))
         elif self._native:
             read = vectors_KE if weights_K1 is None else torch.cat((vectors_KE, weights_K1), 1)
             add_product_(self._total[:, : read.shape[1]], slope_KV.t(), read)
-        elif self._across:
-            self._total.add_(product(vectors_KE.t(), slope_KV.t()))
         else:
             self._total[:, :width].addmm_(slope_KV.t(), _aligned(vectors_KE))
 
