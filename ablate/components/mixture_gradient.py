@@ -239,11 +239,15 @@ def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
 def _zeros(mixture: Mixture, needed: tuple[bool, ...]) -> Gradients:
     """Room for the gradients that are needed."""
     found: dict[str, Any] = {}
-    for field, tensor, need in zip(fields(Gradients), _tensors(mixture), needed, strict=True):
-        room = SumOfProducts if "weight" in field.name else torch.zeros_like
-        found[field.name] = room(tensor) if need and tensor is not None else None
-    if found["weight_VE"] is not None and found["bias_V"] is not None:
-        found["weight_VE"] = SumOfProducts(mixture.weight_VE, sums=True)
+    asked = dict(zip((f.name for f in fields(Gradients)), needed, strict=True))
+    beside = mixture.bias_V is not None and asked["bias_V"]
+    for (name, need), tensor in zip(asked.items(), _tensors(mixture), strict=True):
+        if not need or tensor is None:
+            found[name] = None
+        elif "weight" in name:
+            found[name] = SumOfProducts(tensor, sums=beside and name == "weight_VE")
+        else:
+            found[name] = torch.zeros_like(tensor)
     return Gradients(**found)
 
 
