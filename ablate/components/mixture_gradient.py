@@ -30,6 +30,7 @@ from ablate.components.flow import GateSignal, Mixture
 from ablate.components.precision import asked_for, in_full
 from ablate.components.product import SumOfProducts, product, product_back
 from ablate.native.library import usable
+from ablate.native.product import FEWEST_ROWS
 from ablate.native.softmax import exponentials_
 
 
@@ -45,6 +46,7 @@ class Room:
 SINGLE = Room(6 << 20, 1 / 4)  # most of a single softmax's memory is them
 MIXTURE = Room(16 << 20, 1 / 8)  # a mixture has more of them, and products like them large
 PARTS = Room(4 << 20, 1 / 24)  # where several tensors of a chunk's size live at a time
+NARROW_PARTS = Room(8 << 20, 1 / 24)  # short products like more rows, and the matrix takes less
 GPU_CHUNKS = 128  # so many would fill a GPU
 
 
@@ -96,9 +98,10 @@ def room_for(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
     """Memory for the logits of any chunk, which is slow to touch for the first time; None where
     products bring their own."""
     weight_VE, (_, num_components, _) = mixture.weight_VE, mixture.vectors_NJE.shape
-    if not usable(weight_VE) or not chunks:
+    most = chunks[0].stop * num_components if chunks else 0
+    if most < FEWEST_ROWS or not usable(weight_VE):
         return None
-    return weight_VE.new_empty(chunks[0].stop * num_components, len(weight_VE))
+    return weight_VE.new_empty(most, len(weight_VE))
 
 
 @cache

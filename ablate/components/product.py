@@ -31,7 +31,8 @@ def product(
     room_MN: Tensor | None = None,
 ) -> Tensor:
     """x W' + b, [M, N], perhaps in a room for it; without gradients."""
-    if room_MN is not None and usable(x_MK, weight_NK, bias_N, room_MN):
+    enough = room_MN is not None and len(x_MK) >= FEWEST_ROWS
+    if enough and usable(x_MK, weight_NK, bias_N, room_MN):
         return multiply(x_MK, weight_NK.t(), bias_N, room_MN)
     if weight_NK.dtype.itemsize == 2:
         result_MN = torch.mm(x_MK.to(weight_NK.dtype), weight_NK.t()).float()

@@ -23,9 +23,15 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.components.flow import Mixture
-from ablate.components.mixture_gradient import PARTS, Gathered, handed_over, token_chunks
+from ablate.components.mixture_gradient import (
+    NARROW_PARTS,
+    PARTS,
+    Gathered,
+    handed_over,
+    token_chunks,
+)
 from ablate.components.precision import asked_for, in_full
-from ablate.components.product import SumOfProducts, product, product_back
+from ablate.components.product import NARROW, SumOfProducts, product, product_back
 from ablate.native.library import usable
 from ablate.native.softmax import Weights, augmented_, soft_targets_
 
@@ -94,7 +100,8 @@ def fused_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms
     """The weighted sum of J and J_aug of one component without a gate."""
     order_N = targets_N.argsort(stable=True)
     vectors_NE = mixture.vectors_NJE.squeeze(1)[order_N]
-    chunks = list(token_chunks(mixture, PARTS))
+    narrow = mixture.weight_VE.shape[1] < NARROW
+    chunks = list(token_chunks(mixture, NARROW_PARTS if narrow else PARTS))
     tensors = (vectors_NE, mixture.weight_VE, mixture.bias_V, words_VD)
     dtype = asked_for(targets_N.device)
     return in_full(_Augmented, dtype, targets_N[order_N], chunks, terms, *tensors)

@@ -104,6 +104,7 @@ def chunks(request, monkeypatch):
     if request.param:
         for module in (tempered, tempered_gradient):
             monkeypatch.setattr(module, "PARTS", Room(3 * 29 * 8, 0))
+        monkeypatch.setattr(tempered_gradient, "NARROW_PARTS", Room(3 * 29 * 8, 0))
 
 
 SIZES = [(1, 1, 2, 1), (13, 1, 29, 5), (13, 3, 29, 5), (7, 4, 17, 1)]  # N, J, V, E

@@ -78,7 +78,8 @@ class _ImpulseResponse(torch.autograd.Function):
     def forward(ctx, w_TBH, x_BH, r_BH):
         x_TBH = torch.empty_like(w_TBH, memory_format=torch.contiguous_format)
         every_r_BH = r_BH.expand_as(x_BH).contiguous()  # one run of memory a step is the fastest
-        if usable(w_TBH, x_BH, r_BH):
+        ctx.by_kernel = usable(w_TBH, x_BH, r_BH)
+        if ctx.by_kernel:
             scan_forward(w_TBH.contiguous(), x_BH.contiguous(), every_r_BH, x_TBH)
         else:
             last_BH = x_BH
@@ -93,7 +94,7 @@ class _ImpulseResponse(torch.autograd.Function):
     def backward(ctx, grad_TBH):  # type: ignore[override]
         x_TBH, x_BH, r_BH = ctx.saved_tensors
         delta_TBH = torch.empty_like(x_TBH)
-        if usable(x_TBH, x_BH, r_BH, grad_TBH):
+        if ctx.by_kernel:
             grad_x_BH, grad_r_BH = torch.empty_like(r_BH), torch.empty_like(r_BH)
             kept = (x_TBH, x_BH.contiguous(), r_BH)
             scan_backward(grad_TBH.contiguous(), *kept, delta_TBH, grad_x_BH, grad_r_BH)
