@@ -86,30 +86,32 @@ def interleaved(sides: Mapping[str, Work], rounds: int, warm_up: int = 2) -> dic
     gc.collect()
     _settle_allocator()
     gc.freeze()  # what is imported is not looked through again and again
-    times = {name: _times(work) for name, work in sides.items()}
+    times: dict[str, int] = {}
     for number in range(warm_up + rounds):
         gc.collect()
         for name, work in sides.items():
             gc.disable()
-            if times[name] > 1:
-                work()
-            begun = time.perf_counter(), time.thread_time()
-            for _ in range(times[name]):
-                work()
-            used, passed = time.thread_time() - begun[1], time.perf_counter() - begun[0]
+            used, passed = _timed(work, times.get(name, 1))
+            if name not in times:
+                times[name] = 1 if passed > SHORT_SECONDS / 4 else int(SHORT_SECONDS / passed) + 1
+            if times[name] > 1 and number == 0:
+                used, passed = _timed(work, times[name])
             gc.enable()
             if number >= warm_up:
-                cpu[name].append(used / times[name])
-                wall[name].append(passed / times[name])
+                cpu[name].append(used)
+                wall[name].append(passed)
     return {name: Timing(cpu[name], wall[name]) for name in sides}
 
 
-def _times(work: Work) -> int:
-    """How often a round runs it."""
-    begun = time.perf_counter()
-    work()
-    passed = time.perf_counter() - begun
-    return 1 if passed > SHORT_SECONDS / 4 else min(100, int(SHORT_SECONDS / max(passed, 1e-6)))
+def _timed(work: Work, times: int) -> tuple[float, float]:
+    """Seconds of one of so many runs, of the processor and by the clock; several are warmed up."""
+    if times > 1:
+        work()
+    begun = time.perf_counter(), time.thread_time()
+    for _ in range(times):
+        work()
+    used, passed = time.thread_time() - begun[1], time.perf_counter() - begun[0]
+    return used / times, max(passed / times, 1e-9)
 
 
 def _settle_allocator() -> None:

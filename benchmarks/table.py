@@ -151,7 +151,7 @@ def _write(options: argparse.Namespace, begun: float, found: dict[str, Any]) -> 
 def machine() -> dict[str, Any]:
     """What the figures are of."""
     from ablate.components.product import prefers_onednn
-    from ablate.environment import hardware
+    from ablate.environment import hardware, kernels
 
     packages = ("torch", "ray", "optuna", "mlflow", "numpy", "pyarrow")
     return {
@@ -162,6 +162,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
         "products_by": "oneDNN" if prefers_onednn() else "torch.mm",
+        "kernels": kernels(),
     }
 
 
