@@ -197,8 +197,9 @@ def _gathered(
         log_probs.append(scored.log_prob_n)
         _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
         del scored
-    if gradients.bias_V is not None and gradients.weight_VE and gradients.weight_VE.has_sums:
-        gradients.bias_V.add_(gradients.weight_VE.sums())
+    matrix = gradients.weight_VE
+    if gradients.bias_V is not None and matrix is not None and matrix.has_sums:
+        gradients.bias_V.add_(matrix.sums())
     return -torch.cat(log_probs).sum(), list(vars(gradients).values())
 
 

@@ -33,7 +33,7 @@ from ablate.components.mixture_gradient import (
 from ablate.components.precision import asked_for, in_full
 from ablate.components.product import NARROW, SumOfProducts, product, product_back
 from ablate.native.library import usable
-from ablate.native.softmax import Weights, augmented_, soft_targets_
+from ablate.native.softmax import augmented_, soft_targets_
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,9 +196,9 @@ def _slope_(
     """The loss of a chunk and its gradient by the scores, which are given up; that by the bias is
     added."""
     if room.native:
-        weights = Weights(terms.temperature, terms.of_nll, terms.of_divergence)
+        numbers = (terms.temperature, terms.of_nll, terms.of_divergence)
         targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)
-        return augmented_(scores_nV, bias_V, *targets, weights, d_bias_V).sum(), scores_nV
+        return augmented_(scores_nV, bias_V, *targets, numbers, d_bias_V).sum(), scores_nV
     first_nV, second_nV = room.of(len(targets_n))
     divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
     nll = _nll_(scores_nV, bias_V, targets_n, first_nV)

@@ -67,10 +67,12 @@ def _loaded(compiler: str, version: str) -> ctypes.CDLL:
     """The library; built again if what lies there is none (the disk was full, the power went)."""
     path = _built(compiler, version)
     try:
-        return ctypes.CDLL(str(path))
+        kernels = ctypes.CDLL(str(path))
     except OSError:
         path.unlink(missing_ok=True)
-        return ctypes.CDLL(str(_built(compiler, version)))
+        kernels = ctypes.CDLL(str(_built(compiler, version)))
+    kernels.packed_numbers.restype = ctypes.c_long  # or it would be cut to an int
+    return kernels
 
 
 def _compiler() -> tuple[str, str] | None:

@@ -25,6 +25,34 @@ inline void add_back(long rows, long outputs, long units, const float* slopes, l
   });
 }
 
+// The input gate as it is used; the capped one leaves room for what is not forgotten.
+template <bool CAPPED>
+inline Vector used_input(Vector input, Vector forget) {
+  const Vector rest = 1.0f - forget;
+  return CAPPED ? (input < rest ? input : rest) : input;
+}
+
+// A row's cell: gates are turned from pre-activations into what they are.
+template <bool CAPPED>
+inline void lstm_cell(long units, float* gates, const float* before, float* c, float* squashed,
+                      float* h) {
+  float *i = gates, *f = i + units, *g = f + units, *o = g + units;
+  sweep(units, [&](long at, auto how) {
+    const Vector input = sigmoid(load(i + at, how)), forget = sigmoid(load(f + at, how));
+    const Vector fresh = tanh(load(g + at, how)), output = sigmoid(load(o + at, how));
+    const Vector used = used_input<CAPPED>(input, forget);
+    const Vector cell = forget * load(before + at, how) + used * fresh;
+    const Vector bent = tanh(cell);
+    store(i + at, input, how);
+    store(f + at, forget, how);
+    store(g + at, fresh, how);
+    store(o + at, output, how);
+    store(c + at, cell, how);
+    store(squashed + at, bent, how);
+    store(h + at, output * bent, how);
+  });
+}
+
 // gates [T, B, 4H]: before and after their nonlinearities. h, c [T+1, B, H]; squashed: tanh(c).
 extern "C" void lstm_forward(long steps, long batch, long units, long shares, const float* packed,
                              const float* masks, float* gates, float* h, float* c, float* squashed,
@@ -34,7 +62,7 @@ extern "C" void lstm_forward(long steps, long batch, long units, long shares, co
   std::vector<float> room(rows * units);
   for (long t = 0; t < steps; t++) {
     float* a = gates + t * 4 * plane + 4 * start;
-    const long here = t * plane + start, next = here + plane;
+    const long here = t * plane + start;
     for (long s = 0; s < shares; s++) {
       const float* mask = masks ? masks + s * plane + start : nullptr;
       const float* read = under_mask(rows, units, h + here, mask, room.data());
@@ -42,27 +70,14 @@ extern "C" void lstm_forward(long steps, long batch, long units, long shares, co
                   4 * units);
     }
     for (long row = 0; row < rows; row++) {
-      float* i = a + row * 4 * units;
-      float *f = i + units, *g = f + units, *o = g + units;
-      const long base = row * units;
-      sweep(units, [&](long at, auto how) {
-        const Vector input = sigmoid(load(i + at, how)), forget = sigmoid(load(f + at, how));
-        const Vector fresh = tanh(load(g + at, how)), output = sigmoid(load(o + at, how));
-        const Vector cell = forget * load(c + here + base + at, how) + input * fresh;
-        const Vector bent = tanh(cell);
-        store(i + at, input, how);
-        store(f + at, forget, how);
-        store(g + at, fresh, how);
-        store(o + at, output, how);
-        store(c + next + base + at, cell, how);
-        store(squashed + here + base + at, bent, how);
-        store(h + next + base + at, output * bent, how);
-      });
+      const long from = here + row * units, to = from + plane;
+      lstm_cell<false>(units, gates + 4 * from, c + from, c + to, squashed + from, h + to);
     }
   }
 }
 
-// One step's slopes of the gates, of all that is known of d h and d c; d c moves a step back.
+// A row's slopes of the gates, of all that is known of d h and d c; d c moves a step back.
+template <bool CAPPED>
 inline void lstm_slopes(long units, const float* gates, const float* before, const float* squashed,
                         const float* dh, float* dc, float* slopes) {
   const float *i = gates, *f = i + units, *g = f + units, *o = g + units;
@@ -71,9 +86,16 @@ inline void lstm_slopes(long units, const float* gates, const float* before, con
     const Vector fresh = load(g + at, how), output = load(o + at, how);
     const Vector bent = load(squashed + at, how), of_h = load(dh + at, how);
     const Vector of_c = load(dc + at, how) + of_h * output * (1.0f - bent * bent);
-    store(slopes + at, of_c * fresh * input * (1.0f - input), how);
-    store(slopes + units + at, of_c * load(before + at, how) * forget * (1.0f - forget), how);
-    store(slopes + 2 * units + at, of_c * input * (1.0f - fresh * fresh), how);
+    const Vector used = used_input<CAPPED>(input, forget);
+    Vector of_input = of_c * fresh, of_forget = of_c * load(before + at, how);
+    if (CAPPED) {  // where the cap holds, f decides
+      const Vector held = input > used ? of_input : Vector{};
+      of_input -= held;
+      of_forget -= held;
+    }
+    store(slopes + at, of_input * input * (1.0f - input), how);
+    store(slopes + units + at, of_forget * forget * (1.0f - forget), how);
+    store(slopes + 2 * units + at, of_c * used * (1.0f - fresh * fresh), how);
     store(slopes + 3 * units + at, of_h * bent * output * (1.0f - output), how);
     store(dc + at, of_c * forget, how);
   });
@@ -95,7 +117,7 @@ extern "C" void lstm_backward(long steps, long batch, long units, long shares, c
     });
     for (long row = 0; row < rows; row++) {
       const long at = here + row * units, state = start + row * units;
-      lstm_slopes(units, gates + 4 * at, c + at, squashed + at, dh + state, dc + state,
+      lstm_slopes<false>(units, gates + 4 * at, c + at, squashed + at, dh + state, dc + state,
                   slopes + 4 * at);
     }
     std::memset(dh + start, 0, 4 * rows * units);

@@ -36,16 +36,11 @@ inline long last_of(const Cell& cell, long parity) {
   return last % 2 == parity ? last : last - 1;
 }
 
-inline Vector used_input(Vector input, Vector forget, bool capped) {
-  const Vector rest = 1.0f - forget;
-  return capped ? (input < rest ? input : rest) : input;
-}
-
 extern "C" void mogrifier_forward(const Cell* given, const Round* rounds, long first, long last, long) {
   const Cell& cell = *given;
   const long rows = last - first, units = cell.units, plane = cell.batch * units;
   for (long t = 0; t < cell.steps; t++) {
-    const long here = t * plane + first * units, next = here + plane;
+    const long here = t * plane + first * units;
     if (cell.mask)
       under_mask(rows, units, cell.h + here, cell.mask + first * units, cell.read_h + here);
     for (long number = 0; number < cell.rounds; number++) {
@@ -83,24 +78,10 @@ extern "C" void mogrifier_forward(const Cell* given, const Round* rounds, long f
                 cell.inputs, cell.weight_ih, a, 4 * units);
     add_product(rows, units, 4 * units, value_at(cell, rounds, last_of(cell, 1), t, first), units,
                 cell.weight_hh, a, 4 * units);
+    const auto work = cell.capped ? lstm_cell<true> : lstm_cell<false>;
     for (long row = 0; row < rows; row++) {
-      float* i = a + row * 4 * units;
-      float *f = i + units, *g = f + units, *o = g + units;
-      const long base = row * units;
-      sweep(units, [&](long at, auto how) {
-        const Vector input = sigmoid(load(i + at, how)), forget = sigmoid(load(f + at, how));
-        const Vector fresh = tanh(load(g + at, how)), output = sigmoid(load(o + at, how));
-        const Vector used = used_input(input, forget, cell.capped);
-        const Vector state = forget * load(cell.c + here + base + at, how) + used * fresh;
-        const Vector bent = tanh(state);
-        store(i + at, input, how);
-        store(f + at, forget, how);
-        store(g + at, fresh, how);
-        store(o + at, output, how);
-        store(cell.c + next + base + at, state, how);
-        store(cell.squashed + here + base + at, bent, how);
-        store(cell.h + next + base + at, output * bent, how);
-      });
+      const long at = here + row * units, to = at + plane;
+      work(units, cell.gates + 4 * at, cell.c + at, cell.c + to, cell.squashed + at, cell.h + to);
     }
   }
 }
@@ -124,30 +105,11 @@ extern "C" void mogrifier_backward(const Cell* all, const Round* rounds, const f
     sweep(rows * units, [&](long at, auto how) {
       store(d_state + at, load(d_state + at, how) + load(given + here + at, how), how);
     });
+    const auto back = cell.capped ? lstm_slopes<true> : lstm_slopes<false>;
     for (long row = 0; row < rows; row++) {
-      const float* i = cell.gates + 4 * (here + row * units);
-      const float *f = i + units, *g = f + units, *o = g + units;
-      const float *before = cell.c + here + row * units, *bent_at = cell.squashed + here + row * units;
-      float *of_c_at = dc + start + row * units, *of_h_at = d_state + row * units;
-      float* slope = slopes + 4 * (here + row * units);
-      sweep(units, [&](long at, auto how) {
-        const Vector input = load(i + at, how), forget = load(f + at, how);
-        const Vector fresh = load(g + at, how), output = load(o + at, how);
-        const Vector bent = load(bent_at + at, how), of_h = load(of_h_at + at, how);
-        const Vector of_c = load(of_c_at + at, how) + of_h * output * (1.0f - bent * bent);
-        const Vector used = used_input(input, forget, cell.capped);
-        Vector d_input_gate = of_c * fresh, d_forget = of_c * load(before + at, how);
-        if (cell.capped) {  // where the cap holds, f decides
-          const Vector held = input > used ? d_input_gate : Vector{};
-          d_input_gate -= held;
-          d_forget -= held;
-        }
-        store(slope + at, d_input_gate * input * (1.0f - input), how);
-        store(slope + units + at, d_forget * forget * (1.0f - forget), how);
-        store(slope + 2 * units + at, of_c * used * (1.0f - fresh * fresh), how);
-        store(slope + 3 * units + at, of_h * bent * output * (1.0f - output), how);
-        store(of_c_at + at, of_c * forget, how);
-      });
+      const long at = here + row * units;
+      back(units, cell.gates + 4 * at, cell.c + at, cell.squashed + at, d_state + row * units,
+           dc + start + row * units, slopes + 4 * at);
     }
     std::memset(d_input, 0, 4 * rows * cell.inputs);
     std::memset(d_state, 0, 4 * rows * units);

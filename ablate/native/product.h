@@ -26,7 +26,7 @@ extern "C" void multiply(long inner, long columns, const float* a_at, long a_row
                          const float* b_at, long b_row, long b_column, const float* start, float* c,
                          long c_step, long first, long last, long) {
   const Matrix a{a_at, a_row, a_column}, b{b_at, b_row, b_column};
-  const long most_inner = std::min(inner, BLOCK_INNER);
+  const long most_inner = std::max(1L, std::min(inner, BLOCK_INNER));
   const bool narrow = inner < NARROW;
   const long numbers = narrow ? NARROW_NUMBERS : BLOCK_NUMBERS;
   const long block_rows = narrow ? MOST_ROWS : BLOCK_ROWS;
@@ -34,7 +34,7 @@ extern "C" void multiply(long inner, long columns, const float* a_at, long a_row
   float* packed = room_for(packed_size(most_inner, std::min(columns, most_columns)));
   for (long column = 0; column < columns; column += most_columns) {
     const long width = std::min(most_columns, columns - column);
-    for (long k = 0; k < inner; k += most_inner) {
+    for (long k = 0; k < std::max(1L, inner); k += most_inner) {  // once, of nothing: C begins
       const long depth = std::min(most_inner, inner - k);
       pack(depth, width, b.from(k, column), packed);
       for (long row = first; row < last; row += block_rows) {

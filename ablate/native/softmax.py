@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 
 from torch import Tensor
 
 from ablate.native.library import library, over_rows, pointer, threads
 
 ROWS = 8  # that are worth a thread
-
-
-@dataclass(frozen=True)
-class Weights:
-    """What an augmented loss adds up: of_nll * J + of_divergence * J_aug."""
-
-    temperature: float
-    of_nll: float
-    of_divergence: float
 
 
 def exponentials_(logits_KV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,14 +40,14 @@ def augmented_(
     soft_UV: Tensor,
     soft_of_n: Tensor,
     negative_U: Tensor,
-    weights: Weights,
+    numbers: tuple[float, float, float],
     d_bias_V: Tensor | None,
 ) -> Tensor:
-    """The loss of every token, [n]; the scores become their gradient, and the bias's is added."""
+    """of_nll * J + of_divergence * J_aug of every token, [n]; the scores become their gradient, and
+    the bias's is added. The numbers: temperature, of_nll, of_divergence."""
     num_rows, num_words = scores_nV.shape
     losses_n = scores_nV.new_empty(num_rows)
     parts = None if d_bias_V is None else scores_nV.new_zeros(threads(num_rows, ROWS), num_words)
-    numbers = (weights.temperature, weights.of_nll, weights.of_divergence)
     indices = (targets_n.contiguous(), soft_of_n.contiguous())
     before = (scores_nV, bias_V, indices[0], soft_UV, indices[1], negative_U, losses_n, parts)
     kernel = library().augmented  # type: ignore[union-attr]

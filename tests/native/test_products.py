@@ -65,6 +65,16 @@ def test_the_number_of_threads_changes_no_bit(threads):
     assert torch.equal(multiply(a, b), alone)
 
 
+def test_a_sum_over_nothing_is_the_bias():
+    bias = drawn(35)
+    found = multiply(torch.empty(40, 0), torch.empty(0, 35), bias)
+    assert torch.equal(found, bias.expand(40, 35))
+    total = drawn(40, 35)
+    before = total.clone()
+    add_product_(total, torch.empty(40, 0), torch.empty(0, 35))
+    assert torch.equal(total, before)
+
+
 def test_what_is_no_number_stays_none():
     a, b = drawn(33, 20), drawn(20, 40)
     a[5, 3] = torch.nan

@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ablate.components.backbone._mogrifier_kernels import mogrifier_backward, mogrifier_forward
 from ablate.components.precision import in_full
 from ablate.components.product import product_over
 from ablate.native.library import usable
-from ablate.native.mogrifier import mogrifier_backward, mogrifier_forward
 
 
 @dataclass(frozen=True, kw_only=True)

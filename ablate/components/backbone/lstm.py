@@ -1,4 +1,4 @@
-"""Long short-term memory, any number of layers, by torch's fused kernels.
+"""Long short-term memory, any number of layers, by kernels of ours or torch's fused ones.
 
     i, f, o = sigmoid(...), g = tanh(...), each of x W_ih' + b_ih + h W_hh' + b_hh
     c' = f c + i g,    h' = o tanh(c')
@@ -6,7 +6,8 @@
 The weights are handed to the kernel at every call, so that a regularizer may transform them
 (the weight drop of AWD-LSTM) without touching the parameters. As many papers use it, with
 masks between layers (Zaremba et al. 2014) or locked ones (Merity et al. 2018). Where masks stand
-on what the gates read of the state (Gal & Ghahramani 2016), the layer steps through time itself:
+on what the gates read of the state (Gal & Ghahramani 2016), or where our kernels can do it, the
+layer steps through time itself:
 
     x W_ih' + h W_hh'  becomes, gate by gate,  (m x) W_ih' + (m' h) W_hh',    c is never masked
 """
@@ -69,7 +70,7 @@ def lstm_layer(
     )
 
 
-def masked_lstm_layer(
+def stepped_lstm_layer(
     x_TBI: Tensor,
     h_1BH: Tensor,
     c_1BH: Tensor,
@@ -80,7 +81,7 @@ def masked_lstm_layer(
     mask_SBI: Tensor | None,
     mask_SBH: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same, its gates reading input and state under masks held over the window."""
+    """The same by steps of ours; its gates read input and state under masks, if there are any."""
     bias_D = bias_ih if bias_hh is None else bias_ih + bias_hh
     arguments = (x_TBI, h_1BH[0], c_1BH[0], weight_ih, weight_hh, bias_D, mask_SBI, mask_SBH)
     output_TBH, c_BH = lstm_steps(*arguments)
@@ -121,10 +122,11 @@ class Lstm(Backbone):
             h, c = state[2 * layer : 2 * layer + 2]
             weights = layer_weights(self, layer, masks)
             held = gate_masks(self, layer, x, units, masks)
-            if held == (None, None) and not (len(x) >= FEWEST_STEPS and usable(x, *weights)):
+            unmasked = all(mask is None for mask in held)
+            if unmasked and not (len(x) >= FEWEST_STEPS and usable(x, *weights)):
                 output, h, c = lstm_layer(x, h, c, *weights)
             else:
-                output, h, c = masked_lstm_layer(x, h, c, *weights, *held)
+                output, h, c = stepped_lstm_layer(x, h, c, *weights, *held)
             x = masks(output_site(layer, len(self.widths)), output)
             raw.append(output)
             masked.append(x)

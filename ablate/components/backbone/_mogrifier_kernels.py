@@ -1,71 +1,17 @@
-"""A Mogrifier layer's window by the kernels of `mogrifier.h`.
-
-The cell, the trace that is filled in and the slopes are those of the backbone's
-`_mogrifier_window.py`; what they must have is written down here.
-"""
+"""A Mogrifier layer's window by the kernels of `ablate/native/mogrifier.h`."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from ablate.native.library import library, over_rows, pointer
 from ablate.native.packed import packed
 
-
-class Round(Protocol):
-    @property
-    def left(self) -> Tensor: ...
-    @property
-    def right(self) -> Tensor | None: ...
-    @property
-    def bias(self) -> Tensor: ...
-    @property
-    def mask(self) -> Tensor | None: ...
-
-
-class Cell(Protocol):
-    @property
-    def weight_ih(self) -> Tensor: ...
-    @property
-    def weight_hh(self) -> Tensor: ...
-    @property
-    def bias(self) -> Tensor: ...
-    @property
-    def rounds(self) -> Sequence[Round]: ...
-    @property
-    def capped(self) -> bool: ...
-
-
-class Trace(Protocol):
-    @property
-    def values(self) -> list[Tensor]: ...
-    @property
-    def gates(self) -> list[Tensor]: ...
-    @property
-    def between(self) -> list[Tensor | None]: ...
-    @property
-    def cell_TBD(self) -> Tensor: ...  # noqa: N802
-    @property
-    def outputs(self) -> Tensor: ...
-    @property
-    def cells(self) -> Tensor: ...
-    @property
-    def squashed_TBH(self) -> Tensor: ...  # noqa: N802
-
-
-class Slopes(Protocol):
-    @property
-    def x(self) -> Tensor: ...
-    @property
-    def gates(self) -> Tensor: ...
-    @property
-    def rounds(self) -> list[Tensor]: ...
-    @property
-    def between(self) -> list[Tensor | None]: ...
+if TYPE_CHECKING:
+    from ablate.components.backbone._mogrifier_window import Cell, Slopes, Trace
 
 
 def _fields(numbers: str, pointers: str) -> list[tuple[str, type]]:
