@@ -2,14 +2,22 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
+QUICK := not slow and not cluster and not root and not faults
 
-.PHONY: study test lint types readme bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper clean
+.PHONY: study test quick goldens lint types readme bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
 
 test: $(READY)
 	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile
+
+quick: $(READY)  # the inner loop, under a minute on two cores; `make test` is the whole
+	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile -m "$(QUICK)" $(ARGS)
+
+goldens: $(READY)  # write tests/golden again, and read the diff; ids and known defaults stay
+	ABLATE_REGENERATE=1 $(VENV)/bin/pytest -m golden
+	git diff --stat tests/golden
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .
@@ -18,8 +26,9 @@ lint: $(READY)
 types: $(READY)
 	$(VENV)/bin/pyright
 
-readme: $(READY)  # run the README's commands, so that they cannot rot
+readme: $(READY)  # run the commands of the README and of docs/commands.md, so that they cannot rot
 	$(VENV)/bin/python .ci/readme.py README.md
+	$(VENV)/bin/python .ci/readme.py docs/commands.md
 
 bench: $(READY)  # what is fast, ours beside theirs; ARGS="--only mixture", "--full", "--strict"
 	$(VENV)/bin/python -m benchmarks.table $(ARGS)
@@ -34,13 +43,13 @@ bench-cluster: $(READY)  # does one driver keep 1 to 64 workers busy? ARGS="--si
 	$(VENV)/bin/python -m benchmarks.cluster $(ARGS)
 
 test-kills: $(READY)  # drivers and workers killed thirty times, not the three of `make test`
-	ABLATE_KILLS=30 $(VENV)/bin/pytest tests/end_to_end/test_killed.py
+	$(VENV)/bin/pytest tests/end_to_end/test_killed.py --kills 30
 
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
 	$(VENV)/bin/pytest tests/paper_scale.py
 
 test-faults: $(READY)  # two hosts as network namespaces: needs root; about an hour
-	ABLATE_FAULTS=1 $(VENV)/bin/pytest tests/faults $(ARGS)
+	$(VENV)/bin/pytest tests/faults --faults $(ARGS)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,4 +1,4 @@
-"""Which technique really helps, once every variant had a fair chance?
+"""Find out which technique really helps, once every variant has had a fair chance.
 
 from ablate import Study, load, run
 
@@ -11,32 +11,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ablate.engine import load, run
-    from ablate.study import (
-        Arm,
-        Budget,
-        Design,
-        Scale,
-        Search,
-        Stage,
-        Study,
+    from ablate.engine.run import load, run
+    from ablate.study.designs import (
         factorial,
         fractional_factorial,
         grid,
         leave_one_out,
         one_at_a_time,
         path,
-        recipe,
-        smaller,
-        smoke,
         table,
     )
+    from ablate.study.small import smaller, smoke
+    from ablate.study.words import Arm, Budget, Design, Inherit, Scale, Search, Stage, Study, recipe
 
-_HOMES = {"run": "ablate.engine", "load": "ablate.engine"}
+_MODULES = {"run": "ablate.engine.run", "load": "ablate.engine.run"}
 __all__ = [
     "Arm",
     "Budget",
     "Design",
+    "Inherit",
     "Scale",
     "Search",
     "Stage",
@@ -57,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Everything public, imported when it is first asked for."""
+    """Import a public name on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'ablate' has no attribute '{name}'")
-    return getattr(import_module(_HOMES.get(name, "ablate.study")), name)
+    return getattr(import_module(_MODULES.get(name, "ablate.study")), name)

@@ -1,18 +1,18 @@
-"""The errors a user can meet. Each names the value, the place, what is allowed, and the way out.
+"""The errors a user can meet. Each names the value, where it is, what is valid, and a remedy.
 
 AblateError                  exit code
-├── ConfigError              2   a value, a field or a technique that cannot be
-│   ├── SpaceError           2   a search-space file that cannot be read as one
-│   ├── StudyError           2   a study file that cannot be read as one
-│   └── CombinationError     2   techniques that make no sense together
+├── ConfigError              2   an invalid value, field or technique
+│   ├── SpaceError           2   an invalid search-space file
+│   ├── StudyError           2   an invalid study file
+│   └── CombinationError     2   techniques that cannot be combined
 ├── CorpusError              3   a corpus that is missing, damaged or not the pinned one
 ├── StoreError               4   a workspace or store that cannot be read or written
-│   └── HeldError            4   somebody else is running this study
-├── TrialError               5   a trial that cannot run, or is not there
-├── RecordError              6   a tracking server that does not take records
+│   └── HeldError            4   another process is running this study
+├── TrialError               5   a trial that cannot run or does not exist
+├── RecordError              6   a tracking server that does not accept records
 ├── MissingDependency        7   a command that needs a package that is not installed
 ├── TechniqueError           8   an exception raised by the user's own study or technique
-└── Interrupted            130   stopped by Ctrl-C; everything done is kept
+└── Interrupted            130   stopped by Ctrl-C; finished work is saved
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-LONGEST = 120  # characters of a wrong value that a message shows
+MAX_SHOWN = 120  # characters of a wrong value that a message shows
 
 
 class AblateError(Exception):
@@ -77,27 +77,27 @@ class Interrupted(AblateError):
     exit_code = 130
 
 
-def nearest(found: str, valid: Iterable[str]) -> str | None:
-    """The valid spelling that `found` was probably meant to be."""
-    matches = difflib.get_close_matches(found, list(valid), n=1, cutoff=0.5)
+def nearest(name: str, valid: Iterable[str]) -> str | None:
+    """Return the valid name that `name` is probably a misspelling of."""
+    matches = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)
     return matches[0] if matches else None
 
 
-def unknown(kind: str, found: object, valid: Iterable[str], place: str = "") -> str:
-    """The text for a name that does not exist: the place, the name, the choices, the nearest."""
-    choices = [str(name) for name in valid]
-    where = f"{place}: " if place else ""
-    hint = nearest(str(found), choices)
-    meant = f" Did you mean '{hint}'?" if hint else ""
-    allowed = ", ".join(choices) if choices else "there are none"
-    return f"{where}unknown {kind} '{found}'.{meant} Allowed: {allowed}."
+def unknown(kind: str, name: object, valid: Iterable[str], where: str = "") -> str:
+    """Compose the message for a name that does not exist, with the closest valid spelling."""
+    choices = [str(choice) for choice in valid]
+    prefix = f"{where}: " if where else ""
+    match = nearest(str(name), choices)
+    hint = f" Did you mean '{match}'?" if match else ""
+    expected = f"Expected one of: {', '.join(choices)}" if choices else "There are none"
+    return f"{prefix}unknown {kind} '{name}'.{hint} {expected}."
 
 
-def wrong_value(field: str, found: object, allowed: str, place: str = "") -> str:
-    """The text for a value that a field cannot take."""
-    where = f"{place}: " if place else ""
-    return f"{where}{field} = {_short(repr(found))} is not allowed. Allowed: {allowed}."
+def wrong_value(field: str, value: object, expected: str, where: str = "") -> str:
+    """Compose the message for a value that a field cannot have."""
+    prefix = f"{where}: " if where else ""
+    return f"{prefix}{field} = {_shortened(repr(value))} is not allowed. Expected: {expected}."
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 4]} ..."

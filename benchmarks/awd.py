@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ablate import registry
-from ablate.assemble import assemble
-from ablate.components.evaluator import Reading
 from ablate.components.evaluator.cache import CacheConfig
 from ablate.components.evaluator.dynamic import DynamicConfig
-from ablate.components.regularizer import Chance, Masks
-from ablate.config import resolve
-from ablate.model import LanguageModel
-from ablate.streams import Streams
+from ablate.config import registry
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
+from ablate.model.assemble import assemble
+from ablate.model.evaluator import Reading
+from ablate.model.language_model import LanguageModel
+from ablate.model.masks import Chance, Masks
 from benchmarks.measure import Figure, agree, race, share_of_products, weigh
 from benchmarks.opponents.awd import AwdLstm, Rates
 from benchmarks.opponents.evaluation import cached, dynamic, mean_squares

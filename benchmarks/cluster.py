@@ -132,8 +132,8 @@ def _environment(workers: int, seconds: float, notes: Path) -> dict[str, str]:
 
 def _driven(address: str, workers: int, folder: Path) -> list[tuple[float, float]]:
     """Run the study; the driver's processor time as it went on."""
-    from ablate import engine
-    from ablate.workspace import open_workspace
+    from ablate.engine import run as engine
+    from ablate.store.workspace import open_workspace
 
     ordinary = engine._order
 

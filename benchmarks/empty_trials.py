@@ -48,7 +48,7 @@ study = Study(
     base_arm="a",
     design=table(*(Arm(name, {{"training.window": 20 + i}}) for i, name in enumerate({arms!r}))),
     scales={{"empty": {scale}}},
-    runner="ablate.train.stand_in:StandIn",
+    runner="stand_in",
 )
 """
 SPACE = """
@@ -159,8 +159,8 @@ def _study(folder: Path, study: str) -> list[str]:
 
 def _stock(folder: Path, trials: int) -> list[str]:
     """Given what ours records of a trial: the resolved config as params, as many tags."""
-    from ablate.config import resolve
-    from ablate.environment import environment
+    from ablate.config.resolve import resolve
+    from ablate.trial.environment import environment
 
     found = environment()
     tags = {"study": "empty", "scale": "empty", "corpus": "grammar", "host": found["host"]}
@@ -178,7 +178,7 @@ def _stock_reused(folder: Path, trials: int) -> list[str]:
 
 def _encoded_corpus(folder: Path) -> Path:
     """Ours looks at its corpus first; encoding it is no part of a trial's cost."""
-    from ablate.config import CorpusConfig
+    from ablate.config.sections import CorpusConfig
     from ablate.data.corpus import open_corpus
 
     open_corpus(CorpusConfig(), folder / "data")
@@ -322,7 +322,7 @@ def _cost(runs: list[Run], name: str) -> dict[str, float]:
 
 
 def _machine() -> dict[str, object]:
-    from ablate.environment import hardware
+    from ablate.trial.environment import hardware
 
     packages = ("ray", "optuna", "mlflow", "torch", "pyarrow", "sqlalchemy")
     return {

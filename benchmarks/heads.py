@@ -10,10 +10,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ablate.components.flow import Mixture
-from ablate.components.mixture import summed_nll
-from ablate.components.tempered import summed_augmented
-from ablate.components.tempered_gradient import Terms
+from ablate.model.fast.tempered import summed_augmented
+from ablate.model.fast.tempered_gradient import Terms
+from ablate.model.flow import Mixture
+from ablate.model.mixture import summed_nll
 from benchmarks.measure import Figure, agree, race, share_of_products, weigh
 from benchmarks.opponents.heads import augmented_loss, mixture_loss, softmax_loss
 

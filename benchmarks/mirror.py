@@ -82,8 +82,8 @@ def _options() -> argparse.Namespace:
 
 
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    from ablate.mirror.syncing import mirror_folder
-    from ablate.workspace import make_folders, open_workspace
+    from ablate.record.mirror.syncing import mirror_folder
+    from ablate.store.workspace import make_folders, open_workspace
 
     workspace = open_workspace(str(folder))
     make_folders(workspace)
@@ -115,7 +115,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 def measure_syncs(
     workspace: Any, writer: Writer, years_back: int, group: int | None = None
 ) -> dict[str, Any]:
-    from ablate.mirror.syncing import mirror_folder
+    from ablate.record.mirror.syncing import mirror_folder
 
     figures: dict[str, Any] = {"first_sync_s": one_sync(workspace, "first sync", group)["s"]}
     figures["nothing_new"] = one_sync(workspace, "nothing new", group)
@@ -135,10 +135,10 @@ def measure_syncs(
 
 def one_sync(workspace: Any, name: str, group: int | None) -> dict[str, float]:
     """`group`: the processes of a server, whose processor time is told too."""
-    from ablate.mirror.syncing import up_to_date
+    from ablate.record.mirror.syncing import update_mirror
 
     busy, serving = time.process_time(), processor_s(group)
-    taken, mirror = timed(lambda: up_to_date(workspace))
+    taken, mirror = timed(lambda: update_mirror(workspace))
     found = {"s": taken, "processor_s": time.process_time() - busy, "read": mirror.read}
     found |= {} if group is None else {"server_processor_s": processor_s(group) - serving}
     told = ", ".join(f"{key} {value:.2f}" for key, value in found.items())
@@ -160,16 +160,17 @@ def processor_s(group: int | None) -> float:
 
 def measure_questions(workspace: Any) -> dict[str, dict[str, float]]:
     """Each as its command answers it: a look for news, the question, the answer as text."""
-    from ablate import ask
+    from ablate.commands.compare import compare
+    from ablate.commands.query import query
 
     asked: dict[str, Callable[[], str]] = {
-        name: lambda sql=sql: ask.query(workspace, sql, "table") for name, sql in QUESTIONS.items()
+        name: lambda sql=sql: query(workspace, sql, "table") for name, sql in QUESTIONS.items()
     }
     for slots in ("head", "head,gate", "backbone.units"):
-        asked[f"compare --except {slots}"] = lambda slots=slots: ask.compare(
+        asked[f"compare --except {slots}"] = lambda slots=slots: compare(
             workspace, (), slots, "valid", "table"
         )
-    asked["compare STUDY PAPER"] = lambda: ask.compare(
+    asked["compare STUDY PAPER"] = lambda: compare(
         workspace, ("study0", "takase2018doc"), None, "valid", "table"
     )
     figures = {}
@@ -310,7 +311,7 @@ class Writer:
             "device": "cpu",
             "threads": 1,
             "reads_test": True,
-            "runner": "ablate.train.loop:Training",
+            "runner": "training",
             "precision": "float32",
             "attempts": 1,
             "epochs": self._num_epochs,

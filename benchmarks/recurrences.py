@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ablate.components.backbone import rhn as rhn_backbone
-from ablate.components.backbone._lstm_steps import lstm_steps
-from ablate.components.backbone._mogrifier_window import Cell, Round, fast_window
 from ablate.components.backbone.irlm import impulse_response
+from ablate.model.fast.lstm_steps import lstm_steps
+from ablate.model.fast.mogrifier_trace import Cell, Round
+from ablate.model.fast.mogrifier_window import fast_window
 from benchmarks.measure import Figure, agree, race, share_of_products
 from benchmarks.opponents import recurrences as loops
 

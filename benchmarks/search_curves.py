@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ablate.train.loop import Training
+    from ablate.trial.training import Training
 
 
 HERE = Path(__file__).parent
@@ -126,7 +126,7 @@ def _mixed() -> list[Cell]:
 
 
 def _trained(cell: Cell, data: str) -> dict[str, Any]:
-    from ablate.train.task import Diverged
+    from ablate.trial.task import Diverged
 
     begun = time.process_time()
     training = _training({**SLICE, **MODEL, **dict(zip(LEVELS, cell, strict=True))}, data)
@@ -139,12 +139,12 @@ def _trained(cell: Cell, data: str) -> dict[str, Any]:
 
 
 def _training(values: Mapping[str, Any], data: str) -> Training:
-    from ablate.config import resolve
+    from ablate.config.identity import make_trial
+    from ablate.config.resolve import resolve
     from ablate.data.corpus import corpus_digest
-    from ablate.identity import make_trial
-    from ablate.store import Store
-    from ablate.train.loop import Training
-    from ablate.train.task import Place
+    from ablate.store.store import Store
+    from ablate.trial.task import Place
+    from ablate.trial.training import Training
 
     config = resolve(values)
     digest = corpus_digest(config.corpus, data)

@@ -18,15 +18,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ablate.config import resolve
-from ablate.identity import Trial
-from ablate.journal import COMPLETED, Journal
-from ablate.plan import make_plan
-from ablate.store import Store
-from ablate.study import Arm, Scale, Search, Study, table
+from ablate.config.identity import Trial
+from ablate.config.resolve import resolve
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.study.designs import table
+from ablate.study.plan import make_plan
+from ablate.study.words import Arm, Scale, Search, Study
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
-from ablate.tune.search import open_search
+from ablate.tune.search.arm import open_search
 from benchmarks.search_curves import MODEL, SLICE, SPACE
 from benchmarks.search_replay import Replay
 
@@ -53,7 +55,7 @@ class Account:
 
     def finished(self, trial_id: str, journal: Journal) -> None:
         loss = min((epoch["valid_nll"] for epoch in journal.epochs), default=math.inf)
-        if journal.status == COMPLETED and loss < self.done.best:
+        if journal.status == Status.COMPLETED and loss < self.done.best:
             self.done.found.append((self.done.updates, loss))
             print(f"{self.done.updates:8} {self.done.asked:4} {math.exp(loss):8.2f}", flush=True)
         enough = self.done.updates >= self._updates or self.done.asked >= self._trials

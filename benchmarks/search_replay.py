@@ -1,6 +1,6 @@
 """Searches on recorded learning curves: strategies that suggest, and a replay that shows them.
 
-Ours is driven as a study drives it: `ablate.tune.search.ArmSearch` asks, is told of every epoch
+Ours is driven as a study drives it: `ablate.tune.search.arm.ArmSearch` asks, is told of every epoch
 but the last, and of the end. Ray Tune's is its OptunaSearch and its ASHAScheduler, called in the
 order in which its controller calls them (2.60, `_process_trial_result` and `stop_trial`).
 """
@@ -23,11 +23,13 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.optuna import OptunaSearch
 
-from ablate import space, study
-from ablate.journal import COMPLETED, DIVERGED, PRUNED, Journal
-from ablate.plan import Plan, make_plan
-from ablate.space_row import Choices, Row
-from ablate.tune.search import ArmSearch
+from ablate import study
+from ablate.space import space
+from ablate.space.row import Choices, Row
+from ablate.store.journal import Journal
+from ablate.store.outcome import Outcome, Status
+from ablate.study.plan import Plan, make_plan
+from ablate.tune.search.arm import ArmSearch
 from benchmarks.search_curves import EPOCHS, MODEL, SPACE, Curve, Table
 
 BY_FIELD = {row.field: row for row in space.load(SPACE).rows if row.field}
@@ -70,8 +72,8 @@ class Ours:
         return self.search.report(name, {"epoch": epoch, "valid_nll": loss})
 
     def tell(self, name: str, losses: Sequence[float], status: str) -> None:
-        metrics = {"valid_nll": min(losses)} if status == COMPLETED else {}
-        outcome = {"status": status, "metrics": metrics}
+        metrics = {"valid_nll": min(losses)} if status == Status.COMPLETED else {}
+        outcome = Outcome(status=Status(status), metrics=metrics)
         self.search.tell(Journal(self.search.trials[name], outcome=outcome))
 
 
@@ -121,11 +123,11 @@ class Stock:
 
     def tell(self, name: str, losses: Sequence[float], status: str) -> None:
         """What ASHA stopped, early or at its last epoch, is told as complete with its last loss."""
-        if status == DIVERGED:
+        if status == Status.DIVERGED:
             self.search.on_trial_complete(name, error=True)
             return
         result = {"training_iteration": len(losses), "valid_nll": losses[-1]}
-        if status == COMPLETED:
+        if status == Status.COMPLETED:
             self._scheduler.on_trial_result(None, self._trials[name], result)
         self._scheduler.on_trial_complete(None, self._trials[name], result)
         self.search.on_trial_complete(name, result=result)
@@ -201,7 +203,7 @@ def replay(
             continue
         losses = trial.curve.losses[: trial.epochs]
         strategy.tell(trial.name, losses, status)
-        if status == COMPLETED and min(losses) < done.best:
+        if status == Status.COMPLETED and min(losses) < done.best:
             done.found.append((done.updates, min(losses)))
         if done.asked < trials:
             heapq.heappush(running, _begun(strategy, table, trial.epoch_ends, done))
@@ -218,9 +220,9 @@ def _begun(strategy: Strategy, table: Table, now: int, done: Replay) -> _Running
 def _epoch_ended(strategy: Strategy, trial: _Running) -> str | None:
     """How the trial ended; None while it goes on."""
     if trial.epochs == len(trial.curve.losses):
-        return DIVERGED  # in the epoch after the last that has a loss
+        return Status.DIVERGED  # in the epoch after the last that has a loss
     trial.epochs += 1
     if trial.epochs == EPOCHS:
-        return COMPLETED
+        return Status.COMPLETED
     loss = trial.curve.losses[trial.epochs - 1]
-    return None if strategy.report(trial.name, trial.epochs, loss) else PRUNED
+    return None if strategy.report(trial.name, trial.epochs, loss) else Status.PRUNED

@@ -24,7 +24,7 @@ def private():
 OURS = """
 import torch
 from pathlib import Path
-from ablate.config import CorpusConfig
+from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import open_corpus
 config, folder = CorpusConfig(name=sys.argv[1]), Path(sys.argv[2])
 before, begun = private(), time.thread_time()

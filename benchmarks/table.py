@@ -150,8 +150,9 @@ def _write(options: argparse.Namespace, begun: float, found: dict[str, Any]) -> 
 
 def machine() -> dict[str, Any]:
     """What the figures are of."""
-    from ablate.components.product import prefers_onednn
-    from ablate.environment import hardware, kernels
+    from ablate.model.fast.product import prefers_onednn
+    from ablate.model.native import library
+    from ablate.trial.environment import hardware
 
     packages = ("torch", "ray", "optuna", "mlflow", "numpy", "pyarrow")
     return {
@@ -162,7 +163,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
         "products_by": "oneDNN" if prefers_onednn() else "torch.mm",
-        "kernels": kernels(),
+        "kernels": library.version(),
     }
 
 

@@ -40,6 +40,8 @@ study = Study(
     design=factorial(FACTORS),
     scales={
         "listed": Scale(seeds=5),
-        "tuned": Scale(seeds=5, search=Search(space="rates", trials=8, synchronous=True)),
+        "tuned": Scale(
+            seeds=5, search=Search(space="rates", trials=8, synchronous=True, repeats=3)
+        ),
     },
 )

@@ -15,10 +15,9 @@ the vocabulary is a twelfth, and alpha 2.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from ablate import Study, factorial, smaller, smoke
-from ablate.study_file import load
+from ablate.study.file import load
 
 HEADS = {
     "softmax": {
@@ -41,7 +40,7 @@ def at_laptop(values: dict) -> dict:
     return changes | ({"loss.weight": 2.0} if values["loss"] == "augmented" else {})
 
 
-scales = load(Path(__file__).with_name("doc_balance.py")).scales
+scales = load("doc_balance").scales
 laptop = replace(scales["laptop"], adapt=at_laptop)
 paper = replace(scales["paper"], seeds=5, published=False)
 

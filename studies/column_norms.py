@@ -14,12 +14,11 @@ larger for it.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from ablate import Arm, table
-from ablate.study_file import load
+from ablate.study.file import load
 
-irlm = load(Path(__file__).with_name("irlm_ptb.py"))
+irlm = load("irlm_ptb")
 arms = {arm.name: arm for arm in irlm.design.arms}
 free, fixed = arms["IRLM DO"], arms["IRLM DO&CN"]
 

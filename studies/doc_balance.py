@@ -11,7 +11,7 @@ Run        ablate study studies/doc_balance.py                 laptop: for two c
 Cost       `ablate plan studies/doc_balance.py [--scale paper]` says.
 
 The trials at `paper` scale are four of doc_layer_mix's: what one study has trained, the other
-finds. A last arm has the penalty as Eq. 10 prints it; the numbers were made by the authors' code,
+finds. A last arm has the penalty as Eq. 12-13 print it; the numbers were made by the authors' code,
 which is stronger about as many times as there are distributions (19 at J = 20).
 """
 
@@ -56,7 +56,7 @@ study = Study(
         balanced(0.0001),
         balanced(0.001),
         balanced(0.01),
-        Arm("lambda 0.01, Eq. 10 as printed", as_printed),
+        Arm("lambda 0.01, Eq. 12-13 as printed", as_printed),
     ),
     scales={"laptop": laptop, "smoke": smoke(laptop), "paper": paper},
 )

@@ -69,6 +69,7 @@ PTB = (
     quoted("Variational RHN + WT (Zilly et al., 2017)", "zilly2017rhn:depth-8-tied"),
     quoted("Variational RHN + WT + IOG (Takase et al., 2017)", "zilly2017rhn:depth-8-tied", GATE),
 )
+INAN = "Variational LSTM + WT + AL (Inan et al., 2017)"
 WIKITEXT = (
     Arm(
         "DOC, dropout of the authors' README",
@@ -76,16 +77,16 @@ WIKITEXT = (
         then=(FINETUNE,),
     ),
     quoted("Variational LSTM + IOG (Takase et al., 2017)", "gal2016:medium", GATE),
-    quoted(
-        "Variational LSTM + WT + AL (Inan et al., 2017)",
-        "inan2017tying_section6:medium",
-        changes={
+    Arm(
+        INAN,
+        {
             **recipe("inan2017tying_later", "medium"),
-            "head.tied": True,
-            "loss": "augmented",
             "loss.temperature": 20.0,
             "loss.weight": 25.0,  # of WikiText-2, as we remember the later version
         },
+        recipe="inan2017tying_section6:medium",
+        rows={"RE": True, "AL": "augmented"},
+        published=(INAN, ""),
     ),
 )
 

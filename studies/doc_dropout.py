@@ -1,6 +1,7 @@
 """The dropout of DOC's mixture vectors (text 5.2): which rate, and has MoS the same optimum?
 
-Question   The dropout of k_j and c_t among 0.3, 0.4, 0.5 and 0.6, for DOC and for MoS.
+Question   The dropout of the vectors k_{j,c_t} (component j's, in the context c_t) among 0.3, 0.4,
+           0.5 and 0.6, for DOC and for MoS.
 Paper      Takase, Suzuki, Nagata 2018, text 5.2: of these, 0.6 was best on the Penn Treebank's
            validation text (no numbers are printed). Table 6 has MoS at 0.29 (56.36 / 54.26, Yang
            et al.'s) and at 0.6 (55.67 / 53.75).
@@ -9,19 +10,20 @@ Run        ablate study studies/doc_dropout.py                 laptop: for two c
 Cost       `ablate plan studies/doc_dropout.py [--scale paper]` says.
 
 Every rate for both heads is a factorial, whose interaction says whether the best rate is DOC's own.
+MoS has no balance penalty, which section 5.3 makes part of DOC.
 At `laptop` scale all rates are divided by 8, as all other regularizers are.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from ablate import Study, factorial, smoke
-from ablate.study_file import load
+from ablate.study.file import load
 
 RATES = (0.3, 0.4, 0.5, 0.6)
-HEADS = {"DOC": {}, "MoS": {"head": "mos", "head.experts": 15}}
+MOS = {"head": "mos", "head.experts": 15, "regularizer.mixture_balance.weight": 0.0}
+HEADS = {"DOC": {}, "MoS": MOS}
 
-scales = load(Path(__file__).with_name("doc_balance.py")).scales
+scales = load("doc_balance").scales
 laptop, paper = replace(scales["laptop"], seeds=2), scales["paper"]
 
 study = Study(

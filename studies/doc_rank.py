@@ -16,12 +16,11 @@ normalises them. At `laptop` scale the last layer is 28 wide, and the vocabulary
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from ablate import Arm, Study, smoke, table
-from ablate.study_file import load
+from ablate.study.file import load
 
-scales = load(Path(__file__).with_name("doc_balance.py")).scales
+scales = load("doc_balance").scales
 laptop, paper = replace(scales["laptop"], seeds=2), scales["paper"]
 
 study = Study(

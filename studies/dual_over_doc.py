@@ -13,10 +13,9 @@ word vector; its dropout is that of the last layer, which it follows.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from ablate import Study, factorial, smoke
-from ablate.study_file import load
+from ablate.study.file import load
 
 BRIDGES = {
     "none": {"bridge": "none"},
@@ -28,7 +27,7 @@ SOURCES = {
     "none": {"head.experts": (20, 0, 0, 0)},
 }
 
-scales = load(Path(__file__).with_name("doc_balance.py")).scales
+scales = load("doc_balance").scales
 laptop, paper = scales["laptop"], replace(scales["paper"], seeds=5, published=False)
 
 study = Study(

@@ -10,7 +10,7 @@ Cost       `ablate plan studies/iog_tuned_base.py [--scale paper]` says.
 
 Both arms may ask for as many trials. The gate is trained with the rest, since a trial of a search
 is one training; a third arm puts the gate, with its paper's settings, over the tuned base, frozen.
-At `paper` scale the search is made twice with fresh search seeds, because searches vary too.
+Searches vary too, so each is made three times with fresh search seeds: a pair is a search.
 """
 
 from ablate import Arm, Scale, Search, Stage, Study, recipe, smaller, smoke, table
@@ -25,12 +25,12 @@ laptop = Scale(
     changes={name: value for name, value in small.items() if name not in SEARCHED},
     adapt=smaller(strengths=8),
     stage_changes={"gate": {"optimizer.learning_rate": 0.01}},  # few updates
-    search=Search(space="iog_tuned", trials=8, synchronous=True),
+    search=Search(space="iog_tuned", trials=8, synchronous=True, repeats=3),
 )
 paper = Scale(
     corpus="ptb",
     seeds=5,
-    search=Search(space="iog_tuned", trials=40, early_stopping="hyperband", repeats=2),
+    search=Search(space="iog_tuned", trials=40, early_stopping="hyperband", repeats=3),
     gpus=1,
 )
 

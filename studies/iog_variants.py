@@ -1,7 +1,8 @@
 """The input-to-output gate's variants, Table 4: should it see more than the input word?
 
-Question   A gate over a finished recurrent highway network that sees the input word alone (Eq. 6),
-           the hidden state too (Eq. 10), or all words so far through an LSTM of its own (Eq. 11).
+Question   A gate over a finished recurrent highway network that sees the input word alone
+           (Eq. 6-8), the hidden state too (Eq. 10), or all words so far through an LSTM of its own
+           (Eq. 11-12).
 Paper      Takase, Suzuki, Nagata 2017, Table 4 (Penn Treebank, test): without a gate 68.9, with it
            66.5, with the hidden state 75.6, with an LSTM 68.1.
 Run        ablate study studies/iog_variants.py                 laptop: for two cores

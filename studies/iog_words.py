@@ -12,12 +12,11 @@ Two arms of `iog_variants.py`, and the same trials: what was trained there is no
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from ablate import table
-from ablate.study_file import load
+from ablate.study.file import load
 
-variants = load(Path(__file__).with_name("iog_variants.py"))
+variants = load("iog_variants")
 
 study = replace(
     variants,

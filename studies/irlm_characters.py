@@ -10,8 +10,9 @@ Run        ablate study studies/irlm_characters.py                 laptop: for t
 Cost       `ablate plan studies/irlm_characters.py [--scale NAME]` says.
 
 text8 is for the user to bring: a folder `text8` here, with the first 90 million characters as
-train.txt and the next two times 5 million as valid.txt and test.txt. What the paper leaves open
-(the smoothing, rates, batches, initial weights) is ours.
+train.txt and the next two times 5 million as valid.txt and test.txt. The rate is halved after an
+epoch that validation was not better by (`irlm_ptb.py`). What the paper leaves open (the smoothing,
+rates, batches, initial weights) is ours.
 """
 
 from ablate import Arm, Scale, Study, smoke, table
@@ -31,6 +32,7 @@ UNSTATED = {  # by the paper
     "embedding.initial_range": 0.3,
     "head.initial_range": 0.1,
     "optimizer.learning_rate": 0.002,
+    "optimizer.decay": 2.0,
     "training.epochs": 10,
     "training.batch_size": 100,
     "training.window": 50,

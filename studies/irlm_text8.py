@@ -17,7 +17,8 @@ noise words' number, rates, batches, initial weights, R's start, IRLM's epochs) 
 
 The paper holds the scores to a normaliser of 1, and so does its scale: words that are seldom drawn
 as noise take long to fall to their place. At `laptop` scale it is V, where training starts, which
-is the same model once it is normalised.
+is the same model once it is normalised. The rate is halved after an epoch that validation was not
+better by (`irlm_ptb.py`); at `laptop` scale Adam has one rate.
 """
 
 from ablate import Arm, Scale, Study, smoke, table
@@ -32,6 +33,7 @@ UNSTATED = {  # by the paper
     "embedding.initial_range": 0.25,
     "head.initial_range": 0.1,
     "optimizer.learning_rate": 10.0,
+    "optimizer.decay": 2.0,
     "training.batch_size": 100,
     "training.window": 20,
     "training.clip": 1.0,
@@ -57,6 +59,7 @@ laptop = Scale(
         "backbone.units": 32,
         "loss.log_normalizer": 6.7,  # log V
         "optimizer": "adam",
+        "optimizer.schedule": "constant",
         "optimizer.learning_rate": 0.01,
         "training.batch_size": 20,
         "training.epochs": 5,

@@ -14,12 +14,11 @@ The first two arms are `irlm_ptb.py`'s, and the same trials. The third starts fr
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from ablate import table
-from ablate.study_file import load
+from ablate.study.file import load
 
-irlm = load(Path(__file__).with_name("irlm_ptb.py"))
+irlm = load("irlm_ptb")
 arms = {arm.name: replace(arm, published=None) for arm in irlm.design.arms}
 plain, best = arms["IRLM no reg"], arms["IRLM DO&CN"]
 long = replace(

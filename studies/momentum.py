@@ -10,17 +10,17 @@ Run        ablate study studies/momentum.py                 laptop: for two core
 Cost       `ablate plan studies/momentum.py [--scale NAME]` says.
 
 A step of momentum mu is 1 / (1 - mu) gradients long, so the rate is divided by that: all arms move
-equally far along a gradient that stays. "Most" is a million tokens; the laptop's text is too short
+equally far along a gradient that stays, until an epoch that validation is not better by halves the
+rate of one (`irlm_characters.py`). "Most" is a million tokens; the laptop's text is too short
 for these, and has 20,000.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from ablate import Scale, factorial, smoke
-from ablate.study_file import load
+from ablate.study.file import load
 
-characters = load(Path(__file__).with_name("irlm_characters.py"))
+characters = load("irlm_characters")
 MOST = 1_000_000  # tokens
 RATE = 1.0  # of a gradient that stays
 LAPTOP_DIVISOR = 50  # of the tokens that a step averages over

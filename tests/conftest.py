@@ -21,10 +21,45 @@ BROUGHT = {
 }
 
 
+# What a fixture needs of the machine, its tests need: they get these markers.
+MARKERS = {
+    "hosts": ("faults", "cluster", "root"),
+    "disk": ("root",),
+    "tiny_disk": ("root",),
+    "warm": ("cluster",),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--faults", action="store_true", help="also break two hosts; needs root")
+    parser.addoption("--kills", type=int, default=3, help="kills per study (default: 3)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture in MARKERS.keys() & set(getattr(item, "fixturenames", ())):
+            for marker in MARKERS[fixture]:
+                item.add_marker(marker)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("kernels"):
+        from ablate.model.native.library import library, load_library
+
+        if library() is None:
+            pytest.skip(load_library()[1])
+
+
+@pytest.fixture(scope="session")
+def kills(request: pytest.FixtureRequest) -> int:
+    """How often a study is killed."""
+    return request.config.getoption("--kills")
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory) -> str:
     """A data folder in which the built-in corpus is encoded once."""
-    from ablate.config import CorpusConfig
+    from ablate.config.sections import CorpusConfig
     from ablate.data.corpus import open_corpus
 
     folder = str(tmp_path_factory.mktemp("data"))
@@ -46,9 +81,38 @@ def num_words(data):
 @pytest.fixture
 def workspace(tmp_path: Path, data: str):
     """A fresh workspace that shares the encoded corpus."""
-    from ablate.workspace import make_folders, open_workspace
+    from ablate.store.workspace import make_folders, open_workspace
 
     place = open_workspace(str(tmp_path / "workspace"))
     make_folders(place)
     Path(place.data).symlink_to(data)
     return place
+
+
+@pytest.fixture(params=[pytest.param("kernels", marks=pytest.mark.kernels), "torch"])
+def both_ways(request, monkeypatch):
+    """By the compiled kernels, and by torch where there are none."""
+    from ablate.model.native.library import SWITCH
+
+    if request.param == "torch":
+        monkeypatch.setenv(SWITCH, "off")
+
+
+@pytest.fixture
+def build():
+    """An initialised assembly from flat values, in float64 unless told otherwise."""
+    import torch
+
+    from ablate.config.resolve import resolve
+    from ablate.config.streams import Streams
+    from ablate.model.assemble import assemble
+
+    def assembled(values: dict, vocabulary: int = 23, seed: int = 1, dtype=torch.float64):
+        defaults = {"backbone": "lstm", "backbone.units": 7, "head": "softmax", "optimizer": "sgd"}
+        config = resolve({**defaults, "embedding.size": 6, **values})
+        assembly = assemble(config, vocabulary)
+        assembly.model.initialize(Streams(seed))
+        assembly.model.to(dtype)
+        return assembly
+
+    return assembled

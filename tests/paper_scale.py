@@ -19,21 +19,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from ablate.config import Config, merge, resolve
+from ablate.config.identity import Parent, Trial, make_trial
+from ablate.config.resolve import Config, merge, resolve
 from ablate.data.corpus import corpus_digest
-from ablate.identity import Parent, Trial, make_trial
-from ablate.journal import Journal
-from ablate.model import LanguageModel
-from ablate.plan import arm_values
-from ablate.plan_record import stages_of
-from ablate.store import Store
-from ablate.study import Arm, Scale, Study
-from ablate.study_file import load
-from ablate.train.checkpoint import write_weights
-from ablate.train.loop import Training
-from ablate.train.task import Place
+from ablate.model.language_model import LanguageModel
+from ablate.store.journal import Journal
+from ablate.store.store import Store
+from ablate.study.file import load
+from ablate.study.record import arm_stages
+from ablate.study.values import arm_values
+from ablate.study.words import Arm, Scale, Study
+from ablate.trial.checkpoint import write_weights
+from ablate.trial.task import Place
+from ablate.trial.training import Training
+from tests.support import places
 
-FILES = sorted((Path(__file__).parent.parent / "studies").glob("*.py"))
+FILES = sorted((places.STUDIES).glob("*.py"))
 ROWS = 200  # steps of a batch's rows that there are
 
 
@@ -71,7 +72,7 @@ def _stages(study: Study, scale: Scale, arm: Arm) -> Iterator[tuple[str, Case]]:
     values = arm_values(study, scale, arm)
     case = Case(resolve(values))
     yield "", case
-    for stage in stages_of(scale, arm):
+    for stage in arm_stages(scale, arm):
         values = merge(values, stage.changes)
         if stage.kind == "train":
             num_bases = scale.seeds if stage.over == "seeds" else 0
@@ -134,7 +135,7 @@ def _parameters(model: LanguageModel) -> dict[str, Tensor]:
 def _trial(config: Config, text: str, seed: int = 1, parents: tuple[Parent, ...] = ()) -> Trial:
     """The config's training on another text."""
     values = {**config.flat, "corpus.name": text, "corpus.train_tokens": None}
-    values |= {"corpus.lowercase": False, "corpus.min_count": 1}
+    values |= {"corpus.lowercase": False, "corpus.min_count": 1, "corpus.train_slice": "first"}
     found = resolve(values)
     digest = corpus_digest(found.corpus, Path(text).parent)
     return make_trial(found, values=values, seed=seed, corpus_digest=digest, parents=parents)

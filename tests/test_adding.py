@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "adding.md"
+from tests.support import places
+
+PAGE = places.DOCS / "adding.md"
 FILES = dict(re.findall(r"```python\n# file: (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL))
 
 
@@ -24,13 +26,15 @@ def test_the_page_has_its_three_files():
     assert list(FILES) == ["gaussian_noise.py", "test_gaussian_noise.py", "noise_study.py"]
 
 
+@pytest.mark.slow
 def test_the_technique_passes_its_test(folder: Path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 passed" in done.stdout
+    assert "4 passed" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_study_runs_and_the_technique_has_a_page(folder: Path, workspace):
     place = ["--workspace", str(workspace.folder)]
     study = ["study", str(folder / "noise_study.py"), "--local", *place]

@@ -13,101 +13,51 @@ import pytest
 import ablate
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
+from tests.support import places
 
 PACKAGE = Path(ablate.__file__).parent
-STUDY = Path(__file__).parent.parent / "studies" / "doc_layer_mix.py"
+STUDY = places.STUDIES / "doc_layer_mix.py"
 
-# A room, and the rooms whose modules it may import besides its own.
-GROUND = {"errors", "layout", "fields", "registry", "config", "environment", "user_code"}
-KEPT = {*GROUND, "store", "identity", "journal", "study_record", "workspace"}
-WORDS = {*GROUND, "space", "study"}
-CORE = {*KEPT, "streams", "ngram", "native", "components", "model", "assemble", "data", "train"}
-ALL = {*CORE, *WORDS, "trial", "papers", "plan", "record", "compare", "screen", "tune", "show"}
-ALL |= {"mirror", "plots", "lease", "kept", "probe"}
-MAY_IMPORT = {
-    "errors": set(),
-    "layout": set(),
-    "fields": {"errors"},
-    "registry": {"errors"},
-    "environment": {"errors"},
-    "user_code": {"errors"},
-    "config": {"errors", "fields", "registry"},
-    "streams": {"errors"},
-    "store": {"errors"},
-    "lease": {"errors", "store"},
-    "identity": {"errors", "config"},
-    "journal": {"errors", "identity", "store"},
-    "study_record": {"errors", "store"},
-    "workspace": {"errors", "store", "lease"},
-    "space": GROUND,
-    "study": {*GROUND, "space"},
-    "ngram": {"errors"},
-    "native": set(),
-    "components": {*GROUND, "streams", "model", "ngram", "native"},
-    "model": {*GROUND, "streams", "components"},
-    "assemble": {*GROUND, "streams", "components", "model"},
-    "data": {*GROUND, "identity", "store"},  # corpora travel by the store
-    "train": CORE,
-    "kept": {"errors", "store", "data"},
-    "trial": {*CORE, "kept"},
-    "probe": {*CORE, *WORDS, "trial", "plan", "layout"},
-    "papers": GROUND,
-    "plan": {*CORE, *WORDS, "trial", "papers"},
-    "record": KEPT,
-    "mirror": {*KEPT, "papers", "record"},
-    "compare": {*KEPT, "papers", "mirror"},
-    "screen": {*KEPT, "compare"},
-    "tune": {*CORE, *WORDS, "trial", "plan", "record"},
-    "show": {*CORE, *WORDS, "trial", "plan", "compare"},
-    "ask": {*KEPT, "mirror", "compare", "tune"},
-    "analysis": {*CORE, "trial", "kept", "layout", "workspace"},
-    "by_token": {*KEPT, "kept", "data", "compare"},
-    "plots": {*KEPT, "kept", "papers", "compare"},
-    "engine": ALL,
-    "doctor": ALL,
-    "cli": {*ALL, "engine", "ask", "analysis", "by_token", "doctor"},
-}
-ROOM_OF = {  # modules that share a room under another name
-    "ensemble": "model",
-    "study_file": "study",
-    "single": "trial",
-    "screen_board": "screen",
-    "cost": "show",
-    "ngram_config": "config",
-    "plan_record": "plan",
-    "clusters": "cli",
-    "show_components": "show",
-    "show_plan": "show",
-    "status": "show",
-    "doctor_machine": "doctor",
-    "doctor_places": "doctor",
-    "doctor_cluster": "doctor",
-    "doctor_database": "doctor",
-    "doctor_studies": "doctor",
-    "__main__": "cli",
-}
-# Packages from elsewhere, and the only rooms that may import them.
-TORCH_ROOMS = {*CORE, "trial", "show", "plan"} - KEPT
+# The folders of `ablate/`, lowest first: each imports from floors below its own, never from its
+# own floor or from one above.
+FLOORS = [
+    ["errors"],
+    ["config", "papers"],
+    ["space", "store"],
+    ["model"],
+    ["components", "data", "record"],
+    ["trial", "compare"],
+    ["study", "analysis", "testing"],
+    ["tune"],
+    ["engine"],
+    ["commands"],
+    ["cli"],
+]
+FLOOR_OF = {folder: floor for floor, folders in enumerate(FLOORS) for folder in folders}
+# The registry imports techniques by name; only analyses may look into some of them.
+IMPORT_TECHNIQUES = {"components", "analysis"}
+# Packages from elsewhere, and the only folders that may import them.
+TORCH = {"model", "components", "data", "trial", "study", "analysis", "tune", "commands", "testing"}
 OUTSIDE = {
-    "torch": {*TORCH_ROOMS, "analysis"},
-    "safetensors": {"train"},
-    "numpy": {*TORCH_ROOMS, "kept", "compare", "plots", "by_token", "analysis"},
-    "pyarrow": {"data", "kept", "store", "record", "compare"},
+    "torch": {*TORCH, "config"},
+    "safetensors": {"trial", "testing"},
+    "numpy": {*TORCH, "config", "store", "compare"},
+    "pyarrow": {"data", "store", "record", "compare"},
     "ray": {"tune"},
     "optuna": {"tune"},
     "mlflow": {"record"},
     "sqlalchemy": {"tune", "record"},
-    "rich": {"screen"},
+    "rich": {"engine"},
     "scipy": {"compare"},
-    "duckdb": {"mirror"},
-    "matplotlib": {"plots", "analysis"},
+    "duckdb": {"record"},
+    "matplotlib": {"compare", "analysis"},
 }
 
 
-def room_of(module: str) -> str:
-    """`ablate.tune.search` -> tune; `ablate.space_row` -> space."""
-    name = module.split(".")[1] if "." in module else "__init__"
-    return ROOM_OF.get(name, "space" if name.startswith("space_") else name)
+def folder_of(module: str) -> str:
+    """`ablate.tune.search.arm` -> tune; `ablate` itself and `ablate.__main__` have none."""
+    name = module.split(".")[1] if "." in module else ""
+    return "" if name == "__main__" else name
 
 
 def imports() -> Iterator[tuple[str, str, str]]:
@@ -128,38 +78,42 @@ def _imported(node: ast.AST) -> list[str]:
     return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
 
 
-def test_no_arrow_points_backwards():
+def test_every_folder_has_a_floor():
+    files = [*PACKAGE.glob("*.py"), *(file.parent for file in PACKAGE.glob("*/__init__.py"))]
+    assert {path.stem for path in files} - {"__init__", "__main__"} == set(FLOOR_OF)
+
+
+@pytest.mark.slow
+def test_folders_import_from_floors_below_their_own():
     wrong = []
     for place, module, imported in imports():
-        ours, theirs = room_of(module), room_of(imported)
-        if "ablate" in (module, imported) or not imported.startswith("ablate.") or ours == theirs:
+        ours, theirs = folder_of(module), folder_of(imported)
+        if not imported.startswith("ablate.") or not ours or ours == theirs:
             continue
-        assert ours in MAY_IMPORT, f"{place}: say in MAY_IMPORT what the room '{ours}' may import"
-        if theirs not in MAY_IMPORT[ours]:
+        if FLOOR_OF[theirs] >= FLOOR_OF[ours]:
             wrong.append(f"{place}: {ours} may not import {theirs}")
     assert not wrong, "\n".join(wrong)
 
 
-def test_packages_from_elsewhere_are_imported_by_their_rooms_only():
+def test_nobody_imports_a_technique_but_by_its_name():
+    """But for `ablate/components/__init__.py`, which holds what authors of techniques import."""
+    wrong = [
+        f"{place}: {imported}"
+        for place, module, imported in imports()
+        if imported.startswith("ablate.components") and folder_of(module) not in IMPORT_TECHNIQUES
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_packages_from_elsewhere_are_imported_by_their_folders_only():
     wrong = []
     for place, module, imported in imports():
         package = imported.split(".")[0]
         if package in sys.stdlib_module_names or package == "ablate":
             continue
-        if room_of(module) not in OUTSIDE.get(package, ()):
-            wrong.append(f"{place}: {room_of(module)} may not import {package}")
+        if folder_of(module) not in OUTSIDE.get(package, ()):
+            wrong.append(f"{place}: {folder_of(module)} may not import {package}")
     assert wrong == []
-
-
-def test_the_rooms_themselves_form_no_circle():
-    """But for components and the model, whose evaluators are given the model they judge."""
-    below = {room: set(may) for room, may in MAY_IMPORT.items()}
-    below["components"] -= {"model"}
-    settled: set[str] = set()
-    while len(settled) < len(below):
-        ready = {room for room, may in below.items() if may - {room} <= settled}
-        assert ready - settled, f"a circle among {sorted(set(below) - settled)}"
-        settled |= ready
 
 
 AT_EXIT = """
@@ -211,10 +165,11 @@ def test_commands_that_train_nothing_import_no_torch(arguments, tmp_path):
     ran(AT_EXIT.format(forbidden=forbidden), arguments, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_table_is_read_without_torch(workspace):
     """The rooms that a table needs are asked for too, in case the command needs fewer one day."""
     _run_empty_study(workspace)
-    rooms = "from ablate import screen, space, papers, study_record, status\n"
+    rooms = "import ablate.commands.status, ablate.engine.screen, ablate.papers, ablate.space\n"
     first = AT_EXIT.format(forbidden=("torch", "ray", "optuna", "mlflow")) + rooms
     arguments = ["table", "empty", "--workspace", str(workspace.folder)]
     assert "undecided" in ran(first, arguments, workspace.folder)
@@ -222,6 +177,7 @@ def test_a_table_is_read_without_torch(workspace):
         assert "empty@s" in ran(first, [command, *arguments[1:]], workspace.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -238,12 +194,14 @@ def test_questions_import_neither_torch_nor_mlflow(arguments, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_plan_imports_neither_ray_nor_mlflow(workspace):
     first = AT_EXIT.format(forbidden=("ray", "mlflow", "optuna"))
     arguments = ["plan", str(STUDY), "--workspace", str(workspace.folder)]
     assert "15,0,0,0" in ran(first, arguments, workspace.folder)
 
 
+@pytest.mark.slow
 def test_a_trial_runs_on_a_bare_machine(workspace):
     packages = ("ray", "optuna", "mlflow", "rich", "scipy", "pandas", "sqlalchemy")
     (workspace.folder / "tiny.toml").write_text(TRIAL)
@@ -251,6 +209,7 @@ def test_a_trial_runs_on_a_bare_machine(workspace):
     assert "test_ppl" in ran(WITHOUT.format(packages=packages), arguments, workspace.folder)
 
 
+@pytest.mark.slow
 def test_a_study_on_a_bare_machine_names_what_it_needs(workspace):
     first = WITHOUT.format(packages=("optuna",)) + COMMAND.format(
         arguments=["study", str(STUDY), "--local", "--workspace", str(workspace.folder)]
@@ -293,8 +252,9 @@ EMPTY = {
 
 def _run_empty_study(workspace) -> None:
     """A whole small study of trials that train nothing, in this process."""
-    from ablate.plan import make_plan
-    from ablate.study import Arm, Scale, Study, table
+    from ablate.study.designs import table
+    from ablate.study.plan import make_plan
+    from ablate.study.words import Arm, Scale, Study
 
     study = Study(
         question="What does it import?",
@@ -302,7 +262,7 @@ def _run_empty_study(workspace) -> None:
         base_arm="a",
         design=table(Arm("a"), Arm("b", {"training.clip": 1.0})),
         scales={"s": Scale(seeds=3)},
-        runner="ablate.train.stand_in:StandIn",
+        runner="stand_in",
         name="empty",
     )
     plan = make_plan(study, "s", data=workspace.data)

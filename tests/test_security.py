@@ -17,25 +17,19 @@ from pathlib import Path
 
 import pytest
 
-from ablate import space
+from ablate.commands.spaces import show_space
 from ablate.errors import AblateError, StoreError, StudyError
-from ablate.store import Store
-from ablate.study import Arm, Scale, Study, table
-from ablate.train import checkpoint
-from ablate.workspace import Workspace, open_workspace
+from ablate.space import space
+from ablate.store.store import Store
+from ablate.store.workspace import Workspace, open_workspace
+from ablate.study.designs import table
+from ablate.study.words import Arm, Scale, Study
+from ablate.trial import checkpoint
+from tests.support import places, small_studies
 
-PACKAGE = Path(__file__).parents[1] / "ablate"
+PACKAGE = places.ROOT / "ablate"
 SECRET = "correct-horse-battery-staple-4711"
-BASE = {
-    "corpus.name": "grammar",
-    "embedding.size": 4,
-    "backbone": "lstm",
-    "backbone.num_layers": 1,
-    "backbone.units": 4,
-    "head": "softmax",
-    "optimizer": "sgd",
-    "training.epochs": 2,
-}
+BASE = {**small_studies.BASE, "training.epochs": 2}
 
 # What runs code that it finds in data: modules, functions, methods by name.
 MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -116,6 +110,7 @@ def _malicious(place: Path) -> list[bytes]:
     return [plain, saved.getvalue()]
 
 
+@pytest.mark.slow
 def test_a_planted_checkpoint_runs_nothing(workspace: Workspace, tmp_path: Path) -> None:
     """It is damage, named and refused, in whatever place of the store it lies."""
     mark = tmp_path / "executed"
@@ -134,6 +129,7 @@ def test_a_planted_checkpoint_runs_nothing(workspace: Workspace, tmp_path: Path)
     assert not mark.exists()
 
 
+@pytest.mark.slow
 def test_mlflow_never_unpickles() -> None:
     """Whatever the environment says: the switch is off before anything of MLflow is imported."""
     script = """
@@ -163,7 +159,7 @@ def test_no_key_leaves_the_store(tmp_path: Path, key: str) -> None:
         lambda: store.delete(key),
     )
     for call in calls:
-        with pytest.raises(StoreError, match="not a place inside the store"):
+        with pytest.raises(StoreError, match="not a path inside the store"):
             call()
     assert not (tmp_path / "out").exists()
 
@@ -175,7 +171,7 @@ def study(name: str = "secretive", **words) -> Study:
         base_arm="a",
         design=table(Arm("a"), Arm("b", {"training.clip": 9.0})),
         scales={"s": Scale(seeds=1)},
-        runner="ablate.train.stand_in:StandIn",
+        runner="stand_in",
         name=name,
         **words,
     )
@@ -191,7 +187,7 @@ def test_no_study_leaves_its_folder(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["../../out", "/tmp/out", ".."])
 def test_no_study_asked_for_leaves_its_folder(workspace: Workspace, name: str) -> None:
-    from ablate.status import show_table
+    from ablate.commands.table import show_table
 
     with pytest.raises(AblateError):
         show_table(workspace, name, "text")
@@ -212,7 +208,7 @@ def test_a_search_space_executes_nothing(tmp_path: Path) -> None:
     file.write_text(EVIL_SPACE.replace("MARK", str(mark)))
     with pytest.raises(AblateError):
         found = space.load(str(file))
-        found.render()
+        show_space(found)
         found.check()
     assert not mark.exists()
 
@@ -236,12 +232,13 @@ ENVIRONMENT = {
 }
 
 
+@pytest.mark.slow
 def test_secrets_reach_no_log_param_tag_or_artifact(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Planted in the environment and in every URL that may have one; then looked for everywhere."""
-    from ablate.engine import RunOptions, run_study
-    from ablate.status import show_status
+    from ablate.commands.status import show_status
+    from ablate.engine.run import RunOptions, run_study
 
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
@@ -272,8 +269,8 @@ def _check_records(workspace: Workspace) -> None:
 
 def test_a_searches_url_keeps_its_password(workspace: Workspace) -> None:
     from ablate.errors import RecordError
-    from ablate.tune import patient_storage
-    from ablate.tune.search import open_storage
+    from ablate.tune.search import patient as patient_storage
+    from ablate.tune.search.arm import open_storage
 
     pytest.importorskip("psycopg")
     with pytest.MonkeyPatch.context() as patch:
@@ -286,7 +283,8 @@ def test_a_searches_url_keeps_its_password(workspace: Workspace) -> None:
 
 def test_the_command_that_is_kept_has_no_password(capsys: pytest.CaptureFixture[str]) -> None:
     from ablate import cli
+    from ablate.commands.study import resume_command
 
     words = ["study", "x.py", "--mlflow", f"http://user:{SECRET}@host:5000"]
     words += ["--searches", f"postgresql://user:{SECRET}@host/x"]
-    assert SECRET not in cli._command(cli._parser().parse_args(words))
+    assert SECRET not in resume_command(cli.parser("study").parse_args(words))

@@ -1,10 +1,10 @@
-"""Analyses of finished trials: each a file, a table, and a picture where it is one.
+"""Analyses of finished trials: one file each, with a table and, for most, a picture.
 
     ANALYSIS = Analysis(run=run, paper="pachitariu2013irlm", equation="Figure 1")
 
-`run(subject, options)` gives a `Finding`; one that looks at several trials is written
-`run(*subjects, options)`. What is asked of a trial beyond its numbers (weights, tokens,
-log-probabilities) comes from its `Subject`.
+`run(subject, options)` returns a `Finding`; an analysis of several trials is a function
+`run(*subjects, options)`. A `Subject` gives access to a trial's weights, tokens and
+log-probabilities.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ablate.errors import ConfigError, unknown
 
 Cell = str | int | float | None
 Draw = Callable[[Any], None]  # onto a matplotlib Axes
-NO_ANALYSES = ("__init__", "drawing", "show", "subject")  # files of this folder
+NO_ANALYSES = ("__init__", "drawing", "subject")  # files of this folder
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A table with what it says above and below it, and how to draw it."""
+    """A table with its title and notes, and a function that draws it."""
 
     title: str
     columns: Sequence[str]
@@ -35,12 +35,12 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class NoOptions:
-    """Nothing to set."""
+    """No options."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """One analysis: what it computes, and from how few and how many trials."""
+    """One analysis: its function, its options, and how many trials it takes (least, most)."""
 
     run: Callable[..., Finding]
     options: type = NoOptions
@@ -50,7 +50,7 @@ class Analysis:
 
 
 def names() -> list[str]:
-    """Every analysis; imports none."""
+    """The names of all analyses, without importing any."""
     files = (path.stem for path in Path(__file__).parent.glob("*.py"))
     return sorted(name for name in files if name not in NO_ANALYSES)
 

@@ -1,8 +1,8 @@
-"""Perplexity by how often a word is in the training text, of one trial or two.
+"""Perplexity by a word's frequency in the training text, for one trial or two.
 
     ppl(class) = exp(-mean of log p over the split's tokens whose word is in the class)
 
-from the log-probabilities that every trial keeps. Classes are powers of ten of the training count:
+from the log-probabilities that every trial saves. Classes are powers of ten of the training count:
 0, 1 to 9, 10 to 99, ...
 """
 
@@ -17,18 +17,18 @@ import numpy as np
 from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import bars, scale
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
-from ablate.fields import setting
+from ablate.config.fields import setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByFrequencyOptions:
-    """Of which split."""
+    """The split."""
 
-    split: str = setting("valid", doc="whose tokens are looked at", choices=("valid", "test"))
+    split: str = setting("valid", doc="split to analyze", choices=("valid", "test"))
 
 
 def frequency_class(counts: np.ndarray) -> np.ndarray:
-    """0 for a count of 0, else the number of its digits."""
+    """0 for a count of 0, else its number of digits."""
     bounds = 10 ** np.arange(19)
     return np.searchsorted(bounds, counts, side="right")
 
@@ -40,14 +40,14 @@ def class_name(number: int) -> str:
 
 
 def mean_by_group(values: np.ndarray, groups: np.ndarray, num: int) -> np.ndarray:
-    """The mean of each group's values; NaN for a group that has none."""
+    """The mean of each group's values; NaN for an empty group."""
     totals = np.bincount(groups, values, minlength=num)
     sizes = np.bincount(groups, minlength=num)
     return np.divide(totals, sizes, out=np.full(num, np.nan), where=sizes > 0)
 
 
 def run(*subjects: Subject, options: ByFrequencyOptions) -> Finding:
-    """Perplexity by how often the word is in the training text."""
+    """Perplexity by the word's frequency in the training text."""
     check_same_text(subjects)
     first, names = subjects[0], distinct_names(subjects)
     class_V = frequency_class(first.corpus.counts().numpy())
@@ -56,21 +56,23 @@ def run(*subjects: Subject, options: ByFrequencyOptions) -> Finding:
     sizes = np.bincount(groups, minlength=num)
     types = np.bincount(class_V[np.unique(targets)], minlength=num)
     log_probs = [subject.log_probs(options.split) for subject in subjects]
-    nll = [-mean_by_group(found, groups, num) for found in log_probs]
+    nll = [-mean_by_group(values, groups, num) for values in log_probs]
     rows: list[list[Cell]] = [
-        [class_name(c), int(types[c]), int(sizes[c]), *_cells([each[c] for each in nll])]
+        [class_name(c), int(types[c]), int(sizes[c]), *_cells([by_class[c] for by_class in nll])]
         for c in range(num)
         if sizes[c]
     ]
-    overall = _cells([-found.mean() for found in log_probs])
+    overall = _cells([-values.mean() for values in log_probs])
     rows.append(["all", int(types.sum()), len(targets), *overall])
-    perplexities = [[float(np.exp(each[c])) for c in range(num) if sizes[c]] for each in nll]
+    perplexities = [
+        [float(np.exp(by_class[c])) for c in range(num) if sizes[c]] for by_class in nll
+    ]
     classes = [class_name(c) for c in range(num) if sizes[c]]
 
     def draw(axes: Any) -> None:
         bars(axes, classes, dict(zip(names, perplexities, strict=True)))
-        scale(axes, (value for each in perplexities for value in each))
-        axes.set(xlabel="times in the training text", ylabel=f"{options.split} ppl")
+        scale(axes, (value for series in perplexities for value in series))
+        axes.set(xlabel="count in the training text", ylabel=f"{options.split} ppl")
 
     return Finding(
         title=f"Perplexity by word frequency: {'; '.join(names)}",
@@ -86,12 +88,12 @@ def columns(num: int) -> list[str]:
 
 
 def legend(names: list[str]) -> list[str]:
-    """What the columns of two trials mean."""
+    """Explain the columns of two trials."""
     if len(names) == 1:
         return []
     return [
         f"first: {names[0]}; second: {names[1]}",
-        "nats: the second's mean loss less the first's; below 0, the second is better.",
+        "nats: the second trial's mean loss minus the first's; below 0, the second is better.",
     ]
 
 

@@ -2,8 +2,8 @@
 
     g = sigmoid(W_g e_x + b_g),    the largest entries of g for an input word x
 
-The gate of Eq. 6-8 depends on the input word alone, so that each word has its own list; the other
-two gates depend on the state as well, and have none.
+The gate of Eq. 6-8 depends only on the input word, so each word has its own list; the other two
+gates also depend on the state and have no such lists.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from torch.nn import functional as F
 
 from ablate.analysis import Analysis, Finding
 from ablate.analysis.subject import Subject
+from ablate.config.fields import setting
 from ablate.data.encoding import EOS, UNKNOWN
-from ablate.fields import setting
 
 DEFAULT_WORDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateWordsOptions:
-    """Which input words, and how many of their gates."""
+    """The input words, and the number of gates shown."""
 
     words: tuple[str, ...] = setting(
-        (), doc="input words, with commas between; none: the five commonest"
+        (), doc="input words, comma-separated; none: the five most common"
     )
-    num: int = setting(5, doc="gates shown for each", low=1)
+    num: int = setting(5, doc="number of gates to show per word", low=1)
 
 
 def gate_values(vectors_NG: Tensor, weight_VG: Tensor, bias_V: Tensor) -> Tensor:
-    """Eq. 7 for some input words' vectors: [N, V]."""
+    """The gate of Eq. 6-8 for the vectors of some input words: [N, V]."""
     return F.linear(vectors_NG, weight_VG, bias_V).sigmoid()
 
 
 def run(subject: Subject, options: GateWordsOptions) -> Finding:
-    """What a gate lets through most, for given input words."""
+    """The output words with the largest gates, for some input words."""
     subject.require("gate", "iog")
     gate = subject.model.gate
     inputs = _inputs(subject, options)
@@ -76,32 +76,32 @@ def _inputs(subject: Subject, options: GateWordsOptions) -> list[int]:
     if options.words:
         return [subject.token(word.strip()) for word in options.words]
     known = subject.corpus.vocabulary
-    odd = [known.index(word) for word in (EOS, UNKNOWN) if word in known]
-    return subject.commonest(DEFAULT_WORDS, without=odd)
+    special = [known.index(word) for word in (EOS, UNKNOWN) if word in known]
+    return subject.commonest(DEFAULT_WORDS, without=special)
 
 
 def _draw(
     axes: Any, names: list[str], gates_NV: Tensor, words_NK: Tensor, subject: Subject
 ) -> None:
-    """The whole range of each word's gates as a line, and the strongest named on it."""
+    """Draw the range of each word's gates as a line, with the largest gates named on it."""
     from ablate.analysis.drawing import COLOURS, GREY, label
 
-    for place, (gates_V, words_K) in enumerate(zip(gates_NV, words_NK, strict=True)):
+    for y, (gates_V, words_K) in enumerate(zip(gates_NV, words_NK, strict=True)):
         low, middle, high = gates_V.quantile(gates_V.new_tensor([0.05, 0.5, 0.95])).tolist()
-        axes.plot([low, high], [place, place], color=GREY, linewidth=3, solid_capstyle="butt")
-        axes.plot(middle, place, "|", color="black", markersize=12)
+        axes.plot([low, high], [y, y], color=GREY, linewidth=3, solid_capstyle="butt")
+        axes.plot(middle, y, "|", color="black", markersize=12)
         top = gates_V[words_K].tolist()
-        axes.plot(top, [place] * len(top), "o", color=COLOURS[1], markersize=4)
+        axes.plot(top, [y] * len(top), "o", color=COLOURS[1], markersize=4)
         shown = ", ".join(subject.word(word) for word in words_K.tolist())
         axes.annotate(
-            label(shown), (max(top), place), (0, 7), textcoords="offset points", ha="right",
+            label(shown), (max(top), y), (0, 7), textcoords="offset points", ha="right",
             fontsize="small",
         )  # fmt: skip
     axes.set_yticks(range(len(names)), [label(name) for name in names])
     axes.set(ylim=(len(names) - 0.5, -0.7), ylabel="input word")
-    axes.set(xlabel="gate (line: 5% to 95% of all words, |: median, dots: the strongest)")
+    axes.set(xlabel="gate (line: 5% to 95% of all words, |: median, dots: the largest)")
 
 
 ANALYSIS = Analysis(
-    run=run, options=GateWordsOptions, paper="takase2017iog", equation="Table 5, Eq. 7"
+    run=run, options=GateWordsOptions, paper="takase2017iog", equation="Table 5, Eq. 6-8"
 )

@@ -1,8 +1,8 @@
 """Training and validation perplexity, epoch by epoch, from the journals of trials.
 
-The training loss is the mean over the epoch as it was trained, with dropout on and weights that
-still moved, so that it may well lie above validation's. A trial that diverged, was pruned or is
-still running has a curve as far as it came.
+The training loss is the mean over the epoch, with dropout on and with weights that were still
+changing, so it may well be above the validation loss. A trial that diverged, was pruned or is still
+running has a partial curve.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 from ablate.analysis import Analysis, Finding
 from ablate.analysis.drawing import COLOURS, label, scale
 from ablate.analysis.subject import Subject, distinct_names
+from ablate.config.fields import setting
 from ablate.errors import TrialError
-from ablate.fields import setting
 
-LARGEST = 700.0  # nats whose exponential a float still holds
+LARGEST = 700.0  # nats; the exponential of more would overflow a float
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningCurveOptions:
-    """Which epochs."""
+    """The epochs to show."""
 
-    first: int = setting(1, doc="the first epoch that is shown", low=1)
+    first: int = setting(1, doc="first epoch to show", low=1)
 
 
 def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
@@ -47,7 +47,7 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
             axes.plot(epochs, _ppl(curve, "valid_nll"), label=label(f"{name}, valid"), **look)
             trained = {**look, "linestyle": "--", "linewidth": 1}
             axes.plot(epochs, _ppl(curve, "train_nll"), label=label(f"{name}, train"), **trained)
-        scale(axes, (row[place] for row in rows for place in (2, 3)))
+        scale(axes, (row[column] for row in rows for column in (2, 3)))
         axes.set(xlabel="epoch", ylabel="perplexity")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.legend(frameon=False, fontsize="small")
@@ -65,11 +65,15 @@ def _curve(subject: Subject, first: int) -> list[dict[str, Any]]:
     epochs = subject.journal.epochs
     curve = [epoch for epoch in epochs if epoch["epoch"] >= first]
     if not curve:
-        begun = f"it ended after epoch {len(epochs)}" if epochs else "nothing is trained in it"
+        reason = f"it ended after epoch {len(epochs)}" if epochs else "it does not train"
         raise TrialError(
             f"trial {subject.id} ({subject.journal.trial.stage}) has no epoch from {first} on: "
-            f"{begun}. Allowed: a trial that trains, and first up to its last epoch."
+            f"{reason}. Instead: a trial that trains, with `first` at most its last epoch."
         )
+    for name in ("train_nll", "valid_nll"):
+        if any(name not in epoch for epoch in curve):
+            runner = subject.journal.trial.runner
+            raise TrialError(f"trial {subject.id}: its runner {runner} records no '{name}'.")
     return curve
 
 

@@ -1,9 +1,9 @@
-"""How evenly a mixture uses its components (Takase et al. 2018, Table 4).
+"""How evenly a mixture uses its experts (Takase et al. 2018, Table 4).
 
-    sqrt(beta) = std(p) / mean(p),    p_j = mean over the split's tokens of component j's prior
+    sqrt(beta) = std(p) / mean(p),    p_j = mean over the split's tokens of expert j's prior
 
-the root of Eq. 10 over a whole split; 0 where all are used alike. The standard deviation is that of
-the components as a whole population.
+the square root of the beta of Eq. 12-13 over a whole split; 0 if all experts are used equally. The
+standard deviation is that of the experts as a whole population.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from ablate.analysis.drawing import COLOURS, GREY, HATCHES
 from ablate.analysis.subject import Subject
 from ablate.components.head.doc import experts_by_layer
 from ablate.components.regularizer.mixture_balance import squared_variation_of_paper
+from ablate.config.fields import setting
 from ablate.errors import CombinationError
-from ablate.fields import setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureUseOptions:
-    """Over which tokens."""
+    """The tokens to read."""
 
-    split: str = setting("valid", doc="whose tokens are read", choices=("valid", "test"))
-    rows: int = setting(10, doc="rows that are read side by side, each from a state of 0", low=1)
+    split: str = setting("valid", doc="split to analyze", choices=("valid", "test"))
+    rows: int = setting(10, doc="rows to read in parallel, each from a zero state", low=1)
 
 
 def coefficient_of_variation(prior_J: Tensor) -> float:
-    """std / mean of the components' (mean, or summed) priors."""
+    """std / mean of the experts' (mean, or summed) priors."""
     return float(squared_variation_of_paper(prior_J[None, None]).sqrt())
 
 
 def run(subject: Subject, options: MixtureUseOptions) -> Finding:
-    """Mean prior of a mixture's components, and how it varies."""
+    """Mean prior of each expert of a mixture, and their variation."""
     prior_J = _mean_prior(subject, options)
     layers = _layers(subject, len(prior_J))
     variation = coefficient_of_variation(prior_J)
@@ -45,17 +45,17 @@ def run(subject: Subject, options: MixtureUseOptions) -> Finding:
     def draw(axes: Any) -> None:
         kinds = sorted(set(layers), key=layers.index)
         for index, kind in enumerate(kinds):
-            places = [place for place, layer in enumerate(layers, 1) if layer == kind]
+            numbers = [number for number, layer in enumerate(layers, 1) if layer == kind]
             look = {"color": COLOURS[index % 6], "hatch": HATCHES[index % 2], "edgecolor": "white"}
-            axes.bar(places, prior_J[torch.tensor(places) - 1].tolist(), label=kind, **look)
+            axes.bar(numbers, prior_J[torch.tensor(numbers) - 1].tolist(), label=kind, **look)
         axes.axhline(1 / len(prior_J), color=GREY, linestyle="--", linewidth=1, label="even use")
-        axes.set(xlabel="component", ylabel="mean prior")
+        axes.set(xlabel="expert", ylabel="mean prior")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.legend(frameon=False, fontsize="small", ncols=3)
 
     return Finding(
-        title=f"Use of the mixture's components over {options.split}: {subject.name}",
-        columns=["component", "from", "mean prior"],
+        title=f"Use of the mixture's experts over {options.split}: {subject.name}",
+        columns=["expert", "from", "mean prior"],
         rows=[
             [number, layer, prior]
             for number, (layer, prior) in enumerate(zip(layers, prior_J.tolist(), strict=True), 1)
@@ -72,8 +72,8 @@ def _mean_prior(subject: Subject, options: MixtureUseOptions) -> Tensor:
         if log_prior_NJ is None:
             raise CombinationError(
                 f"trial {subject.id} has head = '{subject.config['head'].name}', which is one "
-                "softmax and has no weights to look at. Allowed: a mixture (mos, doc, or a gate "
-                "over several models)."
+                "softmax without priors. Instead: a mixture (mos, doc, or a gate over several "
+                "models)."
             )
         total = total + log_prior_NJ.exp().sum(0)
         num += len(log_prior_NJ)
@@ -81,13 +81,13 @@ def _mean_prior(subject: Subject, options: MixtureUseOptions) -> Tensor:
 
 
 def _layers(subject: Subject, num: int) -> list[str]:
-    """What each component is computed from, in the components' order."""
+    """The layer or model that each expert reads, in the order of the experts."""
     model, chosen = subject.model, subject.config["head"]
     if model.members:
-        each = num // len(model.members)
+        per_member = num // len(model.members)
         names = (f"model {number}" for number in range(1, len(model.members) + 1))
-        uneven = num % len(model.members)  # members of different heads
-        return ["members"] * num if uneven else [name for name in names for _ in range(each)]
+        uneven = num % len(model.members)  # members with different heads
+        return ["members"] * num if uneven else [name for name in names for _ in range(per_member)]
     num_layers = len(model.shapes.layers)
     if chosen.name != "doc":
         return [f"layer {num_layers}"] * num
@@ -97,5 +97,5 @@ def _layers(subject: Subject, num: int) -> list[str]:
 
 
 ANALYSIS = Analysis(
-    run=run, options=MixtureUseOptions, paper="takase2018doc", equation="Table 4, Eq. 10"
+    run=run, options=MixtureUseOptions, paper="takase2018doc", equation="Table 4, Eq. 12-13"
 )

@@ -1,12 +1,12 @@
 """What two models expect next, side by side (Inan et al. 2017, Table 3 and Section 6.4).
 
-For each context the likeliest next words of both; then, over the first tokens of a split, the mean
-probability that both give to `<unk>` and to the commonest words of the training text, beside how
-often these really come. The paper's claim is that a model trained with tied vectors and the
-augmented loss gives them less.
+For each context: the most likely next words of both models. Then, over the first tokens of a split:
+the mean probability that both give to `<unk>` and to the most common words of the training text,
+next to how often these words really occur. The paper's claim is that a model trained with tied
+vectors and the augmented loss gives them less probability.
 
-A context is a position of the split, read from its beginning (so that state and topic are those
-the model was judged with), or a text of one's own, read after an `<eos>` from a state of 0.
+A context is a position of the split, read from the start of the split (so state and topic are those
+of the evaluation), or a custom text, read after an `<eos>` from a zero state.
 """
 
 from __future__ import annotations
@@ -22,31 +22,33 @@ from torch import Tensor
 from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import bars
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
-from ablate.components.mixture import log_probs
+from ablate.config.fields import setting
 from ablate.data.encoding import UNKNOWN
 from ablate.errors import ConfigError
-from ablate.fields import setting
+from ablate.model.mixture import log_probs
 
-SHOWN = 12  # words of a context that a note shows
+SHOWN = 12  # words of a context shown in a note
 
 
 @dataclass(frozen=True, kw_only=True)
 class NextWordsOptions:
-    """After which contexts, and how many words."""
+    """The contexts, and the number of words to show."""
 
-    split: str = setting("valid", doc="whose positions are meant", choices=("valid", "test"))
+    split: str = setting("valid", doc="split of the positions", choices=("valid", "test"))
     positions: tuple[int, ...] = setting(
-        (30, 60, 90), doc="contexts: the tokens of the split up to each of these", low=1
+        (30, 60, 90), doc="contexts: the tokens of the split up to each position", low=1
     )
-    text: str = setting("", doc="a context of one's own, instead of positions")
-    num: int = setting(10, doc="likeliest words shown for each context", low=1)
-    common: int = setting(10, doc="commonest words of which the mean probability is shown", low=0)
-    tokens: int = setting(1000, doc="of the split, over which that mean is taken", low=1)
+    text: str = setting("", doc="custom context, used instead of positions")
+    num: int = setting(10, doc="number of most likely words to show per context", low=1)
+    common: int = setting(
+        10, doc="number of most common words to show the mean probability of", low=0
+    )
+    tokens: int = setting(1000, doc="number of tokens for that mean", low=1)
 
 
 @dataclass(frozen=True)
 class Context:
-    """The tokens before a prediction, what they are called, and what really came."""
+    """The tokens before a prediction, their name, and the word that really follows."""
 
     name: str
     tokens: Sequence[int]
@@ -54,20 +56,20 @@ class Context:
 
 
 def likeliest(log_probs_V: Tensor, num: int) -> list[tuple[int, float]]:
-    """The likeliest words with their probabilities, most likely first."""
+    """The most likely words with their probabilities, most likely first."""
     values, words = log_probs_V.topk(min(num, len(log_probs_V)))
     return list(zip(words.tolist(), values.exp().tolist(), strict=True))
 
 
 def run(one: Subject, other: Subject, options: NextWordsOptions) -> Finding:
-    """Likeliest next words of two models; what they give to common ones."""
+    """Most likely next words of two models, and their probabilities of common words."""
     subjects = (one, other)
     check_same_text(subjects)
     contexts = _contexts(one, options)
     rows: list[Sequence[Cell]] = []
     for context in contexts:
-        found = [likeliest(_after(s, context), options.num) for s in subjects]
-        for rank, ((word, p), (word_2, p_2)) in enumerate(zip(*found, strict=True), 1):
+        pairs = zip(*(likeliest(_after(s, context), options.num) for s in subjects), strict=True)
+        for rank, ((word, p), (word_2, p_2)) in enumerate(pairs, 1):
             rows.append([context.name, rank, one.word(word), p, one.word(word_2), p_2, None])
     common = _common(one, options.common)
     shares, means = _mean_probabilities(subjects, common, options)
@@ -87,7 +89,7 @@ def run(one: Subject, other: Subject, options: NextWordsOptions) -> Finding:
         title=f"Next words by {' and by '.join(names)}",
         columns=["context", "rank", "first", "p first", "second", "p second", "in text"],
         rows=rows,
-        notes=[*(_described(one, c) for c in contexts), *_explained(one, names, options)],
+        notes=[*(_describe(one, c) for c in contexts), *_legend(one, names, options)],
         draw=draw if common else None,
     )
 
@@ -103,20 +105,20 @@ def _contexts(subject: Subject, options: NextWordsOptions) -> list[Context]:
         if position >= len(stream):
             raise ConfigError(
                 f"positions: {position} is beyond {options.split}, which has {len(stream)} tokens. "
-                f"Allowed: 1 to {len(stream) - 1}."
+                f"Expected: 1 to {len(stream) - 1}."
             )
     return [Context(str(p), stream[:p].tolist(), int(stream[p])) for p in options.positions]
 
 
 def _after(subject: Subject, context: Context) -> Tensor:
-    """log p of every word after the context. (The last token read is only predicted.)"""
+    """log p of every word after the context. (The last token of a reading is only predicted.)"""
     tokens_N = torch.tensor([*context.tokens, 0], dtype=torch.int32)
     *_, last = subject.reading(tokens_N)
     return log_probs(last.mixture)[-1]
 
 
 def _common(subject: Subject, num: int) -> list[int]:
-    """`<unk>`, if there is one, and the commonest other words."""
+    """`<unk>`, if there is one, and the most common other words."""
     known = subject.corpus.vocabulary
     unknown = [known.index(UNKNOWN)] if UNKNOWN in known and num else []
     return [*unknown, *subject.commonest(num, without=unknown)]
@@ -125,28 +127,28 @@ def _common(subject: Subject, num: int) -> list[int]:
 def _mean_probabilities(
     subjects: Sequence[Subject], common: Sequence[int], options: NextWordsOptions
 ) -> tuple[list[float], list[list[float]]]:
-    """How often the words come among the tokens, and what each model gives them there."""
+    """The words' share of the tokens, and their mean probability under each model."""
     targets = subjects[0].stream(options.split)[1 : options.tokens + 1]
     shares = [float(np.mean(targets == token)) for token in common]
     means = []
     for subject in subjects:
         total_K, num = torch.zeros(len(common), dtype=torch.float64), 0
         for passed in subject.passes(options.split, options.tokens):
-            found_NK = log_probs(passed.mixture)[:, list(common)].exp()
-            total_K += found_NK.sum(0)
-            num += len(found_NK)
+            p_NK = log_probs(passed.mixture)[:, list(common)].exp()
+            total_K += p_NK.sum(0)
+            num += len(p_NK)
         means.append((total_K / num).tolist())
     return shares, means
 
 
-def _described(subject: Subject, context: Context) -> str:
+def _describe(subject: Subject, context: Context) -> str:
     words = [subject.word(token) for token in context.tokens[-SHOWN:]]
-    begun = "... " if len(context.tokens) > SHOWN else ""
-    came = "" if context.follows is None else f" + {subject.word(context.follows)}"
-    return f"{context.name}: {begun}{' '.join(words)}{came}"
+    dots = "... " if len(context.tokens) > SHOWN else ""
+    follows = "" if context.follows is None else f" + {subject.word(context.follows)}"
+    return f"{context.name}: {dots}{' '.join(words)}{follows}"
 
 
-def _explained(subject: Subject, names: Sequence[str], options: NextWordsOptions) -> list[str]:
+def _legend(subject: Subject, names: Sequence[str], options: NextWordsOptions) -> list[str]:
     first, second = names
     num = min(options.tokens, len(subject.stream(options.split)) - 1)
     means = f"all: mean p over the first {num} tokens of {options.split}; in text: the word's share"

@@ -2,14 +2,14 @@
 
     rank = number of singular values above tolerance * the largest,    A[context, word]
 
-in float64, with the weights as they were trained. A single softmax gives logits A = H W' + 1 b' of
-rank D at most, and D + 1 with a bias; its log-probabilities subtract a number from every row, so
-that theirs is one more. (The paper's 401 for 400 units fits the logits, not the log-probabilities
-that its caption names.) A mixture has no logits of its own, and a gate multiplies them one by one:
-neither has such a limit, and of both the log-probabilities are taken.
+in float64, with the trained weights. A single softmax has logits A = H W' + 1 b' of rank at most D,
+or D + 1 with a bias; its log-probabilities subtract a number from every row, which adds one more.
+(The paper's 401 for 400 units fits the logits, not the log-probabilities that its caption names.) A
+mixture has no logits of its own, and a gate multiplies the logits elementwise: neither has such a
+limit, and for both the log-probabilities are used.
 
-The rank is also at most the number of contexts, those of the split's first tokens: as many as the
-vocabulary has words are needed to see a full one.
+The rank is also at most the number of contexts, which are the first tokens of the split: to see
+full rank takes as many contexts as the vocabulary has words.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from torch import Tensor
 from ablate.analysis import Analysis, Finding
 from ablate.analysis.drawing import GREY, label, line_looks
 from ablate.analysis.subject import Subject, distinct_names
-from ablate.components.flow import Mixture
-from ablate.components.mixture import component_logits, log_probs
+from ablate.config.fields import setting
 from ablate.errors import CombinationError, ConfigError
-from ablate.fields import setting
+from ablate.model.flow import Mixture
+from ablate.model.mixture import expert_logits, log_probs
 
 LOGITS, LOG_PROBS = "logits", "log_probs"
-COPIES = 3  # of the matrix, that finding its singular values takes
+COPIES = 3  # of the matrix in memory while its singular values are computed
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankOptions:
-    """Which matrix, how large, and what counts as nought."""
+    """The matrix, its size, and which singular values count as zero."""
 
-    split: str = setting("valid", doc="whose tokens are the contexts", choices=("valid", "test"))
-    num: int = setting(2000, doc="contexts, the split's first", low=1)
+    split: str = setting("valid", doc="split of the contexts", choices=("valid", "test"))
+    num: int = setting(2000, doc="number of contexts, from the start of the split", low=1)
     matrix: str = setting(
         "auto",
-        doc="logits where there is one softmax without a gate, else log_probs; or either of them",
+        doc="logits or log_probs; auto: logits for one softmax without a gate, else log_probs",
         choices=("auto", LOGITS, LOG_PROBS),
     )
     tolerance: float | None = setting(
         None,
-        doc="singular values up to this share of the largest are nought; "
-        "none: float64's resolution times the longer side (numpy's and Matlab's rule)",
+        doc="singular values up to this share of the largest count as zero; "
+        "none: float64's resolution times the longer side (the rule of numpy and Matlab)",
         low=0,
         high=1,
     )
 
 
 def numerical_rank(singular_values: np.ndarray, tolerance: float) -> int:
-    """How many are above `tolerance` times the largest."""
+    """The number of values above `tolerance` times the largest."""
     return int((singular_values > tolerance * singular_values.max(initial=0.0)).sum())
 
 
@@ -65,7 +65,7 @@ def default_tolerance(shape: tuple[int, ...]) -> float:
 
 
 def highest_rank(mixture: Mixture, kind: str) -> int | None:
-    """What rank the formula allows; None where it sets no limit."""
+    """The largest rank that the formula allows; None if there is no limit."""
     if mixture.log_prior_NJ is not None or mixture.gate is not None:
         return None
     extra = (mixture.bias_V is not None) + (kind == LOG_PROBS)
@@ -74,18 +74,18 @@ def highest_rank(mixture: Mixture, kind: str) -> int | None:
 
 def run(*subjects: Subject, options: RankOptions) -> Finding:
     """Rank of the logits or log-probabilities, against its limit."""
-    found = [_of_one(subject, options) for subject in subjects]
+    spectra = [_spectrum(subject, options) for subject in subjects]
     names = distinct_names(subjects)
 
     def draw(axes: Any) -> None:
-        for name, each, look in zip(names, found, line_looks(len(names)), strict=True):
-            values = each.singular_values
-            places = np.arange(1, len(values) + 1)
-            axes.plot(places, values / values[0], label=label(name), **look)
-            axes.axvline(each.rank, color=look["color"], linestyle=":", linewidth=1)
-        largest = max(each.tolerance for each in found)
-        axes.axhline(largest, color=GREY, linestyle="--", linewidth=1, label="counted as nought")
-        floor = min(each.tolerance for each in found) / 1e3
+        for name, spectrum, look in zip(names, spectra, line_looks(len(names)), strict=True):
+            values = spectrum.singular_values
+            numbers = np.arange(1, len(values) + 1)
+            axes.plot(numbers, values / values[0], label=label(name), **look)
+            axes.axvline(spectrum.rank, color=look["color"], linestyle=":", linewidth=1)
+        largest = max(spectrum.tolerance for spectrum in spectra)
+        axes.axhline(largest, color=GREY, linestyle="--", linewidth=1, label="counted as zero")
+        floor = min(spectrum.tolerance for spectrum in spectra) / 1e3
         axes.set(yscale="log", ylim=(floor, 2), xlabel="singular value (dotted: the rank)")
         axes.set(ylabel="share of the largest")
         axes.legend(frameon=False, fontsize="small")
@@ -93,15 +93,18 @@ def run(*subjects: Subject, options: RankOptions) -> Finding:
     return Finding(
         title=f"Rank over {options.split}: {'; '.join(names)}",
         columns=["trial", "matrix", "contexts", "words", "rank", "limit", "next/largest"],
-        rows=[each.row(name) for name, each in zip(names, found, strict=True)],
-        notes=["limit: what formula and size allow. next/largest: the first that is not counted."],
+        rows=[spectrum.row(name) for name, spectrum in zip(names, spectra, strict=True)],
+        notes=[
+            "limit: largest rank that the formula and the matrix size allow. next/largest: the "
+            "first singular value that is not counted."
+        ],
         draw=draw,
     )
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The singular values of one matrix, and how many count."""
+    """The singular values of one matrix, and its rank."""
 
     kind: str
     shape: tuple[int, int]
@@ -119,7 +122,7 @@ class Spectrum:
         return [name, self.kind, *self.shape, rank, self.limit, left]
 
 
-def _of_one(subject: Subject, options: RankOptions) -> Spectrum:
+def _spectrum(subject: Subject, options: RankOptions) -> Spectrum:
     _check_memory(min(options.num, len(subject.stream(options.split)) - 1), subject)
     rows: list[Tensor] = []
     kind, limit = "", None
@@ -144,7 +147,7 @@ def _of_one(subject: Subject, options: RankOptions) -> Spectrum:
 def _values(mixture: Mixture, kind: str) -> Tensor:
     if kind == LOG_PROBS:
         return log_probs(mixture)
-    return component_logits(mixture, slice(None)).squeeze(1)
+    return expert_logits(mixture, slice(None)).squeeze(1)
 
 
 def _kind(mixture: Mixture, wanted: str, subject: Subject) -> str:
@@ -153,22 +156,22 @@ def _kind(mixture: Mixture, wanted: str, subject: Subject) -> str:
         return LOGITS if single and mixture.gate is None else LOG_PROBS
     if wanted == LOGITS and not single:
         raise CombinationError(
-            f"trial {subject.id} is a mixture, whose components have logits, but which has none "
-            "of its own. Allowed: matrix=log_probs."
+            f"trial {subject.id} is a mixture: its experts have logits, the mixture has none. "
+            "Instead: matrix=log_probs."
         )
     return wanted
 
 
 def _check_memory(num: int, subject: Subject) -> None:
-    """Refuse what would not fit, before the machine stands still."""
+    """Refuse a matrix that would not fit into memory."""
     words = subject.corpus.num_words
-    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    most = room // (COPIES * 8 * words)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    most = memory // (COPIES * 8 * words)
     if num > most:
         raise ConfigError(
             f"num = {num}: a matrix of {num} contexts by {words} words takes "
-            f"{num * words * 8 * COPIES / 1e9:.1f} GB, and this machine has {room / 1e9:.1f}. "
-            f"Allowed: num up to {most}."
+            f"{num * words * 8 * COPIES / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f}. "
+            f"Instead: num up to {most}."
         )
 
 

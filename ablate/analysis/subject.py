@@ -1,4 +1,4 @@
-"""What an analysis may ask of a finished trial."""
+"""Access to a finished trial, for analyses."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
-from ablate import kept
-from ablate.components.evaluator.standard import passes, rows_of, tokens_on
-from ablate.components.flow import Pass
-from ablate.config import Config, resolve
+from ablate.config.identity import Role
+from ablate.config.resolve import Config
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError, nearest
-from ablate.journal import COMPLETED, Journal
-from ablate.model import LanguageModel
-from ablate.store import Store
-from ablate.train.checkpoint import weights_key
-from ablate.train.finished import finished
-from ablate.trial import load_modules
+from ablate.model.flow import Pass
+from ablate.model.language_model import LanguageModel
+from ablate.model.reading import passes, rows_of, tokens_on
+from ablate.store import tokens as kept
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.trial.checkpoint import weights_key
+from ablate.trial.finished import finished
+from ablate.trial.run import load_modules
 
 WINDOW = 200  # steps read at a time
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A trial; its weights, tokens and log-probabilities are read when they are asked for."""
+    """A trial; its weights, tokens and log-probabilities are read on first use."""
 
     journal: Journal
     store: Store
@@ -39,94 +41,93 @@ class Subject:
 
     @property
     def name(self) -> str:
-        trial = self.journal.trial
-        return f"{trial.arm}, seed {trial.seed}" if trial.arm else trial.id
+        return self.journal.trial.name
 
     @cached_property
     def config(self) -> Config:
         load_modules(self.journal.trial.modules)
-        return resolve(self.journal.trial.values)
+        return self.journal.trial.config
 
     @cached_property
     def corpus(self) -> Corpus:
-        """The very tokens it was trained on."""
-        found = open_corpus(self.config.corpus, self.data)
-        if found.digest != self.journal.trial.corpus_digest:
+        """The corpus it was trained on, verified by its digest."""
+        corpus = open_corpus(self.config.corpus, self.data, self.journal.trial.seed)
+        if corpus.digest != self.journal.trial.corpus_digest:
             raise CorpusError(
-                f"the corpus '{found.name}' in {self.data} is not the one that trial {self.id} "
-                f"was trained on: its digest is {found.digest}, and was "
-                f"{self.journal.trial.corpus_digest}. Allowed: the same text."
+                f"the corpus '{corpus.name}' in {self.data} is not the one that trial {self.id} "
+                f"was trained on: its digest is {corpus.digest}, and was "
+                f"{self.journal.trial.corpus_digest}. Instead: the same text."
             )
-        return found
+        return corpus
 
     @cached_property
     def model(self) -> LanguageModel:
-        """The weights it was judged by, in evaluation and in float64."""
+        """The model with the evaluated weights, in evaluation mode and float64."""
         self._require_weights()
-        model = finished(self.store, self.id, self.corpus, "cpu", self.journal.trial.values).model
-        for each in (model, *model.members):
-            each.double().requires_grad_(False)
+        model = finished(self.store, self.id, self.corpus, "cpu", self.config).model
+        for part in (model, *model.members):
+            part.double().requires_grad_(False)
         return model
 
     def require(self, slot: str, *names: str) -> None:
-        """Refuse a trial whose technique for a slot is another than the analysis is about."""
+        """Refuse a trial whose technique for a slot is not one of those that the analysis needs."""
         chosen = self.config.slots.get(slot)
-        found = "none (it counts n-grams)" if chosen is None else f"'{chosen.name}'"
+        shown = "none (it counts n-grams)" if chosen is None else f"'{chosen.name}'"
         if chosen is None or chosen.name not in names:
             raise CombinationError(
-                f"trial {self.id} has {slot} = {found}, and this analysis is about "
+                f"trial {self.id} has {slot} = {shown}, and this analysis is about "
                 f"{' or '.join(names)}."
             )
 
     def require_whole(self, what: str) -> None:
-        """Refuse a gate over several models, whose own layers are other trials'."""
+        """Refuse a gate over several models, whose layers belong to other trials."""
         if self.model.members:
-            bases = ", ".join(self.journal.trial.parent_ids("base"))
+            bases = ", ".join(self.journal.trial.parent_ids(Role.BASE))
             raise CombinationError(
                 f"trial {self.id} is a gate over other trials' models, and has no {what} of its "
-                f"own. Allowed: {bases}."
+                f"own. Instead, one of: {bases}."
             )
 
     def stream(self, split: str) -> np.ndarray:
-        """A split's token numbers. What a trial must not see, its analysis does not see either."""
+        """A split's token numbers. A trial that must not read test has no analysis of test."""
         if split == "test" and not self.journal.trial.reads_test:
             raise TrialError(
-                f"trial {self.id} does not read the test split, so that nothing is chosen by it. "
-                "Allowed: valid, or a trial that is an arm's last."
+                f"trial {self.id} does not read the test split, so that no choice depends on it. "
+                "Instead: split=valid, or the last trial of an arm."
             )
         if split == "test":
-            _ = self._looked_again
+            _ = self._test_reading
         return self.corpus.splits[split]
 
     @cached_property
-    def _looked_again(self) -> int:
-        """Once for each look at a trial: its test split was read by its study already."""
+    def _test_reading(self) -> int:
+        """Recorded once per analysis of a trial, as a further reading of its test split."""
         return kept.remember_reading(self.store, self.id, "ablate analyze")
 
     def passes(self, split: str, num: int | None = None, rows: int = 1) -> Iterator[Pass]:
-        """The model reading a split (its first `num` tokens), window after window."""
+        """Run the model over a split (its first `num` tokens), window by window."""
         stream = self.stream(split)
         end = len(stream) if num is None else min(len(stream), num + 1)
         yield from self.reading(self.corpus.stream(split)[:end], rows)
 
     def reading(self, tokens_N: Tensor, rows: int = 1) -> Iterator[Pass]:
-        """The model reading tokens, but for the last of each row, which it only predicts."""
+        """Run the model over tokens; the last token of each row is only predicted."""
         rows_TB = rows_of(tokens_on(self.model, tokens_N), rows)
         for passed, _ in passes(self.model, rows_TB, WINDOW):
             yield passed
 
     def log_probs(self, split: str) -> np.ndarray:
-        """log p of every token of a split but the first, as it was kept."""
+        """The saved log p of every token of a split except the first."""
         self._require_completed()
         return kept.read(self.store, self.id, split, len(self.stream(split)) - 1)
 
     def word(self, token: int) -> str:
-        """A token as it is shown."""
+        """A token as text; white space is quoted."""
         text = self.corpus.vocabulary[int(token)]
         return text if text.strip() else repr(text)
 
     def token(self, word: str) -> int:
-        """The number of a word, or an error with the nearest that there is."""
+        """The number of a word; an error names the nearest known word."""
         known = self.corpus.vocabulary
         if word in known:
             return known.index(word)
@@ -138,12 +139,12 @@ class Subject:
         )
 
     def commonest(self, num: int, *, without: Sequence[int] = ()) -> list[int]:
-        """The tokens that the training text has most of, most first."""
+        """The most common tokens of the training text, most common first."""
         order = np.argsort(-self.corpus.counts().numpy(), kind="stable")
         return [int(token) for token in order if token not in without][:num]
 
     def _require_completed(self) -> None:
-        if self.journal.status != COMPLETED:
+        if self.journal.status != Status.COMPLETED:
             state = self.journal.status or "still running"
             raise TrialError(f"trial {self.id} has not completed: it is {state}.")
 
@@ -152,31 +153,31 @@ class Subject:
         if self.config.ngram is not None:
             raise CombinationError(
                 f"trial {self.id} counts n-grams, and this analysis reads the weights of a "
-                "network. Allowed: any trial that trains one."
+                "network. Instead: a trial that trains a network."
             )
         if self.store.read(weights_key(self.id)) is None:
-            members = ", ".join(self.journal.trial.parent_ids("member"))
-            instead = f"it judges those of {members}" if members else "it keeps none"
+            members = ", ".join(self.journal.trial.parent_ids(Role.MEMBER))
+            reason = f" (it evaluates those of {members})" if members else ""
             raise TrialError(
-                f"trial {self.id} left no weights in {self.store.uri}: {instead}. Allowed: a trial "
-                "that trains, but for a search's."
+                f"trial {self.id} saved no weights in {self.store.uri}{reason}. Only training "
+                "trials outside a search do."
             )
 
 
 def check_same_text(subjects: Sequence[Subject]) -> None:
-    """Refuse trials of different texts, whose words cannot be set beside each other."""
+    """Refuse trials of different texts, whose words cannot be compared."""
     first, *others = subjects
     for other in others:
         if other.corpus.digest != first.corpus.digest:
             raise CombinationError(
                 f"trials {first.id} and {other.id} have read different texts "
                 f"({first.corpus.name} {first.corpus.digest}, {other.corpus.name} "
-                f"{other.corpus.digest}). Allowed: trials of the same one."
+                f"{other.corpus.digest}). Instead: trials of the same text."
             )
 
 
 def distinct_names(subjects: Sequence[Subject]) -> list[str]:
-    """What the trials are called; with their ids, where two would be called the same."""
+    """The trials' display names, with their ids if two names are equal."""
     names = [subject.name for subject in subjects]
     if len(set(names)) == len(names):
         return names

@@ -2,11 +2,12 @@
 
     ||Q_W - Q_L Q_L' Q_W||_F / ||Q_W||_F,    Q_L, Q_W: orthonormal bases of the columns' spans
 
-with L the input vectors and W the output matrix, [V, D]: 0 where the span of W lies in that of L,
-1 where they are orthogonal. Two random spaces are at sqrt(1 - D_L / V), which is shown beside it:
-with few words for many units it is far from 1. Matrices that are tied are at 0 by construction.
-The cosines of the angles between the spaces, drawn, hold the same: the squared distance is the mean
-of 1 - cos^2 over the directions of W (those that L has no counterpart for count as 0).
+with L the input vectors and W the output matrix, [V, D]: 0 if the span of W lies in that of L, 1 if
+they are orthogonal. The distance of two random spaces, sqrt(1 - D_L / V), is shown next to it: with
+few words and many units it is far from 1. For tied matrices the distance is 0 by construction. The
+picture shows the cosines of the angles between the spaces, which contain the same: the squared
+distance is the mean of 1 - cos^2 over the directions of W (directions without a counterpart in L
+have cosine 0).
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from ablate.analysis.subject import Subject, distinct_names
 
 
 def basis(matrix_VD: np.ndarray) -> np.ndarray:
-    """Orthonormal columns with the span of the matrix's, [V, rank]."""
+    """An orthonormal basis of the span of the columns, [V, rank]."""
     left, values, _ = np.linalg.svd(matrix_VD, full_matrices=False)
     smallest = values.max(initial=0.0) * max(matrix_VD.shape) * np.finfo(np.float64).eps
     return left[:, values > smallest]
 
 
 def projection_residual(basis_L: np.ndarray, basis_W: np.ndarray) -> float:
-    """The share of W's span that lies outside L's."""
+    """The share of W's span that lies outside the span of L."""
     outside = basis_W - basis_L @ (basis_L.T @ basis_W)
     return float(np.linalg.norm(outside) / np.linalg.norm(basis_W))
 
 
 def cosines(basis_L: np.ndarray, basis_W: np.ndarray) -> np.ndarray:
-    """Of the principal angles between the spans, the nearest directions first."""
+    """The cosines of the principal angles between the spans, nearest directions first."""
     return np.clip(np.linalg.svd(basis_L.T @ basis_W, compute_uv=False), 0, 1)
 
 
@@ -49,13 +50,13 @@ def run(*subjects: Subject, options: NoOptions) -> Finding:
         distance = projection_residual(basis_L, basis_W)
         random = math.sqrt(max(0.0, 1 - size / words))
         rows.append([name, words, size, basis_W.shape[1], distance, random])
-        found = cosines(basis_L, basis_W)
-        curves.append(np.pad(found, (0, basis_W.shape[1] - len(found))))
+        curve = cosines(basis_L, basis_W)
+        curves.append(np.pad(curve, (0, basis_W.shape[1] - len(curve))))
 
     def draw(axes: Any) -> None:
         for name, curve, look in zip(names, curves, line_looks(len(names)), strict=True):
-            places = (np.arange(len(curve)) + 0.5) / len(curve)
-            axes.plot(places, curve, label=label(name), **look)
+            shares = (np.arange(len(curve)) + 0.5) / len(curve)
+            axes.plot(shares, curve, label=label(name), **look)
         axes.set(
             xlabel="directions of the output vectors, nearest first (share)",
             ylabel="cosine of the angle",
@@ -73,7 +74,7 @@ def run(*subjects: Subject, options: NoOptions) -> Finding:
 
 
 def _matrices(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
-    """The input vectors, and the output matrix that the head uses: its own, or a tied one."""
+    """The input vectors, and the output matrix that the head uses, tied or not."""
     subject.require_whole("word vectors")
     passed = next(subject.passes("valid", 1))
     output_VE = passed.mixture.weight_VE

@@ -1,15 +1,16 @@
-"""A corpus as models read it: token numbers mapped from disk, shared by all workers of a host.
+"""A corpus as models read it: token ids mapped from disk, shared by all workers of a host.
 
     corpus = open_corpus(config.corpus, folder)
-    corpus.stream("train")          a torch tensor over the mapped file, nothing copied
+    corpus.stream("train")          a torch tensor over the mapped file, without a copy
 
-What a study needs to plan (`corpus_digest`, `vocabulary_size`) is known without the text where the
+What is needed to plan a study (`corpus_digest`, `vocabulary_size`) is known without the text if the
 corpus is a published one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,56 +20,53 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ablate.config import CorpusConfig
+from ablate.config.identity import digest
+from ablate.config.sections import CorpusConfig
+from ablate.config.streams import derived_seed
 from ablate.data import encoded
 from ablate.data.encoding import EOS, Options, encode
-from ablate.data.published import PUBLISHED, SPLITS
+from ablate.data.sources import PUBLISHED, SPLITS
 from ablate.data.texts import GrammarText, Text, find_text
 from ablate.errors import CorpusError
-from ablate.identity import digest
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 1  # of an encoding: raising it encodes every corpus anew, and makes new trials of all
+FORMAT = 1  # version of encodings: raising it re-encodes every corpus and changes all trial ids
 log = logging.getLogger("ablate.data")
-BROUGHT: dict[tuple, str] = {}  # encodings from another host, whose text need not be on this one
+FROM_DRIVER = "from_driver.json"  # marks a folder with one corpus, encoded on another host
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Token numbers by split (read-only, mapped), and what is known about them."""
+    """Token ids by split (read-only, mapped), and facts about them."""
 
     name: str
     level: str
     digest: str
-    num_words: int  # of the vocabulary: words, or characters
-    eos: int  # the number of `<eos>`
+    num_words: int  # size of the vocabulary, in words or characters
+    eos: int  # id of `<eos>`
     splits: Mapping[str, np.ndarray]
     _encoded: encoded.Encoded = field(repr=False)
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The words by their numbers: in order of first appearance over train, valid, test."""
-        return self._vocabulary
-
-    @cached_property
-    def _vocabulary(self) -> tuple[str, ...]:
-        return tuple(self._encoded.vocabulary())
+        """The words by id, in order of first appearance over train, valid, test."""
+        return self._encoded.vocabulary
 
     @cached_property
     def floor(self) -> Mapping[str, float]:
-        """The best possible mean nats a token, by split, where the source of the text is known.
+        """The lowest possible mean nats per token, by split, if the source of the text is known.
 
-        Over the same tokens as models are judged on: all but the first.
+        It is over the same tokens as evaluation: all except the first.
         """
         known = self._encoded.floor().items()
         return {split: -float(np.mean(lp[: len(self.splits[split]) - 1])) for split, lp in known}
 
     @property
     def encoding(self) -> Path:
-        """The folder of the files."""
-        return self._encoded.place
+        """The folder of the encoded files."""
+        return self._encoded.folder
 
     @property
     def num_bytes(self) -> int:
@@ -77,21 +75,22 @@ class Corpus:
 
     @property
     def separators(self) -> tuple[int, ...]:
-        """The letters after which a word begins; none where tokens are words."""
+        """The ids of the characters before a new word; empty if tokens are words."""
         if self.level == "word":
             return ()
         return tuple(i for i, letter in enumerate(self.vocabulary) if letter in (" ", "_", EOS))
 
     def counts(self) -> Tensor:
-        """How often each word is in the training text, [V]."""
+        """Count each word in the training text, [V]."""
         import torch
 
         return torch.from_numpy(np.bincount(self.splits["train"], minlength=self.num_words))
 
     def stream(self, split: str) -> Tensor:
-        """The split as a 32-bit tensor over the mapped file: reading it copies nothing.
+        """Return the split as a 32-bit tensor over the mapped file, without a copy.
 
-        It must not be written to. By way of Arrow, since torch warns of read-only numpy arrays.
+        It must not be written to. It goes through Arrow because torch warns about read-only numpy
+        arrays.
         """
         import pyarrow as pa
         import torch
@@ -99,7 +98,7 @@ class Corpus:
         return torch.from_dlpack(encoded.as_arrow(self.splits[split], pa.int32()))
 
     def text(self, tokens: Iterable[int]) -> str:
-        """Token numbers as text again, a line a line."""
+        """Convert token ids back to text, with its line breaks."""
         lines: list[list[str]] = [[]]
         for token in tokens:
             word = self.vocabulary[int(token)]
@@ -111,39 +110,50 @@ class Corpus:
         return "\n".join(map(between.join, lines))
 
 
-def open_corpus(config: CorpusConfig, folder: str | Path) -> Corpus:
-    """The corpus, encoded into `folder` if it is not there yet, and mapped into memory."""
+def open_corpus(config: CorpusConfig, folder: str | Path, seed: int = 0) -> Corpus:
+    """Open a corpus, encoding it into `folder` first if necessary, and map it into memory.
+
+    `seed` is the trial's, for a random slice.
+    """
     folder = Path(folder)
-    key = BROUGHT.get(_asked(config)) or _encoding_digest(find_text(config.name, folder), config)
+    key = _key_from_driver(config, folder)
+    key = key or _encoding_digest(find_text(config.name, folder), config)
 
     def make(damage: str) -> encoded.Columns:
         if damage:
             log.warning("the encoded corpus %s is damaged (%s): encoding it again", key, damage)
         return _encode(find_text(config.name, folder), config, key)
 
-    found = encoded.read_or_make(folder / "encoded" / key, make)
+    files = encoded.read_or_make(folder / "encoded" / key, make)
     return Corpus(
         name=config.name,
         level=config.level,
         digest=_digest(key, config),
-        num_words=found.facts["num_words"],
-        eos=found.facts["eos"],
-        splits=_sliced(found.splits, config),
-        _encoded=found,
+        num_words=files.facts["num_words"],
+        eos=files.facts["eos"],
+        splits=_slice(files.splits, config, seed),
+        _encoded=files,
     )
 
 
-def corpus_digest(config: CorpusConfig, folder: str | Path | None = None) -> str:
-    """What identifies the tokens: the text's hashes and every option; never a path.
+def _key_from_driver(config: CorpusConfig, folder: Path) -> str | None:
+    """Return the key of an encoding that a driver sent to this host, which may lack the text."""
+    file = folder / FROM_DRIVER
+    sent = json.loads(file.read_text()) if file.exists() else None
+    return sent["key"] if sent and tuple(sent["asked"]) == encoding_options(config) else None
 
-    A folder of the user's own is hashed (`folder`, if given, remembers for the next time).
+
+def corpus_digest(config: CorpusConfig, folder: str | Path | None = None) -> str:
+    """Return a digest of the tokens, from the text's hashes and every option; never a path.
+
+    A custom folder of text is hashed; the hashes are cached in `folder`, if given.
     """
     text = find_text(config.name, None if folder is None else Path(folder))
     return _digest(_encoding_digest(text, config), config)
 
 
 def vocabulary_size(config: CorpusConfig, folder: str | Path) -> int:
-    """How many words (or characters) the vocabulary has; without the text where it is pinned."""
+    """Return the size of the vocabulary, without the text if the corpus is a published one."""
     published = PUBLISHED.get(config.name)
     if published is not None and config.min_count == 1:
         known = published.vocabulary.get((config.level, config.lowercase))
@@ -157,40 +167,73 @@ def _encoding_digest(text: Text, config: CorpusConfig) -> str:
     return digest({"format": FORMAT, "sources": dict(text.hashes()), **options})
 
 
-def _asked(config: CorpusConfig) -> tuple:
+def encoding_options(config: CorpusConfig) -> tuple:
+    """Return the settings that select an encoding."""
     return config.name, config.level, config.lowercase, config.min_count
 
 
 def _digest(key: str, config: CorpusConfig) -> str:
-    """Slices are cut from one encoding: the vocabulary stays the whole text's."""
+    """Return the digest of slices of an encoding, which share the whole text's vocabulary.
+
+    For a random slice it contains only that it is random: the position follows from the seed, which
+    is also part of a trial's id.
+    """
+    drawn = config.train_slice == "random"
+    if drawn and config.train_tokens is None:
+        raise CorpusError(
+            "corpus.train_slice = 'random' needs a length. Instead: also set corpus.train_tokens, "
+            "or use train_slice = 'first'."
+        )
     if config.train_tokens is None and config.eval_tokens is None:
         return key
-    return digest({"encoding": key, "train": config.train_tokens, "eval": config.eval_tokens})
+    slices = {"train": config.train_tokens, "eval": config.eval_tokens}
+    return digest({"encoding": key, **slices, **({"slice": "random"} if drawn else {})})
 
 
-def _sliced(splits: Mapping[str, np.ndarray], config: CorpusConfig) -> dict[str, np.ndarray]:
+def _slice(
+    splits: Mapping[str, np.ndarray], config: CorpusConfig, seed: int
+) -> dict[str, np.ndarray]:
     ends = dict.fromkeys(splits, config.eval_tokens) | {"train": config.train_tokens}
-    return {split: tokens[: ends[split]] for split, tokens in splits.items()}
+    slices = {split: tokens[: ends[split]] for split, tokens in splits.items()}
+    if config.train_slice == "random":
+        whole, length = splits["train"], len(slices["train"])
+        start = derived_seed(seed, "corpus.train_slice") % (len(whole) - length + 1)
+        slices["train"] = whole[start : start + length]
+    return slices
 
 
 def _encode(text: Text, config: CorpusConfig, key: str) -> encoded.Columns:
     options = Options(level=config.level, lowercase=config.lowercase, min_count=config.min_count)
-    found = encode({split: text.lines(split) for split in SPLITS}, options)
+    tokens = encode({split: text.lines(split) for split in SPLITS}, options)
     if _encoding_digest(text, config) != key:
-        raise CorpusError(f"the text of {config.name} was changed while it was read. Try again.")
+        raise CorpusError(f"the text of {config.name} changed while it was read. Try again.")
     facts = {
         "key": key,
         "sources": dict(text.hashes()),
         "options": dataclasses.asdict(options),
-        "num_words": len(found.vocabulary),
-        "eos": found.vocabulary.index(EOS),
+        "num_words": len(tokens.vocabulary),
+        "eos": tokens.vocabulary.index(EOS),
     }
     floor = _floor(text) if options == Options() else {}
-    return encoded.Columns(found.splits, found.vocabulary, facts, floor)
+    return encoded.Columns(tokens.splits, tokens.vocabulary, facts, floor)
 
 
 def _floor(text: Text) -> dict[str, np.ndarray]:
-    """What the grammar itself gives every token; known for words as they stand only."""
+    """Return the log probability of every token under the built-in grammar, for default options."""
     if not isinstance(text, GrammarText):
         return {}
     return {split: np.array(text.log_probabilities(split)) for split in ("valid", "test")}
+
+
+def num_tokens(config: CorpusConfig, folder: str) -> dict[str, int]:
+    """Count the tokens of each split, as a trial would read them."""
+    published = PUBLISHED.get(config.name)
+    if published is None or config.level != "word":
+        corpus = open_corpus(config, folder)
+        return {split: len(corpus.splits[split]) for split in SPLITS}
+    limits = {"train": config.train_tokens}
+    known = published.num_tokens
+    return {
+        split: min(known[split], limits.get(split, config.eval_tokens) or known[split])
+        for split in SPLITS
+    }

@@ -1,16 +1,16 @@
-"""Encoded corpora on disk: Arrow files, written once, whole, and mapped into memory by all.
+"""Encoded corpora on disk: Arrow files, written once and mapped into memory by all processes.
 
-    encoded/<key>/tokens.arrow       token numbers, int32, one batch a split; facts as metadata
-    encoded/<key>/vocabulary.arrow   the words in order of their numbers
-    encoded/<key>/floor.arrow        where known: each token's log probability under the source
-    encoded/<key>/seal.json          what the files hash to, and how they looked when they did
+    encoded/<key>/tokens.arrow       token ids, int32, one batch per split; facts as metadata
+    encoded/<key>/vocabulary.arrow   the words in order of their ids
+    encoded/<key>/floor.arrow        if known: each token's log probability under the source
+    encoded/<key>/seal.json          the hashes of the files, and their stamps at that time
 
-A folder appears by one rename, so it is whole or not there; of several processes that start at
-once the first encodes and the others wait for it (a lock that dies with its holder; where the
-file system has none, each encodes and the last rename wins, with the same bytes).
+A folder appears by a rename, so it is either complete or missing. Of several processes that start
+together, the first encodes and the others wait (for a lock that is released when its process dies;
+without locks in the file system, each encodes and the last rename wins, with the same bytes).
 
-Opening hashes nothing as long as the files' sizes, times and inodes are the sealed ones; otherwise
-(a copy, a damage) it hashes them.
+Opening hashes nothing as long as the files' sizes, times and inodes match the seal; otherwise (for
+a copy, or after damage) it hashes them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +32,26 @@ import pyarrow as pa
 
 from ablate.data.texts import file_stamp, replace_if_possible, sha256
 from ablate.errors import CorpusError
+from ablate.store.arrow import as_arrow
+from ablate.store.files import lock
 
 TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
 SEAL = "seal.json"
 FILES = (TOKENS, VOCABULARY, FLOOR, SEAL)
-ABANDONED_SECONDS = 3600  # after which a partial folder's writer is taken for dead
+ABANDONED_SECONDS = 3600  # after which the writer of a partial folder is assumed to be dead
 
-TRIES = 5  # without locks, one may put aside what another has just repaired
+TRIES = 5  # without locks, a process may remove what another has just repaired
 
 Streams = Mapping[str, np.ndarray]  # by split
 
 
 class Damaged(Exception):
-    """An encoded corpus that is not what was written."""
+    """An encoded corpus differs from what was written."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What is written: token numbers, the words, plain facts, the floor's log probabilities."""
+    """The data to write: token ids, words, facts, and the floor's log probabilities."""
 
     splits: Streams
     vocabulary: list[str]
@@ -60,134 +63,130 @@ class Columns:
 class Encoded:
     """An encoded corpus, mapped into memory."""
 
-    place: Path
+    folder: Path
     splits: Streams
     facts: Mapping[str, Any]
 
-    def vocabulary(self) -> list[str]:
-        with _reading(self.place), pa.memory_map(str(self.place / VOCABULARY)) as file:
-            return pa.ipc.open_file(file).get_batch(0).column(0).to_pylist()
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        with _reading(self.folder), pa.memory_map(str(self.folder / VOCABULARY)) as file:
+            return tuple(pa.ipc.open_file(file).get_batch(0).column(0).to_pylist())
 
     def floor(self) -> Streams:
-        """Log probability of each token but a split's first, where the source is known."""
-        path = self.place / FLOOR
-        with _reading(self.place):
-            return _mapped(path, np.float64)[0] if path.exists() else {}
+        """Return each token's log probability except a split's first, if the source is known."""
+        path = self.folder / FLOOR
+        with _reading(self.folder):
+            return _map(path, np.float64)[0] if path.exists() else {}
 
 
-def read(place: Path) -> Encoded | None:
-    """The encoded corpus at `place`, or None if there is none."""
-    if not place.is_dir():
+def read(folder: Path) -> Encoded | None:
+    """Open the encoded corpus in `folder`; return None if there is none."""
+    if not folder.is_dir():
         return None
     try:
-        with _reading(place):
-            return _read(place)
+        with _reading(folder):
+            return _read(folder)
     except FileNotFoundError as error:
         raise Damaged(f"{Path(str(error.filename)).name} is missing") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # ArrowInvalid: ValueError
         raise Damaged(f"{type(error).__name__}: {error}") from error
 
 
-def _read(place: Path) -> Encoded:
-    sealed = json.loads((place / SEAL).read_bytes())
-    stamps = {name: file_stamp(place / name) for name in {*sealed["sha256"], TOKENS, VOCABULARY}}
+def _read(folder: Path) -> Encoded:
+    sealed = json.loads((folder / SEAL).read_bytes())
+    stamps = {name: file_stamp(folder / name) for name in {*sealed["sha256"], TOKENS, VOCABULARY}}
     if stamps != sealed["stamps"]:
-        _check(place, sealed["sha256"])
-    splits, facts = _mapped(place / TOKENS, np.int32)
-    if facts["key"] != place.name:
+        _check(folder, sealed["sha256"])
+    splits, facts = _map(folder / TOKENS, np.int32)
+    if facts["key"] != folder.name:
         raise Damaged(f"it is the encoding {facts['key']}")
-    return Encoded(place, splits, facts)
+    return Encoded(folder, splits, facts)
 
 
 @contextmanager
-def _reading(place: Path) -> Iterator[None]:
-    """Say what cannot be read; a file that is not there is the caller's business."""
+def _reading(folder: Path) -> Iterator[None]:
+    """Turn read errors into ours, except for missing files, which the caller handles."""
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise CorpusError(f"cannot read {place}: {error.strerror or error}.") from error
+        raise CorpusError(f"cannot read {folder}: {error.strerror or error}.") from error
 
 
-def read_or_make(place: Path, make: Callable[[str], Columns]) -> Encoded:
-    """The encoded corpus at `place`, made if it is not there or no longer what it was.
+def read_or_make(folder: Path, make: Callable[[str], Columns]) -> Encoded:
+    """Open the encoded corpus in `folder`, making it first if it is missing or damaged.
 
-    `make` is told why an encoding must be replaced, or "".
+    `make` gets the reason why an encoding must be replaced, or "".
     """
     with suppress(Damaged):
-        found = read(place)
-        if found is not None:
-            return found
-    with _writing(place), _lock(place.parent):
+        corpus = read(folder)
+        if corpus is not None:
+            return corpus
+    with _writing(folder), _lock(folder.parent):
         for _ in range(TRIES):
             try:
-                found, damage = read(place), ""  # by now somebody else may have made it
+                corpus, damage = read(folder), ""  # another process may have made it by now
             except Damaged as error:
-                found, damage = None, str(error)
-            if found is not None:
-                return found
-            _write(place, make(damage))
-    raise CorpusError(f"{place} was removed again and again while it was being opened. Try again.")
+                corpus, damage = None, str(error)
+            if corpus is not None:
+                return corpus
+            _write(folder, make(damage))
+    raise CorpusError(f"{folder} was repeatedly removed while it was being opened. Try again.")
 
 
-def bring(place: Path, file: Callable[[str], bytes | None]) -> None:
-    """Put an encoding that was made elsewhere at `place`, once a host; `file` gives its files."""
-    if _is_sound(place):
+def copy_into(folder: Path, read_file: Callable[[str], bytes | None]) -> None:
+    """Copy an encoding that was made elsewhere into `folder`, once per host."""
+    if _is_sound(folder):
         return
-    with _writing(place), _lock(place.parent):
-        if _is_sound(place):
+    with _writing(folder), _lock(folder.parent):
+        if _is_sound(folder):
             return
-        partial = place.with_name(f"{place.name}.{os.getpid()}-{time.time_ns()}.partial")
+        partial = folder.with_name(f"{folder.name}.{os.getpid()}-{time.time_ns()}.partial")
         partial.mkdir()
         try:
             for name in FILES:
-                data = file(name)
+                data = read_file(name)
                 if data is not None:
                     _write_synced(partial / name, data)
-            _move(partial, place)
+            _move(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-        if not _is_sound(place):
-            shutil.rmtree(place, ignore_errors=True)
-            raise CorpusError(f"the encoded corpus {place.name} has arrived damaged.")
+        if not _is_sound(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            raise CorpusError(f"the encoded corpus {folder.name} was damaged when it was copied.")
 
 
-def _is_sound(place: Path) -> bool:
+def _is_sound(folder: Path) -> bool:
     try:
-        return read(place) is not None
+        return read(folder) is not None
     except Damaged:
         return False
 
 
-def _mapped(path: Path, dtype: type) -> tuple[Streams, dict[str, Any]]:
-    """A file's batches by split, as read-only arrays over the file, and its facts."""
-    memory = pa.memory_map(str(path)).read_buffer()  # read as a buffer, Arrow starts no threads
+def _map(path: Path, dtype: type) -> tuple[Streams, dict[str, Any]]:
+    """Map a file: its batches by split, as read-only arrays, and its facts."""
+    memory = pa.memory_map(str(path)).read_buffer()  # for a buffer, Arrow starts no threads
     reader = pa.ipc.open_file(pa.BufferReader(memory))
     facts = json.loads(reader.schema.metadata[b"ablate"])
     columns = [reader.get_batch(index).column(0) for index in range(len(facts["splits"]))]
-    # Arrow's own `to_numpy` would import pandas, which takes a hundred times as long as all this
+    # Arrow's own `to_numpy` would import pandas, which takes a hundred times longer
     arrays = [np.frombuffer(column.buffers()[1], dtype, len(column)) for column in columns]
     return dict(zip(facts["splits"], arrays, strict=True)), facts
 
 
-def as_arrow(array: np.ndarray, type_: pa.DataType) -> pa.Array:
-    """The array's memory as an Arrow column; `pa.array` would import pandas."""
-    return pa.Array.from_buffers(type_, len(array), [None, pa.py_buffer(array)])
-
-
-def _check(place: Path, hashes: Mapping[str, str]) -> None:
-    """Hash the files; seal them anew if they are what they were (a copy, say)."""
+def _check(folder: Path, hashes: Mapping[str, str]) -> None:
+    """Hash the files, and renew the seal if they are unchanged (for example, a copy)."""
     if not hashes.keys() >= {TOKENS, VOCABULARY}:
         raise Damaged(f"{SEAL} does not name all files")
     for name, expected in hashes.items():
-        if _hashed(place / name) != expected:
-            raise Damaged(f"{name} is not what was written")
-    replace_if_possible(place / SEAL, _seal(place, hashes))
+        if _hashed(folder / name) != expected:
+            raise Damaged(f"{name} has changed")
+    replace_if_possible(folder / SEAL, _seal(folder, hashes))
 
 
 def _hashed(path: Path) -> str:
-    """The file's hash; where it is gone, another may be putting a damaged encoding aside."""
+    """Return the file's hash. If it is missing, another process may be removing a damaged one."""
     try:
         return sha256(path)
     except CorpusError as error:
@@ -196,14 +195,14 @@ def _hashed(path: Path) -> str:
         raise
 
 
-def _seal(place: Path, hashes: Mapping[str, str]) -> str:
-    stamps = {name: file_stamp(place / name) for name in hashes}
+def _seal(folder: Path, hashes: Mapping[str, str]) -> str:
+    stamps = {name: file_stamp(folder / name) for name in hashes}
     return json.dumps({"stamps": stamps, "sha256": dict(hashes)})
 
 
-def _write(place: Path, columns: Columns) -> None:
-    """Everything beside its place, synced; then one rename."""
-    partial = place.with_name(f"{place.name}.{os.getpid()}-{time.time_ns()}.partial")
+def _write(folder: Path, columns: Columns) -> None:
+    """Write and sync all files in a folder next to `folder`, then rename it."""
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}-{time.time_ns()}.partial")
     partial.mkdir()
     try:
         _write_streams(partial / TOKENS, columns.splits, pa.int32(), columns.facts)
@@ -213,7 +212,7 @@ def _write(place: Path, columns: Columns) -> None:
         _write_arrow(partial / VOCABULARY, words.schema, [words])
         hashes = {name: sha256(partial / name) for name in sorted(os.listdir(partial))}
         _write_synced(partial / SEAL, _seal(partial, hashes).encode())
-        _move(partial, place)
+        _move(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -241,49 +240,44 @@ def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
         os.fsync(file.fileno())
 
 
-def _move(partial: Path, place: Path) -> None:
-    """Put `partial` where `place` is; a sound one that came first stays."""
+def _move(partial: Path, folder: Path) -> None:
+    """Rename `partial` to `folder`, replacing a damaged folder but not a sound one."""
     for _ in range(10):
         try:
-            os.rename(partial, place)
+            os.rename(partial, folder)
             return
-        except OSError as error:  # it may be gone by now: another has put a damaged one aside
+        except OSError as error:  # not fatal if `folder` exists
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         with suppress(Damaged):
-            if read(place) is not None:
+            if read(folder) is not None:
                 return
-        damaged = place.with_name(f"{partial.name}.damaged.partial")
+        damaged = folder.with_name(f"{partial.name}.damaged.partial")
         with suppress(FileNotFoundError):
-            os.rename(place, damaged)
+            os.rename(folder, damaged)
         shutil.rmtree(damaged, ignore_errors=True)
 
 
 @contextmanager
-def _writing(place: Path) -> Iterator[None]:
-    """Make the folder above `place`; say what is wrong with a disk that cannot be written."""
+def _writing(folder: Path) -> Iterator[None]:
+    """Make the parent of `folder`, and turn write errors into ours."""
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _clear_abandoned(place.parent)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _clear_abandoned(folder.parent)
         yield
     except OSError as error:
         raise CorpusError(
-            f"cannot write the encoded corpus to {place}: {error.strerror or error}. Free some "
-            "space, or name a workspace on a disk that can be written."
+            f"cannot write the encoded corpus to {folder}: {error.strerror or error}. Free some "
+            "space, or use a workspace on a writable disk."
         ) from error
 
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """One writer at a time, where the system can tell; the lock dies with its holder."""
+    """Allow one writer at a time; the lock is released when its process dies."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        except (ImportError, OSError):
-            pass  # no locks here: the renames alone keep it safe
+        lock(handle)  # on a system without locks, the renames are enough to be safe
         yield
     finally:
         os.close(handle)

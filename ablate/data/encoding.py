@@ -1,11 +1,11 @@
-"""From lines of text to token numbers.
+"""From lines of text to token ids.
 
-Words: a token is what `line.split()` gives, and each line ends in `<eos>`; the vocabulary is in
+Words: the tokens are those of `line.split()`, and each line ends with `<eos>`; the vocabulary is in
 order of first appearance over train, valid and test, as in AWD-LSTM's code.
 
 Characters (Mikolov's convention, 5,017,482 training characters on PTB): the words of a line with
-single spaces between them, one token a character; the space is the token " ", and the line's end
-is `<eos>`, so that a text is read back by printing `<eos>` as a line break.
+single spaces between them, one token per character; the space is the token " ", and the end of the
+line is `<eos>`. Printing `<eos>` as a line break restores the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Tokens = NDArray[np.int32]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What decides how text becomes tokens."""
+    """How to tokenize text."""
 
     level: str = "word"
     lowercase: bool = False
@@ -35,33 +35,33 @@ class Options:
 
 @dataclass(frozen=True)
 class EncodedText:
-    """Token numbers by split, and the words they stand for."""
+    """Token ids by split, and the words by id."""
 
     vocabulary: list[str]
     splits: dict[str, Tokens]
 
 
 def encode(texts: Mapping[str, Iterable[str]], options: Options) -> EncodedText:
-    """Encode the splits in the order they are given; the first is the training text."""
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
-    splits = {name: _numbered(lines, numbers, options, name) for name, lines in texts.items()}
-    encoded = EncodedText(list(numbers), splits)
+    """Encode the splits in the given order; the first is the training text."""
+    ids: defaultdict[str, int] = defaultdict()
+    ids.default_factory = ids.__len__
+    splits = {name: _token_ids(lines, ids, options, name) for name, lines in texts.items()}
+    encoded = EncodedText(list(ids), splits)
     return encoded if options.min_count == 1 else _without_rare(encoded, options.min_count)
 
 
-def _numbered(
-    lines: Iterable[str], numbers: Mapping[str, int], options: Options, split: str
+def _token_ids(
+    lines: Iterable[str], ids: Mapping[str, int], options: Options, split: str
 ) -> Tokens:
-    """One split's tokens; new ones are added to `numbers`."""
-    number = numbers.__getitem__
+    """Return one split's token ids, adding new tokens to `ids`."""
+    token_id = ids.__getitem__
     stream = array("i")
     for line in _cased(lines, options.lowercase):
         words = line.split()
-        stream.extend(map(number, words if options.level == "word" else " ".join(words)))
-        stream.append(number(EOS))
+        stream.extend(map(token_id, words if options.level == "word" else " ".join(words)))
+        stream.append(token_id(EOS))
     if len(stream) < 2:
-        raise CorpusError(f"the {split} split has no text to predict: it needs a word at least.")
+        raise CorpusError(f"the {split} split is empty. It needs at least one word.")
     return np.frombuffer(stream, dtype=np.int32)
 
 
@@ -70,14 +70,14 @@ def _cased(lines: Iterable[str], lowercase: bool) -> Iterator[str]:
 
 
 def _without_rare(encoded: EncodedText, min_count: int) -> EncodedText:
-    """Tokens that training has fewer than `min_count` times become `<unk>`."""
+    """Replace tokens that occur fewer than `min_count` times in training by `<unk>`."""
     words = encoded.vocabulary
     train = next(iter(encoded.splits.values()))
     counts = np.bincount(train, minlength=len(words))
-    numbers: dict[str, int] = {}
-    renumbered = np.empty(len(words), np.int32)
-    for old, word in enumerate(words):
-        kept = word if counts[old] >= min_count or word in (EOS, UNKNOWN) else UNKNOWN
-        renumbered[old] = numbers.setdefault(kept, len(numbers))
-    splits = {name: renumbered[stream] for name, stream in encoded.splits.items()}
-    return EncodedText(list(numbers), splits)
+    ids: dict[str, int] = {}
+    new_ids = np.empty(len(words), np.int32)
+    for old_id, word in enumerate(words):
+        token = word if counts[old_id] >= min_count or word in (EOS, UNKNOWN) else UNKNOWN
+        new_ids[old_id] = ids.setdefault(token, len(ids))
+    splits = {name: new_ids[stream] for name, stream in encoded.splits.items()}
+    return EncodedText(list(ids), splits)

@@ -1,6 +1,7 @@
-"""The published corpora: their files, the hashes these must have, and what is known without them.
+"""The published corpora: their files, pinned hashes, and what is known without the files.
 
-Penn Treebank as Mikolov prepared it, and WikiText-2. Their text is no part of this project.
+These are the Penn Treebank as prepared by Mikolov, and WikiText-2. Their text is not part of this
+project.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ class Published:
     """A published corpus; files, hashes and tokens (`<eos>` included) by split."""
 
     name: str
-    home: str  # the public folder that its files are fetched from
+    home: str  # URL of the public folder of its files
     files: Mapping[str, str]
     sha256: Mapping[str, str]
-    other_names: tuple[str, ...]  # that users' copies go by, {} for the split
+    other_names: tuple[str, ...]  # usual names of users' copies, with {} for the split
     licence: str
     num_tokens: Mapping[str, int]
-    vocabulary: Mapping[tuple[str, bool], int]  # by level and whether lower-cased
+    vocabulary: Mapping[tuple[str, bool], int]  # size, by level and lowercase
 
 
 PTB = Published(

@@ -1,8 +1,8 @@
-"""Where a corpus's text lies, and what it must hash to. No network here.
+"""The text of corpora: its location and its hashes. Nothing here uses the network.
 
-grammar          built in, generated at first use
+grammar          built in, generated on first use
 ptb, wikitext-2  published; `ablate data get` fetches them
-folder:PATH      train.txt, valid.txt and test.txt of the user's own; a plain path works too
+folder:PATH      a folder with train.txt, valid.txt and test.txt; a plain path works too
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from ablate.data.published import PUBLISHED, SPLITS, Published
 from ablate.errors import CorpusError, unknown
 
 GRAMMAR = "grammar"
-FRESH_NS = 2_000_000_000  # a file changed so recently may change again unseen
+FRESH_NS = 2_000_000_000  # a file changed more recently may change again with the same stamp
 
 
 class Text(Protocol):
     """The text of a corpus."""
 
     def hashes(self) -> Mapping[str, str]:
-        """What identifies it, by split or as a whole; without the text itself where pinned."""
+        """Return hashes that identify the text; pinned ones are known without the text."""
         ...
 
     def lines(self, split: str) -> Iterator[str]:
-        """The split's lines, its file checked first where it is pinned."""
+        """Return the split's lines, after checking its file if its hash is pinned."""
         ...
 
 
 def names() -> list[str]:
-    """The corpora that have a name."""
+    """List the corpora that have a name."""
     return [GRAMMAR, *PUBLISHED]
 
 
 def find_text(name: str, folder: Path | None) -> Text:
-    """The text of the corpus `name`; `folder` is where corpora and encodings are kept."""
+    """Return the text of the corpus `name`; `folder` stores corpora and encodings."""
     if name == GRAMMAR:
         return GrammarText()
     if name in PUBLISHED:
         return PublishedText(PUBLISHED[name], folder or Path())
-    own = own_folder(name)
-    if own is None:
+    source = custom_folder(name)
+    if source is None:
         raise CorpusError(unknown("corpus", name, [*names(), "folder:PATH"], "corpus.name"))
-    return FolderText(own, folder)
+    return FolderText(source, folder)
 
 
-def own_folder(name: str) -> Path | None:
-    """The user's folder that `name` means, if it looks like one."""
+def custom_folder(name: str) -> Path | None:
+    """Return the folder of text that `name` refers to, or None if it is not a path."""
     if name.startswith("folder:"):
         return Path(name.removeprefix("folder:")).expanduser().absolute()
     if os.sep in name or name.startswith((".", "~")) or Path(name).is_dir():
@@ -69,7 +69,7 @@ class GrammarText:
     _splits: dict[str, list[str]] = field(default_factory=dict)
 
     def hashes(self) -> Mapping[str, str]:
-        from ablate.data import grammar
+        from ablate.data.grammar import generate as grammar
 
         return {GRAMMAR: grammar.DIGEST}
 
@@ -77,13 +77,13 @@ class GrammarText:
         return iter(self._generated()[split])
 
     def log_probabilities(self, split: str) -> list[float]:
-        """Natural log probability, under the grammar itself, of each token after the first."""
-        from ablate.data import grammar
+        """Return the natural log probability, under the grammar, of each token after the first."""
+        from ablate.data.grammar import generate as grammar
 
         return grammar.log_probabilities(grammar.BUILT_IN, self._generated()[split])
 
     def _generated(self) -> dict[str, list[str]]:
-        from ablate.data import grammar
+        from ablate.data.grammar import generate as grammar
 
         if not self._splits:
             self._splits.update(grammar.generate())
@@ -92,7 +92,7 @@ class GrammarText:
 
 @dataclass(frozen=True)
 class PublishedText:
-    """A published corpus's files under the data folder."""
+    """The files of a published corpus in the data folder."""
 
     corpus: Published
     folder: Path
@@ -108,34 +108,34 @@ class PublishedText:
         return _lines(self.path(split))
 
     def check(self, split: str) -> None:
-        """Refuse a file that is missing or is not the published one."""
+        """Raise if a file is missing or is not the published one."""
         path, expected, name = self.path(split), self.corpus.sha256[split], self.corpus.name
-        way_out = f"`ablate data get {name}` fetches it; with `--from DIR` it takes your own copy."
+        remedy = f"`ablate data get {name}` fetches it; with `--from DIR`, it copies yours."
         if not path.is_file():
-            raise CorpusError(f"the corpus {name} is not here: {path} is missing. {way_out}")
-        found = sha256(path)
-        if found != expected:
+            raise CorpusError(f"the corpus {name} is missing: there is no {path}. {remedy}")
+        actual = sha256(path)
+        if actual != expected:
             raise CorpusError(
-                f"{path} is not the published file: its SHA-256 should be {expected} and is "
-                f"{found}. {way_out}"
+                f"{path} is not the published file: its SHA-256 should be {expected}, but it is "
+                f"{actual}. {remedy}"
             )
 
 
 @dataclass(frozen=True)
 class FolderText:
-    """A folder of the user's own text."""
+    """A custom folder of text."""
 
-    place: Path
-    folder: Path | None  # where its hashes are remembered
+    source: Path
+    cache: Path | None  # the data folder, which caches hashes
 
     def hashes(self) -> Mapping[str, str]:
-        return {split: remembered_sha256(self.path(split), self.folder) for split in SPLITS}
+        return {split: cached_sha256(self.path(split), self.cache) for split in SPLITS}
 
     def path(self, split: str) -> Path:
-        path = self.place / f"{split}.txt"
+        path = self.source / f"{split}.txt"
         if not path.is_file():
             raise CorpusError(
-                f"{path} is not there. A folder of text holds train.txt, valid.txt and test.txt."
+                f"there is no {path}. A folder of text needs train.txt, valid.txt and test.txt."
             )
         return path
 
@@ -144,7 +144,7 @@ class FolderText:
 
 
 def sha256(path: Path) -> str:
-    """The file's hash in hexadecimal."""
+    """Return the file's hash in hexadecimal."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -152,35 +152,35 @@ def sha256(path: Path) -> str:
         raise CorpusError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
-def remembered_sha256(path: Path, folder: Path | None) -> str:
-    """The file's hash, from a note if its size, times and inode are still the noted ones.
+def cached_sha256(path: Path, folder: Path | None) -> str:
+    """Return the file's hash, from a cache if its size, times and inode have not changed.
 
-    A file changed within two seconds of its hashing might change again and keep them all; of such
-    a file no note is taken (git does so with its index).
+    A file that changed less than two seconds before it was hashed could change again with the same
+    stamp, so its hash is not cached (git treats its index in the same way).
     """
     if folder is None:
         return sha256(path)
     key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    note = folder / "encoded" / "hashes" / f"{key}.json"
+    cache = folder / "encoded" / "hashes" / f"{key}.json"
     stamp = file_stamp(path)
     with suppress(OSError, ValueError, KeyError, TypeError):
-        noted = json.loads(note.read_bytes())
-        if noted["stamp"] == stamp:
-            return noted["sha256"]
-    found = sha256(path)
+        cached = json.loads(cache.read_bytes())
+        if cached["stamp"] == stamp:
+            return cached["sha256"]
+    digest = sha256(path)
     if file_stamp(path) == stamp and time.time_ns() - max(stamp[1:3]) > FRESH_NS:
-        replace_if_possible(note, json.dumps({"stamp": stamp, "sha256": found}))
-    return found
+        replace_if_possible(cache, json.dumps({"stamp": stamp, "sha256": digest}))
+    return digest
 
 
 def file_stamp(path: Path) -> list[int]:
-    """Size, times and inode: no ordinary change of a file leaves them all as they were."""
+    """Return size, times and inode, at least one of which changes with any usual modification."""
     status = os.stat(path)
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def replace_if_possible(path: Path, text: str) -> None:
-    """Write a small file that only saves time: whole, or not at all on a read-only disk."""
+    """Write a file that only saves time: completely, or not at all on a read-only disk."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def replace_if_possible(path: Path, text: str) -> None:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """A text file line by line."""
+    """Read a text file line by line."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             yield from file

@@ -1,14 +1,15 @@
-"""A corpus on its way from the driver to the hosts of its workers: by the study's store.
+"""Copying a corpus from the driver to the workers' hosts, through the study's store.
 
-    parcel = send(config, folder, store)      on the driver: plain data, for the orders
-    folder = receive(parcel, store)           on a worker: its host's own folder, filled once a host
+    parcel = send(config, folder, store)      on the driver: plain data, part of a worker's orders
+    folder = receive(parcel, store)           on a worker: a local folder, filled once per host
 
-Encodings lie in the store under `corpora/<key>/`. A host keeps them where its own workspace is
-(ABLATE_WORKSPACE); where that disk is full, in a folder for temporary files, or in memory.
+Encodings are in the store under `corpora/<key>/`. A host stores them in its own workspace
+(ABLATE_WORKSPACE) or, if that disk is full, in a folder for temporary files, or in memory.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import tempfile
@@ -16,48 +17,49 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ablate.config import CorpusConfig
+from ablate.config.sections import CorpusConfig
 from ablate.data import corpus, encoded
 from ablate.errors import CorpusError, StoreError
-from ablate.store import Store
+from ablate.store.files import write_whole
+from ablate.store.store import Store
 
 MEMORY = Path("/dev/shm")
 
 
 def send(config: CorpusConfig, folder: str, store: Store) -> dict[str, Any]:
-    """Put the encoded corpus into the store, if it is not there; its seal comes last."""
-    place = corpus.open_corpus(config, folder).encoding
-    if not store.exists(_key(place.name, encoded.SEAL)):
+    """Put the encoded corpus into the store, unless it is there; its seal comes last."""
+    local = corpus.open_corpus(config, folder).encoding
+    if not store.exists(_key(local.name, encoded.SEAL)):
         for name in encoded.FILES:
-            if (place / name).exists():
-                store.write(_key(place.name, name), (place / name).read_bytes())
-    return {"asked": list(corpus._asked(config)), "key": place.name}
+            if (local / name).exists():
+                store.write(_key(local.name, name), (local / name).read_bytes())
+    return {"asked": list(corpus.encoding_options(config)), "key": local.name}
 
 
 def receive(parcel: Mapping[str, Any], store: Store) -> str:
-    """The folder of this host that has the corpus."""
-    key, troubles = parcel["key"], []
-    for folder in _folders():
+    """Return the local folder that contains the corpus, copying it there if necessary."""
+    key, errors = parcel["key"], []
+    for folder in (data / "from_driver" / key for data in _folders()):
         try:
-            encoded.bring(folder / "encoded" / key, lambda name: store.read(_key(key, name)))
+            encoded.copy_into(folder / "encoded" / key, lambda name: store.read(_key(key, name)))
+            write_whole(folder / corpus.FROM_DRIVER, json.dumps(parcel).encode())
         except (OSError, CorpusError) as error:
-            troubles.append(str(error))
+            errors.append(str(error))
             continue
-        corpus.BROUGHT[tuple(parcel["asked"])] = key
         return str(folder)
     raise StoreError(
-        f"the host {socket.gethostname()} cannot keep the corpus: {troubles[0]} If its disk is "
-        "full, set ABLATE_WORKSPACE there to a folder with room."
+        f"the host {socket.gethostname()} cannot store the corpus: {errors[0]} If its disk is "
+        "full, set ABLATE_WORKSPACE there to a folder with enough space."
     )
 
 
 def _folders() -> Iterator[Path]:
-    """Where a host may keep corpora, the best place first."""
+    """Yield the local folders that may store corpora, the preferred one first."""
     workspace = os.environ.get("ABLATE_WORKSPACE")
     if workspace:
         yield Path(workspace) / "data"
-    for place in (Path(tempfile.gettempdir()), MEMORY):
-        yield place / f"ablate-{os.getuid()}" / "data"
+    for folder in (Path(tempfile.gettempdir()), MEMORY):
+        yield folder / f"ablate-{os.getuid()}" / "data"
 
 
 def _key(key: str, name: str) -> str:

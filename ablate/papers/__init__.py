@@ -1,10 +1,9 @@
 """Published results, table by table, as data: `ablate/papers/<id>.toml`.
 
-    cells("takase2018doc", "Table 3", model="AWD-LSTM-DOC", split="test")
+    cells("takase2018doc", "Table 3", split="test")
 
-A cell says what the page says: the digits as printed, and whether the paper quotes the number
-from elsewhere. A corpus that `ablate data` has goes by its name there; `corpus_name` is what cells
-call the texts that the user brings.
+A cell holds the digits as printed, and whether the paper quotes the number from elsewhere. Corpora
+have the same names as in `ablate data`; `corpus_name` gives the cells' name for a user's own text.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 from ablate.errors import ConfigError, unknown
 
 _FOLDER = Path(__file__).parent
-_BROUGHT = {  # (a folder's name, level) -> the corpus in the cells; that it is the text is believed
+_USER_TEXTS = {  # (name of the folder, level) -> the corpus in the cells; the text is not verified
     ("text8", "character"): "text8 (characters)",
     ("text8", "word"): "text8 (words)",
     ("novels", "word"): "Project Gutenberg (Holmes)",
@@ -37,7 +36,7 @@ class Cell:
     value: float
     decimals: int  # as printed: 54.70 has two
     variant: str = ""
-    split: str | None = None  # None: a quantity of the model, not of a split
+    split: str | None = None  # None: a property of the model, not of a split
     std: float | None = None
     parameters: float | None = None  # millions, as printed
     quoted: bool = False
@@ -51,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """A paper and the cells of its results tables, in their order."""
+    """A paper and the cells of its results tables, in order."""
 
     id: str
     title: str
@@ -65,16 +64,9 @@ class Paper:
     def tables(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(cell.table for cell in self.cells))
 
-    @property
-    def citation(self) -> str:
-        """Authors. Title. Venue Year. Address."""
-        stop = "" if self.title.endswith("?") else "."
-        names = ", ".join(self.authors)
-        return f"{names}. {self.title}{stop} {self.venue} {self.year}. {self.url}"
-
 
 def ids() -> list[str]:
-    """Every paper there is."""
+    """The ids of all papers."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
@@ -90,31 +82,18 @@ def load(paper: str) -> Paper:
     return Paper(id=paper, authors=tuple(data.pop("authors")), cells=cells, **data)
 
 
-def cells(
-    paper: str,
-    table: str,
-    model: str | None = None,
-    variant: str | None = None,
-    split: str | None = None,
-) -> list[Cell]:
-    """A table's cells, of one model, variant and split where these are given."""
-    found = load(paper)
-    if table not in found.tables:
-        raise ConfigError(unknown("table", table, found.tables, paper))
-    return [
-        cell
-        for cell in found.cells
-        if cell.table == table
-        and model in (None, cell.model)
-        and variant in (None, cell.variant)
-        and split in (None, cell.split)
-    ]
+def cells(paper: str, table: str, split: str | None = None) -> list[Cell]:
+    """A table's cells, or those of one of its splits."""
+    published = load(paper)
+    if table not in published.tables:
+        raise ConfigError(unknown("table", table, published.tables, paper))
+    return [c for c in published.cells if c.table == table and split in (None, c.split)]
 
 
 def corpus_name(corpus: str, level: str) -> str:
-    """What cells call the corpus that a study is run on: its own name, as a rule."""
+    """The cells' name for a study's corpus, usually the corpus's own name."""
     folder = Path(corpus.removeprefix("folder:")).name
-    return _BROUGHT.get((folder, level), corpus)
+    return _USER_TEXTS.get((folder, level), corpus)
 
 
 def _cell(table: str, row: dict[str, Any]) -> Cell:

@@ -1,15 +1,17 @@
 """Records: every study and trial as runs of an MLflow server, written from the durable journals.
 
-    places         where records go (URIs), and the command that opens the UI; no MLflow
+    places         locations of records (URIs), and the command that opens the UI; no MLflow
     runs           what a run should look like, from a journal and a study; pure
-    tracking       the words spoken to a server, whichever kind it is
+    tracking       the interface of a tracking server, and the runs it is given
     client         any MLflow server, through MLflow's own client
     database       a SQLite file, a whole trial in one transaction
-    note           what a server has, as this store remembers it
-    mlflow_records a study delivered, idempotently: `Recorder`, `sync`
+    note           what was delivered to a server, as noted in the store
+    mlflow_records deliver a study, idempotently: `Recorder`, `sync`
+    background     the same in a thread during training: `BackgroundRecorder`
     recorded       what is read back from a server, as plain data
-    server_source  what has changed on any server since the last look, found without a clock
-    background     the same in a thread beside the training: `BackgroundRecorder`
+    server_source  what has changed on a server since the last query, without relying on clocks
+    listing        the algorithm behind it: a list of runs made equal to a server's
+    mirror/        the records as typed Parquet files
 
-Importing this package imports no MLflow; delivering does.
+Importing this package does not import MLflow; delivering does.
 """

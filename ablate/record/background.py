@@ -1,12 +1,12 @@
-"""Records beside the training: a thread delivers what the journals say, and never holds it up.
+"""Delivers records while trials train, in a thread that never blocks training.
 
     recorder = BackgroundRecorder(store, uri, record, artifacts, on_trouble=print)
     recorder.notify(trial_id)              # its journal has changed
     recorder.notify(trial_id, done=True)   # ... and has an outcome
     delivery = recorder.finish(table, files)   # or pause(); both return in bounded time
 
-A server that does not answer is tried again at growing intervals and reported once; what it
-missed stays in the store for `ablate sync`.
+If the server does not answer, this is reported once and retried at growing intervals; what was not
+delivered stays in the store for `ablate sync`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from pathlib import Path
 
 from ablate.errors import AblateError
 from ablate.record.mlflow_records import Delivery, Recorder
+from ablate.record.places import redacted
 from ablate.record.tracking import Away
-from ablate.store import Store
-from ablate.study_record import StudyRecord
+from ablate.store.store import Store
+from ablate.store.study_record import StudyRecord
 
 LIVE_SECONDS = 10.0  # between two deliveries of a running trial
-FIRST_SECONDS = 2.0  # a trial that is done sooner is delivered once, whole
+FIRST_SECONDS = 2.0  # a trial that finishes sooner is delivered only once
 BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-PATIENCE = 10.0  # at the end, as long as nothing is delivered
-LIMIT = 120.0  # at the end, all in all
+STALL_SECONDS = 10.0  # at the end: give up after this long without progress ...
+CLOSE_SECONDS = 120.0  # ... or this long in all
 
 
 class BackgroundRecorder:
-    """A `Recorder` in a thread of its own. Nothing here raises because of the server."""
+    """A `Recorder` in its own thread. Failures of the server raise nothing here."""
 
     def __init__(
         self,
@@ -39,11 +40,10 @@ class BackgroundRecorder:
         record: StudyRecord,
         artifacts: str | Path,
         on_trouble: Callable[[str], None] | None = None,
-        live_seconds: float = LIVE_SECONDS,
     ) -> None:
         self._recorder = Recorder(store, uri, record, artifacts)
         self._recorder.begin()
-        self._on_trouble, self._live_seconds = on_trouble, live_seconds
+        self._on_trouble = on_trouble
         self._changed = threading.Condition()
         self._due: dict[str, float] = {}  # trial -> when to deliver it
         self._running: set[str] = set()
@@ -55,7 +55,7 @@ class BackgroundRecorder:
         self._thread.start()
 
     def notify(self, trial_id: str, done: bool = False) -> None:
-        """The trial's journal has changed. Costs nothing."""
+        """Note that the trial's journal has changed. Returns at once."""
         now = time.monotonic()
         with self._changed:
             if done:
@@ -63,42 +63,36 @@ class BackgroundRecorder:
                 self._due[trial_id] = now
             else:
                 self._running.add(trial_id)
-                last = self._delivered_at.get(trial_id, now + FIRST_SECONDS - self._live_seconds)
-                self._due.setdefault(trial_id, max(now, last + self._live_seconds))
+                last = self._delivered_at.get(trial_id, now + FIRST_SECONDS - LIVE_SECONDS)
+                self._due.setdefault(trial_id, max(now, last + LIVE_SECONDS))
             self._changed.notify_all()
 
     def update(self, record: StudyRecord) -> None:
-        """The study has changed: a search asked for another trial."""
+        """Replace the study's record: a search has suggested another trial."""
         self._recorder.update(record)
 
-    def finish(
-        self,
-        table_markdown: str,
-        artifacts: Mapping[str, bytes | str],
-        patience: float = PATIENCE,
-        limit: float = LIMIT,
-    ) -> Delivery:
-        """Deliver everything and the study's results, as far as the server lets us in time."""
-        self._recorder.keep_results(table_markdown, artifacts)
-        return self._end(patience, limit)
+    def finish(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> Delivery:
+        """Deliver all trials and the study's results, as far as the server allows in time."""
+        self._recorder.save_results(table_markdown, artifacts)
+        return self._join()
 
-    def pause(self, patience: float = PATIENCE, limit: float = LIMIT) -> Delivery:
-        """Deliver everything; no run is said to be running any more."""
-        self._recorder.keep_pause()
-        return self._end(patience, limit)
+    def pause(self) -> Delivery:
+        """Deliver all trials, and leave no run marked as running."""
+        self._recorder.save_pause()
+        return self._join()
 
-    def _end(self, patience: float, limit: float) -> Delivery:
-        """Wait for the thread as long as it gets on."""
-        begun = time.monotonic()
+    def _join(self) -> Delivery:
+        """Wait for the thread as long as it makes progress."""
+        start = time.monotonic()
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         while self._thread.is_alive():
             now = time.monotonic()
-            still = now - max(begun, self._recorder.progress_at)
-            if still > patience or now - begun > limit:
+            stalled = now - max(start, self._recorder.progress_at)
+            if stalled > STALL_SECONDS or now - start > CLOSE_SECONDS:
                 self._result.reason = self._result.reason or (
-                    f"{self._recorder.uri_shown} has not answered for {still:.0f} s."
+                    f"{redacted(self._recorder.uri)} has not answered for {stalled:.0f} s."
                 )
                 break
             self._thread.join(0.1)
@@ -112,22 +106,22 @@ class BackgroundRecorder:
                 self._open_and_deliver()
                 self._failures = 0
             except Away as error:
-                self._wait_out(error)
+                self._back_off(error)
         self._close()
 
     def _open_and_deliver(self) -> None:
-        """Wait for something to do, and do it."""
+        """Wait until trials are due, and deliver them."""
         if not self._recorder.is_open:
-            self._guarded(None, self._recorder.open)
+            self._guard(None, self._recorder.open)
             with self._changed:
                 now = time.monotonic()
                 for trial_id in self._recorder.backlog():
                     self._due.setdefault(trial_id, now)
-        for trial_id in self._next():
+        for trial_id in self._wait_for_due():
             self._deliver(trial_id)
 
-    def _next(self) -> list[str]:
-        """The trials that are due, once there are some (or none, when it is time to close)."""
+    def _wait_for_due(self) -> list[str]:
+        """Wait for trials that are due; an empty list when it is time to close."""
         with self._changed:
             now = time.monotonic()
             due = sorted((when, trial_id) for trial_id, when in self._due.items() if when <= now)
@@ -144,23 +138,23 @@ class BackgroundRecorder:
             running = trial_id in self._running
             self._delivered_at[trial_id] = time.monotonic()
         try:
-            self._guarded(trial_id, lambda: self._count(self._recorder.deliver(trial_id, running)))
+            self._guard(trial_id, lambda: self._count(self._recorder.deliver(trial_id, running)))
         except Away:
             with self._changed:
                 self._due.setdefault(trial_id, time.monotonic())
             raise
 
-    def _guarded(self, trial_id: str | None, work: Callable[[], object]) -> None:
-        """Do `work`; what is wrong with one trial's record is kept and holds up no other."""
+    def _guard(self, trial_id: str | None, work: Callable[[], object]) -> None:
+        """Call `work`; an error in one trial's record is stored and does not block the others."""
         try:
             work()
         except Away:
             raise
         except AblateError as error:
-            if trial_id is None:  # the study itself cannot be recorded: perhaps later
+            if trial_id is None:  # the study itself cannot be recorded: try again later
                 raise Away(str(error)) from error
             self._result.refused[trial_id] = str(error)
-        except Exception as error:  # ours to repair, and no reason to stop a training
+        except Exception as error:  # a bug of ours must not stop training
             text = f"records: {type(error).__name__}: {error}"
             if trial_id is None:
                 raise Away(text) from error
@@ -169,11 +163,12 @@ class BackgroundRecorder:
     def _count(self, delivered: bool) -> None:
         self._result.delivered += delivered
 
-    def _wait_out(self, error: Away) -> None:
-        """Say it once, and try again later."""
+    def _back_off(self, error: Away) -> None:
+        """Report the error once, and wait before the next attempt."""
         if self._failures == 0 and self._on_trouble is not None:
             self._on_trouble(
-                f"{error} The study goes on; its records will follow, now or with: ablate sync"
+                f"{error} The study continues; missing records are delivered later, or with: "
+                "ablate sync"
             )
         pause = BACKOFF_SECONDS[min(self._failures, len(BACKOFF_SECONDS) - 1)]
         self._failures += 1
@@ -181,9 +176,9 @@ class BackgroundRecorder:
             self._changed.wait_for(lambda: self._closing, pause)
 
     def _close(self) -> None:
-        """Once more everything, to the end."""
+        """Deliver everything that is still missing."""
         try:
-            self._guarded(None, self._finish_delivery)
+            self._guard(None, self._finish_delivery)
             self._result.reason = None
         except Away as error:
             self._result.reason = str(error)

@@ -1,7 +1,7 @@
 """A SQLite file: a whole trial in one transaction, through MLflow's own table definitions.
 
-MLflow's client needs three calls and nine commits for a small run (measured: 95 ms and more),
-this one commit. A run's id is made from its identity, so that two writers cannot make two.
+MLflow's client needs three calls and nine commits for a small run (95 ms and more, measured); this
+module needs one commit. A run's id is derived from its identity, so two writers cannot create two.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ablate.record import quiet
-from ablate.record.client import ClientTracking, answering, local_folder, write_files
-from ablate.record.places import check_uri, redacted
+from ablate.record.client import ClientTracking, translate_errors, write_files
+from ablate.record.places import check_uri, local_folder, redacted
 from ablate.record.tracking import (
     HOME,
+    LARGEST,
     RUN_NAME,
     RUNNING,
     TRIAL,
-    Placed,
     Point,
     Refused,
     Run,
+    RunLocation,
     new_points,
 )
 
-LARGEST = 1.7976931348623157e308  # what MLflow writes for an infinity
-STALE_SECONDS = 600.0  # a database that is being made for longer is not being made
-BUSY_SECONDS = 20.0  # to wait for another writer, as MLflow does
+STALE_SECONDS = 600.0  # a partial database of this age was left by a killed process
+BUSY_SECONDS = 20.0  # to wait for another writer; the same as in MLflow
 
 
 class DatabaseTracking:
-    """A `Tracking` on a SQLite file, which is made if it is not there."""
+    """A `Tracking` on a SQLite file, which is created if it does not exist."""
 
     def __init__(self, uri: str, artifacts: Path) -> None:
         self.uri = check_uri(uri)
-        with answering(uri):
+        with translate_errors(uri):
             _make_database(uri, artifacts)
         self._artifacts = artifacts
         self._client = ClientTracking(uri, artifacts)
@@ -57,31 +57,30 @@ class DatabaseTracking:
 
     def open_experiment(self, name: str, tags: Mapping[str, str]) -> str:
         experiment_id = self._client.open_experiment(name, tags)
-        with answering(self.uri):
-            found = self._client.client.get_experiment(experiment_id)
-        self._locations[experiment_id] = found.artifact_location
+        with translate_errors(self.uri):
+            self._artifact_location(experiment_id)
         return experiment_id
 
-    def put(self, experiment_id: str, run: Run) -> Placed:
-        with answering(self.uri), self._engine.begin() as db:
+    def put(self, experiment_id: str, run: Run) -> RunLocation:
+        with translate_errors(self.uri), self._engine.begin() as db:
             row = self._find(db, run.identity)
             if row is None:
-                run_id, place, found = self._insert(db, experiment_id, run), experiment_id, None
+                run_id, existing = self._insert(db, experiment_id, run), None
             else:
-                run_id, place = row.run_uuid, str(row.experiment_id)
-                found = self._pairs(db, self._tags, run_id)
-            tags = run.all_tags(found)
-            self._write_tags(db, run_id, found or {}, tags)
+                run_id, experiment_id = row.run_uuid, str(row.experiment_id)
+                existing = self._read_pairs(db, self._tags, run_id)
+            tags = run.all_tags(existing)
+            self._write_tags(db, run_id, existing or {}, tags)
             self._write_params(db, run_id, run.params)
             self._write_points(db, run_id, run.points)
             self._write_status(db, run_id, run, tags.get(RUN_NAME))
-            self._write_artifacts(self._artifact_uri(place, run_id), run.artifacts)
-        home = {**tags, **(found or {})}.get(HOME, run.home[HOME])
-        return Placed(run_id, place, home, created=row is None)
+            self._write_artifacts(self._artifact_uri(experiment_id, run_id), run.artifacts)
+        home = {**tags, **(existing or {})}.get(HOME, run.home[HOME])
+        return RunLocation(run_id, experiment_id, home, created=row is None)
 
     def running(self, experiment_id: str) -> list[str]:
         runs, tags = self._runs.c, self._tags.c
-        with answering(self.uri), self._engine.begin() as db:
+        with translate_errors(self.uri), self._engine.begin() as db:
             query = (
                 quiet.load("sqlalchemy")
                 .select(tags.value)
@@ -92,10 +91,10 @@ class DatabaseTracking:
             return [value for (value,) in db.execute(query)]
 
     def settle(self) -> None:
-        """A transaction leaves nothing behind."""
+        """Nothing to do: a transaction leaves nothing behind."""
 
     def _find(self, db: Any, identity: tuple[str, str]) -> Any:
-        """The run of our making, or one that came through a server."""
+        """The run with our id for it, or one that was created through a server."""
         runs, tags = self._runs.c, self._tags.c
         row = db.execute(self._runs.select().where(runs.run_uuid == run_id_of(identity))).first()
         if row is not None:
@@ -126,32 +125,32 @@ class DatabaseTracking:
         return run_id
 
     def _write_status(self, db: Any, run_id: str, run: Run, name: str | None) -> None:
-        """Also brings back a run that somebody deleted in the UI: its trial is wanted again."""
+        """Set the status; restores a run deleted in the UI, since its trial is delivered again."""
         values = {"status": run.status, "end_time": run.end}
-        named = {} if name is None else {"name": name}
-        alive = {"lifecycle_stage": "active", "deleted_time": None}
+        name_column = {} if name is None else {"name": name}
+        active = {"lifecycle_stage": "active", "deleted_time": None}
         update = self._runs.update().where(self._runs.c.run_uuid == run_id)
-        db.execute(update.values(**values, **named, **alive))
+        db.execute(update.values(**values, **name_column, **active))
 
     def _write_tags(
-        self, db: Any, run_id: str, found: Mapping[str, str], tags: Mapping[str, str]
+        self, db: Any, run_id: str, existing: Mapping[str, str], tags: Mapping[str, str]
     ) -> None:
-        changed = {key: value for key, value in tags.items() if found.get(key) != value}
+        changed = {key: value for key, value in tags.items() if existing.get(key) != value}
         table = self._tags
-        for key in changed.keys() & found.keys():
+        for key in changed.keys() & existing.keys():
             db.execute(table.delete().where(table.c.run_uuid == run_id, table.c.key == key))
         self._insert_pairs(db, table, run_id, changed)
 
     def _write_params(self, db: Any, run_id: str, params: Mapping[str, str]) -> None:
-        found = self._pairs(db, self._params, run_id) if params else {}
-        new = {key: value for key, value in params.items() if key not in found}
+        existing = self._read_pairs(db, self._params, run_id) if params else {}
+        new = {key: value for key, value in params.items() if key not in existing}
         self._insert_pairs(db, self._params, run_id, new)
 
     def _write_points(self, db: Any, run_id: str, points: Sequence[Point]) -> None:
         table = self._latest
         columns = table.select().with_only_columns(table.c.key, table.c.step)
-        found = db.execute(columns.where(table.c.run_uuid == run_id)) if points else ()
-        last_steps = dict(list(found))
+        stored = db.execute(columns.where(table.c.run_uuid == run_id)) if points else ()
+        last_steps = dict(list(stored))
         rows = [_metric_row(run_id, point) for point in new_points(points, last_steps)]
         latest = {row["key"]: row for row in rows}
         for key in latest.keys() & last_steps.keys():
@@ -160,7 +159,7 @@ class DatabaseTracking:
             db.execute(self._metrics.insert(), rows)
             db.execute(table.insert(), list(latest.values()))
 
-    def _pairs(self, db: Any, table: Any, run_id: str) -> dict[str, str]:
+    def _read_pairs(self, db: Any, table: Any, run_id: str) -> dict[str, str]:
         query = table.select().with_only_columns(table.c.key, table.c.value)
         return dict(list(db.execute(query.where(table.c.run_uuid == run_id))))
 
@@ -170,33 +169,37 @@ class DatabaseTracking:
             db.execute(table.insert(), rows)
 
     def _artifact_uri(self, experiment_id: str, run_id: str) -> str:
+        return f"{self._artifact_location(experiment_id).rstrip('/')}/{run_id}/artifacts"
+
+    def _artifact_location(self, experiment_id: str) -> str:
         if experiment_id not in self._locations:
-            found = self._client.client.get_experiment(experiment_id)
-            self._locations[experiment_id] = found.artifact_location
-        return f"{self._locations[experiment_id].rstrip('/')}/{run_id}/artifacts"
+            experiment = self._client.client.get_experiment(experiment_id)
+            self._locations[experiment_id] = experiment.artifact_location
+        return self._locations[experiment_id]
 
     def _write_artifacts(self, artifact_uri: str, artifacts: Mapping[str, bytes]) -> None:
-        """Before the transaction ends, so that a run that looks whole is whole."""
-        if artifact_uri.startswith("mlflow-artifacts:"):  # as `ablate ui` serves them
+        """Write before the transaction ends, so that a run that looks complete is complete."""
+        if artifact_uri.startswith("mlflow-artifacts:"):  # the artifacts that `ablate ui` serves
             write_files(self._artifacts / urlsplit(artifact_uri).path.lstrip("/"), artifacts)
             return
         folder = local_folder(artifact_uri)
         if folder is not None:
             write_files(folder, artifacts)
         elif artifacts:
+            scheme = artifact_uri.partition("://")[0]
             raise Refused(
-                f"the artifacts of this experiment go to {artifact_uri.partition('://')[0]}, which "
-                f"only its server reaches. Give the server's URI instead of {redacted(self.uri)}."
+                f"the artifacts of this experiment are stored in {scheme}, which only its server "
+                f"can reach. Pass the server's URI instead of {redacted(self.uri)}."
             )
 
 
 def run_id_of(identity: tuple[str, str]) -> str:
-    """32 hexadecimal digits, as MLflow's own ids are."""
+    """A run id of 32 hexadecimal digits, like MLflow's own."""
     return hashlib.sha256("=".join(identity).encode()).hexdigest()[:32]
 
 
 def _metric_row(run_id: str, point: Point) -> dict[str, Any]:
-    """As MLflow writes what SQL has no word for."""
+    """The row of a point, with NaN and infinity stored the way MLflow does."""
     value, is_nan = point.value, math.isnan(point.value)
     if is_nan:
         value = 0.0
@@ -213,7 +216,7 @@ def _metric_row(run_id: str, point: Point) -> dict[str, Any]:
 
 
 def _engine(uri: str) -> Any:
-    """Transactions that lock before they read, so that nobody writes in between."""
+    """An engine whose transactions lock before they read, so that no other writer comes between."""
     sqlalchemy = quiet.load("sqlalchemy")
     engine = sqlalchemy.create_engine(uri, connect_args={"timeout": BUSY_SECONDS})
     sqlalchemy.event.listen(
@@ -224,49 +227,49 @@ def _engine(uri: str) -> Any:
 
 
 def _make_database(uri: str, artifacts: Path) -> None:
-    """MLflow's tables, whole or not there at all: a migration that is killed cannot go on."""
+    """Create MLflow's tables, completely or not at all: a killed migration cannot be resumed."""
     database = quiet.load("sqlalchemy.engine").make_url(uri).database or ""
-    place = Path(database)
-    if place.exists() and place.stat().st_size:
+    path = Path(database)
+    if path.exists() and path.stat().st_size:
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    for left in place.parent.glob(f"{place.name}.*.partial*"):  # by one that was killed
-        if time.time() - left.stat().st_mtime > STALE_SECONDS:
-            left.unlink(missing_ok=True)
-    partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in path.parent.glob(f"{path.name}.*.partial*"):  # left by a killed process
+        if time.time() - stale.stat().st_mtime > STALE_SECONDS:
+            stale.unlink(missing_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     partial.unlink(missing_ok=True)
     try:
-        with quiet.silent_warnings(), _unsynced(partial):
+        with quiet.silent_warnings(), _skip_syncs(partial):
             stores = quiet.load("mlflow.store.tracking.sqlalchemy_store")
             store = stores.SqlAlchemyStore(f"sqlite:///{partial}", artifacts.absolute().as_uri())
         store.engine.dispose()
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):  # another process was first
-            os.link(partial, place)
+            os.link(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def _unsynced(place: Path) -> Iterator[None]:
-    """A file that is not there until it is whole: its thousand commits need not wait for the disk.
+def _skip_syncs(database: Path) -> Iterator[None]:
+    """Do not sync a database to disk while it is created: it takes a thousand commits.
 
-    MLflow opens it by an engine of its own, so all new connections are looked at.
+    MLflow opens it with an engine of its own, so every new connection is inspected.
     """
     sqlalchemy = quiet.load("sqlalchemy")
 
-    def opened(connection: Any, _: Any) -> None:
+    def on_connect(connection: Any, _: Any) -> None:
         if isinstance(connection, sqlite3.Connection):
             files = [row[2] for row in connection.execute("PRAGMA database_list")]
-            if files and os.path.realpath(files[0]) == os.path.realpath(place):
+            if files and os.path.realpath(files[0]) == os.path.realpath(database):
                 connection.execute("PRAGMA synchronous = OFF")
 
-    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "connect", opened)
+    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "connect", on_connect)
     try:
         yield
     finally:
-        sqlalchemy.event.remove(sqlalchemy.engine.Engine, "connect", opened)
+        sqlalchemy.event.remove(sqlalchemy.engine.Engine, "connect", on_connect)
 
 
 def _user() -> str:

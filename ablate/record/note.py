@@ -1,7 +1,7 @@
-"""What a server has of a study, as the store remembers it, so that only changes are delivered.
+"""What was delivered of a study to a server, noted in the store so that only changes are sent.
 
-It is a memory and never the truth: a note that is lost, or older than the server after a crash,
-costs a second look at the server and nothing else.
+It is a cache and never the truth: a note that is lost, or older than the server after a crash,
+costs another query of the server and nothing else.
 """
 
 from __future__ import annotations
@@ -11,56 +11,58 @@ from typing import Any
 
 from ablate.errors import StoreError
 from ablate.record.places import digest, redacted
-from ablate.store import Store
+from ablate.store.outcome import Status
+from ablate.store.store import Store
 
-INTERVAL = 5.0  # seconds between two writings, at least ...
-SHARE = 20  # ... and this many times what one takes
+INTERVAL = 5.0  # at least this many seconds between two writes ...
+SHARE = 20  # ... and this many times what one write takes
+SETTLED = (f"{Status.COMPLETED}:", f"{Status.PRUNED}:")  # how their marks begin
 
 
 class Note:
-    """The delivered trials of one study on one server: id -> what of the journal is there."""
+    """The delivered trials of one study on one server: id -> mark of the delivered journal."""
 
     def __init__(self, store: Store, study_key: str, uri: str) -> None:
         self._store, self._uri = store, redacted(uri)
         self._key = f"studies/{study_key}/delivered/{digest(uri)}.json"
-        self._place = ""
+        self._location = ""
         self._trials: dict[str, str] = {}
         self._elsewhere: dict[str, list[str]] = {}
         self._changed = False
         self._written_at, self._cost = time.monotonic(), 0.0
 
-    def open(self, place: str, fresh: bool) -> None:
-        """Remember, unless the server is `fresh` or the note speaks of another place."""
-        found = self._read()
-        if not fresh and found.get("place") == place:
-            self._trials = dict(found.get("trials", {}))
-            self._elsewhere = dict(found.get("elsewhere", {}))
-        self._place = place
+    def open(self, location: str, fresh: bool) -> None:
+        """Load the note, unless the server is `fresh` or the note is about another location."""
+        saved = self._read()
+        if not fresh and saved.get("place") == location:
+            self._trials = dict(saved.get("trials", {}))
+            self._elsewhere = dict(saved.get("elsewhere", {}))
+        self._location = location
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = self._store.read_json(self._key)
-        except StoreError:  # damaged: look at the server again
-            found = None
-        return found if isinstance(found, dict) else {}
+            saved = self._store.read_json(self._key)
+        except StoreError:  # damaged: query the server again
+            saved = None
+        return saved if isinstance(saved, dict) else {}
 
     def has(self, trial_id: str, mark: str) -> bool:
         return self._trials.get(trial_id) == mark
 
-    def settled(self, trial_id: str) -> bool:
-        """Whether the trial can have no more to deliver: not even its journal need be read."""
-        return self._trials.get(trial_id, "").startswith(("completed:", "pruned:"))
+    def is_settled(self, trial_id: str) -> bool:
+        """Return whether nothing can be left to deliver, so that its journal need not be read."""
+        return self._trials.get(trial_id, "").startswith(SETTLED)
 
     def status(self, trial_id: str) -> str | None:
-        """What had become of the trial when it was last delivered."""
+        """The trial's status when it was last delivered."""
         return self._trials.get(trial_id, "").partition(":")[0] or None
 
     def elsewhere(self) -> list[list[str]]:
-        """The trials whose runs live with another study: id, name, that study, run id."""
-        return sorted([trial_id, *place] for trial_id, place in self._elsewhere.items())
+        """The trials whose runs belong to another study: id, name, that study, run id."""
+        return sorted([trial_id, *run] for trial_id, run in self._elsewhere.items())
 
     def add(self, trial_id: str, mark: str, elsewhere: list[str] | None = None) -> None:
-        """`elsewhere`: the trial's name here, the study it lives with, its run id."""
+        """`elsewhere`: the trial's name here, the study its run belongs to, its run id."""
         self._trials[trial_id] = mark
         if elsewhere is not None:
             self._elsewhere[trial_id] = elsewhere
@@ -72,12 +74,12 @@ class Note:
         self._trials.pop(trial_id, None)
 
     def write(self) -> None:
-        """Make the memory durable."""
+        """Write the note to the store."""
         if not self._changed:
             return
-        begun = time.monotonic()
+        start = time.monotonic()
         trials = {"trials": self._trials, "elsewhere": self._elsewhere}
-        self._store.write_json(self._key, {"uri": self._uri, "place": self._place, **trials})
+        self._store.write_json(self._key, {"uri": self._uri, "place": self._location, **trials})
         self._changed = False
         self._written_at = time.monotonic()
-        self._cost = self._written_at - begun
+        self._cost = self._written_at - start

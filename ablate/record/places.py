@@ -1,12 +1,13 @@
-"""Where records go: the workspace's own database, any MLflow server, and how to look at them."""
+"""Locations of records: the workspace's database or any MLflow server; the UI that shows them."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import socket
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ablate.errors import RecordError
 
@@ -14,28 +15,18 @@ DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 SERVERS = ("http", "https")
 
 
-def default_uri(workspace: str | Path) -> str:
-    """The tracking database of a workspace."""
-    return f"sqlite:///{Path(workspace).absolute() / 'mlflow.db'}"
-
-
-def default_artifacts(workspace: str | Path) -> Path:
-    """The artifacts of a workspace's tracking database."""
-    return Path(workspace).absolute() / "mlflow-artifacts"
-
-
 def check_uri(uri: str) -> str:
-    """The URI, if records can go there; whether anybody answers is another matter."""
+    """Return the URI if its scheme can hold records; nothing is connected to."""
     scheme = urlsplit(uri).scheme.split("+")[0]
     if scheme in SERVERS and urlsplit(uri).hostname:
         return uri
     if scheme in DATABASES and uri.partition("://")[2].strip("/"):
         return uri
     raise RecordError(
-        f"'{redacted(uri)}' is no place for records. Allowed: an MLflow server "
+        f"records cannot be stored in '{redacted(uri)}'. Expected an MLflow server "
         "(http://host:5000) or a database (sqlite:////folder/mlflow.db, "
-        "postgresql://user@host/name). MLflow's folders of files (./mlruns) are not; without "
-        "--mlflow the records go to mlflow.db in the workspace."
+        "postgresql://user@host/name). MLflow's folders of files (./mlruns) are not supported. "
+        "Without --mlflow, records go to mlflow.db in the workspace."
     )
 
 
@@ -43,13 +34,21 @@ def is_server(uri: str) -> bool:
     return urlsplit(uri).scheme in SERVERS
 
 
+def local_folder(artifact_uri: str) -> Path | None:
+    """The folder of a local artifact URI, None for any other."""
+    parts = urlsplit(artifact_uri)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return Path(artifact_uri) if parts.scheme == "" else None
+
+
 def redacted(uri: str) -> str:
-    """The URI without its password, fit to be shown and stored."""
+    """The URI without its password, safe to show and to store."""
     return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", uri)
 
 
 def digest(uri: str) -> str:
-    """A short name for a server, by which the store keeps what it has delivered there."""
+    """A short name for a server, under which the store notes what was delivered to it."""
     return hashlib.sha256(uri.rstrip("/").encode()).hexdigest()[:12]
 
 
@@ -57,16 +56,42 @@ def ui_command(uri: str, artifacts: str | Path, port: int = 5000) -> list[str]:
     """The command that shows the records of a database at http://127.0.0.1:<port>."""
     check_uri(uri)
     if is_server(uri):
-        raise RecordError(f"{redacted(uri)} is a server already: open it in a browser.")
+        raise RecordError(f"{redacted(uri)} is already a server: open it in a browser.")
     if not 0 < port < 65536:
-        raise RecordError(f"--port {port} is not allowed. Allowed: 1 to 65535.")
-    served = ["--backend-store-uri", uri, "--artifacts-destination", str(artifacts)]
-    place = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    return [sys.executable, "-m", "mlflow", "server", *served, *place]
+        raise RecordError(f"--port {port} is not valid. Expected 1 to 65535.")
+    storage = ["--backend-store-uri", uri, "--artifacts-destination", str(artifacts)]
+    address = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    return [sys.executable, "-m", "mlflow", "server", *storage, *address]
+
+
+def ui_page(port: int) -> str:
+    """The page where the UI shows experiments as model training; it reads its mode after the #."""
+    return f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
+
+
+def check_port(port: int) -> None:
+    """Raise an error if another program listens on the port, before anything is started."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise RecordError(
+                f"port {port} of 127.0.0.1 cannot be used: {error.strerror}. `lsof -i :{port}` "
+                "shows which program uses it, perhaps another `ablate ui`. Instead: "
+                f"ablate ui --port {port + 1 if port < 65535 else 5050}"
+            ) from error
+
+
+def first_error(log: str) -> str:
+    """The first error in the log of the UI's server, or its last line if there is none."""
+    lines = log.strip().splitlines()
+    errors = (line for line in lines if re.search(r"\bERROR\b", line))
+    return next(errors, lines[-1] if lines else "it logged nothing")
 
 
 def ui_environment() -> dict[str, str]:
-    """What to add to the environment of `ui_command`: no telemetry, no pickles, no job runner."""
+    """Variables to set for `ui_command`: no telemetry, no pickles, no job runner."""
     return {
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "true",

@@ -1,8 +1,7 @@
-"""MLflow as we want it: short waits, no telemetry, no pickles, and nothing said on the screen.
+"""MLflow configured: short timeouts, no telemetry, no pickles, and no output on the screen.
 
-`load` is to be called before anything of MLflow is imported; what a user has set stays as it is,
-but for the pickles. Retries are ours (`background`), since a request that is sent twice may make
-two runs.
+Call `load` before anything else imports MLflow. What a user has set stays, except that pickles are
+always off. We do the retries (`background`), since a request that is sent twice may make two runs.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _lock = threading.RLock()
 
 
 def load(name: str) -> Any:
-    """A module of MLflow or SQLAlchemy, imported in silence."""
+    """Import a module of MLflow or SQLAlchemy without any output."""
     for variable, value in PREFERRED.items():
         os.environ.setdefault(variable, value)
     os.environ.update(FORCED)
     for logger in map(logging.getLogger, LOGGERS):
-        if logger.level == logging.NOTSET:  # -v, or a user, may have asked for more
+        if logger.level == logging.NOTSET:  # -v or the user may have set a level
             logger.setLevel(logging.CRITICAL)
     try:
         with silent_warnings():
@@ -53,7 +52,7 @@ def load(name: str) -> Any:
 
 @contextlib.contextmanager
 def silent_warnings() -> Iterator[None]:
-    """No warnings: MLflow 3.17 uses what SQLAlchemy 2.1, pydantic and others deprecate."""
+    """Silence warnings: MLflow 3.17 uses what SQLAlchemy 2.1, pydantic and others deprecate."""
     with _lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

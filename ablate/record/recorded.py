@@ -1,4 +1,4 @@
-"""What is read back from a server: a run as plain data, and what tells whether it has changed."""
+"""What is read back from a server: a run as plain data, and how to tell that it has changed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 from ablate.record.tracking import STUDY_RUN, TRIAL
 
-ALSO_IN = "ablate.also_in."  # begins the tag by which another study shares a trial
+ALSO_IN = "ablate.also_in."  # prefix of the tag that shares a trial with another study
 FINAL, NUM_PARAMETERS = "final_", "num_parameters"
 
 
 @dataclass(frozen=True)
 class Record:
-    """One run: its tags and params as text, its last numbers, and its numbers by step."""
+    """One run: its tags and params as text, its last metrics, and its metrics by step."""
 
     run_id: str
     start: int | None  # milliseconds
@@ -23,7 +23,7 @@ class Record:
     params: Mapping[str, str]
     numbers: Mapping[str, float]
     steps: Iterable[Mapping[str, Any]] = field(default_factory=tuple)  # {"epoch": 1, name: number}
-    study_json: str | None = None  # of a study's run: its record
+    study_json: str | None = None  # the study's record, if this is a study's run
 
     @property
     def is_trial(self) -> bool:
@@ -36,21 +36,21 @@ class Record:
 
 @dataclass(frozen=True)
 class Seen:
-    """What of a run tells whether it has changed."""
+    """What is compared to tell whether a run has changed."""
 
     start: int
     signature: str
 
 
 class Source(Protocol):
-    """Where records are read. Raises `RecordError` where that fails."""
+    """A database or server to read records from. Raises `RecordError` on failure."""
 
     def changes(self, known: Mapping[str, Seen]) -> tuple[dict[str, Seen], list[str]]:
-        """The runs that are new or changed, as they are now, and those that are gone."""
+        """Return the runs that are new or changed, in their current state, and the deleted ones."""
         ...
 
     def read(self, run_ids: list[str]) -> Iterator[list[Record]]:
-        """The records of these runs, a batch at a time."""
+        """Yield the records of these runs in batches."""
         ...
 
     def close(self) -> None: ...

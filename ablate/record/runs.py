@@ -1,8 +1,7 @@
 """How runs should look: pure functions from a study's record and a trial's journal.
 
-Metrics by epoch have the journal's own names (`train_nll`, `valid_ppl`, ...) at step = epoch; what
-a trial found at its end is `final_<name>`, so that a trial stopped early has no value where
-finished ones have theirs.
+Metrics by epoch have the journal's names (`train_nll`, `valid_ppl`, ...) at step = epoch; the final
+results are `final_<name>`, so that a trial stopped early has no value where finished ones have one.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ import json
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from ablate import journal as journals
-from ablate.identity import digest
-from ablate.journal import Journal
+from ablate.config.identity import StageName, digest, trial_name
 from ablate.record.tracking import (
     FAILED,
     FINISHED,
@@ -38,23 +36,42 @@ from ablate.record.tracking import (
     Point,
     Run,
 )
-from ablate.study_record import StudyRecord
+from ablate.store.journal import Journal
+from ablate.store.numbers import number, without_nan
+from ablate.store.outcome import Outcome, Status
+from ablate.store.study_record import StudyRecord
 
 STATUSES = {
-    journals.COMPLETED: FINISHED,
-    journals.PRUNED: KILLED,
-    journals.DIVERGED: FAILED,
-    journals.FAILED: FAILED,
-    "interrupted": KILLED,
-    "running": RUNNING,
+    Status.COMPLETED: FINISHED,
+    Status.PRUNED: KILLED,
+    Status.DIVERGED: FAILED,
+    Status.FAILED: FAILED,
+    Status.INTERRUPTED: KILLED,
+    Status.RUNNING: RUNNING,
 }
 PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # MLflow's limits
 CUT = " ... (cut; whole in config.toml)"
+NEITHER = "neither"  # no kernels, nor torch instead of them: nothing for kernels to compute
+
+
+class StudyStatus(StrEnum):
+    """Where a study stands."""
+
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    FINISHED = "finished"
+
+
+STUDY_STATUSES = {
+    StudyStatus.RUNNING: RUNNING,
+    StudyStatus.INTERRUPTED: KILLED,
+    StudyStatus.FINISHED: FINISHED,
+}
 
 
 @dataclass(frozen=True)
 class Label:
-    """What a study calls a trial."""
+    """A trial's name in a study."""
 
     arm: str
     stage: str
@@ -64,27 +81,26 @@ class Label:
 
 
 def labels(record: StudyRecord) -> dict[str, Label]:
-    """What a study calls each of its trials."""
-    found = {}
-    for search in record.searches:
-        for number, trial_id in enumerate(search.trials, 1):
-            name = f"{search.arm} search {search.repeat} #{number}"
-            found[trial_id] = Label(search.arm, "search", name)
-    for planned in record.trials:
-        stage = "" if planned.stage == "train" else f" {planned.stage}"
-        name = f"{planned.arm}{stage} seed {planned.seed}"
-        found[planned.id] = Label(
-            planned.arm, planned.stage, name, planned.seed_index, planned.final
-        )
-    return found
+    """Each trial's label in a study; for a trial that arms share, the first whose result it is."""
+    searched = {
+        trial_id: Label(search.arm, StageName.SEARCH, f"{search.arm} search {search.repeat} #{n}")
+        for search in record.searches
+        for n, trial_id in enumerate(search.trials, 1)
+    }
+    listed: dict[str, Label] = {}
+    for planned in sorted(record.trials, key=lambda planned: not planned.final):
+        name = trial_name(planned.arm, planned.stage, planned.seed)
+        label = Label(planned.arm, planned.stage, name, planned.seed_index, planned.final)
+        listed.setdefault(planned.id, label)
+    return searched | listed
 
 
-def status_of(journal: Journal, running: bool) -> str:
-    return journal.status or ("running" if running else "interrupted")
+def status_of(journal: Journal, running: bool) -> Status:
+    return journal.status or (Status.RUNNING if running else Status.INTERRUPTED)
 
 
 def mark_of(journal: Journal, running: bool) -> str:
-    """What of a journal a run shows: equal marks have nothing to deliver."""
+    """How much of a journal a run shows: if the mark is equal, there is nothing to deliver."""
     status = status_of(journal, running)
     return f"{status}:{len(journal.epochs)}:{len(journal.attempts)}"
 
@@ -94,32 +110,32 @@ def trial_run(
 ) -> Run:
     """The run of one trial, as a child of the study's."""
     trial = journal.trial
-    label = label or Label(trial.arm, trial.stage, f"{trial.arm} seed {trial.seed}")
+    label = label or Label(trial.arm, trial.stage, trial.name)
     status = status_of(journal, running)
     start, end = _times(journal)
     return Run(
         identity=(TRIAL, trial.id),
         status=STATUSES[status],
         start=start,
-        end=None if status == "running" else end,
+        end=None if status == Status.RUNNING else end,
         home=_tags(_home(record, parent_run_id, journal, label)),
         guest=_tags({f"ablate.also_in.{tag_key(record.key)}": label.arm}),
         tags=_tags(_facts(journal, status)) | {MARK: mark_of(journal, running)},
         params=_params(journal),
         points=_points(journal, start),
-        artifacts={} if status == "running" else _artifacts(journal),
+        artifacts={} if status == Status.RUNNING else _artifacts(journal),
     )
 
 
 def study_run(
     record: StudyRecord,
-    status: str,
+    status: StudyStatus,
     start: int,
     results: Mapping[str, bytes],
     table: str,
     counts: Mapping[str, int],
 ) -> Run:
-    """The run of a study: its question, its command, its table."""
+    """The run of a study: its question, command and table."""
     facts = {
         "ablate.kind": "study",
         "question": record.question,
@@ -131,7 +147,7 @@ def study_run(
         "corpus": record.corpus,
         "corpus_digest": record.corpus_digest,
         "status": status,
-        "trials": ", ".join(f"{number} {name}" for name, number in counts.items()),
+        "trials": ", ".join(f"{num} {name}" for name, num in counts.items()),
         "mlflow.source.name": record.file,
         "mlflow.source.type": "LOCAL",
         NOTE: note(record, table),
@@ -153,22 +169,18 @@ def study_run(
         content.update(name.encode() + artifacts[name])
     return Run(
         identity=(STUDY_RUN, record.key),
-        status=status_for_study(status),
+        status=STUDY_STATUSES[status],
         start=start,
-        end=None if status == "running" else _now(),
+        end=None if status == StudyStatus.RUNNING else _now(),
         home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
         tags=tags | {MARK: f"{status}:{content.hexdigest()[:16]}"},
         params=params,
-        artifacts={} if status == "running" else artifacts,
+        artifacts={} if status == StudyStatus.RUNNING else artifacts,
     )
 
 
-def status_for_study(status: str) -> str:
-    return {"running": RUNNING, "finished": FINISHED}.get(status, KILLED)
-
-
 def experiment_tags(record: StudyRecord) -> dict[str, str]:
-    """What the UI says of an experiment; the kind keeps it from asking what this is."""
+    """What the UI shows of an experiment; the kind keeps it from asking for one."""
     return {
         "mlflow.experimentKind": "custom_model_development",
         NOTE: note(record, ""),
@@ -177,31 +189,30 @@ def experiment_tags(record: StudyRecord) -> dict[str, str]:
 
 
 def note(record: StudyRecord, table: str) -> str:
-    """The study in Markdown, within what a tag may hold."""
+    """The study in Markdown, within the length of a tag."""
     source = ", ".join(text for text in (record.paper, *record.tables) if text)
-    place = f"scale `{record.scale}`, corpus `{record.corpus}`"
-    head = f"**{record.question}**\n\n    {record.command}\n\n{source}; {place}\n"
+    data = f"scale `{record.scale}`, corpus `{record.corpus}`"
+    head = f"**{record.question}**\n\n    {record.command}\n\n{source}; {data}\n"
     whole = f"{head}\n{table}\n" if table else head
     if len(whole) <= TAG_LENGTH:
         return whole
     end = "\n\n(cut; whole in the artifact table.md)\n"
-    kept = whole[: TAG_LENGTH - len(end)]
-    return kept.rpartition("\n")[0] + end
+    return whole[: TAG_LENGTH - len(end)].rpartition("\n")[0] + end
 
 
 def reused_table(rows: list[list[str]]) -> bytes:
-    """The trials of a study whose runs live with another one."""
+    """A CSV of the trials of a study whose runs belong to another one."""
     return _csv(("trial", "name", "study", "run_id"), rows)
 
 
 def tag_key(text: str) -> str:
-    """A name that MLflow takes as (part of) a key of a tag, a param or a metric."""
+    """A name that MLflow accepts as (part of) the key of a tag, a param or a metric."""
     text = re.sub(r"\[(\d+)\]", r".\1", text).replace("@", ".")
     return re.sub(r"[^\w\-./ ]", "_", text)
 
 
 def _home(record: StudyRecord, parent: str, journal: Journal, label: Label) -> dict[str, Any]:
-    """The tags by which a study labels a trial."""
+    """The tags with which a study labels a trial."""
     return {
         PARENT_RUN: parent,
         RUN_NAME: label.name,
@@ -219,21 +230,20 @@ def _home(record: StudyRecord, parent: str, journal: Journal, label: Label) -> d
 
 
 def _facts(journal: Journal, status: str) -> dict[str, Any]:
-    """The tags that are true of a trial in whichever study."""
-    trial, outcome = journal.trial, journal.outcome or {}
-    place = journal.attempts[-1] if journal.attempts else {}
-    git, own = place.get("git") or {}, place.get("ablate_git") or {}
-    versions = place.get("versions") or {}
+    """The tags of a trial that do not depend on the study."""
+    trial, outcome, attempt = journal.trial, journal.outcome, journal.last_attempt
+    git, own = attempt.get("git") or {}, attempt.get("ablate_git") or {}
+    versions = attempt.get("versions") or {}
     return {
         TRIAL: trial.id,
         "ablate.kind": "trial",
         "status": status,
-        "reason": outcome.get("reason"),
+        "reason": outcome and outcome.reason,
         "seed": trial.seed,
         "corpus": (journal.config or trial.values).get("corpus.name"),
         "corpus_digest": trial.corpus_digest,
-        "config_hash": digest(journals.without_nan(journal.config or dict(trial.values))),
-        "result_digest": outcome.get("digest"),
+        "config_hash": digest(without_nan(journal.config or dict(trial.values))),
+        "result_digest": outcome and outcome.digest,
         "parents": ", ".join(f"{parent.role}:{parent.id}" for parent in trial.parents),
         "device": trial.device,
         "precision": trial.precision,
@@ -242,25 +252,30 @@ def _facts(journal: Journal, status: str) -> dict[str, Any]:
         "runner": trial.runner,
         "attempts": len(journal.attempts),
         "epochs": len(journal.epochs),
-        "host": place.get("host"),
-        "hardware": place.get("hardware"),
+        "host": attempt.get("host"),
+        "hardware": attempt.get("hardware"),
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
+        "computed_by": _ways(attempt.get("computed_by")),
         "git_commit": git.get("commit"),
         "git_dirty": git.get("dirty"),
         "ablate_commit": own.get("commit"),
         "ablate_dirty": own.get("dirty"),
         "mlflow.source.git.commit": git.get("commit"),
-        NOTE: _failure(status, outcome),
+        NOTE: _failure(outcome),
     }
 
 
-def _failure(status: str, outcome: Mapping[str, Any]) -> str:
-    reason = outcome.get("reason")
-    return f"**{status}**: {reason}" if reason else ""
+def _ways(computed_by: Sequence[str] | None) -> str | None:
+    """What computed a trial, as text that tells "nothing for kernels" from "not recorded"."""
+    return None if computed_by is None else "; ".join(computed_by) or NEITHER
+
+
+def _failure(outcome: Outcome | None) -> str:
+    return f"**{outcome.status}**: {outcome.reason}" if outcome and outcome.reason else ""
 
 
 def _tags(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Tags as text, the empty ones left out."""
+    """Tags as text, without the empty ones."""
     return {key: str(value)[:TAG_LENGTH] for key, value in facts.items() if value not in (None, "")}
 
 
@@ -278,47 +293,33 @@ def _short(text: str) -> str:
 
 
 def _points(journal: Journal, start: int) -> list[Point]:
-    """Every number of every epoch, then those of the end.
+    """Every metric of every epoch, then the final ones.
 
-    Their times come from the journal too, so that a point said twice is the same point.
+    Their times come from the journal too, so that a point delivered twice is the same point.
     """
     points, step, at = [], 0, start
     for index, epoch in enumerate(journal.epochs, 1):
         step = int(epoch.get("epoch", index))
-        seconds = _number(epoch.get("seconds"))
+        seconds = number(epoch.get("seconds"))
         at = start + (step if seconds is None else round(1000 * seconds))
         for key, value in epoch.items():
-            number = _number(value)
-            if key != "epoch" and number is not None:
-                points.append(Point(tag_key(key), number, at, step))
-    outcome = journal.outcome or {}
-    final = {f"final_{key}": value for key, value in outcome.get("metrics", {}).items()}
-    final["num_parameters"] = outcome.get("num_parameters")
+            if key != "epoch" and (found := number(value)) is not None:
+                points.append(Point(tag_key(key), found, at, step))
+    final = {f"final_{key}": value for key, value in journal.metrics.items()}
+    final["num_parameters"] = journal.outcome and journal.outcome.num_parameters
     for key, value in final.items():
-        number = _number(value)
-        if number is not None:
-            points.append(Point(tag_key(key), number, at, step))
+        if (found := number(value)) is not None:
+            points.append(Point(tag_key(key), found, at, step))
     return points
 
 
-def _number(value: Any) -> float | None:
-    """The number that a journal means; it writes those that JSON has no word for as text."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return float(value)
-    return float(value) if value in ("nan", "inf", "-inf") else None
-
-
 def _times(journal: Journal) -> tuple[int, int]:
-    """When a trial began and ended, in milliseconds."""
+    """When a trial started and ended, in milliseconds."""
     if not journal.attempts:
         return _now(), _now()
     first, last = journal.attempts[0], journal.attempts[-1]
     begun, resumed = _milliseconds(first["started"]), _milliseconds(last["started"])
-    if "ended" in (journal.outcome or {}):
-        return begun, max(begun, _milliseconds((journal.outcome or {})["ended"]))
-    seconds = [_number(epoch.get("seconds")) or 0.0 for epoch in journal.epochs]
+    seconds = [number(epoch.get("seconds")) or 0.0 for epoch in journal.epochs]
     from_epoch = int(last.get("from_epoch", 0))
     before = seconds[from_epoch - 1] if 0 < from_epoch <= len(seconds) else 0.0
     worked = (seconds[-1] - before) if seconds else 0.0
@@ -342,16 +343,14 @@ def _artifacts(journal: Journal) -> dict[str, bytes]:
         names = list(dict.fromkeys(key for epoch in journal.epochs for key in epoch))
         rows = [[epoch.get(name, "") for name in names] for epoch in journal.epochs]
         files["curve.csv"] = _csv(names, rows)
-    outcome = journal.outcome or {}
-    if outcome.get("reason"):
-        frames = outcome.get("frames") or []
-        lines = [outcome["reason"], *([frames] if isinstance(frames, str) else map(str, frames))]
-        files["error.txt"] = "\n".join(lines).encode()
+    if journal.outcome and journal.outcome.reason:
+        lines = [journal.outcome.reason, journal.outcome.frames]
+        files["error.txt"] = "\n".join(filter(None, lines)).encode()
     return files
 
 
 def config_toml(journal: Journal) -> str:
-    """The resolved config as flat TOML (`"backbone.units" = 960`); None is left out."""
+    """The resolved config as flat TOML (`"backbone.units" = 960`); None becomes a comment."""
     trial, config = journal.trial, journal.config or journal.trial.values
     lines = [f"# trial {trial.id}: seed {trial.seed}, {trial.device}, {trial.threads} threads"]
     for key in sorted(config):
@@ -379,4 +378,4 @@ def _csv(names: Any, rows: Any) -> bytes:
 
 
 def _json(data: Any) -> bytes:
-    return json.dumps(journals.without_nan(data), indent=1, sort_keys=True).encode()
+    return json.dumps(without_nan(data), indent=1, sort_keys=True).encode()

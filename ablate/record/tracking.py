@@ -1,8 +1,8 @@
-"""What is said to a tracking server, whichever kind it is: "make this run look so".
+"""The interface of a tracking server: "make this run look like that".
 
-A server is given whole wishes (`Run`), which it may get twice or after a crash in the middle: it
-makes the run if it is not there, adds what is missing, and ends with the status. What was said
-before is never said twice: a metric's point belongs to its step, once.
+A server is given whole descriptions of runs (`Run`), perhaps twice or after a crash in the middle:
+it creates the run if there is none, adds what is missing, and sets the status last. Nothing is
+recorded twice: a metric has one point per step.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from ablate.errors import RecordError
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 TRIAL, STUDY_RUN, HOME = "ablate.trial", "ablate.study_run", "ablate.study_key"
-MARK = "ablate.mark"  # what of the journal the run shows
+MARK = "ablate.mark"  # how much of the journal the run shows
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
+LARGEST = 1.7976931348623157e308  # what MLflow stores for infinity
 
 
 class Away(RecordError):
-    """The server does not answer, or cannot write now: later it may."""
+    """The server does not answer or cannot write now: trying again may help."""
 
 
 class Refused(RecordError):
-    """The server answers, and does not take this: trying again will not help."""
+    """The server rejects the record: trying again will not help."""
 
 
 @dataclass(frozen=True)
@@ -39,62 +40,60 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How a run should look. `identity` is the tag by which it is found, on the whole server."""
+    """What a run should look like. `identity` is a tag that is unique on the whole server."""
 
     identity: tuple[str, str]
     status: str
     start: int  # milliseconds
     end: int | None
-    home: Mapping[
-        str, str
-    ]  # tags where the run lives with the study that wishes it, HOME among them
-    guest: Mapping[str, str] = field(default_factory=dict)  # tags where it lives with another
+    home: Mapping[str, str]  # tags if the run belongs to the study that delivers it; has HOME
+    guest: Mapping[str, str] = field(default_factory=dict)  # tags if it belongs to another study
     tags: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, str] = field(default_factory=dict)
     points: Sequence[Point] = ()
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
 
-    def all_tags(self, found: Mapping[str, str] | None) -> dict[str, str]:
-        """The tags to have, given those of the run that is there (None: there is none yet)."""
-        at_home = found is None or found.get(HOME, self.home[HOME]) == self.home[HOME]
+    def all_tags(self, existing: Mapping[str, str] | None) -> dict[str, str]:
+        """The tags to set, given those of the existing run (None if there is none yet)."""
+        at_home = existing is None or existing.get(HOME, self.home[HOME]) == self.home[HOME]
         return {**self.tags, **(self.home if at_home else self.guest)}
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Where a run is."""
+class RunLocation:
+    """Where a run is stored."""
 
     run_id: str
     experiment_id: str
-    home: str  # the study it lives with
+    home: str  # the study it belongs to
     created: bool
 
 
 class Tracking(Protocol):
-    """A place for records. Raises `Away` or `Refused`, and nothing else of its own."""
+    """A server or database. Its errors are raised as `Away` or `Refused`."""
 
     def open_experiment(self, name: str, tags: Mapping[str, str]) -> str:
-        """The id of the experiment of that name; it is made where there is none."""
+        """Return the id of the experiment with this name, creating it if there is none."""
         ...
 
-    def put(self, experiment_id: str, run: Run) -> Placed:
-        """Make the run look so."""
+    def put(self, experiment_id: str, run: Run) -> RunLocation:
+        """Create the run, or update it to match."""
         ...
 
     def running(self, experiment_id: str) -> Collection[str]:
-        """The trials of an experiment whose runs are said to be running."""
+        """The trials of an experiment whose runs are marked as running."""
         ...
 
     def settle(self) -> None:
-        """Clear up what calls without an answer may have left."""
+        """Clean up what calls that got no answer may have left behind."""
         ...
 
 
 def new_points(points: Sequence[Point], last_steps: Mapping[str, int]) -> list[Point]:
-    """The points that a run lacks, in the order of their steps, one for each metric and step."""
-    lacking = {
+    """The points that a run lacks, ordered by step, one for each metric and step."""
+    missing = {
         (point.step, point.key): point
         for point in points
         if point.step > last_steps.get(point.key, -1)
     }
-    return [lacking[place] for place in sorted(lacking)]
+    return [missing[key] for key in sorted(missing)]

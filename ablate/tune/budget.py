@@ -1,13 +1,13 @@
-"""What a study may spend and has spent: kept in the store, so that a restart does not forget.
+"""What a study may spend and what it has spent, saved in the store so that it survives a restart.
 
-GPU-hours are reserved before a trial starts and replaced by what it used when it is done; a
-driver that dies leaves its reservations, under which the same trials go on.
+GPU-hours are reserved before a trial starts and replaced by what it used when it is done. The
+reservations of a driver that died stay, and the same trials resume under them.
 """
 
 from __future__ import annotations
 
-from ablate.store import Store
-from ablate.study import Budget
+from ablate.store.store import Store
+from ablate.study.words import Budget
 
 
 class Ledger:
@@ -17,39 +17,39 @@ class Ledger:
         self.store, self.budget, self.gpus = store, budget, gpus
         self._limited = budget != Budget()
         self._key = f"studies/{key}/ledger.json"
-        kept = store.read_json(self._key) or {}
-        self.reserved: dict[str, float] = kept.get("reserved", {})
-        self.spent: dict[str, float] = kept.get("spent", {})
-        self.seconds: float = kept.get("seconds", 0.0)
-        self.epochs_of: dict[str, int] = kept.get("epochs_of", {})  # of each trial begun
+        saved = store.read_json(self._key) or {}
+        self.reserved: dict[str, float] = saved.get("reserved", {})
+        self.spent: dict[str, float] = saved.get("spent", {})
+        self.seconds: float = saved.get("seconds", 0.0)
+        self.epochs_of: dict[str, int] = saved.get("epochs_of", {})  # by trial
 
     @property
     def trials(self) -> int:
-        """Trials begun; one that goes on after a crash is not another one."""
+        """Trials started; one that resumes after a crash counts once."""
         return len(self.epochs_of)
 
     @property
     def epochs(self) -> int:
-        """Epochs learnt; one that is learnt again after a crash counts once."""
+        """Epochs trained; one that is repeated after a crash counts once."""
         return sum(self.epochs_of.values())
 
     def refusal(self, trial_id: str) -> str | None:
         """Why no further trial may start, or None."""
         budget = self.budget
-        begun = trial_id in self.epochs_of
-        if budget.trials is not None and self.trials >= budget.trials and not begun:
+        started = trial_id in self.epochs_of
+        if budget.trials is not None and self.trials >= budget.trials and not started:
             return f"the budget of {budget.trials} trials is spent"
         if budget.epochs is not None and self.epochs >= budget.epochs:
             return f"the budget of {budget.epochs} epochs is spent"
         if budget.gpu_hours is not None and trial_id not in self.reserved:
-            asked = self.gpu_hours + budget.gpu_hours_per_trial * self.gpus
-            if asked > budget.gpu_hours:
+            needed = self.gpu_hours + budget.gpu_hours_per_trial * self.gpus
+            if needed > budget.gpu_hours:
                 return f"the budget of {budget.gpu_hours:g} GPU-hours is spent or reserved"
         return self.overtime
 
     @property
     def overtime(self) -> str | None:
-        """Why running trials should save and leave, or None."""
+        """Why running trials should save and stop, or None."""
         hours = self.budget.hours
         if hours is not None and self.seconds >= hours * 3600:
             return f"the budget of {hours:g} hours is spent"
@@ -67,7 +67,7 @@ class Ledger:
         self._write_if_limited()
 
     def epoch(self, trial_id: str, number: int, seconds: float) -> None:
-        """Count an epoch; a trial that outgrows its reservation reserves what it uses."""
+        """Count an epoch; a trial that exceeds its reservation reserves what it has used."""
         self.epochs_of[trial_id] = max(number, self.epochs_of.get(trial_id, 0))
         if trial_id in self.reserved:
             used = seconds / 3600 * self.gpus

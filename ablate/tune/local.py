@@ -1,11 +1,11 @@
-"""The same study with no Ray at all: one worker, in this process, to step through."""
+"""Run a study without Ray: one worker in this process, which a debugger can step through."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ablate.identity import Trial
+from ablate.config.identity import Trial
 from ablate.tune.schedule import Schedule
 from ablate.tune.worker import Worker
 
@@ -18,7 +18,7 @@ def run(schedule: Schedule, order: Order) -> None:
     while not schedule.exhausted:
         trial = schedule.next()
         if trial is None:
-            return  # nothing is running, so nothing that it waits for can come
+            return  # nothing is running, so there is nothing to wait for
         worker.begin(order(trial))
         _run_trial(worker, schedule, trial)
 

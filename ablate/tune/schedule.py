@@ -1,7 +1,7 @@
-"""Which trial comes next, and what follows from each that ends: a state machine without Ray.
+"""Which trial runs next, and what happens when one ends: a state machine without Ray.
 
-`local.py` and `cluster.py` drive the same `Schedule`, so a study takes the same decisions in a
-debugger and on a cluster. What it decides is in the store before it acts on it.
+`local.py` and `cluster.py` drive the same `Schedule`, so a study makes the same decisions in a
+debugger and on a cluster. A decision is in the store before the schedule acts on it.
 """
 
 from __future__ import annotations
@@ -11,19 +11,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from ablate import journal as journals
-from ablate import study_record
-from ablate.identity import Trial
-from ablate.journal import COMPLETED, FAILED, PRUNED, Journal
-from ablate.plan import Plan, PlannedSearch, with_chains
-from ablate.store import Store
-from ablate.train import checkpoint
+from ablate.config.identity import Keep, Trial
+from ablate.errors import TrialError
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.journal import Journal
+from ablate.store.outcome import Outcome, Status
+from ablate.store.store import Store
+from ablate.study.plan import Plan, with_chains
+from ablate.study.searches import PlannedSearch
+from ablate.trial import checkpoint
+from ablate.trial.user_sources import edited_since, reused
 from ablate.tune.budget import Ledger
-from ablate.tune.search import ArmSearch
+from ablate.tune.search.arm import ArmSearch
+
+MAY_COMPLETE = (None, Status.RUNNING, Status.COMPLETED)
 
 
 class Listener(Protocol):
-    """Somebody who is told what happens (the screen, the recorder); never asked."""
+    """Is notified of events (the screen, the recorder); decides nothing."""
 
     def started(self, trial: Trial) -> None: ...
     def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None: ...
@@ -34,7 +40,7 @@ class Listener(Protocol):
 
 
 class Schedule:
-    """The trials of a plan, in the order in which they become possible."""
+    """The trials of a plan, in the order in which they become ready."""
 
     def __init__(
         self,
@@ -46,34 +52,39 @@ class Schedule:
         self.plan, self.store, self.listeners = plan, store, listeners
         self.ledger = Ledger(store, plan.record.key, plan.scale.budget, plan.scale.gpus)
         self._open_search = open_search
-        self.searches = [open_search(planned, plan) for planned in plan.searches]
+        self.searches: dict[
+            int, ArmSearch
+        ] = {}  # by position in the plan; without those still waiting
         self.stop_reason: str | None = None  # set from outside by Ctrl-C
-        self.closed_reason: str | None = None  # a budget: what runs may end, nothing new starts
-        self.status: dict[str, str] = {}
+        self.closed_reason: str | None = None  # a spent budget: running trials may end, none starts
+        self.status: dict[str, Status] = {}
+        self._design_notes = plan.record.notes
+        self._edited: dict[str, set[str]] = {}  # edited user file -> trials from before the edit
         self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
         self._confirmed: set[int] = set()
         self._clock = time.monotonic()
+        self._begin_searches()
         self._admit(plan.trials)
-        for search in self.searches:
-            self._remember(search)
         self._record()
+        for text in reused(self._edited):
+            self.note(text)
 
     @property
     def stopping(self) -> bool:
-        """Whether running trials should save and leave."""
+        """Return whether running trials should save and stop."""
         return self.stop_reason is not None or self.ledger.overtime is not None
 
     @property
     def exhausted(self) -> bool:
-        """Whether no trial will ever come any more."""
+        """Return whether `next` will never give another trial."""
         return self.stopping or self.closed_reason is not None or self.complete
 
     @property
     def complete(self) -> bool:
-        """Whether all that the study asks for has an outcome."""
-        left = self._waiting or self._running or len(self._confirmed) < len(self.searches)
+        """Return whether every trial of the study has an outcome."""
+        left = self._waiting or self._running or len(self._confirmed) < len(self.plan.searches)
         return not left
 
     def next(self) -> Trial | None:
@@ -95,7 +106,7 @@ class Schedule:
         return None
 
     def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None:
-        """A slice has ended, with or without an epoch."""
+        """Take in the end of a slice, with or without an epoch."""
         self._tick()
         if epoch is not None:
             self.ledger.epoch(trial_id, epoch["epoch"], epoch.get("seconds", 0.0))
@@ -103,30 +114,48 @@ class Schedule:
             listener.progress(trial_id, epoch)
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
-        """An epoch has ended: whether the trial goes on. One that does not is recorded here."""
-        wanted = [search.report(trial_id, epoch) for search in self._searches_of(trial_id)]
-        if all(wanted):
-            return True
-        journal = journals.close(self.store, self._running[trial_id], PRUNED)
+        """Take in an epoch; return whether the trial continues. If not, its outcome is recorded."""
+        try:
+            wanted = [search.report(trial_id, epoch) for search in self._searches_of(trial_id)]
+        except TrialError as error:
+            self._cut(trial_id, Status.FAILED, str(error))
+            return False
+        if not all(wanted):
+            self._cut(trial_id, Status.PRUNED)
+        return all(wanted)
+
+    def _cut(self, trial_id: str, status: Status, reason: str | None = None) -> None:
+        """End a running trial with this outcome."""
+        journal = journals.close(self.store, self._running[trial_id], status, reason)
         self.store.delete(checkpoint.last_key(trial_id))
         self._ended(trial_id, journal)
-        return False
 
     def finished(self, trial_id: str) -> None:
-        """The worker said it is done: its outcome is in the store."""
+        """Take in that a trial is done; its worker has written the outcome to the store."""
         journal = journals.read(self.store, trial_id)
         if journal is None or journal.outcome is None:
-            self.lost(trial_id, "its journal is gone from the store")
+            self.lost(trial_id, "its journal is missing from the store")
         else:
             self._ended(trial_id, journal)
 
     def lost(self, trial_id: str, why: str) -> None:
-        """The worker died for good."""
+        """Record a trial as failed because its worker died and is not replaced."""
         if trial_id in self._running:
-            journal = journals.close(self.store, self._running[trial_id], FAILED, reason=why)
+            journal = journals.close(self.store, self._running[trial_id], Status.FAILED, why)
             self._ended(trial_id, journal)
 
+    def died(self, trial_id: str, why: str) -> bool:
+        """Count a worker's death; return whether another worker should resume its trial.
+
+        While the driver is stopping, deaths are not counted: what stops it may stop its workers.
+        """
+        if self.stopping:
+            return True
+        trial = self._running.get(trial_id)
+        return trial is not None and journals.died(self.store, trial, why).outcome is None
+
     def retried(self, trial_id: str, why: str) -> None:
+        """Take in that another worker resumes a trial whose worker died."""
         for listener in self.listeners:
             listener.retried(trial_id, why)
 
@@ -134,7 +163,7 @@ class Schedule:
         self.ledger.started(trial.id)
         self._waiting.pop(trial.id, None)
         self._running[trial.id] = trial
-        self.status[trial.id] = "running"
+        self.status[trial.id] = Status.RUNNING
         for listener in self.listeners:
             listener.started(trial)
 
@@ -147,22 +176,24 @@ class Schedule:
         self._settle(trial_id, journal)
 
     def _settle(self, trial_id: str, journal: Journal) -> None:
-        self.status[trial_id] = journal.status or FAILED
+        self.status[trial_id] = journal.status or Status.FAILED
+        for file in edited_since(journal):
+            self._edited.setdefault(file, set()).add(trial_id)
         for search in self._searches_of(trial_id):
             search.tell(journal)
         for listener in self.listeners:
             listener.finished(trial_id, journal)
 
     def _next_ready(self) -> Trial | None:
-        """A listed trial whose parents are done, else one that a search asks for."""
+        """A listed trial whose parents are done, else one that a search suggests."""
         for trial in list(self._waiting.values()):
             states = [self.status.get(parent) for parent in trial.parent_ids()]
-            if all(state == COMPLETED for state in states):
+            if all(state == Status.COMPLETED for state in states):
                 del self._waiting[trial.id]
                 return trial
-            if any(state not in (None, "running", COMPLETED) for state in states):
+            if any(state not in MAY_COMPLETE for state in states):
                 self._orphaned(trial)
-        for search in self.searches:
+        for search in self.searches.values():
             trial = search.ask() if self._can_begin(search) else None
             if trial is not None:
                 self._record()
@@ -170,42 +201,81 @@ class Schedule:
         return self._confirmed_winner()
 
     def _can_begin(self, search: ArmSearch) -> bool:
-        """Whether the model whose evaluation it searches is there. If it never will be, it ends."""
+        """Return whether its parents are completed; abandon the search if they never will be."""
         states = [self.status.get(parent.id) for parent in search.planned.parents]
-        if any(state not in (None, "running", COMPLETED) for state in states):
+        if any(state not in MAY_COMPLETE for state in states):
             search.abandon()
-        return all(state == COMPLETED for state in states)
+        return all(state == Status.COMPLETED for state in states)
 
     def _orphaned(self, trial: Trial) -> None:
-        """What it builds on did not complete, so it never can."""
+        """Record a trial as failed because a parent did not complete."""
         del self._waiting[trial.id]
-        bad = next(p for p in trial.parent_ids() if self.status.get(p) != COMPLETED)
+        bad = next(p for p in trial.parent_ids() if self.status.get(p) != Status.COMPLETED)
         reason = f"the trial {bad} that it builds on is {self.status[bad]}"
-        outcome = {"status": FAILED, "metrics": {}, "reason": reason, "orphan_of": bad}
+        outcome = Outcome(status=Status.FAILED, reason=reason, orphan_of=bad)
         journal = Journal(trial, outcome=outcome)
         journal.write(self.store)
         self._settle(trial.id, journal)
 
     def _confirmed_winner(self) -> Trial | None:
-        """When a search is over, its winner's trials on fresh seeds join the plan."""
-        for index, search in enumerate(self.searches):
+        """Plan the winner of a finished search on fresh seeds; return the next ready trial."""
+        for index, search in self.searches.items():
             if not search.over or index in self._confirmed:
                 continue
             self._confirmed.add(index)
-            found = search.winner()
-            if found is None:
-                self.note(f"the search of {search.planned.arm} found nothing: no trial completed")
+            winner = search.winner()
+            if winner is None:
+                self.note(f"the search of {search.planned.arm} has no winner: no trial completed")
+                self._disinherit(search.planned)
                 continue
-            chains = self.plan.confirmations(search.planned, found[1])
+            chains = self.plan.confirmations(search.planned, winner[1])
             self.plan = with_chains(self.plan, [chains])
             self._admit(chains.trials)
-            self.searches += [self._open_search(each, self.plan) for each in chains.searches]
+            self._begin_searches()
             self._record()
             return self._next_ready()
         return None
 
+    def _begin_searches(self) -> None:
+        """Open every search that can start; one that is already over may let others start."""
+        before = -1
+        while before < len(self.searches):
+            before = len(self.searches)
+            for index in range(len(self.plan.searches)):
+                self._begin(index)
+
+    def _begin(self, index: int) -> None:
+        """Open the search, unless it is open or waits for a winner that is not known yet."""
+        if index in self.searches:
+            return
+        if self.plan.searches[index].waits:
+            other = self._inherited_from(self.plan.searches[index])
+            winner = other.winner() if other is not None and other.over else None
+            if other is None or winner is None:
+                return
+            self.plan = self.plan.with_winner(index, other.planned, other.sampled[winner[0]])
+        search = self._open_search(self.plan.searches[index], self.plan)
+        self.searches[index] = search
+        self._remember(search)
+
+    def _inherited_from(self, heir: PlannedSearch) -> ArmSearch | None:
+        """The search that it inherits from (same repeat), if that is open."""
+        arm = heir.inherits.arm if heir.inherits else None
+        opened = self.searches.values()
+        matching = (s for s in opened if (s.planned.arm, s.planned.repeat) == (arm, heir.repeat))
+        return next((search for search in matching if not search.planned.parents), None)
+
+    def _disinherit(self, fruitless: PlannedSearch) -> None:
+        """Give up on the searches that wait for the winner of a search without one."""
+        for index, heir in enumerate(self.plan.searches):
+            waits_for = heir.inherits.arm if heir.waits and heir.inherits else None
+            if (waits_for, heir.repeat) == (fruitless.arm, fruitless.repeat):
+                self._confirmed.add(index)
+                self.note(f"the search of {heir.arm} cannot start: {fruitless.arm} has no winner")
+                self._disinherit(heir)
+
     def _admit(self, trials: tuple[Trial, ...]) -> None:
-        """Wait for these; those done before, in whatever study, are done."""
+        """Add these trials; those that are done already, in any study, are not run again."""
         for trial in trials:
             if trial.id not in self._waiting and trial.id not in self.status:
                 self._waiting[trial.id] = trial
@@ -214,14 +284,14 @@ class Schedule:
                 self._waiting.pop(trial.id, None)
 
     def _remember(self, search: ArmSearch) -> None:
-        """The trials that an earlier run of the search has ended."""
+        """Settle the trials that ended in an earlier run of the search."""
         for trial_id in search.told:
             journal = journals.read(self.store, trial_id)
             if journal is not None and journal.outcome is not None:
                 self._settle(trial_id, journal)
 
     def _is_known(self, trial: Trial) -> bool:
-        """Whether the store has the trial's outcome. A failed one is tried again, once a run."""
+        """Return whether the trial's outcome is stored. A failed trial is retried, once per run."""
         journal = journals.reopened(self.store, trial.id)
         if journal is None or journal.outcome is None or self._lacks_weights(trial):
             return False
@@ -229,29 +299,25 @@ class Schedule:
         return True
 
     def _lacks_weights(self, trial: Trial) -> bool:
-        """Whether another study ran it and kept nothing, where this one needs its weights."""
-        if trial.keep != "weights" or self.plan.study.runner is not None:
+        """Return whether this study needs weights that the study that ran it did not save."""
+        if trial.keep != Keep.WEIGHTS or self.plan.study.runner is not None:
             return False
         parents = [p for child in self.plan.trials for p in child.parent_ids()]
         parents += [p.id for search in self.plan.searches for p in search.parents]
         return trial.id in parents and not self.store.exists(checkpoint.weights_key(trial.id))
 
     def _searches_of(self, trial_id: str) -> list[ArmSearch]:
-        """Two arms that differ in later stages alone ask for the very same trials."""
-        return [search for search in self.searches if trial_id in search.trials]
+        """The searches of a trial: arms that differ only in later stages share trials."""
+        return [search for search in self.searches.values() if trial_id in search.trials]
 
     def _record(self) -> None:
-        """Write down what the study consists of now."""
-        known = self.plan.record.searches
-        records = [
-            replace(
-                record,
-                trials=tuple(search.trials),
-                chosen=(search.winner() or (None,))[0] if search.over else None,
-            )
-            for record, search in zip(known, self.searches, strict=True)
-        ]
-        record = replace(self.plan.record, searches=tuple(records))
+        """Save the study's current plan."""
+        records = list(self.plan.record.searches)
+        for index, search in self.searches.items():
+            chosen = (search.winner() or (None,))[0] if search.over else None
+            records[index] = replace(records[index], trials=tuple(search.trials), chosen=chosen)
+        notes = (*self._design_notes, *reused(self._edited))
+        record = replace(self.plan.record, searches=tuple(records), notes=notes)
         self.plan = replace(self.plan, record=record)
         study_record.write(self.store, record)
         for listener in self.listeners:

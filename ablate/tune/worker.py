@@ -1,7 +1,7 @@
 """One worker: runs one trial at a time in this process, a slice at a time.
 
 `local.py` drives one directly, `cluster.py` one in each Ray actor. What goes in and out is plain
-data, and everything that was learnt is in the store before `advance` returns.
+data, and every result is in the store before `advance` returns.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from ablate.config.identity import Trial
 from ablate.data.travel import receive
 from ablate.errors import StoreError
-from ablate.identity import Trial
-from ablate.store import Store
-from ablate.trial import TrialRun
-from ablate.tune.parcel import unpacked
+from ablate.store.store import Store
+from ablate.trial.run import TrialRun
+from ablate.tune.cluster.parcel import unpacked
 
 SLICE_SECONDS = 2.0
 
 
 class Worker:
-    """Begin a trial, advance it until it is done, save it when asked to."""
+    """Starts a trial, advances it until it is done, saves it on request."""
 
     def __init__(self) -> None:
         self._run: TrialRun | None = None
 
     def begin(self, order: Mapping[str, Any]) -> None:
-        """Take up a trial, where its last checkpoint left it: {"trial", "store", "data"}.
+        """Start a trial, or resume it from its last checkpoint: {"trial", "store", "data"}.
 
-        From another host also {"study", "corpus", "modules"}: what is brought along.
+        An order from another host also has {"study", "corpus", "modules"}.
         """
         trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
         if "study" in order:
@@ -51,9 +51,9 @@ class Worker:
 
 
 def _check_store(store: Store, study: str) -> None:
-    """A folder of the driver's host may be another folder here, or none."""
+    """Check that this host sees the driver's store: a path may be another folder here, or none."""
     if not store.exists(f"studies/{study}/study.json"):
         raise StoreError(
-            f"the host {socket.gethostname()} does not see the store {store.uri}. Name one that "
-            "all hosts reach with --store: s3://BUCKET/FOLDER, or a folder that all of them mount."
+            f"the host {socket.gethostname()} does not see the store {store.uri}. Use --store to "
+            "choose one that all hosts reach: s3://BUCKET/FOLDER, or a folder that all mount."
         )

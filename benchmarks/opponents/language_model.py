@@ -7,7 +7,7 @@ by each process, and kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,23 @@ def mean_nll(model: AwdLstm, rows: Tensor, window: int) -> float:
     return total / (len(rows) - 1)
 
 
+def updates(
+    model: AwdLstm, optimizer: torch.optim.Optimizer, rows: Tensor, setting: dict[str, Any]
+) -> Iterator[tuple[float, int]]:
+    """Train for an epoch: each update's loss without penalties, and its steps."""
+    model.train()
+    state, start = model.initial_state(rows.shape[1]), 0
+    while start < len(rows) - 2:
+        span = rows[start : start + setting["window"] + 1]
+        loss, nll, state = model.loss(span[:-1], span[1:], state)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), setting["clip"])
+        optimizer.step()
+        start += len(span) - 1
+        yield float(nll), len(span) - 1
+
+
 def train(setting: dict[str, Any], experts: tuple[int, ...], seed: int, report: Report) -> dict:
     """Train one model; its best validation loss and, with those weights, the test loss."""
     torch.manual_seed(seed)
@@ -66,28 +83,18 @@ def train(setting: dict[str, Any], experts: tuple[int, ...], seed: int, report: 
     initialize(model, setting["embedding_range"], setting["lstm_range"])
     optimizer = torch.optim.Adam(model.parameters(), lr=setting["learning_rate"])
     rows, valid = rows_of(streams[0], setting["batch_size"]), rows_of(streams[1], 10)
-    window, best, kept = setting["window"], math.inf, {}
-    updates = 0
+    best, kept, num_updates = math.inf, {}, 0
     for epoch in range(1, setting["epochs"] + 1):
-        model.train()
-        state, total = model.initial_state(setting["batch_size"]), 0.0
-        start = 0
-        while start < len(rows) - 2:
-            span = rows[start : start + window + 1]
-            loss, nll, state = model.loss(span[:-1], span[1:], state)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), setting["clip"])
-            optimizer.step()
-            total += float(nll) * (len(span) - 1)
-            start, updates = start + len(span) - 1, updates + 1
+        total, steps = 0.0, 0
+        for nll, length in updates(model, optimizer, rows, setting):
+            total, steps, num_updates = total + nll * length, steps + length, num_updates + 1
         found = mean_nll(model, valid, 200)
         if found < best:
             best, kept = found, {k: v.clone() for k, v in model.state_dict().items()}
-        report(epoch, total / start, found)
+        report(epoch, total / steps, found)
     model.load_state_dict(kept)
     final = {
         f"final_{split}_nll": mean_nll(model, rows_of(stream, 1), 200)
         for split, stream in zip(("valid", "test"), streams[1:], strict=True)
     }
-    return {**final, "best_valid_nll": best, "updates": updates}
+    return {**final, "best_valid_nll": best, "updates": num_updates}

@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from ablate.train.stand_in import StandIn
+from ablate.trial.stand_in import StandIn
 from ablate.tune.worker import Worker
 
 SECONDS = float(os.environ["SLEEPERS_SECONDS"])  # a trial, in the mean

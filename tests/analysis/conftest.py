@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from ablate.analysis.subject import Subject
-from ablate.config import resolve
+from ablate.config.identity import Trial, make_trial
+from ablate.config.resolve import resolve
 from ablate.data.corpus import corpus_digest
-from ablate.identity import Trial, make_trial
-from ablate.journal import COMPLETED
-from ablate.single import find
-from ablate.trial import TrialRun
-from ablate.workspace import Workspace, make_folders, open_workspace
+from ablate.store.journal import find
+from ablate.store.outcome import Status
+from ablate.store.workspace import Workspace, make_folders, open_workspace
+from ablate.trial.run import TrialRun
+from tests.support import places
 
-VECTORS = Path(__file__).parents[1] / "golden" / "vectors"
+VECTORS = places.VECTORS
 CORPUS = {"corpus.name": "grammar", "corpus.train_tokens": 2000, "corpus.eval_tokens": 500}
 SHARED = {
     **CORPUS,
@@ -39,7 +40,7 @@ GATED_DOC = {
     "gate.units": 6,
 }
 NGRAM = {**CORPUS, "model": "ngram", "ngram.order": 3}
-COUNTING = "ablate.train.counting:Counting"
+COUNTING = "counting"
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +65,7 @@ def train(place):
         running = TrialRun(trial, place.store, place.data)
         while not running.advance(60).done:
             pass
-        assert running.journal.status == COMPLETED, running.journal.outcome
+        assert running.journal.status == Status.COMPLETED, running.journal.outcome
         return Subject(find(place.store, trial.id), place.store, place.data)
 
     return run

@@ -23,12 +23,13 @@ def test_means_by_group():
     np.testing.assert_array_equal(found, [4.0, np.nan, 1.0])
 
 
+@pytest.mark.slow
 def test_the_classes_make_up_the_loss_that_was_recorded(irlm, ngram):
     finding = by_frequency.run(irlm, ngram, options=ByFrequencyOptions())
     *classes, overall = [list(row) for row in finding.rows]
     assert sum(row[2] for row in classes) == overall[2] == 499
     for place, subject in ((3, irlm), (4, ngram)):
-        recorded = subject.journal.outcome["metrics"]["valid_nll"]
+        recorded = subject.journal.outcome.metrics["valid_nll"]
         mean = sum(row[2] * math.log(row[place]) for row in classes) / 499
         assert mean == pytest.approx(recorded, rel=1e-5)
         assert overall[place] == pytest.approx(math.exp(recorded), rel=1e-5)

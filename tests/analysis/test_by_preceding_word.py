@@ -78,7 +78,7 @@ def test_the_table_by_a_loop_over_the_tokens(irlm, ngram):
         assert row[:2] == [word, len(places)]
         assert row[2:5] == pytest.approx([*map(math.exp, nll), nll[1] - nll[0]])
         assert row[5] < row[4] < row[6]
-    recorded = [s.journal.outcome["metrics"]["valid_ppl"] for s in (irlm, ngram)]
+    recorded = [s.journal.outcome.metrics["valid_ppl"] for s in (irlm, ngram)]
     assert finding.rows[-1][0] == "(any word)"
     assert finding.rows[-1][2:4] == pytest.approx(recorded, rel=1e-4)
 

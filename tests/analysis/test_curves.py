@@ -10,7 +10,8 @@ import pytest
 from ablate.analysis import NoOptions, learning_curve, timescales
 from ablate.analysis.learning_curve import LearningCurveOptions
 from ablate.errors import CombinationError, TrialError
-from ablate.train.checkpoint import read_weights
+from ablate.store.outcome import Outcome, Status
+from ablate.trial.checkpoint import read_weights
 
 
 def test_a_curve_is_the_journals(irlm, doc):
@@ -23,13 +24,13 @@ def test_a_curve_is_the_journals(irlm, doc):
 
 
 def test_a_trial_that_diverged_has_one_too(irlm):
-    journal = replace(irlm.journal, outcome={"status": "diverged"})
+    journal = replace(irlm.journal, outcome=Outcome(status=Status.DIVERGED))
     finding = learning_curve.run(replace(irlm, journal=journal), options=LearningCurveOptions())
     assert len(finding.rows) == 2
 
 
 def test_what_has_no_epochs_is_refused(irlm, ngram):
-    with pytest.raises(TrialError, match="nothing is trained in it"):
+    with pytest.raises(TrialError, match="it does not train"):
         learning_curve.run(ngram, options=LearningCurveOptions())
     with pytest.raises(TrialError, match="no epoch from 3 on: it ended after epoch 2"):
         learning_curve.run(irlm, options=LearningCurveOptions(first=3))

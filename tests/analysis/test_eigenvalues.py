@@ -9,7 +9,7 @@ import torch
 from ablate.analysis import eigenvalues
 from ablate.analysis.eigenvalues import EigenvaluesOptions, recurrent_matrices
 from ablate.errors import ConfigError
-from ablate.train.checkpoint import read_weights
+from ablate.trial.checkpoint import read_weights
 
 
 def test_a_companion_matrix_has_the_roots_of_its_polynomial():
@@ -52,8 +52,8 @@ def test_an_lstm_has_a_matrix_for_each_gate(doc):
     ],
 )  # fmt: skip
 def test_every_backbone_has_its_matrices(backbone, names):
-    from ablate.assemble import assemble
-    from ablate.config import resolve
+    from ablate.config.resolve import resolve
+    from ablate.model.assemble import assemble
 
     layers = {} if backbone["backbone"] == "rhn" else {"backbone.num_layers": 1}
     values = {"embedding.size": 8, "head": "softmax", "optimizer": "sgd", "backbone.units": 8}

@@ -1,4 +1,4 @@
-"""Gates against the golden reference of Eq. 7, and the table against the trial's weights."""
+"""Gates against the golden reference of Eq. 6-8, and the table against the trial's weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from ablate.analysis import gate_words
 from ablate.errors import CombinationError, ConfigError
-from ablate.train.checkpoint import read_weights
+from ablate.trial.checkpoint import read_weights
 
 
 def test_the_golden_gates(vector):

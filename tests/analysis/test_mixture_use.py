@@ -10,7 +10,7 @@ import torch
 
 from ablate.analysis import mixture_use
 from ablate.errors import CombinationError
-from ablate.train.checkpoint import read_weights
+from ablate.trial.checkpoint import read_weights
 
 
 def test_it_is_std_over_mean():

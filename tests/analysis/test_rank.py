@@ -64,11 +64,11 @@ def test_the_matrix_is_the_log_probabilities_that_were_kept(irlm):
 
 
 def test_logits_of_a_mixture_are_refused(doc):
-    with pytest.raises(CombinationError, match="Allowed: matrix=log_probs"):
+    with pytest.raises(CombinationError, match="Instead: matrix=log_probs"):
         found(doc, matrix="logits")
 
 
 def test_more_than_the_machine_holds_is_refused(irlm, monkeypatch):
     monkeypatch.setattr(rank.os, "sysconf", lambda name: 1000)
-    with pytest.raises(ConfigError, match=r"num = 499: .* Allowed: num up to \d+"):
+    with pytest.raises(ConfigError, match=r"num = 499: .* Instead: num up to \d+"):
         found(irlm)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
 
 from ablate import analysis, cli
-from ablate.analysis import show
-from ablate.journal import LISTED
+from ablate.commands import analyze as show
+from ablate.store.journal import LISTED
+from tests.support import places
 
 TRIALS = {  # a case for each analysis, and for each number of trials that changes what it shows
     "by_frequency": [["irlm"], ["irlm", "ngram"]],
@@ -34,7 +34,7 @@ def test_every_analysis_has_a_case_here():
 
 
 def test_every_analysis_has_a_section_and_an_example_in_the_docs():
-    page = (Path(__file__).parents[2] / "docs" / "analyses.md").read_text()
+    page = (places.DOCS / "analyses.md").read_text()
     for name in analysis.names():
         section = page.partition(f"\n## `{name}`: ")[2].partition("\n## ")[0]
         assert "**Formula.**" in section and f"$ ablate analyze {name} " in section
@@ -46,6 +46,7 @@ def arguments(name, trials, place, request) -> list[str]:
     return ["analyze", name, *ids, *options, "--workspace", str(place.folder)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "trials"), CASES)
 def test_an_analysis_end_to_end(name, trials, place, request, capsys):
     given = arguments(name, trials, place, request)
@@ -103,13 +104,13 @@ def refused(capsys, place, *words: str, status: int = 2) -> str:
 def test_what_is_asked_wrongly_is_refused_by_name(irlm, doc, place, capsys):
     assert "Did you mean 'rank'?" in refused(capsys, place, "rnak", irlm.id)
     said = refused(capsys, place, "timescales", irlm.id, doc.id)
-    assert "takes 1 trial, and was given 2" in said and LISTED in said
-    assert "takes 2 trials, and was given 1" in refused(capsys, place, "next_words", irlm.id)
+    assert "takes 1 trial, not 2" in said and LISTED in said
+    assert "takes 2 trials, not 1" in refused(capsys, place, "next_words", irlm.id)
     said = refused(capsys, place, "rank", irlm.id, "--set", "nun=3")
     assert "unknown field 'nun'. Did you mean 'num'?" in said
     assert "--set num has no value" in refused(capsys, place, "rank", irlm.id, "--set", "num")
     said = refused(capsys, place, "rank", irlm.id, "--set", "num=many")
-    assert "rank.num = 'many' is not allowed. Allowed: whole number, at least 1." in said
+    assert "rank.num = 'many' is not allowed. Expected: whole number, at least 1." in said
     assert "no trial 'zz'" in refused(capsys, place, "rank", "zz", status=5)
 
 
@@ -126,8 +127,8 @@ def test_without_matplotlib_there_is_the_table(irlm, place, request, capsys, mon
     def missing(*_):
         raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
 
-    monkeypatch.setattr(show, "_pictures", missing)
+    monkeypatch.setattr(show, "save_pictures", missing)
     assert cli.main(arguments("timescales", ["irlm"], place, request)) == 0
     printed = capsys.readouterr().out
-    assert "no picture without matplotlib: pip install 'ablate[study]'" in printed
+    assert "a picture needs matplotlib: pip install 'ablate[study]'" in printed
     assert "median" in printed

@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from studies_by_hand import ByHand
+from tests.support.studies_by_hand import ByHand
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from ablate import study_record
-from ablate.compare.curves import budget_curves, expected_best, frozen_and_tuned
-from ablate.compare.other_scales import frozen_beside_tuned
-from ablate.compare.summary import summarise
-from ablate.compare.table import markdown, plain_text
-from ablate.store import Store
-from ablate.study_record import SearchRecord
+from ablate.compare.statistics.curves import budget_curves, expected_best
+from ablate.compare.table.other_scales import frozen_and_tuned, tables_of_other_scales
+from ablate.compare.table.summary import summarise
+from ablate.store import study_record
+from ablate.store.store import Store
+from ablate.store.study_record import SearchRecord
+from tests.support.tables import written
 
 
 @pytest.mark.parametrize("values", [(3.0, 1.0, 2.0, 5.0), (1.0, 1.0, 2.0), (4.0,)])
@@ -86,6 +86,9 @@ def test_no_search_no_curve(by_hand):
     assert budget_curves(empty.record, empty.journals) == []
 
 
+ARMS = ("base", "better", "new")
+
+
 def two_studies(by_hand, **tuned_fields):
     losses = {"base": [4.0, 4.1, 4.2], "better": [3.8, 3.91, 4.02]}
     frozen = by_hand(losses)
@@ -102,9 +105,19 @@ def two_scales(by_hand, **tuned_fields):
 def test_frozen_and_re_tuned_deltas_stand_side_by_side(by_hand):
     found = frozen_and_tuned(*two_scales(by_hand))
     assert found is not None
-    titles, rows = found
-    assert titles == ["arm", "Δ frozen (laptop)", "verdict", "Δ re-tuned (tuned)", "verdict"]
+    titles, rows = found.headings, found.rows
+    assert titles[:3] == ["arm", "Δ frozen (laptop)", "verdict"]
+    assert titles[3:] == ["Δ re-tuned (tuned; of the settings found)", "verdict"]
     assert [row[0] for row in rows] == ["base", "better"]
+    assert (rows[1][2], rows[1][4]) == ("lower", "no verdict")
+
+
+def test_with_three_searches_an_arm_both_have_verdicts(by_hand):
+    searches = [SearchRecord(arm=a, repeat=r, num_trials=4) for a in ARMS for r in range(3)]
+    found = frozen_and_tuned(*two_scales(by_hand, searches=tuple(searches), num_seeds=1))
+    assert found is not None
+    titles, rows = found.headings, found.rows
+    assert titles[3] == "Δ re-tuned (tuned)"
     assert rows[1][2] == "lower" and rows[1][4].startswith("undecided")
 
 
@@ -122,7 +135,9 @@ def test_the_table_of_one_scale_shows_the_other_beside_it(by_hand, tmp_path):
         for journal in study.journals.values():
             journal.write(store)
     summary = summarise(frozen.record, frozen.journals)
-    (block,) = frozen_beside_tuned(summary, store)
-    assert block == frozen_and_tuned(*two_scales(by_hand))
-    for written in (plain_text(summary, width=140, more=[block]), markdown(summary, more=[block])):
-        assert "Δ re-tuned (tuned)" in written and "Δ re-tuned" not in plain_text(summary)
+    (table,) = tables_of_other_scales(summary, store)
+    assert table == frozen_and_tuned(*two_scales(by_hand))
+    assert "Δ re-tuned" not in written(summary)
+    for form in ("text", "markdown", "latex", "html"):
+        heading = "re-tuned (tuned; of the settings found)"
+        assert heading in written(summary, form, other_scales=[table])

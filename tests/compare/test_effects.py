@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ablate.compare.effects import Design, Effects
-from ablate.compare.summary import summarise
-from ablate.compare.table import plain_text
-from ablate.study import factorial, fractional_factorial
+from ablate.compare.statistics.effects import Design
+from ablate.compare.table.rows import Effects
+from ablate.compare.table.summary import summarise
+from ablate.study.designs import factorial, fractional_factorial
+from tests.support.tables import written
 
 TWO = {"off": {}, "on": {}}
 
@@ -77,7 +78,7 @@ def test_a_factor_that_helps_only_without_another_is_said_to(by_hand):
 
     design = factorial({"a": TWO, "b": TWO})
     found = effects_of(by_hand, design, drawn(2, design, truth))
-    assert "a: on vs off helps with b off; with b on it is not shown to." in found.readings
+    assert "a: on vs off helps with b off; with b on it is not shown to help." in found.readings
     interaction = next(each for each in found.effects if each.kind == "interaction")
     assert interaction.verdict == "higher"
     assert interaction.difference.mean == pytest.approx(0.2, abs=0.05)
@@ -106,7 +107,7 @@ def test_a_fractions_aliases_are_one_row(by_hand):
     found = effects_of(by_hand, design, drawn(5, design, lambda at: 0.0))
     joined = {frozenset([e.name, *e.aliases]) for e in found.effects if e.aliases}
     told = {
-        frozenset(note.removeprefix("not told apart: ").replace(" x ", " × ").split(" = "))
+        frozenset(note.removeprefix("aliased: ").replace(" x ", " × ").split(" = "))
         for note in design.notes
     }
     assert joined == told == {frozenset(pair) for pair in _pairs()}
@@ -164,11 +165,12 @@ def test_the_table_shows_them_with_their_readings(by_hand):
     design = factorial({"a": TWO, "b": TWO})
     losses = drawn(2, design, lambda at: -0.2 * (at["a"] == "on" and at["b"] == "off"))
     study = study_of(by_hand, design, losses)
-    text = plain_text(summarise(study.record, study.journals))
+    text = written(summarise(study.record, study.journals))
     assert "a × b" in text
     assert "helps with b off" in " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_intervals_cover_at_their_rate_and_holm_keeps_the_family(by_hand):
     """Two factors without an effect and one with: of 400 designs, how often is one wrong?"""
     design = factorial({"a": TWO, "b": TWO, "c": TWO})

@@ -1,31 +1,25 @@
-"""The effects of a factorial in every export. The whole of one is tests/golden/effects.txt:
-
-    ABLATE_REGENERATE=1 pytest tests/compare/test_effects_exported.py
-
-writes it anew; read the diff before committing it.
-"""
+"""The effects of a factorial in every export. The whole of one is tests/golden/effects.txt."""
 
 from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from scipy import stats
 
-from ablate import cli, study_record
-from ablate.compare import export, spreadsheet
-from ablate.compare.in_full import in_full
-from ablate.compare.summary import summarise
-from ablate.compare.table import markdown, plain_text
-from ablate.study import factorial
+from ablate import cli
+from ablate.compare.formats import csv as formats_csv
+from ablate.compare.table import numbers
+from ablate.compare.table.below import every_test
+from ablate.compare.table.summary import summarise
+from ablate.store import study_record
+from ablate.study.designs import factorial
+from tests.support.golden import golden
+from tests.support.tables import KEY, written
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "effects.txt"
-KEY = "0123456789abcdef"
 SHARED = (0.0, 0.031, -0.022, 0.013, -0.008)
 OWN = {  # what a seed adds to each arm: noise that is the same on every machine
     "off, off": (0.002, -0.003, 0.001, 0.004, -0.002),
@@ -63,23 +57,19 @@ def summary_of(study):
 def golden_text(by_hand) -> str:
     whole, holed = study_of(by_hand), study_of(by_hand)
     holed.end(holed.trials[-1].id, "diverged")
-    texts = [plain_text(summary_of(whole)), markdown(summary_of(whole))]
-    texts += [writer(summary_of(whole), KEY) for writer in (export.latex, export.html)]
-    texts += [export.latex(summary_of(holed), KEY)]
-    writers = (spreadsheet.arms, spreadsheet.effects)
-    texts += [writer(summary_of(whole), KEY).splitlines()[0] for writer in writers]
+    texts = [written(summary_of(whole), form) for form in ("text", "markdown", "latex", "html")]
+    texts += [written(summary_of(holed), "latex"), ",".join(numbers.ARM), ",".join(numbers.EFFECT)]
     return ("\n\n" + "=" * 100 + "\n\n").join(texts) + "\n"
 
 
+@pytest.mark.golden
 def test_the_exports_are_the_golden_ones(by_hand):
     text = golden_text(by_hand)
-    if os.environ.get("ABLATE_REGENERATE"):
-        GOLDEN.write_text(text, encoding="utf-8")
-    assert text == GOLDEN.read_text(encoding="utf-8")
+    assert text == golden("effects.txt", text)
 
 
 def test_latex_has_them_in_a_second_tabular(by_hand):
-    text = export.latex(summary_of(study_of(by_hand)), KEY)
+    text = written(summary_of(study_of(by_hand)), "latex")
     first, second = re.findall(r"\\begin\{tabular\}.*?\\end\{tabular\}", text, re.DOTALL)
     assert r"drop\_out $\times$ gate \& co" in second and "gate" in first
     for each in (first, second):
@@ -90,7 +80,7 @@ def test_latex_has_them_in_a_second_tabular(by_hand):
 
 
 def test_html_has_them_once(by_hand):
-    text = export.html(summary_of(study_of(by_hand)), KEY)
+    text = written(summary_of(study_of(by_hand)), "html")
     tables = []
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attributes: tables.append(tag)
@@ -100,7 +90,7 @@ def test_html_has_them_once(by_hand):
 
 
 def rows_of(by_hand, **options) -> dict[str, dict[str, str]]:
-    text = spreadsheet.effects(summary_of(study_of(by_hand, **options)), KEY)
+    text = formats_csv.write(numbers.effects(summary_of(study_of(by_hand, **options)), KEY))
     return {row["effect"]: row for row in csv.DictReader(io.StringIO(text))}
 
 
@@ -118,21 +108,22 @@ def test_csv_has_every_number_of_an_effect(by_hand):
     assert float(row["p"]) == pytest.approx(found.pvalue, abs=1e-9)
     assert (row["pairs"], row["kind"], row["table"]) == ("5", "interaction", KEY)
     assert float(row["p_sign_flip"]) == 2 / 32
-    assert float(row["bootstrap_low_nats"]) < float(row["delta_nats"])
+    assert (row["paired_by"], row["interval_of"]) == ("seed", "arms")
 
 
 def test_an_undecided_effect_says_how_many_seeds_more(by_hand):
     assert "undecided" in rows_of(by_hand, gate_alone=-0.004)["gate & co: on vs off"]["verdict"]
     row = rows_of(by_hand, gate_alone=-0.004)["gate & co: on vs off"]
-    more = int(row["more_seeds"])
-    text = plain_text(summary_of(study_of(by_hand, gate_alone=-0.004)))
+    more = int(row["more"])
+    text = written(summary_of(study_of(by_hand, gate_alone=-0.004)))
     assert more > 0 and f"undecided +{more}" in text and "+n: more seeds" in text
 
 
 def test_all_that_was_tested_is_listed(by_hand):
-    titles, rows = in_full(summary_of(study_of(by_hand))) or ([], [])
-    assert {len(row) for row in rows} == {len(titles)}
-    assert len(rows) == 3 + 3 + 4  # arms, effects, effects within the interaction
+    table = every_test(summary_of(study_of(by_hand)))
+    assert table is not None
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert len(table.rows) == 3 + 3 + 4  # arms, effects, effects within the interaction
 
 
 def exported(by_hand, workspace, *arguments: str) -> int:

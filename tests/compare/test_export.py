@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from ablate import cli
-from ablate.compare import export, provenance
-from ablate.compare.summary import summarise
+from ablate.compare import formats
+from ablate.compare.table import provenance
+from ablate.compare.table.summary import summarise
+from ablate.config.identity import digest
 from ablate.errors import TrialError
-from ablate.store import Store
+from ablate.store.store import Store
+from tests.support import tables
 
 NOISE = (0.0, 0.012, -0.009, 0.004, -0.006)
 BETTER = (0.001, -0.002, 0.002, 0.0, -0.001)
@@ -26,8 +30,7 @@ def study(by_hand, effect: float = -0.2, **fields):
 
 
 def written(made, form: str) -> str:
-    summary = summarise(made.record, made.journals)
-    return export.WRITERS[form](summary, "0123456789abcdef")
+    return tables.written(summarise(made.record, made.journals), form)
 
 
 def test_latex_is_set_by_booktabs_and_escaped(by_hand):
@@ -85,7 +88,7 @@ def test_html_is_one_page_and_escaped(by_hand):
 
 
 def hash_of(made) -> str:
-    return export.table_hash(export.contents(summarise(made.record, made.journals), made.journals))
+    return digest(provenance.contents_of(summarise(made.record, made.journals), made.journals))
 
 
 def test_equal_tables_have_equal_hashes_and_others_do_not(by_hand):
@@ -101,12 +104,10 @@ def kept(by_hand, store: Store):
         journal.config = {"head": "mos", "backbone.units": 20 + number // 5}
         place = {"host": "box", "hardware": "cpu", "versions": {"torch": "2.13.0"}}
         journal.attempts = [{**place, "ablate_git": {"commit": "abc", "dirty": True}}]
-        journal.outcome["digest"] = f"digest{number}"
+        journal.outcome = replace(journal.outcome, digest=f"digest{number}")
         journal.write(store)
-    contents = export.contents(summarise(made.record, made.journals), made.journals)
-    key = export.table_hash(contents)
-    provenance.keep(store, key, contents)
-    return made, key
+    summary = summarise(made.record, made.journals)
+    return made, provenance.save(store, summary, made.journals)
 
 
 def test_provenance_shows_what_is_behind(by_hand, tmp_path):
@@ -119,7 +120,7 @@ def test_provenance_shows_what_is_behind(by_hand, tmp_path):
     assert (
         'head = "mos"' in text and "backbone.units = 20" in text and "backbone.units = 21" in text
     )
-    assert "10 trials: ablate commit abc, with changes not committed" in text
+    assert "10 trials: ablate commit abc, with uncommitted changes" in text
     assert "10 trials: box, cpu; torch 2.13.0" in text
     assert "since this table" not in text
 
@@ -127,12 +128,13 @@ def test_provenance_shows_what_is_behind(by_hand, tmp_path):
 def test_provenance_says_what_has_changed_since(by_hand, tmp_path):
     store = Store(str(tmp_path))
     made, key = kept(by_hand, store)
-    made.journals["base-0"].outcome["digest"] = "another"
+    base = made.journals["base-0"]
+    base.outcome = replace(base.outcome, digest="another")
     made.journals["base-0"].write(store)
     store.delete("trials/base-1")
     text = provenance.show(store, key)
-    assert "trial base-0 has found something else since" in text
-    assert "trial base-1 is not in this store any more" in text
+    assert "result of trial base-0 has changed since" in text
+    assert "trial base-1 is no longer in this store" in text
 
 
 def test_an_unknown_hash_is_told(by_hand, tmp_path):
@@ -146,9 +148,9 @@ def test_an_unknown_hash_is_told(by_hand, tmp_path):
         provenance.show(store, key[:2])
 
 
-@pytest.mark.parametrize("form", ["latex", "csv", "html", "markdown"])
+@pytest.mark.parametrize("form", [name for name in formats.names() if name != "text"])
 def test_the_hash_of_an_exported_table_leads_back(by_hand, workspace, capsys, form):
-    from ablate import study_record
+    from ablate.store import study_record
 
     made = study(by_hand)
     study_record.write(workspace.store, made.record)

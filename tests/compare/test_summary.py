@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ablate.compare.summary import summarise
-from ablate.study_record import ArmRecord, SearchRecord
+from ablate.compare.table.summary import summarise
+from ablate.store.study_record import ArmRecord, SearchRecord
 
 BASE = (4.10, 4.12, 4.09, 4.11, 4.13)
 LOWER = tuple(nats - 0.05 - 0.001 * i for i, nats in enumerate(BASE))
@@ -135,7 +135,7 @@ def test_no_verdict_while_trials_are_still_to_run(by_hand):
     found = summary_of(study)
     doc = found.arm("doc").comparison
     assert doc.difference.p < 0.05
-    assert (doc.verdict, doc.reason, doc.more_seeds) == ("undecided", "1 to run", None)
+    assert (doc.verdict, doc.reason, doc.more) == ("undecided", "1 to run", None)
     assert not any(arm.best for arm in found.arms)
 
 
@@ -214,7 +214,7 @@ def test_published_values_only_at_a_scale_that_may_stand_beside_them(by_hand):
 def test_without_test_readings_validation_decides(by_hand):
     study = by_hand({"base": BASE, "doc": LOWER})
     for journal in study.journals.values():
-        del journal.outcome["metrics"]["test_nll"]
+        del journal.outcome.metrics["test_nll"]
     found = summary_of(study)
     assert found.split == "valid"
     assert found.arm("doc").comparison.verdict == "lower"
@@ -224,14 +224,14 @@ def test_without_test_readings_validation_decides(by_hand):
 def test_two_seeds_are_undecided_whatever_they_say(by_hand):
     comparison = summary_of(by_hand({"base": BASE[:2], "doc": LOWER[:2]})).arm("doc").comparison
     assert (comparison.verdict, comparison.p_holm) == ("undecided", None)
-    assert comparison.more_seeds is not None
-    assert comparison.more_seeds >= 1
+    assert comparison.more is not None
+    assert comparison.more >= 1
 
 
 def test_one_seed_is_undecided(by_hand):
     comparison = summary_of(by_hand({"base": BASE[:1], "doc": LOWER[:1]})).arm("doc").comparison
     assert (comparison.verdict, comparison.reason) == ("undecided", "1 pair")
-    assert (comparison.interval, comparison.more_seeds) == (None, None)
+    assert (comparison.interval, comparison.more) == (None, None)
 
 
 def test_below_the_floor_is_said(by_hand):
@@ -257,7 +257,6 @@ def test_with_repeated_searches_a_pair_is_a_search(by_hand):
     assert doc.counts.planned == doc.counts.completed == 9
     assert doc.comparison.difference.num_pairs == 3
     assert doc.comparison.difference.deltas == pytest.approx([-0.01, 0.03, -0.06])
-    assert doc.comparison.more_seeds % 3 == 0
 
 
 def test_a_searched_arm_is_not_whole_before_its_winner_is_confirmed(by_hand):
@@ -267,7 +266,7 @@ def test_a_searched_arm_is_not_whole_before_its_winner_is_confirmed(by_hand):
     found = summary_of(study)
     assert (found.arm("doc").counts.planned, found.arm("doc").counts.missing) == (5, 5)
     assert not found.whole
-    assert any("one search" in note for note in found.notes)
+    assert any("1 search" in note for note in found.notes)
 
 
 def simulated(by_hand, generator, num_arms: int, num_seeds: int, effect: float = 0.0):
@@ -279,6 +278,7 @@ def simulated(by_hand, generator, num_arms: int, num_seeds: int, effect: float =
     return summary_of(by_hand(losses))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_arms", "num_seeds"), [(2, 3), (6, 5), (11, 5)])
 def test_identical_arms_are_called_different_at_most_at_the_level(by_hand, num_arms, num_seeds):
     """A/A: tables whose every verdict would be a mistake, and whose every best arm."""

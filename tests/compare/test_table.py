@@ -1,23 +1,16 @@
-"""The table as text and as markdown. The whole of one is kept in tests/golden/table.txt:
-
-    ABLATE_REGENERATE=1 pytest tests/compare/test_table.py
-
-writes it anew; read the diff before committing it.
-"""
+"""The table as text and as markdown. The whole of one is kept in tests/golden/table.txt."""
 
 from __future__ import annotations
 
-import os
 import random
-from pathlib import Path
 
 import pytest
 
-from ablate.compare.summary import summarise
-from ablate.compare.table import markdown, plain_text
-from ablate.study_record import ArmRecord
+from ablate.compare.table.summary import summarise
+from ablate.store.study_record import ArmRecord
+from tests.support.golden import golden
+from tests.support.tables import written
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "table.txt"
 SEEDS = (0.0, 0.012, -0.009, 0.004, -0.006)
 ARMS = {
     "base": 0.0,
@@ -26,7 +19,6 @@ ARMS = {
     "(15,5,0,0)": -0.055,
     "(15,5,0,0) β=0.001": 0.021,
 }
-NEXT = ("table:    .ablate/studies/table.md", "curves:   ablate ui")
 
 
 def study_of(by_hand, **fields):
@@ -53,26 +45,30 @@ def with_holes(by_hand):
 
 
 def shown(study, **options) -> str:
-    return plain_text(summarise(study.record, study.journals), **options)
+    return written(summarise(study.record, study.journals), **options)
+
+
+def test_a_table_says_where_its_seeds_start_if_not_at_the_first(by_hand):
+    assert "\n5 seeds from 13 on, paired · " in shown(study_of(by_hand, first_seed=13))
+    assert "\n5 seeds, paired · " in shown(study_of(by_hand))
 
 
 def golden_text(by_hand) -> str:
     whole, holed = study_of(by_hand), with_holes(by_hand)
     texts = (
-        shown(whole, next_steps=NEXT),
+        shown(whole),
         shown(whole, width=130),
-        shown(holed, next_steps=NEXT),
+        shown(holed),
         shown(holed, width=72, unicode=False),
-        markdown(summarise(holed.record, holed.journals), next_steps=NEXT),
+        shown(holed, form="markdown"),
     )
     return ("\n\n" + "=" * 100 + "\n\n").join(texts) + "\n"
 
 
+@pytest.mark.golden
 def test_the_table_is_the_golden_one(by_hand):
     text = golden_text(by_hand)
-    if os.environ.get("ABLATE_REGENERATE"):
-        GOLDEN.write_text(text, encoding="utf-8")
-    assert text == GOLDEN.read_text(encoding="utf-8")
+    assert text == golden("table.txt", text)
 
 
 @pytest.mark.parametrize("width", [64, 72, 80, 100, 120, 200])
@@ -96,7 +92,7 @@ def test_the_best_is_marked_only_if_the_test_says_so(by_hand):
     text = shown(close)
     assert "*" not in text
     assert "undecided" in text
-    assert "**" not in markdown(summarise(close.record, close.journals))
+    assert "**" not in shown(close, form="markdown")
 
 
 def test_holes_are_said_in_the_table(by_hand):
@@ -129,7 +125,7 @@ def test_names_cannot_break_the_table(by_hand):
     study = by_hand({"base": (4.1,), "a|b *c*\x1b[31m\nd": (4.2,), "長い名前": (4.2,)})
     text = shown(study, width=60)
     assert "\x1b" not in text
-    rows = markdown(summarise(study.record, study.journals)).splitlines()
+    rows = shown(study, form="markdown").splitlines()
     columns = {row.replace("\\|", "").count("|") for row in rows if row.startswith("|")}
     assert len(columns) == 1
 

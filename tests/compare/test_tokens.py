@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from ablate import journal as journals
-from ablate.by_token import ENSEMBLE, show_tokens
-from ablate.compare import tokens
+from ablate.commands.tokens import ENSEMBLE, show_tokens
+from ablate.compare.statistics import tokens
 from ablate.errors import TrialError
-from ablate.plan import make_plan
-from ablate.study import Arm, Scale, Study, table
+from ablate.store import journal as journals
+from ablate.study.designs import table
+from ablate.study.plan import make_plan
+from ablate.study.words import Arm, Scale, Study
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
+from tests.support import small_studies
 
 EOS = 0
 
@@ -74,6 +76,7 @@ def test_the_difference_is_that_of_the_mean_losses():
     assert found == tokens.sentence_bootstrap(first, second, numbers)
 
 
+@pytest.mark.slow
 def test_it_covers_at_its_rate_and_errs_at_its_level_where_words_are_not_independent():
     """And a bootstrap over words would not: it takes a sentence's mood for twenty facts."""
     generator, num = np.random.default_rng(3), 300
@@ -96,38 +99,46 @@ def test_a_real_difference_is_found():
     assert found.p < 0.001 and found.interval[1] < 0
 
 
-BASE = {
-    "corpus.name": "grammar",
-    "corpus.train_tokens": 2000,
-    "corpus.eval_tokens": 600,
-    "backbone": "lstm",
-    "head": "softmax",
-    "embedding.size": 8,
-    "backbone.num_layers": 1,
-    "backbone.units": 8,
-    "optimizer": "sgd",
-    "optimizer.learning_rate": 1.0,
-    "training.epochs": 1,
-}
+@pytest.mark.parametrize("num", [1, 2, 10, tokens.MIN_SENTENCES - 1])
+def test_too_few_sentences_to_draw_from_have_no_interval_and_no_p(num):
+    """A text of one line is one sentence: every draw of it is itself, whatever it says."""
+    first, second, numbers = text(np.random.default_rng(5), num, 0.3)
+    found = tokens.sentence_bootstrap(first, second, numbers)
+    assert (found.interval, found.p, found.num_sentences) == (None, None, num)
+    assert found.mean == pytest.approx(second.mean() - first.mean())
+
+
+def test_from_as_many_sentences_as_are_asked_for_it_covers_nearly_at_its_rate():
+    generator, num, covered = np.random.default_rng(6), 800, 0
+    for _ in range(num):
+        first, second, numbers = text(generator, tokens.MIN_SENTENCES, 0.0)
+        low, high = tokens.sentence_bootstrap(first, second, numbers, num_resamples=400).interval
+        covered += low <= 0 <= high
+    assert 0.91 < covered / num < 0.96
+
+
+BASE = {**small_studies.BASE, "corpus.train_tokens": 2000, "corpus.eval_tokens": 600}
 
 
 @pytest.fixture
 def trained(workspace):
     """Two real models of one arm, and their ensemble; the plan they come from."""
+    return train(workspace, BASE)
+
+
+def train(workspace, base):
     study = Study(
         question="By the token?",
-        base=BASE,
+        base=base,
         base_arm="a",
         design=table(Arm("a")),
-        scales={"s": Scale(seeds=2, ensemble=True)},
+        scales={"s": Scale(corpus=base["corpus.name"], seeds=2, ensemble=True)},
         name="by_token",
     )
     plan = make_plan(study, "s", data=workspace.data)
     store = workspace.store
     schedule = Schedule(plan, store, lambda *_: None)  # type: ignore[arg-type]
-    local.run(
-        schedule, lambda t: {"trial": t.to_plain(), "store": store.uri, "data": workspace.data}
-    )
+    local.run(schedule, small_studies.order_in(workspace))
     return schedule.plan
 
 
@@ -135,27 +146,41 @@ def shown_row(text: str, name: str) -> list[str]:
     return next(line for line in text.splitlines() if line.startswith(name)).split()
 
 
+@pytest.mark.slow
 def test_the_kept_tokens_give_the_very_ensemble_that_was_run(workspace, trained):
     first, second, ensemble = [place.id for place in trained.planned]
     journal = journals.read(workspace.store, ensemble)
-    ran = math.exp(journal.outcome["metrics"]["test_nll"])
+    ran = math.exp(journal.outcome.metrics["test_nll"])
     text = show_tokens(workspace, [first, second], "test")
     assert float(shown_row(text, ENSEMBLE)[4]) == pytest.approx(ran, abs=0.006)
+
+
+def test_a_text_of_one_line_is_compared_without_a_p(workspace, tmp_path):
+    folder = tmp_path / "one_line"
+    folder.mkdir()
+    for split in ("train", "valid", "test"):
+        (folder / f"{split}.txt").write_text("a b c d e f g h " * 60 + "\n")
+    base = {name: v for name, v in BASE.items() if not name.endswith("_tokens")}
+    plan = train(workspace, {**base, "corpus.name": str(folder), "training.batch_size": 4})
+    first, second, _ = [place.id for place in plan.planned]
+    found = " ".join(show_tokens(workspace, [first, second], "valid").split())
+    assert "No interval and no p: this split has 1 sentence," in found
+    assert "95% interval" not in found and "<.001" not in found
 
 
 def test_looking_at_the_test_split_again_is_written_down(workspace, trained):
     first, second, _ = [place.id for place in trained.planned]
     assert "read again" not in show_tokens(workspace, [first, second], "valid")
     assert not workspace.store.exists(f"trials/{first}/readings.json")
-    assert "reading 1 after" in show_tokens(workspace, [first[:8], second], "test")
-    assert "reading 2 after" in show_tokens(workspace, [first, second], "test")
+    assert "read number 1 after" in show_tokens(workspace, [first[:8], second], "test")
+    assert "read number 2 after" in show_tokens(workspace, [first, second], "test")
     kept = workspace.store.read_json(f"trials/{second}/readings.json")
     assert [entry["with"] for entry in kept] == [[first], [first]]
 
 
 def test_what_cannot_be_compared_is_refused(workspace, trained):
     first, second, _ = [place.id for place in trained.planned]
-    with pytest.raises(TrialError, match="two finished trials"):
+    with pytest.raises(TrialError, match="two or more finished trials"):
         show_tokens(workspace, [first, first], "valid")
     with pytest.raises(TrialError, match="no trial 'nobody'"):
         show_tokens(workspace, [first, "nobody"], "valid")
@@ -167,5 +192,5 @@ def test_what_cannot_be_compared_is_refused(workspace, trained):
     workspace.store.delete(f"trials/{first}/tokens/test.arrow")
     journal.trial = replace(journal.trial, corpus_digest=trained.corpus_digest)
     journal.write(workspace.store)
-    with pytest.raises(TrialError, match="kept no log-probabilities of test"):
+    with pytest.raises(TrialError, match="saved no log-probabilities of test"):
         show_tokens(workspace, [first, second], "test")

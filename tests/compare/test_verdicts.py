@@ -9,16 +9,21 @@ import pytest
 from scipy import stats
 
 from ablate import papers
-from ablate.compare.summary import summarise
-from ablate.compare.table import plain_text
-from ablate.compare.units import unit_of
-from ablate.compare.verdicts import MARGIN, judged
+from ablate.compare.statistics.verdicts import MARGIN, judged
+from ablate.compare.table.summary import summarise
+from ablate.compare.text.units import unit_of
+from tests.support.tables import written
 
 PPL, BPC = unit_of("word"), unit_of("character")
 
 
-def nats(*perplexities: float) -> list[float]:
-    return [math.log(each) for each in perplexities]
+def nats(*perplexities: float) -> list[list[float]]:
+    """Of an arm that was not tuned: each seed by itself."""
+    return [[math.log(each)] for each in perplexities]
+
+
+def seeds(losses) -> list[list[float]]:
+    return [[float(each)] for each in losses]
 
 
 def test_the_words():
@@ -31,7 +36,7 @@ def test_the_words():
 
 
 def test_bits_are_judged_as_nats_are():
-    losses = [1.40, 1.41, 1.39]
+    losses = seeds([1.40, 1.41, 1.39])
     inside, outside = 1.40 / math.log(2), 1.60 / math.log(2)
     assert judged(losses, inside, BPC) == "within seed noise"
     assert judged(losses, outside, BPC) == "not reproduced: ours 18.1% lower"
@@ -48,7 +53,7 @@ def test_one_more_run_of_ours_is_called_not_reproduced_no_more_often_than_stated
     """Published numbers drawn as ours are: five of ours, one of theirs."""
     generator, num = np.random.default_rng(3), 2000
     runs = generator.normal(4.0, 0.05, (num, 6))
-    words = [judged([*row[:5]], math.exp(row[5]), PPL) for row in runs]
+    words = [judged(seeds(row[:5]), math.exp(row[5]), PPL) for row in runs]
     wrong = sum(word.startswith("not reproduced") for word in words)
     assert stats.binomtest(wrong, num, 0.05, alternative="greater").pvalue > 0.01
     assert wrong > 0.02 * num  # and the prediction interval is no wider than it must be
@@ -58,7 +63,7 @@ def test_reproduced_is_said_of_a_mean_beyond_the_margin_rarely():
     """The truth is at the margin: its interval lies within it in one case in forty at most."""
     generator, num = np.random.default_rng(4), 2000
     runs = generator.normal(4.0 + MARGIN, 0.003, (num, 5))
-    wrong = sum(judged([*row], math.exp(4.0), PPL) == "reproduced" for row in runs)
+    wrong = sum(judged(seeds(row), math.exp(4.0), PPL) == "reproduced" for row in runs)
     assert stats.binomtest(wrong, num, 0.025, alternative="greater").pvalue > 0.01
 
 
@@ -90,7 +95,7 @@ def test_in_the_table_they_stand_beside_the_published_numbers(by_hand):
     study, truth = published(by_hand, [0.0] * 3)
     study, _ = published(by_hand, close(truth))
     assert verdict_on(study) == "reproduced"
-    text = plain_text(summarise(study.record, study.journals))
+    text = written(summarise(study.record, study.journals))
     assert "verdict, test" in text and "reproduced" in text
     assert "within 1%" in " ".join(text.split())
 
@@ -146,7 +151,7 @@ def test_at_another_scale_no_published_number_is_shown(by_hand):
     study, _ = published(by_hand, [4.0] * 3, published_scale=False)
     summary = summarise(study.record, study.journals)
     assert summary.verdicts == {}
-    assert "not comparable with published numbers" in plain_text(summary)
+    assert "not comparable with published numbers" in written(summary)
 
 
 @pytest.mark.parametrize("rounding", [0.0, 0.05])
@@ -156,4 +161,4 @@ def test_every_verdict_is_one_of_four(rounding):
     for _ in range(200):
         losses = [*generator.normal(4, generator.uniform(0, 0.1), generator.integers(1, 6))]
         there = math.exp(generator.normal(4, 0.1))
-        assert judged(losses, there, PPL, rounding=rounding).startswith(words)
+        assert judged(seeds(losses), there, PPL, rounding=rounding).startswith(words)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from ablate.assemble import assemble
-from ablate.components.evaluator import Reading
-from ablate.components.flow import Features
-from ablate.config import resolve
-from ablate.native.library import SWITCH, found, library
-from ablate.streams import Streams
+from ablate.model.evaluator import Reading
+from ablate.model.flow import Features
+from tests.support import places
 
-VECTORS = Path(__file__).parents[1] / "golden" / "vectors"
+VECTORS = places.VECTORS
 
 
 class Text:
@@ -46,15 +41,6 @@ class FixedChance:
         mask = self.masks[purpose]
         assert tuple(mask.shape) == tuple(shape)
         return mask.to(like.dtype)
-
-
-@pytest.fixture(params=["kernels", "torch"])
-def both_ways(request, monkeypatch):
-    """By the compiled kernels, and by torch where there are none."""
-    if request.param == "torch":
-        monkeypatch.setenv(SWITCH, "off")
-    elif library() is None:
-        pytest.skip(found()[1])
 
 
 def assert_near(found, exact, share: float) -> None:
@@ -99,21 +85,6 @@ def judged():
 @pytest.fixture
 def fixed_chance():
     return FixedChance
-
-
-@pytest.fixture
-def build():
-    """An initialised assembly from flat values, in float64 unless told otherwise."""
-
-    def assembled(values: dict, vocabulary: int = 23, seed: int = 1, dtype=torch.float64):
-        defaults = {"backbone": "lstm", "backbone.units": 7, "head": "softmax", "optimizer": "sgd"}
-        config = resolve({**defaults, "embedding.size": 6, **values})
-        assembly = assemble(config, vocabulary)
-        assembly.model.initialize(Streams(seed))
-        assembly.model.to(dtype)
-        return assembly
-
-    return assembled
 
 
 @pytest.fixture

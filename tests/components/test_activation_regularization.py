@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ablate.components.flow import Pass
 from ablate.components.regularizer.activation_regularization import (
     ActivationRegularization,
     ActivationRegularizationConfig,
 )
+from ablate.model.flow import Pass
 
 
 def test_it_is_the_mean_square_of_the_masked_last_layer(make_features):

@@ -11,6 +11,7 @@ from torch import nn
 from ablate.components.optimizer.adam import Adam, AdamConfig
 
 
+@pytest.mark.slow
 def test_steps_are_the_algorithm():
     model = nn.Linear(3, 1, bias=False).double()
     config = AdamConfig(learning_rate=0.1, beta1=0.8, beta2=0.95, epsilon=1e-6)

@@ -7,16 +7,21 @@ from itertools import product as combinations
 import pytest
 import torch
 
-from ablate.components import tempered, tempered_gradient
-from ablate.components.flow import GateSignal, Mixture, Pass
 from ablate.components.loss.augmented import Augmented, AugmentedConfig
-from ablate.components.mixture import summed_nll
-from ablate.components.mixture_gradient import Room
-from ablate.components.tempered import summed_augmented
-from ablate.components.tempered_gradient import Terms
 from ablate.errors import CombinationError
+from ablate.model.fast import tempered, tempered_gradient
+from ablate.model.fast.mixture_gradient import Room
+from ablate.model.fast.tempered import augmented_plain, summed_augmented
+from ablate.model.fast.tempered_gradient import Terms
+from ablate.model.flow import GateSignal, Mixture, Pass
+from ablate.model.mixture import summed_nll
 
 pytestmark = pytest.mark.usefixtures("both_ways")
+
+
+def plain_loss(mixture, targets, words, terms):
+    """By plain autograd, the soft targets detached if the terms say so."""
+    return augmented_plain(mixture, targets, words.detach() if terms.detach else words, terms)
 
 
 class Given:
@@ -111,11 +116,13 @@ SIZES = [(1, 1, 2, 1), (13, 1, 29, 5), (13, 3, 29, 5), (7, 4, 17, 1)]  # N, J, V
 MODELS = list(combinations(SIZES, [False, True], [False, True], [False, True], [False, True]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "gate", "bias", "tied", "detach"), MODELS)
 @pytest.mark.parametrize("fused", [False, True], ids=["plain", "fused"])
 def test_it_is_the_definition(size, gate, bias, tied, detach, fused, chunks):
     given, chosen = Given(*size, gate=gate, bias=bias, tied=tied), terms(detach=detach)
-    found = summed_augmented(given.mixture, given.targets, given.words, chosen, fused=fused)
+    loss = summed_augmented if fused else plain_loss
+    found = loss(given.mixture, given.targets, given.words, chosen)
     expected = by_hand(given, chosen)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
     unused = (torch.zeros(()) if g is None else g for g in given.gradients(found))
@@ -123,13 +130,14 @@ def test_it_is_the_definition(size, gate, bias, tied, detach, fused, chunks):
     close(found_gradients, given.gradients(expected), 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "gate", "bias", "tied", "detach"), MODELS)
 def test_twins_agree_in_float32(size, gate, bias, tied, detach, chunks):
     given = Given(*size, gate=gate, bias=bias, tied=tied, dtype=torch.float32)
     chosen = terms(detach=detach, of_nll=0.5, of_divergence=0.7)
     fused, plain = (
-        summed_augmented(given.mixture, given.targets, given.words, chosen, fused=fused)
-        for fused in (True, False)
+        loss(given.mixture, given.targets, given.words, chosen)
+        for loss in (summed_augmented, plain_loss)
     )
     torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-5)
     for ours, theirs in zip(given.gradients(fused), given.gradients(plain), strict=True):
@@ -211,7 +219,7 @@ def test_far_logits_stay_exact_where_a_probability_underflows():
     loss = summed_augmented(given.mixture, given.targets, given.words, chosen)
     exact = Given(8, 1, 29, 5, tied=True)
     exact.vectors.data.mul_(100)
-    expected = summed_augmented(exact.mixture, exact.targets, exact.words, chosen, fused=False)
+    expected = plain_loss(exact.mixture, exact.targets, exact.words, chosen)
     assert expected > 8 * 104  # float32 has no such probability
     torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=0)
     assert all(torch.isfinite(g).all() for g in given.gradients(loss))

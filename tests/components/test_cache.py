@@ -9,8 +9,8 @@ import torch
 from ablate.components.evaluator import cache
 from ablate.components.evaluator.cache import Cache, CacheConfig
 from ablate.components.evaluator.standard import Standard, StandardConfig
-from ablate.components.flow import GateSignal
-from ablate.components.mixture import log_probs, tempered
+from ablate.model.flow import GateSignal
+from ablate.model.mixture import log_probs, tempered
 
 STREAM = torch.randint(0, 5, (90,), generator=torch.Generator().manual_seed(4))  # words return
 

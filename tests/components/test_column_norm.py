@@ -54,7 +54,7 @@ def test_half_the_norm_under_scaled_masks_is_the_paper_s_network():
 
 
 def test_a_norm_for_the_output_alone_is_refused():
-    with pytest.raises(CombinationError, match=r"output_norm = 7\.5 is Z's where W has"):
+    with pytest.raises(CombinationError, match=r"output_norm = 7\.5 fixes Z's norm, which needs"):
         ColumnNorm(ColumnNormConfig(output_norm=7.5))
 
 
@@ -100,3 +100,39 @@ def test_what_is_not_trained_is_not_moved(model):
 def test_rows_and_columns_at_once_are_refused():
     with pytest.raises(CombinationError, match=r"norm = 15 fixes W's columns, and rows = true"):
         ColumnNorm(ColumnNormConfig(norm=15, rows=True))
+
+
+def test_read_literally_a_row_of_l_is_a_unit_over_all_words(model):
+    """L is d x |V|: its row is a column of W; the output matrix is not touched."""
+    found, vectors = model({})
+    ColumnNorm(ColumnNormConfig(rows=True, row="unit")).project(found)
+    W = vectors["W"]
+    expected = W / W.square().sum(0, keepdim=True).sqrt()
+    torch.testing.assert_close(found.embedding.weight.data, expected)
+    assert torch.equal(found.head.decoder.weight.data, vectors["Z"])
+
+
+def test_what_rows_are_means_nothing_without_rows():
+    with pytest.raises(CombinationError, match=r"row = 'unit' defines rows"):
+        ColumnNorm(ColumnNormConfig(norm=15, row="unit"))
+
+
+@pytest.mark.parametrize("blocks", [(), (3, 2)])
+def test_recurrent_columns_have_a_norm_only_if_one_is_given(build, blocks):
+    values = {"backbone": "elman", "backbone.inputs": "embedding", "backbone.blocks": blocks}
+    found = build({**SIZE, **values, "regularizer.column_norm.norm": 15.0}, vocabulary=12).model
+    before = [p.detach().clone() for p in found.backbone.parameters()]
+    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
+    for weight, old in zip(found.backbone.parameters(), before, strict=True):
+        assert torch.equal(weight, old)
+    regularizer = ColumnNorm(ColumnNormConfig(norm=15, recurrent_norm=2))
+    regularizer.check(found)
+    regularizer.project(found)
+    for weight, old in zip(found.backbone.parameters(), before, strict=True):
+        torch.testing.assert_close(weight.data, 2 * old / old.square().sum(0).sqrt())
+
+
+def test_without_recurrent_matrices_a_norm_for_them_is_refused(build):
+    irlm = build({**SIZE, "backbone": "irlm"}, vocabulary=12).model
+    with pytest.raises(CombinationError, match=r"recurrent_norm = 2 .* \(Irlm\) has none"):
+        ColumnNorm(ColumnNormConfig(norm=15, recurrent_norm=2)).check(irlm)

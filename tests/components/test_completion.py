@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator import Reading
 from ablate.components.evaluator.completion import (
     Completion,
     CompletionConfig,
@@ -17,9 +17,11 @@ from ablate.components.evaluator.completion import (
     long_unit_scores,
     read_questions,
 )
-from ablate.components.flow import Mixture
+from ablate.config.fields import identity_fields
+from ablate.config.streams import Streams
 from ablate.errors import CombinationError, CorpusError
-from ablate.streams import Streams
+from ablate.model.evaluator import Reading
+from ablate.model.flow import Mixture
 
 EOS = 3
 
@@ -186,6 +188,23 @@ def test_published_questions_are_asked_once(folder, build):
     assert found["accuracy"] in (0.0, 0.5, 1.0)
 
 
+def test_a_trials_identity_has_what_the_questions_are_and_not_where(folder, tmp_path_factory):
+    def identity(questions) -> dict:
+        return identity_fields(CompletionConfig(questions=str(questions)))
+
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    assert identity(elsewhere) == {"questions": str(elsewhere)}  # nothing there: no trial completes
+    for file in folder.glob("*.csv"):
+        (elsewhere / file.name).write_bytes(file.read_bytes())
+    assert identity(elsewhere) == identity(folder)
+    assert str(folder) not in identity(folder).values()
+    for name in ("test_answer.csv", "testing_data.csv"):
+        before = identity(elsewhere)
+        with (elsewhere / name).open("a") as file:
+            file.write("\n")
+        assert identity(elsewhere) != before
+
+
 def test_long_units_are_those_that_are_named(build):
     model, text = build({}, vocabulary=40).model, Story()
     options = generated_questions(text.tokens, text, 1, Streams(0))[0].options_OT
@@ -197,12 +216,32 @@ def test_long_units_are_those_that_are_named(build):
     np.testing.assert_allclose(found, expected.numpy(), rtol=1e-10)
 
 
+def test_a_block_of_an_rnn_answers_as_if_it_were_alone(build):
+    """sum_t Z[y_t+1] . x_t over the block's units, x_t = max(0, W[y_t] + R x_t-1) within it."""
+    blocks = {"backbone": "elman", "backbone.inputs": "embedding", "backbone.blocks": [3, 2]}
+    sizes = {"embedding.size": 5, "backbone.units": 5, "head.bias": False}
+    model, text = build({**blocks, **sizes}, vocabulary=40).model, Story()
+    options = generated_questions(text.tokens, text, 1, Streams(0))[0].options_OT
+    W, Z = model.embedding.weight.detach()[:, :3], model.head.decoder.weight.detach()[:, :3]
+    R = model.backbone.weight_hh_l0_0.detach()
+    expected = []
+    for sentence in options.tolist():
+        x, score = torch.zeros(3, dtype=W.dtype), 0.0
+        for word, following in pairwise(sentence):
+            x = (W[word] + R @ x).clamp(min=0)
+            score += float(Z[following] @ x)
+        expected.append(score)
+    with torch.no_grad():
+        found = long_unit_scores([model], options, slice(0, 3))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_what_cannot_be_is_told(folder, build):
-    with pytest.raises(CombinationError, match="does not say which"):
+    with pytest.raises(CombinationError, match="needs a range of units"):
         Completion(CompletionConfig(score="long_units"))
     mos = build({"head": "mos", "head.experts": 2}, vocabulary=40).model
     evaluator = Completion(CompletionConfig(score="long_units", units=(0, 2)))
-    with pytest.raises(CombinationError, match="one component"):
+    with pytest.raises(CombinationError, match="with one expert"):
         evaluator.metrics(Reading([mos], Story()), "completion", "test")
     text = Story()
     text.vocabulary[0] = "word0"

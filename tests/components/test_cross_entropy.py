@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from ablate.components.regularizer import Chance
-from ablate.streams import Streams
+from ablate.config.streams import Streams
+from ablate.model.masks import Chance
 
 CHANCE = Chance(Streams(1), 0)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
 from ablate.components.head.doc import experts_by_layer
-from ablate.components.mixture import log_probs, summed_nll
-from ablate.components.regularizer import OFF
-from ablate.config import resolve
+from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
+from ablate.model.assemble import count_parameters
+from ablate.model.masks import OFF
+from ablate.model.mixture import log_probs, summed_nll
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -21,7 +21,7 @@ def softmax(x):
 
 
 def by_hand(layers, experts, weights, embedding, bias, activation):
-    """Eq. 4-9 for one token: `layers` and `experts` from the last layer down."""
+    """Eq. 7-11 for one token: `layers` and `experts` from the last layer down."""
     prior = softmax(weights["prior.weight"] @ layers[0])
     vectors = []
     for below, (h, count) in enumerate(zip(layers, experts, strict=True)):
@@ -89,7 +89,7 @@ def test_a_layer_that_is_not_there_is_refused(build):
     text = str(refusal.value)
     for part in ("[1, 1, 1, 1]", "has 2 layers", "raise backbone.num_layers"):
         assert part in text
-    with pytest.raises(CombinationError, match="no layer a component"):
+    with pytest.raises(CombinationError, match="has no experts"):
         build({"head": "doc", "head.experts": [0, 0]})
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
-from ablate.components.regularizer import Masks
-from ablate.config import resolve
+from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
+from ablate.model.assemble import count_parameters
+from ablate.model.masks import Masks
 
 DUAL = {"bridge": "dual", "backbone.units": 5}
 
@@ -60,7 +60,7 @@ def test_the_matrices_start_in_their_range_and_the_bias_at_zero(build):
 
 
 def test_a_tied_head_of_another_width_is_refused(build):
-    with pytest.raises(CombinationError, match=r"head reads 9 units, but embedding\.size = 6"):
+    with pytest.raises(CombinationError, match=r"reads 9 units, but embedding\.size = 6"):
         build({**DUAL, "bridge.units": 9, "head.tied": True})
 
 

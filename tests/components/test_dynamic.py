@@ -8,21 +8,22 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator import Reading
 from ablate.components.evaluator.dynamic import Dynamic, DynamicConfig
 from ablate.components.evaluator.standard import Standard, StandardConfig
 from ablate.errors import CombinationError
+from ablate.model.evaluator import Reading
 
 WORDS = 23
 
 
 class Splits:
-    """A training text and a test text."""
+    """A training text, and those to be judged on."""
 
-    def __init__(self, num_train: int = 207, num_test: int = 33) -> None:
+    def __init__(self, num_train: int = 207, num_test: int = 33, num_valid: int = 21) -> None:
         chance = torch.Generator().manual_seed(4)
         self.train = torch.randint(0, WORDS, (num_train,), generator=chance)
         self.test = torch.randint(0, WORDS, (num_test,), generator=chance)
+        self.valid = torch.randint(0, WORDS, (num_valid,), generator=chance)
 
     def stream(self, split):
         return getattr(self, split)
@@ -195,6 +196,32 @@ def test_the_nadam_rule(one_layer, beta1):
 
     expected = reference.follow(text.test, 5, step)
     np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_the_weights_may_follow_valid_before_test(one_layer):
+    """From the end of valid on, they are those that test begins with; valid itself is as ever."""
+    text = Splits()
+    config = {"rule": "sgd", "learning_rate": 0.7, "through_valid": True}
+    found = judged(config, one_layer, text)
+    reference = Reference(one_layer)
+
+    def step():
+        for parameter in reference.parameters:
+            parameter -= 0.7 * parameter.grad
+
+    for _ in reference.windows(text.valid[:, None], 5):
+        with torch.no_grad():
+            step()
+    expected = reference.follow(text.test, 5, step)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    reading = Reading([one_layer], text)
+    plain, through = (
+        Dynamic(DynamicConfig(**{**config, "through_valid": through})).token_log_probs(
+            reading, "valid"
+        )
+        for through in (False, True)
+    )
+    np.testing.assert_array_equal(plain, through)
 
 
 @pytest.mark.parametrize("rule", ["rms", "sgd", "nadam"])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
 from ablate.components.backbone.elman import scaled_to_radius
 from ablate.components.backbone.irlm import impulse_response_plain
-from ablate.components.optimizer import parameter_groups
-from ablate.components.regularizer import OFF, Masks
-from ablate.config import resolve
+from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
+from ablate.model.assemble import count_parameters
+from ablate.model.masks import OFF, Masks
+from ablate.model.optimizer import parameter_groups
 
 BLOCKS = {
     "backbone.units": 6,
@@ -153,7 +153,7 @@ def test_the_recurrent_state_is_masked_where_it_is_read(backbone):
     mask = torch.randint(0, 2, (1, 2, 7)).double() * 2
 
     class Held(Masks):
-        def held(self, site, shape, like):
+        def locked(self, site, shape, like):
             assert shape == (1, 2, 7)
             return mask if site == "recurrent/1" else None
 
@@ -190,8 +190,8 @@ def test_the_words_rnn_has_its_published_size():
     ("values", "parts"),
     [
         ({"inputs": "embedding", "units": 7}, ("embedding.size = 6", "7 units", "'matrix'")),
-        ({"units": [5, 4], "num_layers": 3}, ("names 2 layers", "backbone.num_layers = 3")),
-        ({"units": 7, "blocks": [4, 2]}, ("[4, 2] are 6 units", "a layer has 7")),
+        ({"units": [5, 4], "num_layers": 3}, ("has 2 numbers", "backbone.num_layers = 3")),
+        ({"units": 7, "blocks": [4, 2]}, ("[4, 2] have 6 units", "a layer has 7")),
         ({"units": 6, "blocks": [4, 2], "block_rates": [0.1]}, ("1 values for 2 blocks",)),
         ({"spectral_radius": 0.9, "recurrent_range": 0.0}, ("recurrent_range = 0", "above 0")),
     ],

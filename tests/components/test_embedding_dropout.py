@@ -23,8 +23,8 @@ def test_it_is_the_public_code(golden, fixed_chance):
 
 
 def test_a_tied_decoder_keeps_every_word(build):
-    from ablate.components.regularizer import Chance, Masks
-    from ablate.streams import Streams
+    from ablate.config.streams import Streams
+    from ablate.model.masks import Chance, Masks
 
     values = {"head.tied": True, "backbone.units": 6, "regularizer.embedding_dropout.rate": 0.5}
     assembly = build(values)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
-from ablate.components.backbone._gru_steps import gru_steps
-from ablate.components.regularizer import OFF, Chance, Masks
-from ablate.config import resolve
-from ablate.streams import Streams
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
+from ablate.model.assemble import count_parameters
+from ablate.model.fast.gru_steps import gru_steps
+from ablate.model.masks import OFF, Chance, Masks
 
 PLACE = "regularizer.variational_dropout"
 SHARED = {f"{PLACE}.{site}": 0.4 for site in ("input", "hidden", "recurrent", "output")}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
-from ablate.components.flow import Mixture, Shapes
 from ablate.components.gate.iog import Iog, IogConfig
-from ablate.components.mixture import log_probs, summed_nll
-from ablate.components.regularizer import OFF, Masks
-from ablate.config import resolve
+from ablate.config.resolve import resolve
+from ablate.model.assemble import count_parameters
+from ablate.model.flow import Mixture, Shapes
+from ablate.model.masks import OFF, Masks
+from ablate.model.mixture import log_probs, summed_nll
 
 
 def given_gate(vectors):

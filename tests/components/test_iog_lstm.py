@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from ablate.assemble import count_parameters
-from ablate.components.flow import Shapes
 from ablate.components.gate.iog import IogConfig
 from ablate.components.gate.iog_lstm import IogLstm
-from ablate.components.regularizer import OFF
-from ablate.config import resolve
-from ablate.streams import Streams
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
+from ablate.model.assemble import count_parameters
+from ablate.model.flow import Shapes
+from ablate.model.masks import OFF
 
 
 def made(units: int = 3, vocabulary: int = 7) -> IogLstm:

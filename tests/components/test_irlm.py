@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
 from ablate.components.backbone.irlm import (
     impulse_response,
     impulse_response_plain,
     timescales,
 )
-from ablate.components.mixture import log_probs, summed_nll
-from ablate.components.optimizer import parameter_groups
-from ablate.components.regularizer import OFF, Masks
-from ablate.config import resolve
+from ablate.config.identity import make_trial
+from ablate.config.resolve import resolve
 from ablate.data.corpus import corpus_digest
 from ablate.errors import CombinationError
-from ablate.identity import make_trial
-from ablate.store import Store
-from ablate.train.loop import Training
-from ablate.train.task import Place
+from ablate.model.assemble import count_parameters
+from ablate.model.masks import OFF, Masks
+from ablate.model.mixture import log_probs, summed_nll
+from ablate.model.optimizer import parameter_groups
+from ablate.store.store import Store
+from ablate.trial.task import Place
+from ablate.trial.training import Training
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -125,7 +125,7 @@ def test_a_mask_may_be_on_the_state_it_reads(build):
     x, before, mask = torch.randn(5, 2, 6).double(), torch.randn(1, 2, 6).double(), 2.0
 
     class Held(Masks):
-        def held(self, site, shape, like):
+        def locked(self, site, shape, like):
             assert (site, shape) == ("recurrent/1", (1, 2, 6))
             return torch.full(shape, mask, dtype=like.dtype)
 
@@ -144,6 +144,7 @@ def test_groups_start_in_their_own_way_and_are_clipped_to_their_own_range(build)
     torch.testing.assert_close(backbone.r.data, expected, rtol=0, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_training_clips_after_every_update(tmp_path, data):
     values = {
         "corpus.name": "grammar", "corpus.train_tokens": 2000, "corpus.eval_tokens": 500,
@@ -191,7 +192,7 @@ def test_it_has_its_published_size(vocabulary, expected):
     ("values", "parts"),
     [
         ({"units": 7}, ("embedding.size = 6", "backbone.units = 7", "backbone.units = 6")),
-        ({"groups": [4, 1]}, ("[4, 1] are 5 units", "backbone.units = 6")),
+        ({"groups": [4, 1]}, ("[4, 1] have 5 units", "backbone.units = 6")),
         ({"groups": [4, 2], "lowest": [0.7]}, ("backbone.lowest = [0.7]", "1 values for 2")),
         ({"lowest": 0.7}, ("backbone.initial = 0.5 of group 1", "0.7", "highest = 1")),
     ],

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ablate.components.regularizer.l2 import L2, L2Config
-from ablate.config import resolve
+from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
 
 MODEL = {"head": "mos", "head.tied": False, "head.experts": 2}
@@ -102,7 +102,7 @@ def test_weights_of_zero_are_off_whatever_the_rest_says(name):
 
 @pytest.mark.parametrize("name", ["l1", "l2"])
 def test_a_group_that_the_model_lacks_is_refused_by_name(build, name):
-    has = "It has: bias, embedding, output, recurrent, recurrent_input. Set it to 0."
+    has = "Its groups: bias, embedding, output, recurrent, recurrent_input. Instead: set it to 0."
     with pytest.raises(CombinationError) as refused:
         build({f"regularizer.{name}.mogrifier": 1e-5, f"regularizer.{name}.bias": 1})
     assert str(refused.value).startswith(f"regularizer.{name}.mogrifier = 1e-05 has nothing to act")
@@ -110,5 +110,5 @@ def test_a_group_that_the_model_lacks_is_refused_by_name(build, name):
 
 
 def test_half_of_nothing_is_refused():
-    with pytest.raises(CombinationError, match="half = True halves a sum in the loss"):
+    with pytest.raises(CombinationError, match="half = true halves a sum in the loss"):
         L2(L2Config(everything=1.0, half=True, mode="decoupled"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
-from ablate.components.backbone._lstm_steps import lstm_steps
-from ablate.components.regularizer import OFF, Chance, Masks
-from ablate.config import resolve
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.streams import Streams
+from ablate.model.assemble import count_parameters
+from ablate.model.fast.lstm_steps import lstm_steps
+from ablate.model.masks import OFF, Chance, Masks
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -94,7 +94,7 @@ def test_parameters_start_in_their_range(build, initial_range, bound):
 
 
 def test_a_wrong_number_of_layers_is_refused(build):
-    with pytest.raises(CombinationError, match=r"names 2 layers .* backbone.num_layers = 3"):
+    with pytest.raises(CombinationError, match=r"has 2 numbers .* backbone.num_layers = 3"):
         build({"backbone.units": [5, 4], "backbone.num_layers": 3})
 
 

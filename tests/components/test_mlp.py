@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
-from ablate.components.mixture import log_probs
-from ablate.components.regularizer import OFF, Masks
-from ablate.config import resolve
+from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
+from ablate.model.assemble import count_parameters
+from ablate.model.masks import OFF, Masks
+from ablate.model.mixture import log_probs
 
 MLP = {"head": "mlp", "head.units": 6}
 

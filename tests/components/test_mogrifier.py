@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.backbone._mogrifier_window import Cell, Round, fast_window
 from ablate.components.backbone.mogrifier import plain_window
-from ablate.components.regularizer import OFF, Chance, Masks, Regularizer
-from ablate.streams import Streams
+from ablate.config.streams import Streams
+from ablate.model.fast.mogrifier_trace import Cell, Round
+from ablate.model.fast.mogrifier_window import fast_window
+from ablate.model.masks import OFF, Chance, Masks
+from ablate.model.regularizer import Regularizer
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -25,7 +27,7 @@ def sigmoid(x):
 class Held(Regularizer):
     """A random mask on each layer's recurrent state, the same whenever it is asked for."""
 
-    def held(self, site, shape, like, chance):
+    def locked(self, site, shape, like, chance):
         assert site in ("recurrent/1", "recurrent/2")
         generator = torch.Generator().manual_seed(int(site[-1]))
         return torch.randint(0, 2, shape, generator=generator).to(like) * 2
@@ -71,7 +73,7 @@ def test_layers_are_the_equations(build, rounds, rank, capped, masked):
     expected = x.numpy()
     for layer in range(2):
         h, c = (s[0].numpy() for s in state[2 * layer : 2 * layer + 2])
-        held = Held().held(f"recurrent/{layer + 1}", h.shape, raw[0], None).numpy()
+        held = Held().locked(f"recurrent/{layer + 1}", h.shape, raw[0], None).numpy()
         mask = held if masked else 1
         expected, h, c = layer_by_hand(named, layer, backbone.config, expected, h, c, mask)
         for ours, theirs in ((raw[layer], expected), (after[2 * layer], h[None])):
@@ -120,6 +122,7 @@ def parameters_of(cell):
     return [cell.weight_ih, cell.weight_hh, cell.bias, *(p for p in parts if p is not None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capped", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("sizes", SHAPES)

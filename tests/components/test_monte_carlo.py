@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
+import pytest
 import torch
 
-from ablate.components.evaluator import Reading
 from ablate.components.evaluator.monte_carlo import MonteCarlo, MonteCarloConfig
 from ablate.components.evaluator.standard import Standard, StandardConfig
-from ablate.components.mixture import log_probs
-from ablate.components.regularizer import Chance, Masks
-from ablate.streams import Streams
+from ablate.config.streams import Streams
+from ablate.model.evaluator import Reading
+from ablate.model.masks import Chance, Masks
+from ablate.model.mixture import log_probs
 
 STREAM = torch.randint(0, 23, (30,), generator=torch.Generator().manual_seed(4))
 DROPPED = {
@@ -70,7 +73,7 @@ def test_a_techniques_own_dropout_is_sampled_as_well(build, text):
 
     def dropped(features, embedding, masks):
         mixture = head(features, embedding, masks)
-        vectors = masks.own("head/mine", mixture.vectors_NJE, 0.5)
+        vectors = masks.dropout("head/mine", mixture.vectors_NJE, 0.5)
         return type(mixture)(**{**mixture.__dict__, "vectors_NJE": vectors})
 
     before = judged(text, [assembly], samples=1)
@@ -83,3 +86,24 @@ def test_each_model_is_sampled_with_its_own_regularizers(build, text):
     single = [judged(text, [assembly], samples=3) for assembly in both]
     found = judged(text, both, samples=3)
     np.testing.assert_allclose(np.exp(found), np.exp(single).mean(0), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_it_tends_to_the_average_over_all_masks_that_001_defines(build, text):
+    """P = mean over m in {0, 1}^H of softmax(Z (m x)), Z twice ours, x_t = W[y_t] + r x_t-1; the
+    mean network, Z / 2 in its stead, is another."""
+    sizes = {"embedding.size": 4, "backbone.units": 4, "embedding.initial_range": 1.0}
+    model = {"backbone": "irlm", "head.bias": False, "head.initial_range": 2.0}
+    assembly = build({**sizes, **model, "regularizer.dropout.output": 0.5})
+    parts = assembly.model
+    W, r, Z = parts.embedding.weight, parts.backbone.r, 2 * parts.head.decoder.weight
+    masks = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=W.dtype)] * 4)
+    x, average, mean_network = torch.zeros(4, dtype=W.dtype), [], []
+    with torch.no_grad():
+        for word, following in pairwise(STREAM.tolist()):
+            x = W[word] + r * x
+            average.append(float(((masks * x) @ Z.T).softmax(-1).mean(0)[following].log()))
+            mean_network.append(float((x @ Z.T / 2).log_softmax(-1)[following]))
+    found = judged(text, [assembly], samples=3000, window=200)
+    np.testing.assert_allclose(found, average, atol=0.1)
+    assert np.abs(np.array(mean_network) - average).max() > 0.3

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
-from ablate.components.mixture import log_probs, summed_nll, token_nll
-from ablate.components.regularizer import Chance, Masks, Regularizer
-from ablate.config import resolve
-from ablate.streams import Streams
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
+from ablate.model.assemble import count_parameters
+from ablate.model.masks import Chance, Masks
+from ablate.model.mixture import log_probs, summed_nll, token_nll
+from ablate.model.regularizer import Regularizer
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

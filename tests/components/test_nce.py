@@ -7,13 +7,13 @@ import math
 import pytest
 import torch
 
-from ablate.assemble import assemble
-from ablate.components.flow import GateSignal, Mixture, Pass
 from ablate.components.loss.nce import Nce, NceConfig, UnigramNoise
-from ablate.components.regularizer import Chance
-from ablate.config import resolve
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
 from ablate.errors import ConfigError
-from ablate.streams import Streams
+from ablate.model.assemble import assemble
+from ablate.model.flow import GateSignal, Mixture, Pass
+from ablate.model.masks import Chance
 
 V, N, J, E = 11, 6, 3, 4
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.assemble import count_parameters
 from ablate.components.backbone.rhn import plain_window, window
-from ablate.components.regularizer import OFF, Chance, Masks, Regularizer
-from ablate.config import resolve
-from ablate.streams import Streams
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
+from ablate.model.assemble import count_parameters
+from ablate.model.masks import OFF, Chance, Masks
+from ablate.model.regularizer import Regularizer
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -117,7 +117,7 @@ def test_a_steady_gradient_is_averaged_over_the_tokens_that_were_asked_for():
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(CombinationError, match=r"momentum = 0.5 and .*momentum_tokens = 9 say the"):
+    with pytest.raises(CombinationError, match=r"momentum = 0.5 and .*_tokens = 9 both set"):
         Sgd(SgdConfig(momentum=0.5, momentum_tokens=9), nn.Linear(1, 1))
     optimizer = Sgd(SgdConfig(momentum_tokens=699), nn.Linear(1, 1))
     with pytest.raises(CombinationError, match=r"momentum_tokens = 699 .* one update has 700 tok"):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.activation import ACTIVATIONS, Activation
 from ablate.components.backbone.elman import Elman, ElmanConfig
 from ablate.components.backbone.skipping_rnn import (
     Recurrent,
@@ -16,9 +15,10 @@ from ablate.components.backbone.skipping_rnn import (
     skipping_recurrence,
     skipping_recurrence_plain,
 )
-from ablate.components.flow import Shapes
-from ablate.components.regularizer import OFF, Masks
 from ablate.errors import CombinationError
+from ablate.model.activation import ACTIVATIONS, Activation
+from ablate.model.flow import Shapes
+from ablate.model.masks import OFF, Masks
 
 LETTERS = " abcd_"
 SEPARATORS = (0, 5)
@@ -143,7 +143,7 @@ def test_one_mask_is_on_both_states_it_reads():
     x, mask = torch.randn(5, 1, 4).double(), torch.tensor([[[2.0, 0, 2, 0, 2]]]).double()
 
     class Held(Masks):
-        def held(self, site, shape, like):
+        def locked(self, site, shape, like):
             return mask if (site, shape) == ("recurrent/1", (1, 1, 5)) else None
 
     raw, _, _ = backbone(x, written(text), backbone.initial_state(1), Held())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.mixture import log_probs
 from ablate.errors import CombinationError
+from ablate.model.mixture import log_probs
 
 
 @pytest.mark.parametrize("bias", [True, False])

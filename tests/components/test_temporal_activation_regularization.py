@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ablate.components.flow import Pass
 from ablate.components.regularizer.temporal_activation_regularization import (
     TemporalActivationRegularization,
     TemporalActivationRegularizationConfig,
 )
+from ablate.model.flow import Pass
 
 TAR = TemporalActivationRegularization(TemporalActivationRegularizationConfig(beta=3.0))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.regularizer import Chance, Masks
 from ablate.components.regularizer.variational_dropout import (
     VariationalDropout,
     VariationalDropoutConfig,
 )
+from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.streams import Streams
+from ablate.model.masks import Chance, Masks
 
 
 @pytest.mark.parametrize("site", ["input", "hidden/2", "output", "latent"])
@@ -52,7 +52,7 @@ TIED = {f"{PLACE}.{site}": 0.5 for site in ("hidden", "output", "recurrent")} | 
 
 
 def held(regularizer, site, shape=(4, 2, 64), update=0):
-    return Masks((regularizer,), Chance(Streams(7), update)).held(site, shape, torch.ones(1))
+    return Masks((regularizer,), Chance(Streams(7), update)).locked(site, shape, torch.ones(1))
 
 
 def test_gates_share_a_mask_or_have_their_own():
@@ -85,7 +85,7 @@ def test_what_gates_mask_is_not_masked_before_them(fixed_chance):
     assert regularizer.mask("hidden/1", x, chance) is x
     regularizer.mask("output", x, chance)
     for site in ("gates/input", "gates/hidden/1"):
-        regularizer.held(site, (4, 2, 5), x, chance)
+        regularizer.locked(site, (4, 2, 5), x, chance)
     assert [rate for _, rate in chance.asked.values()] == [0.2, 0.4, 0.3]
 
 
@@ -107,8 +107,8 @@ def test_it_is_off_when_nothing_is_dropped():
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({f"{PLACE}.hidden": 0.4}, r"recurrent = 0\.5, hidden = 0\.4, output = 0\.5\. Set all"),
-        ({f"{PLACE}.gate_masks": "per_gate"}, r"gate_masks = 'per_gate' several\. Choose one"),
+        ({f"{PLACE}.hidden": 0.4}, r"recurrent = 0\.5, hidden = 0\.4, output = 0\.5\. Instead"),
+        ({f"{PLACE}.gate_masks": "per_gate"}, r"gate_masks = 'per_gate' several\. Instead"),
     ],
 )
 def test_a_tied_mask_of_several_kinds_is_refused(build, values, said):
@@ -120,7 +120,7 @@ def test_a_backbone_without_gates_has_no_mask_for_each(build, monkeypatch):
     values = {f"{PLACE}.recurrent": 0.5, f"{PLACE}.gate_masks": "per_gate"}
     model = build(values).model
     monkeypatch.setattr(type(model.backbone), "num_gates", 1)
-    with pytest.raises(CombinationError, match=r"'per_gate' masks what each gate reads, .*Lstm"):
+    with pytest.raises(CombinationError, match=r"'per_gate' masks each gate's input .*Lstm"):
         VariationalDropout(VariationalDropoutConfig(recurrent=0.5, gate_masks="per_gate")).check(
             model
         )

@@ -7,8 +7,9 @@ import itertools
 import pytest
 import torch
 
-from ablate import registry
-from ablate.components.precision import products_in
+from ablate.config import registry
+from ablate.model.fast.precision import products_in
+from ablate.testing import SmallModel
 
 CLOSE = 0.02  # bfloat16 keeps 8 bits
 NETWORK = ("backbone", "bridge", "head", "gate", "loss")
@@ -25,10 +26,10 @@ def loss_and_gradients(built, precision):
 
 
 @pytest.mark.parametrize(("slot", "name"), EVERY)
-def test_a_step_in_bfloat16_is_close_to_float32_and_leaves_float32(small, slot, name):
+def test_a_step_in_bfloat16_is_close_to_float32_and_leaves_float32(slot, name):
     chosen = {slot: name}
-    loss, gradients = loss_and_gradients(small(chosen, dtype=torch.float32), "float32")
-    half_loss, half = loss_and_gradients(small(chosen, dtype=torch.float32), "bfloat16")
+    loss, gradients = loss_and_gradients(SmallModel(chosen, dtype=torch.float32), "float32")
+    half_loss, half = loss_and_gradients(SmallModel(chosen, dtype=torch.float32), "bfloat16")
     assert half_loss.dtype == torch.float32
     assert half_loss.item() == pytest.approx(loss.item(), rel=CLOSE)
     assert half.keys() == gradients.keys()
@@ -37,9 +38,9 @@ def test_a_step_in_bfloat16_is_close_to_float32_and_leaves_float32(small, slot, 
         assert torch.isfinite(found).all()
 
 
-def test_products_in_bfloat16_are_not_those_of_float32(small):
+def test_products_in_bfloat16_are_not_those_of_float32():
     found = [
-        loss_and_gradients(small({"head": head}, dtype=torch.float32), precision)[0].item()
+        loss_and_gradients(SmallModel({"head": head}, dtype=torch.float32), precision)[0].item()
         for head, precision in itertools.product(("softmax", "mos"), ("float32", "bfloat16"))
     ]
     assert found[0] != found[1]

@@ -3,14 +3,14 @@
 import hashlib
 import os
 import random
-from pathlib import Path
 
 import pytest
 
 from ablate.data import sources
 from ablate.data.published import PUBLISHED, SPLITS, Published
+from tests.support import places
 
-TEST_DATA = Path(os.environ.get("ABLATE_TEST_DATA", Path(__file__).parents[3] / "shared/data"))
+TEST_DATA = places.DATA
 WORDS = [f"w{index}" for index in range(50)] + ["<unk>", "Käse", "The", "the"]
 
 

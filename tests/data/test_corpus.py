@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.config import CorpusConfig
-from ablate.data import encoded, grammar, sources
+from ablate.config.sections import CorpusConfig
+from ablate.data import encoded, sources
 from ablate.data.corpus import corpus_digest, open_corpus, vocabulary_size
 from ablate.data.encoding import Options, encode
+from ablate.data.grammar import generate as grammar
 from ablate.data.published import PUBLISHED, SPLITS
 from ablate.errors import CorpusError
 
@@ -82,6 +83,36 @@ def test_slices_keep_the_vocabulary_and_share_the_encoding(data):
     assert encoding_of(data).is_dir()
 
 
+def test_a_random_slice_is_a_run_of_the_text_that_the_seed_draws(data):
+    """004, Section 6.2: so many contiguous words, chosen at random, other ones in each run."""
+    whole = open_corpus(TINY, data).splits["train"]
+    config = CorpusConfig(name="tiny", train_tokens=100, train_slice="random")
+    starts = []
+    for seed in range(1, 21):
+        part = open_corpus(config, data, seed)
+        assert part.digest == corpus_digest(config, data)  # the seed is in a trial's id beside it
+        runs = np.lib.stride_tricks.sliding_window_view(whole, 100)
+        (found,) = np.flatnonzero((runs == part.splits["train"]).all(1))
+        starts.append(int(found))
+        assert part.stream("train").tolist() == whole[found : found + 100].tolist()
+    assert len(set(starts)) > 10
+    assert max(starts) > len(whole) / 2
+    assert np.array_equal(
+        open_corpus(config, data, 3).splits["train"], open_corpus(config, data, 3).splits["train"]
+    )
+
+
+def test_a_slice_as_long_as_the_text_is_the_text(data):
+    whole = open_corpus(TINY, data).splits["train"]
+    config = CorpusConfig(name="tiny", train_tokens=10**6, train_slice="random")
+    assert np.array_equal(open_corpus(config, data, 7).splits["train"], whole)
+
+
+def test_a_random_slice_of_no_length_is_refused(data):
+    with pytest.raises(CorpusError, match=r"train_slice = 'random' .* corpus\.train_tokens"):
+        corpus_digest(CorpusConfig(name="tiny", train_slice="random"), data)
+
+
 def test_characters(data, own):
     corpus = open_corpus(CorpusConfig(name="tiny", level="character"), data)
     assert corpus.level == "character"
@@ -97,6 +128,7 @@ def test_the_digest_depends_on_text_and_options_but_not_on_places(data, own, tmp
         {"lowercase": True},
         {"min_count": 2},
         {"train_tokens": 100},
+        {"train_tokens": 100, "train_slice": "random"},
         {"eval_tokens": 100},
     ]
     digests = [corpus_digest(CorpusConfig(name="tiny", **option)) for option in options]
@@ -150,7 +182,7 @@ def test_a_name_that_is_none(tmp_path):
         CorpusError, match=r"unknown corpus 'wikitext2'\. Did you mean 'wikitext-2'"
     ):
         open_corpus(CorpusConfig(name="wikitext2"), tmp_path)
-    with pytest.raises(CorpusError, match=r"absent/train\.txt is not there"):
+    with pytest.raises(CorpusError, match=r"there is no .*absent/train\.txt"):
         open_corpus(CorpusConfig(name=f"{tmp_path}/absent"), tmp_path)
 
 
@@ -311,7 +343,7 @@ def test_a_full_disk_leaves_nothing_behind(data, monkeypatch):
 OPEN = """
 import sys, time
 import numpy, pyarrow.ipc
-from ablate.config import CorpusConfig
+from ablate.config.sections import CorpusConfig
 from ablate.data import encoded
 from ablate.data.corpus import open_corpus
 {prepare}
@@ -327,10 +359,11 @@ def run(script, *arguments):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
+@pytest.mark.slow
 def test_processes_that_open_at_once_share_one_encoding(own, tmp_path):
     prepare = "print('ready', flush=True)\nwhile not encoded.Path(sys.argv[3]).exists(): pass"
     report = (
-        "print(corpus.digest, corpus.splits['train'].sum(), (corpus._encoded.place / "
+        "print(corpus.digest, corpus.splits['train'].sum(), (corpus._encoded.folder / "
         "'tokens.arrow').stat().st_ino, 'torch' in sys.modules)"
     )
     script = OPEN.format(prepare=prepare) + report
@@ -394,6 +427,7 @@ def test_a_killed_writer_holds_nobody_up(own, tmp_path, monkeypatch):
 # --- the real ones
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ptb", "wikitext-2"])
 def test_published_token_counts_and_vocabularies(real_data, name):
     corpus = open_corpus(CorpusConfig(name=name), real_data)

@@ -52,5 +52,5 @@ def test_tokens_are_32_bit():
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 @pytest.mark.parametrize("lines", [[], ["\n"]])
 def test_a_split_without_words_is_refused_by_name(split, lines):
-    with pytest.raises(CorpusError, match=f"the {split} split has no text"):
+    with pytest.raises(CorpusError, match=f"the {split} split is empty"):
         encode({**TEXTS, split: lines}, Options())

@@ -9,12 +9,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ablate.data import grammar as corpus
-from ablate.data.grammar import BUILT_IN, Grammar, Rule, floor_nll, generate, log_probabilities
-from ablate.data.grammar_floor import Filter
-from ablate.data.grammar_rules import EOS
+from ablate.data.grammar import generate as corpus
+from ablate.data.grammar.floor import Filter
+from ablate.data.grammar.generate import (
+    BUILT_IN,
+    Grammar,
+    Rule,
+    floor_nll,
+    generate,
+    log_probabilities,
+)
+from ablate.data.grammar.rules import EOS
 from ablate.errors import CorpusError
-from ablate.ngram import fit
+from ablate.model.ngram import fit
 
 TINY = {
     "start": "S",
@@ -102,6 +109,7 @@ def prefixes(tiny):
     return found
 
 
+@pytest.mark.slow
 def test_enumeration_is_complete(prefixes):
     assert prefixes[()] == 1
 
@@ -146,6 +154,7 @@ def test_sampling_agrees_with_the_enumeration():
         assert observed == pytest.approx(expected, abs=0.015)
 
 
+@pytest.mark.slow
 def test_the_floor_is_the_entropy_rate_of_its_own_samples():
     """A longer sample of the tiny grammar costs what the enumeration says a line costs."""
     grammar = Grammar(**TINY | {"sizes": {"train": 30_000}})
@@ -244,6 +253,7 @@ def test_the_auxiliary_and_the_last_word_agree_with_the_subject_over_all_between
     }
 
 
+@pytest.mark.slow
 def test_kneser_ney_stays_far_above_the_floor(splits):
     ids = {split: tokens_of(lines) for split, lines in splits.items()}
     numbers = {word: number for number, word in enumerate(dict.fromkeys(ids["train"]))}
@@ -253,6 +263,7 @@ def test_kneser_ney_stays_far_above_the_floor(splits):
         assert math.exp(found) >= 1.3 * math.exp(floor_nll(splits[split]))
 
 
+@pytest.mark.slow
 def test_contexts_need_a_matrix_of_high_rank(splits):
     """Nouns after adjectives and as objects: over the 32 dimensions of a small model."""
     nouns = [word for c in "aoiu" for word in BUILT_IN.lexicon[f"noun.{c}"][0]]

@@ -95,7 +95,7 @@ def test_get_fetches_only_what_is_missing_or_damaged(serve, tmp_path):
     ("way", "told"),
     [
         ("wrongly", "is not the published train text of tiny: its SHA-256 should be"),
-        ("partly", "broke off after 14 of 100000 bytes"),
+        ("partly", "the connection ended after 14 of 100000 bytes"),
         ("never", "cannot fetch http"),
         ("well/absent", "HTTP Error 404"),
     ],
@@ -103,7 +103,7 @@ def test_get_fetches_only_what_is_missing_or_damaged(serve, tmp_path):
 def test_a_failed_download_leaves_nothing_and_says_what_to_do(
     serve, tmp_path, monkeypatch, way, told
 ):
-    monkeypatch.setattr(sources, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(sources, "TIMEOUT_SECONDS", 0.2)
     serve(way)
     with pytest.raises(CorpusError) as caught:
         sources.get("tiny", tmp_path / "data")
@@ -164,7 +164,7 @@ def test_what_needs_no_getting(own, tmp_path):
 
 
 def test_verify_names_the_file_that_is_missing_or_wrong(tiny, own, tmp_path):
-    with pytest.raises(CorpusError, match=r"is missing\. `ablate data get tiny`"):
+    with pytest.raises(CorpusError, match=r"is missing: there is no .*\. `ablate data get tiny`"):
         sources.verify("tiny", tmp_path)
     sources.get("tiny", tmp_path, from_dir=own)
     spoilt = tmp_path / "tiny/tiny.test.txt"

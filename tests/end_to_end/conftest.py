@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
-ROOT = str(HERE.parent.parent)
+from tests.support import places
+
+HERE = places.TESTS / "end_to_end"
+ROOT = str(places.ROOT)
 SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -141,7 +143,7 @@ class Place:
 
     @property
     def store(self):
-        from ablate.store import Store
+        from ablate.store.store import Store
 
         return Store(str(self.workspace / "store"))
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from ablate.record.places import ui_page
+
 BROWSER = next(
     (found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None
 )
@@ -23,8 +25,10 @@ QUIET = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--virtual-time-budget=30000",
 )  # fmt: skip
-MODE = "workflowType=machine_learning"
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +44,7 @@ def page(places, tmp_path_factory) -> Iterator[Callable[[str], str]]:
 
     def text(path: str) -> str:
         profile = tmp_path_factory.mktemp("profile")
-        url = f"http://127.0.0.1:{port}/?{MODE}#{path}"
+        url = ui_page(port).replace("/experiments", path)
         command = [str(BROWSER), *QUIET, f"--user-data-dir={profile}", "--dump-dom", url]
         dom = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
         bare = re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", dom, flags=re.DOTALL)
@@ -76,7 +80,9 @@ def run_of(database: Path, key: str) -> tuple[str, str, str]:
 
 
 def test_the_study_is_among_the_experiments_and_its_run_on_top(page):
-    assert "small@" in page("/experiments")
+    shown = page("/experiments")
+    assert "small@" in shown
+    assert "Model registry" in shown  # which the mode for agents and prompts does not have
     experiment, _, name = run_of(page.database, "ablate.study_run")
     runs = page(f"/experiments/{experiment}/runs")
     assert name in runs and "matching runs" in runs

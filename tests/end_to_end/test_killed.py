@@ -1,7 +1,7 @@
 """Studies killed at random moments, stopped, and gone on with: nothing lost, nothing twice.
 
-ABLATE_KILLS says how often a study under Ray is killed. What an undisturbed run finds without Ray
-is what every disturbed one must find, with Ray and without.
+`--kills N` sets how often a study under Ray is killed (`make test-kills`: thirty times). What an
+undisturbed run finds without Ray is what every disturbed one must find, with Ray and without.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from typing import Any
 
 import pytest
 
-from ablate import journal as journals
-from ablate import study_record
-from ablate.compare.summary import summarise
-from ablate.compare.table import markdown
-from ablate.train import checkpoint
+from ablate.compare.table.summary import summarise
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.trial import checkpoint
+from tests.support.tables import written
 
 pytest.importorskip("ray")
 
-KILLS = int(os.environ.get("ABLATE_KILLS", "3"))
 KILLS_A_STUDY = 4  # more of them than that, and it might end before the last
 STUDIES = ("slow.py", "real.py", "searched.py", "rates.toml", "often.py", "deadly.py")
 PROMPT = 15.0  # seconds within which the workers of a killed driver are gone
@@ -47,15 +46,17 @@ def found(place: Any, key: str) -> Found:
     record = study_record.read(place.store, key)
     known = journals.read_all(place.store, record.trial_ids())
     assert sorted(known) == sorted(record.trial_ids())
-    table = re.sub(r" *· *[\d.]+ ?\w+ of training in all", "", markdown(summarise(record, known)))
+    table = re.sub(
+        r" *· *[\d.]+ ?\w+ of training in all", "", written(summarise(record, known), "markdown")
+    )
     return Found({name: outcome(known[name]) for name in known}, record.searches, table)
 
 
 def outcome(journal: journals.Journal) -> tuple:
     epochs = [(epoch["epoch"], epoch["valid_nll"]) for epoch in journal.epochs]
     assert [number for number, _ in epochs] == list(range(1, len(epochs) + 1))
-    told = journal.outcome or {}
-    return told.get("status"), told.get("metrics"), told.get("digest"), epochs
+    end = journal.outcome
+    return end and end.status, journal.metrics, end and end.digest, epochs
 
 
 def check_records(place: Any, key: str) -> None:
@@ -174,15 +175,15 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(places) -> Story:
+def story(places, kills) -> Story:
     """A worker is killed, the driver is, some more times, Ctrl-C, SIGTERM; then nothing."""
     place = places(*STUDIES)
-    driver = Driver(place, ("real.py",), random.Random(KILLS))
+    driver = Driver(place, ("real.py",), random.Random(kills))
     running = driver.start()
     retried = _kill_a_worker(place, running)
     running.kill()
     killed, behind = [running.ended()], driver.left_behind()
-    for _ in range(min(KILLS, KILLS_A_STUDY) - 1):
+    for _ in range(min(kills, KILLS_A_STUDY) - 1):
         killed.append(driver.disturbed(signal.SIGKILL))
         behind += driver.left_behind()
     stopped = {number: driver.disturbed(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -235,7 +236,7 @@ def test_a_stopped_study_says_how_to_go_on(story, number):
     ended = story.stopped[number]
     workspace = story.driver.place.workspace
     command = f"ablate study real.py --workspace {workspace}"
-    ended.failed(130, f"stopped by {number.name}. Nothing is lost; go on with: {command}\n")
+    ended.failed(130, f"stopped by {number.name}. Nothing is lost; resume with: {command}\n")
     assert "stopped, " in ended.out
 
 
@@ -253,13 +254,14 @@ def test_a_killed_workers_trial_goes_on_from_its_checkpoint(story):
     first, second = story.retried.attempts
     assert first["from_epoch"] == 0 and second["from_epoch"] >= 1
     assert first["pid"] != second["pid"]
-    pattern = rf"is tried again: the worker process \(pid {first['pid']} .*\) died: it was killed"
+    pattern = rf"is being retried: the worker process \(pid {first['pid']} .*\) died: it was killed"
     assert re.search(pattern, story.killed[0].out)
 
 
-@pytest.mark.skipif(KILLS <= KILLS_A_STUDY, reason="ABLATE_KILLS asks for no more kills")
-def test_more_kills(places, undisturbed):
-    rng, left = random.Random(-KILLS), KILLS - KILLS_A_STUDY
+def test_more_kills(places, undisturbed, kills):
+    if kills <= KILLS_A_STUDY:
+        pytest.skip("`make test-kills` kills more often, as does --kills 30")
+    rng, left = random.Random(-kills), kills - KILLS_A_STUDY
     while left > 0:
         driver = Driver(places(*STUDIES), ("real.py",), rng)
         for _ in range(min(left, KILLS_A_STUDY)):
@@ -272,9 +274,9 @@ def test_more_kills(places, undisturbed):
         check_records(driver.place, "real@s")
 
 
-def test_killed_at_any_write_to_the_store(places, undisturbed):
+def test_killed_at_any_write_to_the_store(places, undisturbed, kills):
     """Before it or after it: a study is killed every few writes until it is complete."""
-    place, rng = places(*STUDIES), random.Random(KILLS)
+    place, rng = places(*STUDIES), random.Random(kills)
     statuses = []
     while not statuses or statuses[-1] == -signal.SIGKILL:
         env = {"DIE_AT_WRITE": str(rng.randint(1, 12))}
@@ -286,9 +288,9 @@ def test_killed_at_any_write_to_the_store(places, undisturbed):
     check_records(place, "slow@s")
 
 
-def test_a_synchronous_search_killed_at_any_moment_repeats_exactly(places, undisturbed):
-    place, rng = places(*STUDIES), random.Random(KILLS)
-    for _ in range(2 * KILLS):
+def test_a_synchronous_search_killed_at_any_moment_repeats_exactly(places, undisturbed, kills):
+    place, rng = places(*STUDIES), random.Random(kills)
+    for _ in range(2 * kills):
         running = place.start("study", "searched.py", "--local")
         if running.wait(rng.uniform(0.2, 1.5)) is not None:
             break
@@ -299,9 +301,9 @@ def test_a_synchronous_search_killed_at_any_moment_repeats_exactly(places, undis
     check_records(place, "searched@synchronous")
 
 
-def test_an_asynchronous_search_loses_nothing_and_doubles_nothing(places):
+def test_an_asynchronous_search_loses_nothing_and_doubles_nothing(places, kills):
     arguments = ("searched.py", "--scale", "asynchronous")
-    driver = Driver(places(*STUDIES), arguments, random.Random(KILLS))
+    driver = Driver(places(*STUDIES), arguments, random.Random(kills))
     driver.disturbed(signal.SIGKILL, most_epochs=20)
     driver.start().ended().succeeded()
     check_records(driver.place, "searched@asynchronous")
@@ -318,7 +320,7 @@ def _check_asked(place: Any) -> None:
     """Each of a search's questions was put once, and answered."""
     import optuna
 
-    from ablate.tune.search import open_storage
+    from ablate.tune.search.arm import open_storage
 
     storage = open_storage(f"folder:{place.workspace / 'searches'}", "searched@asynchronous")
     studies = optuna.get_all_study_summaries(storage)
@@ -332,14 +334,14 @@ def _check_asked(place: Any) -> None:
         assert all(trial.intermediate_values for trial in pruned)
 
 
-def test_ctrl_c_without_ray(places):
-    driver = Driver(places(*STUDIES), ("slow.py", "--local"), random.Random(KILLS))
+def test_ctrl_c_without_ray(places, kills):
+    driver = Driver(places(*STUDIES), ("slow.py", "--local"), random.Random(kills))
     driver.disturbed(signal.SIGINT).failed(130, "stopped by SIGINT.", "--local")
     known = journals.read_all(driver.place.store)
     stopped = {n: len(j.epochs) for n, j in known.items() if j.outcome is None}
     assert len(stopped) <= 1
     status = driver.place.ablate("status", "slow")
-    assert "go on with: ablate study slow.py" in status.out
+    assert "resume with: ablate study slow.py" in status.out
     driver.start().ended().succeeded()
     for name, num_epochs in stopped.items():
         attempts = journals.read(driver.place.store, name).attempts

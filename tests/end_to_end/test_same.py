@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ablate import journal as journals
-from ablate import study_record
-from ablate.store import Store
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.store import Store
 
 CONFIG = """
 corpus = {{ train_tokens = 1000, eval_tokens = 200 }}
@@ -57,14 +58,14 @@ def test_a_repeated_trial_gives_the_same_bits(whole, stage: str):
     trial = next(trial for trial in record.trials if trial.stage == stage)
     ended = whole.ablate("rerun", trial.id[:8])
     ended.succeeded()
-    assert "the bits agree" in ended.out
+    assert "every bit agrees" in ended.out
 
 
 def test_a_repeated_trial_that_differs_is_told(whole):
     record = study_record.read(whole.store, "small@whole")
     trial = next(trial for trial in record.trials if trial.stage == "train")
     journal, before = journals.read(whole.store, trial.id), whole.store.read(journals.key(trial.id))
-    journal.outcome = {**journal.outcome, "digest": "another"}
+    journal.outcome = replace(journal.outcome, digest="another")
     journal.write(whole.store)
     ended = whole.ablate("rerun", trial.id)
     whole.store.write(journals.key(trial.id), before)
@@ -103,7 +104,7 @@ def test_a_trial_by_itself_is_the_studys(places):
     ended.succeeded()
     assert outcomes(place.store) == before
     known = ended.out.split()[1].rstrip(":")
-    assert f"valid_nll {before[known]['metrics']['valid_nll']:.4f}" in ended.out
+    assert f"valid_nll {before[known].metrics['valid_nll']:.4f}" in ended.out
     place.write("one.toml", CONFIG.format(rate=4))
     place.ablate("trial", "one.toml").succeeded()
     assert len(outcomes(place.store)) == len(before) + 1

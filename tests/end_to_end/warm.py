@@ -22,18 +22,18 @@ def serve() -> None:
     import ray.tune
     import torch._dynamo  # as every optimizer does, in seconds
 
-    import ablate.engine
+    import ablate.commands.plan
+    import ablate.commands.status
+    import ablate.commands.trial
+    import ablate.engine.run
+    import ablate.engine.screen
     import ablate.record.background
     import ablate.record.database
-    import ablate.screen
-    import ablate.show_plan
-    import ablate.single
-    import ablate.status
-    import ablate.train.evaluation
-    import ablate.train.loop
-    import ablate.tune.cluster
+    import ablate.trial.evaluation
+    import ablate.trial.training
+    import ablate.tune.cluster.drive
     import ablate.tune.local
-    import ablate.tune.search
+    import ablate.tune.search.arm
     from ablate.record import quiet
 
     quiet.load("mlflow.store.tracking.sqlalchemy_store")

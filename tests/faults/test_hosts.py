@@ -12,16 +12,15 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from typing import Any
 
-import lab
 import pytest
 
-from ablate import journal as journals
-from ablate import study_record
+from ablate.store import journal as journals
+from ablate.store import study_record
+from tests.support import lab
 
 pytestmark = pytest.mark.timeout(900)
 NUMBERS = {"listed": 0}
@@ -124,15 +123,14 @@ class Case:
 
 
 def _check_found(journal: journals.Journal) -> None:
-    sys.path.append(str(lab.HERE / "studies"))
-    import hostly
+    from tests.faults.studies import hostly
 
     task = hostly.Sloping(journal.trial, None)  # type: ignore[arg-type]
     losses = [task._nll(epoch + 1) for epoch in range(len(journal.epochs))]
     assert [epoch["valid_nll"] for epoch in journal.epochs] == losses
     assert journal.status in ("completed", "pruned"), journal
     if journal.status == "completed":
-        assert journal.outcome and journal.outcome["metrics"]["valid_nll"] == losses[-1]
+        assert journal.outcome and journal.outcome.metrics["valid_nll"] == losses[-1]
         assert len(losses) == task.epochs
 
 
@@ -272,7 +270,7 @@ def test_postgres_restarted_and_out_of_connections(cluster, case, report) -> Non
 def _asked(cluster: Any, case: Case) -> list[Any]:
     import optuna
 
-    from ablate.tune.search import open_storage
+    from ablate.tune.search.arm import open_storage
 
     storage = open_storage(cluster.database("searches"), case.key)
     names = [each.study_name for each in optuna.get_all_study_summaries(storage)]
@@ -351,7 +349,7 @@ def test_second_driver_leaves(cluster, case, report) -> None:
     second = cluster.study(case.name, case.scale, env=env)
     assert second.ended() == 4, second.said
     seconds = time.monotonic() - begun
-    assert "is being run already, by process" in second.said
+    assert "is already being run by process" in second.said
     case.check(driver)
     report("a second driver started by mistake (it leaves)", case.repeated(), seconds)
 

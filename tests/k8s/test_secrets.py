@@ -10,7 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from manifests import PLATFORMS, TREE, VARIANTS, objects, of_kind, pods, secrets, together, variant
+
+from tests.support.manifests import (
+    PLATFORMS,
+    TREE,
+    VARIANTS,
+    objects,
+    of_kind,
+    pods,
+    secrets,
+    together,
+    variant,
+)
 
 OPERATOR_NEEDS = {("ablate-ray", "auth_token")}
 BUCKET = {"STORE_BUCKET": "journals"}

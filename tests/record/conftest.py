@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +10,9 @@ from pathlib import Path
 import pytest
 
 from ablate.record.database import _make_database
-from ablate.record.places import default_artifacts, default_uri
-from ablate.store import Store
-
-sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode: for records_by_hand
-
-from records_by_hand import Workspace
+from ablate.store.store import Store
+from ablate.store.workspace import open_workspace
+from tests.support.records_by_hand import Workspace
 
 SHORT_LIVED = "/dev/shm" if Path("/dev/shm").is_dir() else None  # spares hundreds of syncs
 
@@ -37,8 +33,10 @@ def make_workspace(empty_database: Path) -> Iterator[Callable[[], Workspace]]:
         def make() -> Workspace:
             folder = Path(tempfile.mkdtemp(dir=root))
             shutil.copy(empty_database, folder / "mlflow.db")
-            uri, artifacts = default_uri(folder), default_artifacts(folder)
-            return Workspace(folder, Store(str(folder / "store")), uri, artifacts, empty_database)
+            opened = open_workspace(str(folder))
+            store = Store(str(folder / "store"))
+            uri, artifacts = opened.tracking_uri, opened.artifacts
+            return Workspace(folder, store, uri, artifacts, empty_database)
 
         yield make
 

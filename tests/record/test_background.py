@@ -8,7 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from records_by_hand import (
+
+from ablate.record import background as module
+from ablate.record.background import BackgroundRecorder
+from tests.support.records_by_hand import (
     Workspace,
     make_journal,
     make_study,
@@ -17,8 +20,6 @@ from records_by_hand import (
     trial_runs,
     write,
 )
-
-from ablate.record.background import BackgroundRecorder
 
 FIRST, SECOND = trial_id("mix", 0), trial_id("mix", 1)
 
@@ -32,7 +33,7 @@ def wait_for(what, seconds: float = 20) -> None:
 
 @pytest.fixture
 def closed_port() -> int:
-    """A port on which nobody listens."""
+    """A port without a server."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
@@ -70,16 +71,19 @@ def failing_port() -> Iterator[int]:
     server.server_close()
 
 
-def background(workspace: Workspace, troubles: list[str], **options) -> BackgroundRecorder:
-    uri = options.pop("uri", workspace.uri)
-    arguments = (workspace.store, uri, make_study(), workspace.artifacts, troubles.append)
-    return BackgroundRecorder(*arguments, **options)
+def background(
+    workspace: Workspace, troubles: list[str], uri: str | None = None
+) -> BackgroundRecorder:
+    arguments = (make_study(), workspace.artifacts, troubles.append)
+    return BackgroundRecorder(workspace.store, uri or workspace.uri, *arguments)
 
 
-def test_live_curves_and_the_end(workspace) -> None:
+@pytest.mark.slow
+def test_live_curves_and_the_end(workspace, monkeypatch) -> None:
+    monkeypatch.setattr(module, "LIVE_SECONDS", 0.1)
     troubles: list[str] = []
     write(workspace.store, make_journal(FIRST, 1, None))
-    recorder = background(workspace, troubles, live_seconds=0.1)
+    recorder = background(workspace, troubles)
     recorder.notify(FIRST)
     wait_for(lambda: _steps(workspace) == [1])
     write(workspace.store, make_journal(FIRST, 2, None))
@@ -101,9 +105,11 @@ def _steps(workspace: Workspace) -> list[int]:
     return [] if run is None else sorted(step for step, *_ in run["history"]["valid_ppl"])
 
 
-def test_a_pause_leaves_nothing_running(workspace) -> None:
+@pytest.mark.slow
+def test_a_pause_leaves_nothing_running(workspace, monkeypatch) -> None:
+    monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)
     write(workspace.store, make_journal(FIRST, 1, None))
-    recorder = background(workspace, [], live_seconds=0.0)
+    recorder = background(workspace, [])
     recorder.notify(FIRST)
     wait_for(lambda: _steps(workspace) == [1])
     assert recorder.pause().complete
@@ -136,23 +142,23 @@ def test_a_server_that_refuses(workspace, port, request) -> None:
     assert "ablate sync" in troubles[0]
 
 
-def test_a_server_that_does_not_answer(workspace, silent_port) -> None:
+def test_a_server_that_does_not_answer(workspace, silent_port, monkeypatch) -> None:
+    monkeypatch.setattr(module, "STALL_SECONDS", 1.0)
     uri = f"http://someone:secret@127.0.0.1:{silent_port}"
     write(workspace.store, make_journal(FIRST))
     recorder = background(workspace, [], uri=uri)
     begun = time.monotonic()
     recorder.notify(FIRST, done=True)
     assert time.monotonic() - begun < 0.1
-    result = recorder.finish("", {}, patience=1.0)
+    result = recorder.finish("", {})
     assert time.monotonic() - begun < 3
     assert result.undelivered == [FIRST]
     assert result.reason
     assert "secret" not in result.reason
 
 
-def test_trouble_is_told_once_and_the_records_come_after_it(workspace, monkeypatch) -> None:
+def test_trouble_is_reported_once_and_the_records_come_after_it(workspace, monkeypatch) -> None:
     """A database that cannot be written for a while: the records come when it can."""
-    from ablate.record import background as module
     from ablate.record import mlflow_records
     from ablate.record.tracking import Away
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 import sys
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from ablate import cli
 from ablate.errors import RecordError
-from ablate.record.places import check_uri, default_uri, digest, redacted, ui_command
+from ablate.record.places import (
+    check_uri,
+    digest,
+    first_error,
+    redacted,
+    ui_command,
+    ui_page,
+)
 from ablate.record.runs import tag_key
 
 
@@ -20,37 +31,69 @@ from ablate.record.runs import tag_key
         "postgresql+psycopg2://user@host/name",
     ],
 )
-def test_places_that_are(uri) -> None:
+def test_valid_uris(uri) -> None:
     assert check_uri(uri) == uri
 
 
 @pytest.mark.parametrize(
     "uri", ["", "mlruns", "./mlruns", "file:///tmp/mlruns", "ftp://host", "http://", "sqlite://"]
 )
-def test_places_that_are_not(uri) -> None:
-    with pytest.raises(RecordError, match=r"no place for records.*sqlite:////folder/mlflow\.db"):
+def test_invalid_uris(uri) -> None:
+    with pytest.raises(RecordError, match=r"cannot be stored in.*sqlite:////folder/mlflow\.db"):
         check_uri(uri)
 
 
 def test_passwords_are_not_shown() -> None:
     assert redacted("http://me:secret@host:1") == "http://me:***@host:1"
     assert redacted("sqlite:////a@b/c") == "sqlite:////a@b/c"
-    with pytest.raises(RecordError) as told:
+    with pytest.raises(RecordError) as raised:
         check_uri("ftp://me:secret@host")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
     assert digest("http://a/") == digest("http://a") != digest("http://b")
 
 
 def test_the_ui_listens_here_only(tmp_path) -> None:
-    command = ui_command(default_uri(tmp_path), tmp_path / "artifacts", 5050)
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    command = ui_command(uri, tmp_path / "artifacts", 5050)
     assert command[:4] == [sys.executable, "-m", "mlflow", "server"]
     assert command[command.index("--host") + 1] == "127.0.0.1"
     assert command[command.index("--port") + 1] == "5050"
-    assert command[command.index("--backend-store-uri") + 1] == default_uri(tmp_path)
+    assert command[command.index("--backend-store-uri") + 1] == uri
     with pytest.raises(RecordError, match="in a browser"):
         ui_command("http://host:5000", tmp_path)
     with pytest.raises(RecordError, match="--port 0"):
-        ui_command(default_uri(tmp_path), tmp_path, 0)
+        ui_command(uri, tmp_path, 0)
+
+
+def test_the_ui_opens_on_the_training_of_models() -> None:
+    """MLflow reads its mode behind the #, and otherwise shows that of agents and prompts."""
+    page = urlsplit(ui_page(5050))
+    assert (page.netloc, page.query) == ("127.0.0.1:5050", "")
+    route = urlsplit(page.fragment)
+    assert route.path == "/experiments"
+    assert parse_qs(route.query) == {"workflowType": ["machine_learning"]}
+
+
+def test_a_busy_port_is_refused_before_anything_starts(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.delattr(subprocess, "Popen")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        workspace = ["--workspace", str(tmp_path / "ws")]
+        assert cli.main(["ui", "--port", str(port), *workspace]) == 6
+    out, err = capsys.readouterr()
+    assert out == "" and not (tmp_path / "ws").exists()
+    assert f"port {port}" in err and f"lsof -i :{port}" in err and "--port" in err
+
+
+def test_the_ui_ended_for_its_first_error_not_its_last_line() -> None:
+    log = (
+        "2026/11/22 05:11:00 INFO:     Application startup complete.\n"
+        "2026/11/22 05:11:00 ERROR:    [Errno 98] address already in use\n"
+        "2026/11/22 05:11:00 INFO:     Application shutdown complete.\n"
+    )
+    assert first_error(log).endswith("ERROR:    [Errno 98] address already in use")
+    assert first_error("one\ntwo\n") == "two"
+    assert first_error("") == "it logged nothing"
 
 
 @pytest.mark.parametrize(

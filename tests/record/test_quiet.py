@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.support import places
+
 RUN = """
 import sys, threading, os
 from pathlib import Path
-sys.path.append({tests!r})
-from records_by_hand import make_journal, make_study, trial_id, write
-from ablate.store import Store
+from tests.support.records_by_hand import make_journal, make_study, trial_id, write
+from ablate.store.store import Store
+from ablate.record import background
 from ablate.record.background import BackgroundRecorder
 assert "mlflow" not in sys.modules, "imported too early"
 store = Store("store")
 recorder = BackgroundRecorder(store, {uri!r}, make_study(), "artifacts", print)
 write(store, make_journal(trial_id("mix", 0)))
 recorder.notify(trial_id("mix", 0), done=True)
-assert recorder.finish("", {{}}, patience=60).complete
+background.STALL_SECONDS = 60
+assert recorder.finish("", {{}}).complete
 assert os.environ["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] == "false"
 import logging
 assert logging.getLogger().handlers == []
@@ -27,16 +33,18 @@ assert logging.getLogger().handlers == []
 
 def python(code: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *options, "-c", code]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": str(places.ROOT)}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_and_nothing_left_in_the_folder(folder) -> None:
     """With a new database, from a folder where an old ./mlruns lies about."""
     old = folder / "mlruns" / "0"
     old.mkdir(parents=True)
     (old / "meta.yaml").write_text("name: Default")
     uri = f"sqlite:///{folder / 'space' / 'mlflow.db'}"
-    code = RUN.format(tests=str(Path(__file__).parent), uri=uri)
+    code = RUN.format(uri=uri)
     found = python(code, folder, "-W", "default")
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
     assert {place.name for place in folder.iterdir()} == {

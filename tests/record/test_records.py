@@ -9,7 +9,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from records_by_hand import (
+
+from ablate.record import client, database, mlflow_records
+from ablate.record.mlflow_records import Recorder, sync
+from ablate.store import journal as journals
+from tests.support.records_by_hand import (
     make_journal,
     make_study,
     on_server,
@@ -19,10 +23,6 @@ from records_by_hand import (
     write,
     write_study,
 )
-
-from ablate import journal as journals
-from ablate.record import client, database, mlflow_records
-from ablate.record.mlflow_records import Recorder, sync
 
 WAYS = ("database", "client")
 FIRST, SECOND = trial_id("mix", 0), trial_id("mix", 1)
@@ -77,6 +77,7 @@ def test_a_trial_and_its_study(workspace, via) -> None:
         "git_commit": "abc",
         "git_dirty": "True",
         "versions": "torch 2.13.0",
+        "computed_by": "torch: ABLATE_NATIVE=off; kernels: g++ 12.2",
         "host": "box",
         "device": "cpu",
         "threads": "1",
@@ -267,6 +268,7 @@ def _seen(place: Any) -> list[dict[str, Any]]:
     return sorted(plain, key=str)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("via", "stride"), [("client", 1), ("database", 9)])
 def test_killed_at_every_call(workspace, via, stride, monkeypatch) -> None:
     """Whatever call a driver dies at, the next one leaves what an undisturbed one leaves.
@@ -328,6 +330,7 @@ def test_a_trial_reused_by_another_study(workspace, via) -> None:
     assert rows.splitlines()[1:] == [f'{FIRST},"(15,5,0,0) search 1 #1",mix@laptop,{run["id"]}']
 
 
+@pytest.mark.slow
 def test_a_lost_note_or_a_lost_database_is_no_loss(workspace) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND, 0, "failed"))
     write_study(workspace.store, make_study())
@@ -350,15 +353,15 @@ def test_a_settled_trial_is_not_even_read(workspace, monkeypatch) -> None:
     write_study(workspace.store, record)
     sync(workspace.store, workspace.uri, workspace.artifacts)
     monkeypatch.setattr(mlflow_records.journals, "read", lambda *_: pytest.fail("was read"))
-    result = sync(workspace.store, workspace.uri, workspace.artifacts, ["mix"])
+    result = sync(workspace.store, workspace.uri, workspace.artifacts)
     assert result["mix@laptop"].complete
 
 
-def test_a_held_study_is_left_to_its_driver(workspace) -> None:
+def test_a_running_study_is_left_to_its_driver(workspace) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, None))
     write_study(workspace.store, make_study())
     arguments = (workspace.store, workspace.uri, workspace.artifacts)
-    sync(*arguments, held=["mix@laptop"])
+    sync(*arguments, running=["mix@laptop"])
     assert set(trial_runs(workspace.uri)) == {FIRST}
     assert study_runs(workspace.uri)["mix@laptop"]["status"] == "RUNNING"
 
@@ -411,7 +414,7 @@ def test_a_call_without_an_answer_leaves_no_double(workspace, monkeypatch) -> No
     recorder.deliver(FIRST)
     arguments, named = late[0]
     make(*arguments, **named)
-    recorder._tracking._doubtful.add(("ablate.trial", FIRST))
+    recorder._tracking._uncertain.add(("ablate.trial", FIRST))
     recorder.finish("", {})
     runs = [run for run in on_server(workspace.uri) if run["tags"].get("ablate.trial")]
     assert sorted(run["stage"] for run in runs) == ["active", "deleted"]

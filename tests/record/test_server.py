@@ -13,7 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from records_by_hand import (
+
+from ablate.record import background
+from ablate.record.background import BackgroundRecorder
+from ablate.record.mlflow_records import sync
+from ablate.record.places import ui_command, ui_environment
+from tests.support.records_by_hand import (
     Workspace,
     make_journal,
     make_study,
@@ -24,10 +29,6 @@ from records_by_hand import (
     write,
     write_study,
 )
-
-from ablate.record.background import BackgroundRecorder
-from ablate.record.mlflow_records import sync
-from ablate.record.places import ui_command, ui_environment
 
 FIRST, SECOND, THIRD = (trial_id("mix", index) for index in range(3))
 
@@ -90,10 +91,14 @@ def get(server: Server, run_id: str, name: str) -> bytes:
         return answer.read()
 
 
-def test_stopped_in_the_middle_and_delivered_later(workspace, server, tmp_path) -> None:
+@pytest.mark.slow
+def test_stopped_in_the_middle_and_delivered_later(
+    workspace, server, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(background, "LIVE_SECONDS", 0.1)
     store, record, troubles = workspace.store, make_study(trials=3), []
     write_study(store, record)
-    recorder = BackgroundRecorder(store, server.uri, record, tmp_path, troubles.append, 0.1)
+    recorder = BackgroundRecorder(store, server.uri, record, tmp_path, troubles.append)
     write(store, make_journal(FIRST))
     recorder.notify(FIRST, done=True)
     write(store, make_journal(SECOND, 1, None))

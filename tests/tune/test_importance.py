@@ -8,11 +8,11 @@ import random
 import optuna
 import pytest
 
-from ablate.compare import importance as writing
+from ablate.commands.importance import plain_text
 from ablate.errors import TrialError
-from ablate.study_record import SearchRecord, StudyRecord
-from ablate.tune.importance import importances
-from ablate.tune.search import open_storage
+from ablate.store.study_record import SearchRecord, StudyRecord
+from ablate.tune.search.arm import open_storage
+from ablate.tune.search.importance import importances
 
 RATE = optuna.distributions.FloatDistribution(0.0, 1.0)
 RECORD = StudyRecord(
@@ -57,6 +57,7 @@ def searched(tmp_path):
     return url
 
 
+@pytest.mark.slow
 def test_what_made_the_loss_is_found_by_both(searched):
     (found,) = importances(RECORD, searched)
     assert (found.num_completed, found.num_other) == (60, 30)
@@ -64,7 +65,7 @@ def test_what_made_the_loss_is_found_by_both(searched):
     assert set(found.shares) == {"PED-ANOVA", "fANOVA"}
     for shares in found.shares.values():
         assert shares["rate"] > 0.8 and shares["noise"] < 0.2 and shares["own"] < 0.2
-    text = writing.plain_text(RECORD.key, [found])
+    text = plain_text(RECORD.key, [found])
     assert text.splitlines()[5].split()[0] == "rate"
     assert "60 completed trials, 30 others" in text
 
@@ -74,14 +75,14 @@ def test_few_trials_say_nothing(tmp_path):
     optuna.create_study(study_name="s@x/a/1/0123", storage=storage)
     (found,) = importances(RECORD, f"folder:{tmp_path}")
     assert found.shares == {}
-    assert "0 completed trials say nothing" in writing.plain_text(RECORD.key, [found])
+    assert "0 completed trials are too few" in plain_text(RECORD.key, [found])
 
 
 def test_a_study_without_a_search_is_told(tmp_path):
-    with pytest.raises(TrialError, match="searched for nothing"):
+    with pytest.raises(TrialError, match="has no search"):
         importances(dataclasses.replace(RECORD, searches=()), f"folder:{tmp_path}")
 
 
 def test_a_search_that_is_elsewhere_is_told(tmp_path):
-    with pytest.raises(TrialError, match="name it with --workspace or --searches"):
+    with pytest.raises(TrialError, match="Use --workspace or --searches"):
         importances(RECORD, f"folder:{tmp_path}")

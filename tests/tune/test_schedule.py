@@ -7,40 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from ablate import journal as journals
-from ablate import study_record
-from ablate.errors import StudyError
-from ablate.plan import make_plan
-from ablate.study import Arm, Budget, Scale, Search, Stage, Study, check, table
+from ablate.config.identity import Trial
+from ablate.errors import StudyError, TrialError
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.outcome import Status
+from ablate.study.check import check
+from ablate.study.designs import table
+from ablate.study.plan import make_plan
+from ablate.study.words import Arm, Budget, Scale, Search, Stage, Study
+from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
-from ablate.tune.search import open_search
+from ablate.tune.search.arm import open_search
+from tests.support import small_studies
+from tests.support.small_studies import RATE_AND_WINDOW, order_in
 
-BASE = {
-    "corpus.name": "grammar",
-    "backbone": "lstm",
-    "head": "softmax",
-    "embedding.size": 8,
-    "backbone.num_layers": 1,
-    "backbone.units": 8,
-    "optimizer": "sgd",
-    "optimizer.learning_rate": 1.0,
-    "training.epochs": 3,
-}
-STAND_IN = "ablate.train.stand_in:StandIn"
-SPACE = """
-paper = "none"
-tables = ["T"]
-
-["Rate"]
-field = "optimizer.learning_rate"
-range = [1e-3, 10.0]
-scale = "log"
-
-["Window"]
-field = "training.window"
-choices = [10, 20]
-"""
+BASE = {**small_studies.BASE, "training.epochs": 3}
+STAND_IN = "stand_in"
 
 
 def study_of(runner: str = STAND_IN, **scale) -> Study:
@@ -62,26 +46,17 @@ def scheduled(study: Study, workspace, listeners=()) -> Schedule:
     return Schedule(plan, workspace.store, open_search(workspace.searches), listeners)
 
 
-def order_in(workspace, begun: list[str] | None = None):
-    def order(trial):
-        if begun is not None:
-            begun.append(trial.id)
-        return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
-
-    return order
-
-
 def run(study: Study, workspace) -> tuple[Schedule, list[str]]:
-    begun: list[str] = []
+    begun: list[Trial] = []
     schedule = scheduled(study, workspace)
     local.run(schedule, order_in(workspace, begun))
-    return schedule, begun
+    return schedule, [trial.id for trial in begun]
 
 
 def test_every_trial_runs_once_and_never_again(workspace):
     schedule, begun = run(study_of(), workspace)
     assert len(begun) == len(set(begun)) == 6
-    assert set(schedule.status.values()) == {journals.COMPLETED}
+    assert set(schedule.status.values()) == {Status.COMPLETED}
     assert run(study_of(), workspace)[1] == []
 
 
@@ -97,7 +72,7 @@ def test_a_trial_done_in_one_study_is_reused_in_another(workspace):
     other = replace(study_of(), name="another", question="And this?")
     schedule, begun = run(other, workspace)
     assert begun == []
-    assert set(schedule.status.values()) == {journals.COMPLETED}
+    assert set(schedule.status.values()) == {Status.COMPLETED}
 
 
 def test_stages_follow_and_an_ensemble_comes_last(workspace):
@@ -109,7 +84,7 @@ def test_stages_follow_and_an_ensemble_comes_last(workspace):
     seen = set()
     while (trial := schedule.next()) is not None:
         assert set(trial.parent_ids()) <= seen
-        journals.close(workspace.store, trial, journals.COMPLETED)
+        journals.close(workspace.store, trial, Status.COMPLETED)
         schedule.finished(trial.id)
         seen.add(trial.id)
     assert seen == set(trials)
@@ -123,12 +98,12 @@ def test_what_builds_on_a_failed_trial_fails_by_name(workspace):
     first = schedule.next()
     schedule.lost(first.id, "its worker died")
     while (trial := schedule.next()) is not None:
-        journals.close(workspace.store, trial, journals.COMPLETED)
+        journals.close(workspace.store, trial, Status.COMPLETED)
         schedule.finished(trial.id)
     child = next(t for t in schedule.plan.trials if first.id in t.parent_ids())
     journal = journals.read(workspace.store, child.id)
-    assert journal.status == journals.FAILED
-    assert first.id in journal.outcome["reason"]
+    assert journal.status == Status.FAILED
+    assert first.id in journal.outcome.reason
 
 
 def test_a_failed_trial_is_tried_again_by_the_same_command(workspace):
@@ -137,6 +112,68 @@ def test_a_failed_trial_is_tried_again_by_the_same_command(workspace):
     schedule.lost(first.id, "its worker died")
     schedule.stop_reason = "enough"
     assert first.id in run(study_of(), workspace)[1]
+
+
+def begun(schedule: Schedule, epochs: int, store) -> str:
+    """The first trial, handed to a worker that finished so many epochs of it."""
+    trial = schedule.next()
+    journal = journals.read(store, trial.id) or journals.Journal(trial)
+    journal.epochs = [{"epoch": number} for number in range(1, epochs + 1)]
+    journal.write(store)
+    return trial.id
+
+
+@pytest.mark.parametrize(
+    ("epochs", "goes_on"),
+    [
+        ([0, 0, 0, 0], [True, True, True, False]),
+        ([0, 0, 0, 1, 1, 1, 1], [True] * 6 + [False]),
+        ([2, 1, 2, 0], [True, True, True, False]),  # learnt again is not another epoch
+        ([0, 1, 2, 3, 4, 5], [True] * 6),
+    ],
+)
+def test_deaths_are_counted_across_drivers(workspace, epochs, goes_on):
+    for number, again in zip(epochs, goes_on, strict=True):
+        schedule = scheduled(study_of(), workspace)  # a driver of its own for every death
+        trial_id = begun(schedule, number, workspace.store)
+        assert schedule.died(trial_id, f"killed at {number}") is again
+    journal = journals.read(workspace.store, trial_id)
+    assert (journal.status == Status.FAILED) is (not goes_on[-1])
+    if not goes_on[-1]:
+        schedule.lost(trial_id, "as Ray says it")
+        reason = f"4 workers died without finishing another epoch; the last: killed at {number}"
+        assert schedule.ended[trial_id].outcome.reason == reason
+        assert scheduled(study_of(), workspace).next().id == trial_id  # tried again, from 0 deaths
+        assert journals.read(workspace.store, trial_id).deaths == []
+
+
+def test_a_driver_that_stops_or_is_killed_counts_no_death(workspace):
+    for _ in range(journals.MOST_DEATHS):
+        schedule = scheduled(study_of(), workspace)
+        trial_id = begun(schedule, 0, workspace.store)  # and the driver is killed
+        schedule.stop_reason = "SIGTERM"
+        assert schedule.died(trial_id, "SIGTERM, too")
+    assert journals.read(workspace.store, trial_id).deaths == []
+
+
+def test_a_worker_that_dies_after_the_outcome_loses_nothing(workspace):
+    schedule = scheduled(study_of(), workspace)
+    trial = schedule.next()
+    journals.close(workspace.store, trial, Status.COMPLETED)
+    assert not schedule.died(trial.id, "killed while idle")
+    schedule.lost(trial.id, "killed while idle")
+    assert schedule.ended[trial.id].status == Status.COMPLETED
+    assert schedule.ended[trial.id].deaths == []
+
+
+def test_without_ray_a_trial_that_lost_workers_resumes_and_keeps_the_count(workspace):
+    schedule = scheduled(study_of(), workspace)
+    trial_id = begun(schedule, 0, workspace.store)
+    assert schedule.died(trial_id, "killed")
+    schedule = run(study_of(), workspace)[0]
+    assert schedule.complete
+    journal = journals.read(workspace.store, trial_id)
+    assert (journal.status, len(journal.deaths)) == (Status.COMPLETED, 1)
 
 
 def test_a_budget_of_trials_is_kept_across_restarts(workspace):
@@ -186,7 +223,7 @@ def test_when_time_is_up_nothing_was_interrupted(workspace):
 def search_study(tmp_path, arms=None, **words) -> Study:
     (tmp_path / "search_spaces").mkdir(exist_ok=True)
     file = tmp_path / "search_spaces" / "rates.toml"
-    file.write_text(SPACE)
+    file.write_text(RATE_AND_WINDOW)
     search = Search(space=str(file), **{"trials": 6, **words})
     return study_of(search=search, arms=arms)
 
@@ -206,13 +243,14 @@ def test_each_arm_is_tuned_at_the_same_budget_then_confirmed_on_fresh_seeds(work
     assert not any(trial.reads_test for trial in searched)
     assert all(trial.reads_test for trial in confirmed)
     for search in schedule.plan.record.searches:
-        losses = {t: found[t].outcome["metrics"]["valid_nll"] for t in search.trials}
+        losses = {t: found[t].outcome.metrics["valid_nll"] for t in search.trials}
         assert losses[search.chosen] == min(losses.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed_after", [1, 12, 15])
 def test_a_synchronous_search_repeats_exactly_whatever_was_killed(tmp_path, data, killed_after):
-    from ablate.workspace import make_folders, open_workspace
+    from ablate.store.workspace import make_folders, open_workspace
 
     tables = []
     for name in ("undisturbed", "killed"):
@@ -239,7 +277,9 @@ class Killed(BaseException):
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_a_finite_space_is_asked_for_everything_before_anything_twice(workspace, tmp_path, sampler):
     study = search_study(tmp_path, arms=["a"], trials=7, synchronous=True, sampler=sampler)
-    finite = SPACE.replace('range = [1e-3, 10.0]\nscale = "log"', "choices = [0.1, 1.0, 3.0]")
+    finite = RATE_AND_WINDOW.replace(
+        'range = [1e-3, 10.0]\nscale = "log"', "choices = [0.1, 1.0, 3.0]"
+    )
     (tmp_path / "search_spaces" / "rates.toml").write_text(finite)
     run(study, workspace)
     found = journals.read_all(workspace.store).values()
@@ -248,11 +288,12 @@ def test_a_finite_space_is_asked_for_everything_before_anything_twice(workspace,
     assert len(asked) == 6 and sum(asked.values()) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed_at", [2, 13, 14])
 def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypatch, killed_at):
     """The rest of a batch is asked for before any of it is told, as it would have been."""
-    from ablate.tune.search import ArmSearch
-    from ablate.workspace import make_folders, open_workspace
+    from ablate.store.workspace import make_folders, open_workspace
+    from ablate.tune.search.arm import ArmSearch
 
     ask, tables = ArmSearch._ask_one, []
     for name in ("undisturbed", "killed"):
@@ -292,9 +333,9 @@ def test_early_stopping_is_told_as_pruned_with_its_values(workspace, tmp_path):
 
     study = search_study(tmp_path, arms=["a"], trials=12, early_stopping="asha")
     schedule, _ = run(study, workspace)
-    pruned = [t for t, status in schedule.status.items() if status == journals.PRUNED]
+    pruned = [t for t, status in schedule.status.items() if status == Status.PRUNED]
     assert pruned
-    for search in schedule.searches:
+    for search in schedule.searches.values():
         for frozen in search.study.get_trials(deepcopy=False):
             if frozen.state == optuna.trial.TrialState.PRUNED:
                 assert frozen.intermediate_values
@@ -309,7 +350,7 @@ def test_a_synchronous_search_that_stops_early_is_refused(tmp_path):
 def test_arms_that_search_for_the_same_share_its_trials_and_both_are_confirmed(workspace, tmp_path):
     """Arms that differ in a later stage alone: neither waits for what the other was told."""
     space = tmp_path / "space.toml"
-    space.write_text(SPACE)
+    space.write_text(RATE_AND_WINDOW)
     search = Search(space=str(space), trials=3, synchronous=True, batch=3)
     further = Arm("further", then=(Stage("more", {"training.epochs": 1}),))
     study = replace(study_of(search=search), design=table(Arm("a"), further))
@@ -320,3 +361,62 @@ def test_arms_that_search_for_the_same_share_its_trials_and_both_are_confirmed(w
     )  # searched, a's seeds, and what goes on from them
     chosen = [record.chosen for record in schedule.plan.record.searches]
     assert chosen[0] is not None and chosen[0] == chosen[1]
+
+
+class TestRunners:
+    """What a user's own task must say, and what is said to the user where it does not."""
+
+    @staticmethod
+    def without(monkeypatch, method: str, name: str) -> None:
+        """The stand-in, forgetting one of its numbers."""
+        original = getattr(StandIn, method)
+
+        def forgetful(task, *arguments):
+            found = original(task, *arguments)
+            if isinstance(found, dict):
+                return {key: value for key, value in found.items() if key != name}
+            metrics = {key: value for key, value in found.metrics.items() if key != name}
+            return replace(found, metrics=metrics)
+
+        monkeypatch.setattr(StandIn, method, forgetful)
+
+    def reasons(self, study: Study, workspace) -> set[str]:
+        run(study, workspace)
+        found = journals.read_all(workspace.store).values()
+        assert {journal.status for journal in found} == {Status.FAILED}
+        return {journal.outcome.reason for journal in found}
+
+    def test_an_epoch_has_its_number(self, workspace, monkeypatch):
+        self.without(monkeypatch, "advance", "epoch")
+        (reason,) = self.reasons(study_of(), workspace)
+        assert f"runner {STAND_IN}: advance() ended an epoch without its number" in reason
+        assert "Given: train_nll, valid_nll, valid_ppl" in reason and "'epoch'" in reason
+
+    def test_an_epoch_is_a_dict(self, workspace, monkeypatch):
+        monkeypatch.setattr(StandIn, "advance", lambda task, seconds: 3.5)
+        (reason,) = self.reasons(study_of(), workspace)
+        assert f"runner {STAND_IN}: " in reason and "Given: 3.5. Allowed: None, or a" in reason
+
+    @pytest.mark.parametrize("searched", [False, True])
+    def test_a_conclusion_has_what_tables_and_searches_read(
+        self, workspace, tmp_path, monkeypatch, searched
+    ):
+        self.without(monkeypatch, "conclude", "valid_nll")
+        study = search_study(tmp_path, trials=2) if searched else study_of()
+        (reason,) = self.reasons(study, workspace)
+        assert f"runner {STAND_IN}: conclude() gave no metric 'valid_nll'" in reason
+
+    def test_what_stops_early_is_said_after_every_epoch(self, workspace, tmp_path, monkeypatch):
+        self.without(monkeypatch, "advance", "valid_nll")
+        study = search_study(tmp_path, trials=2, early_stopping="asha")
+        (reason,) = self.reasons(study, workspace)
+        assert f"runner {STAND_IN}: advance() ended an epoch without 'valid_nll'" in reason
+
+    def test_a_trial_that_completed_without_it_before_is_named(
+        self, workspace, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr("ablate.trial.run.check_conclusion", lambda found, runner: None)
+        self.without(monkeypatch, "conclude", "valid_nll")
+        message = f"of the runner {STAND_IN} completed without 'valid_nll'"
+        with pytest.raises(TrialError, match=message):
+            run(search_study(tmp_path, trials=2), workspace)

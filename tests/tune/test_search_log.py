@@ -10,8 +10,8 @@ import pytest
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from ablate.errors import RecordError, StoreError
-from ablate.tune import search_log
-from ablate.tune.search_log import LoggedStorage
+from ablate.tune.search import log as search_log
+from ablate.tune.search.log import LoggedStorage
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import math
 import pytest
 from optuna.trial import TrialState
 
-from ablate.journal import COMPLETED, DIVERGED, PRUNED
+from ablate.store.outcome import Status
 from benchmarks import search
 from benchmarks.search_curves import EPOCHS, LEVELS, Curve, Table
 from benchmarks.search_replay import Ours, Replay, Stock, replay
@@ -72,7 +72,11 @@ def test_updates_are_counted_by_the_epoch_and_the_best_counts_when_it_ends():
     done = replay(strategy, table, trials=3)
     assert done.found == [(90, 5.0), (90 + 180, 4.0)]
     assert (done.updates, done.asked) == (90 + 180 + 2 * 30, 3)
-    assert strategy.told == [("3", 9, COMPLETED), ("2", 9, COMPLETED), ("1", 2, PRUNED)]
+    assert strategy.told == [
+        ("3", 9, Status.COMPLETED),
+        ("2", 9, Status.COMPLETED),
+        ("1", 2, Status.PRUNED),
+    ]
     assert done.reached(4.5) == 270
     assert done.best_at(269) == 5.0
     assert math.isinf(done.reached(3.9))
@@ -98,7 +102,7 @@ def test_one_that_diverges_costs_its_last_epoch_and_never_counts():
     table = table_of(falling(1.0, 10, epochs=4), falling(4.0, 10))
     strategy = Scripted(RATES[:2])
     done = replay(strategy, table, trials=2)
-    assert strategy.told == [("2", 4, DIVERGED), ("1", 9, COMPLETED)]
+    assert strategy.told == [("2", 4, Status.DIVERGED), ("1", 9, Status.COMPLETED)]
     assert done.found == [(50 + 90, 4.0)]
 
 
@@ -133,9 +137,9 @@ def test_what_was_stopped_is_told_as_each_of_them_tells_it(made, state):
     asked = study.get_trials(deepcopy=False)
     known = [trial for trial in asked if trial.state != TrialState.FAIL]  # refused as repeats
     for trial, (losses, status) in zip(known, spied.told.values(), strict=True):
-        assert trial.state == (TrialState.COMPLETE if status == COMPLETED else state)
+        assert trial.state == (TrialState.COMPLETE if status == Status.COMPLETED else state)
         assert trial.value == pytest.approx(losses[-1])
-    assert PRUNED in {status for _, status in spied.told.values()}
+    assert Status.PRUNED in {status for _, status in spied.told.values()}
 
 
 def test_random_search_runs_every_trial_to_its_end():

@@ -1,67 +1,101 @@
-"""What stacked layers of gates share: their config, their parameters, and where masks go."""
+"""What all backbones of stacked layers share: their widths, their parameters, and their masks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from ablate.components.backbone import Backbone, one_a_layer
-from ablate.components.flow import Draw
-from ablate.components.regularizer import Masks
-from ablate.fields import setting
+from ablate.config.fields import setting
+from ablate.errors import CombinationError
+from ablate.model.flow import Draw, State
+from ablate.model.masks import Masks
+from ablate.model.slots import Backbone, Outputs
 
 Weights = tuple[Tensor, Tensor, Tensor, Tensor | None]  # input, recurrent, and one bias or two
+Layer = Callable[[int, Tensor, State], tuple[Tensor, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayersConfig:
-    """Layers of gates, and how their parameters start."""
+    """Gated layers, and how their parameters start."""
 
-    num_layers: int = setting(2, doc="layers", low=1)
+    num_layers: int = setting(2, doc="number of layers", low=1)
     units: int | tuple[int, ...] = setting(
-        200, doc="units of every layer, or a list with one number a layer", low=1
+        200, doc="units of every layer, or a list with one number per layer", low=1
     )
     last_units: int | None = setting(
-        None, doc="units of the last layer, if others than `units` (AWD: the word vectors')", low=1
+        None, doc="units of the last layer, if different (AWD: size of the word vectors)", low=1
     )
     biases: int = setting(
-        2, doc="bias vectors a gate: torch has 2, Keras and Chainer 1", choices=(1, 2)
+        2, doc="bias vectors per gate: 2 as in torch, 1 as in Keras and Chainer", choices=(1, 2)
     )
     initial_range: float | None = setting(
         None, doc="parameters start uniform in +- this; none: 1/sqrt(units), as in torch", low=0
     )
 
 
+def widths_of(units: int | tuple[int, ...], num_layers: int) -> tuple[int, ...]:
+    """The units of each layer; a single number applies to all layers."""
+    widths = (units,) * num_layers if isinstance(units, int) else units
+    if len(widths) != num_layers:
+        raise CombinationError(
+            f"backbone.units has {len(widths)} numbers ({list(widths)}), but backbone.num_layers = "
+            f"{num_layers}. Instead: one number for all layers, or one per layer."
+        )
+    return widths
+
+
 def layer_units(config: LayersConfig) -> tuple[int, ...]:
-    """The units of each layer."""
-    widths = one_a_layer(config.units, config.num_layers)
+    """The units of each layer, `last_units` included."""
+    widths = widths_of(config.units, config.num_layers)
     return widths if config.last_units is None else (*widths[:-1], config.last_units)
 
 
-def add_layers(module: Backbone, num_inputs: int, widths: tuple[int, ...], biases: int) -> None:
-    """Every layer's parameters, uninitialised, by torch's names for them."""
-    gates = module.num_gates
-    for layer, (inputs, units) in enumerate(zip((num_inputs, *widths), widths, strict=False)):
-        shapes: dict[str, tuple[int, ...]] = {
-            "weight_ih": (gates * units, inputs),
-            "weight_hh": (gates * units, units),
-            "bias_ih": (gates * units,),
-        }
-        shapes |= {"bias_hh": (gates * units,)} if biases == 2 else {}
-        for kind, shape in shapes.items():
-            module.register_parameter(f"{kind}_l{layer}", nn.Parameter(torch.empty(shape)))
-
-
-def draw_layers(
-    module: Backbone, widths: tuple[int, ...], initial_range: float | None, draw: Draw
+def add_layer(
+    module: nn.Module, layer: int, inputs: int, units: int, *, gates: int, biases: int
 ) -> None:
-    """Every parameter uniform, from the stream of its own name."""
+    """Register a layer's parameters, uninitialized, under torch's names."""
+    outputs = gates * units
+    shapes = {"weight_ih": (outputs, inputs), "weight_hh": (outputs, units), "bias_ih": (outputs,)}
+    shapes |= {"bias_hh": (outputs,)} if biases == 2 else {}
+    for kind, shape in shapes.items():
+        module.register_parameter(f"{kind}_l{layer}", nn.Parameter(torch.empty(shape)))
+
+
+def initialize_layers(module: Backbone, initial_range: float | None, draw: Draw) -> None:
+    """Draw every parameter uniformly, from the stream named after it."""
     for name, parameter in module.named_parameters():
-        units = widths[int(name.rpartition("_l")[2])]
+        units = module.widths[int(name.rpartition("_l")[2])]
         bound = units**-0.5 if initial_range is None else initial_range
         parameter.data.uniform_(-bound, bound, generator=draw(name))
+
+
+def run_layers(
+    module: Backbone, x_TBI: Tensor, state: State, masks: Masks, layer: Layer
+) -> Outputs:
+    """Run the layers in turn. `layer(number, input, states)` returns its output and last states."""
+    raw, masked, last_states = [], [], []
+    per_layer, num_layers = module.states_per_layer, len(module.widths)
+    for number in range(num_layers):
+        states = state[per_layer * number : per_layer * (number + 1)]
+        output, *last = layer(number, x_TBI, states)
+        site = "output" if number == num_layers - 1 else f"hidden/{number + 1}"
+        x_TBI = masks(site, output)
+        raw.append(output)
+        masked.append(x_TBI)
+        last_states += last
+    return tuple(raw), tuple(masked), tuple(last_states)
+
+
+def fused_layer(kernel: Callable, x_TBI: Tensor, state: Tensor | State, weights: Weights) -> tuple:
+    """One layer over a window by torch's fused kernel: its outputs and last states."""
+    *matrices, bias_ih, bias_hh = weights
+    second = torch.zeros_like(bias_ih) if bias_hh is None else bias_hh
+    parameters = [*matrices, bias_ih, second]
+    return kernel(x_TBI, state, parameters, True, 1, 0.0, torch.is_grad_enabled(), False, False)
 
 
 def layer_weights(module: Backbone, layer: int, masks: Masks) -> Weights:
@@ -78,16 +112,11 @@ def layer_weights(module: Backbone, layer: int, masks: Masks) -> Weights:
 def gate_masks(
     module: Backbone, layer: int, x_TBI: Tensor, units: int, masks: Masks
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The masks on what a layer's gates read, of its input and of its state: one for each gate,
-    or one for all."""
+    """The masks on the input and on the state that a layer's gates read: one per gate, or one for
+    all gates."""
     _, rows, inputs = x_TBI.shape
     site = f"hidden/{layer}" if layer else "input"
     return (
-        masks.held(f"gates/{site}", (module.num_gates, rows, inputs), x_TBI),
-        masks.held(f"recurrent/{layer + 1}", (module.num_gates, rows, units), x_TBI),
+        masks.locked(f"gates/{site}", (module.num_gates, rows, inputs), x_TBI),
+        masks.locked(f"recurrent/{layer + 1}", (module.num_gates, rows, units), x_TBI),
     )
-
-
-def output_site(layer: int, num_layers: int) -> str:
-    """Where the mask on a layer's output is asked for."""
-    return "output" if layer == num_layers - 1 else f"hidden/{layer + 1}"

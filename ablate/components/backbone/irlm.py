@@ -2,11 +2,12 @@
 
     x_t = W[y_t] + r * x_{t-1},    r in [-1, 1],    no biases
 
-W is the embedding: the word vectors feed the units as they are. A unit forgets over -1 / log|r|
-words. After every update r is clipped to the range of its unit's group: the paper's long-context
-units are 384 in [0.7, 1], beside 128 that start at 0; its long initialisation is 0.9 for all.
+W is the embedding: the word vectors feed the units directly. A unit forgets over -1 / log|r| words.
+After every update r is clipped to the range of its unit's group: the paper has 384 long-context
+units in [0.7, 1] and 128 others that start at 0; its "long" initialization is 0.9 for all units.
 
-The recurrence runs in one buffer, with its own backward; `impulse_response_plain` is its twin.
+The recurrence runs in one buffer and has its own backward pass; `impulse_response_plain` is the
+same by plain autograd.
 """
 
 from __future__ import annotations
@@ -18,52 +19,50 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ablate.components.backbone import Backbone
-from ablate.components.flow import Draw, Shapes, State
-from ablate.components.precision import in_full
-from ablate.components.recurrence import take_share
-from ablate.components.regularizer import Masks
+from ablate.components.backbone._simple import scale_rate
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.native.library import usable
-from ablate.native.recurrent import scan_backward, scan_forward
-from ablate.registry import register
+from ablate.model.fast.precision import in_full
+from ablate.model.flow import Draw, Shapes, State
+from ablate.model.masks import Masks
+from ablate.model.native.library import usable
+from ablate.model.native.recurrent import scan_backward, scan_forward
+from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
 class IrlmConfig:
-    """The units by groups, and what each group's r may be."""
+    """The groups of units, and the range of r in each."""
 
-    units: int = setting(512, doc="units, as many as a word vector has", low=1)
+    units: int = setting(512, doc="number of units; must equal embedding.size", low=1)
     groups: tuple[int, ...] = setting(
-        (), doc="units of each group, if they differ in what follows; empty: one group", low=1
+        (), doc="units of each group, for per-group values below; empty: one group", low=1
     )
     lowest: float | tuple[float, ...] = setting(
-        -1.0, doc="r is clipped to at least this, or a list for the groups", low=-1, high=1
+        -1.0, doc="lower bound of r, or a list with one number per group", low=-1, high=1
     )
     highest: float | tuple[float, ...] = setting(
-        1.0, doc="r is clipped to at most this, or a list for the groups", low=-1, high=1
+        1.0, doc="upper bound of r, or a list with one number per group", low=-1, high=1
     )
     initial: float | tuple[float, ...] = setting(
-        0.5, doc="r at the start, or a list for the groups", low=-1, high=1
+        0.5, doc="initial r, or a list with one number per group", low=-1, high=1
     )
-    recurrent_rate: float = setting(
-        0.001, doc="r's share of the learning rate; 0: it is fixed", low=0
-    )
+    recurrent_rate: float = setting(0.001, doc="share of the learning rate for r; 0: fixed", low=0)
 
 
 def timescales(r_H: Tensor) -> Tensor:
-    """-1 / log r, in words: infinite for r = 1; no number where r is not positive."""
+    """-1 / log r, in words: infinite for r = 1, NaN where r is not positive."""
     return torch.where(r_H > 0, 1 / r_H.log().abs(), torch.nan)
 
 
 def impulse_response(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:
-    """Every x_t = w_t + r * x_{t-1}, [T, B, H]; r for every row, or [1, H] for all."""
+    """Every x_t = w_t + r * x_{t-1}, [T, B, H]; r per row, or [1, H] for all rows."""
     return in_full(_ImpulseResponse, w_TBH, x_BH, r_BH)
 
 
 def impulse_response_plain(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:
-    """The formula, a step at a time by plain autograd."""
+    """The formula step by step, with plain autograd."""
     steps = []
     for w_BH in w_TBH.unbind(0):
         x_BH = w_BH + r_BH * x_BH
@@ -77,7 +76,7 @@ class _ImpulseResponse(torch.autograd.Function):
     @staticmethod
     def forward(ctx, w_TBH, x_BH, r_BH):
         x_TBH = torch.empty_like(w_TBH, memory_format=torch.contiguous_format)
-        every_r_BH = r_BH.expand_as(x_BH).contiguous()  # one run of memory a step is the fastest
+        every_r_BH = r_BH.expand_as(x_BH).contiguous()  # contiguous steps are fastest
         ctx.by_kernel = usable(w_TBH, x_BH, r_BH)
         if ctx.by_kernel:
             scan_forward(w_TBH.contiguous(), x_BH.contiguous(), every_r_BH, x_TBH)
@@ -96,8 +95,8 @@ class _ImpulseResponse(torch.autograd.Function):
         delta_TBH = torch.empty_like(x_TBH)
         if ctx.by_kernel:
             grad_x_BH, grad_r_BH = torch.empty_like(r_BH), torch.empty_like(r_BH)
-            kept = (x_TBH, x_BH.contiguous(), r_BH)
-            scan_backward(grad_TBH.contiguous(), *kept, delta_TBH, grad_x_BH, grad_r_BH)
+            saved = (x_TBH, x_BH.contiguous(), r_BH)
+            scan_backward(grad_TBH.contiguous(), *saved, delta_TBH, grad_x_BH, grad_r_BH)
             return delta_TBH, grad_x_BH, grad_r_BH.sum_to_size(ctx.r_shape)
         later_BH, grad_r_BH = torch.zeros_like(x_BH), torch.zeros_like(x_BH)
         steps = zip(grad_TBH.unbind(0), delta_TBH.unbind(0), (x_BH, *x_TBH[:-1]), strict=True)
@@ -113,38 +112,33 @@ class _ImpulseResponse(torch.autograd.Function):
     config=IrlmConfig,
     paper="pachitariu2013irlm",
     equation="IRLM of Tables 1 and 2; groups: Table 1d",
-    departures=("r starts at 0.5 by default: the paper gives only its long initialisation, 0.9",),
+    departures=("r starts at 0.5 by default: the paper gives only its long initialization, 0.9",),
 )
 @final
 class Irlm(Backbone):
-    """One linear layer; the state is the last x, [1, B, H]. A mask "recurrent/1" is on x_{t-1}."""
+    """One linear layer; the state is the last x, [1, B, H]. Mask "recurrent/1" is on x_{t-1}."""
 
     def __init__(self, config: IrlmConfig, shapes: Shapes) -> None:
         super().__init__()
         if shapes.embedding != config.units:
             raise CombinationError(
-                f"the irlm adds the word vectors to its units as they are, but embedding.size = "
-                f"{shapes.embedding} and backbone.units = {config.units}. Set embedding.size = "
-                f"{config.units}, or backbone.units = {shapes.embedding}; an elman with "
-                f"backbone.activation = 'identity' reads word vectors of any size."
+                f"the irlm adds the word vectors directly to its units, but embedding.size = "
+                f"{shapes.embedding} and backbone.units = {config.units}. Instead: set "
+                f"embedding.size = {config.units}, or backbone.units = {shapes.embedding}; an "
+                f"elman with backbone.activation = 'identity' reads word vectors of any size."
             )
         self.widths = (config.units,)
         ranges = group_values(config)
         for name, values in zip(("lowest", "highest", "initial"), ranges, strict=True):
             self.register_buffer(name, torch.tensor(values), persistent=False)
         self.r = nn.Parameter(torch.empty(config.units))
-        take_share(self.r, config.recurrent_rate)
+        scale_rate(self.r, config.recurrent_rate)
 
-    def initial_state(self, rows: int) -> State:
-        return (self.r.new_zeros(1, rows, *self.widths),)
-
-    def forward(
-        self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]:
+    def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         r_BH = masks.weight("r", self.r)[None]
-        held = masks.held("recurrent/1", (1, *inputs_TBE.shape[1:]), inputs_TBE)
-        if held is not None:
-            r_BH = r_BH * held[0]
+        mask = masks.locked("recurrent/1", (1, *inputs_TBE.shape[1:]), inputs_TBE)
+        if mask is not None:
+            r_BH = r_BH * mask[0]
         x_TBH = impulse_response(inputs_TBE, state[0][0], r_BH)
         return (x_TBH,), (masks("output", x_TBH),), (x_TBH[-1:],)
 
@@ -161,16 +155,17 @@ def group_values(config: IrlmConfig) -> tuple[list[float], list[float], list[flo
     groups = config.groups or (config.units,)
     if sum(groups) != config.units:
         raise CombinationError(
-            f"backbone.groups = {list(groups)} are {sum(groups)} units, but backbone.units = "
-            f"{config.units}. Allowed: groups of {config.units} units together, or none."
+            f"backbone.groups = {list(groups)} have {sum(groups)} units in total, but "
+            f"backbone.units = {config.units}. Instead: groups with {config.units} units in total, "
+            "or no groups."
         )
     fields = ("lowest", "highest", "initial")
     lowest, highest, initial = (_by_group(config, field, len(groups)) for field in fields)
     for group, (low, high, start) in enumerate(zip(lowest, highest, initial, strict=True), 1):
         if not low <= start <= high:
             raise CombinationError(
-                f"backbone.initial = {start:g} of group {group} is outside its range from "
-                f"backbone.lowest = {low:g} to backbone.highest = {high:g}. Allowed: lowest <= "
+                f"backbone.initial = {start:g} of group {group} is outside its range, from "
+                f"backbone.lowest = {low:g} to backbone.highest = {high:g}. Instead: lowest <= "
                 "initial <= highest in every group."
             )
     by_unit = (_by_unit(values, groups) for values in (lowest, highest, initial))
@@ -178,12 +173,12 @@ def group_values(config: IrlmConfig) -> tuple[list[float], list[float], list[flo
 
 
 def _by_group(config: IrlmConfig, field: str, num: int) -> tuple[float, ...]:
-    given = getattr(config, field)
-    values = given if isinstance(given, tuple) else (given,) * num
+    value = getattr(config, field)
+    values = value if isinstance(value, tuple) else (value,) * num
     if len(values) != num:
         raise CombinationError(
             f"backbone.{field} = {list(values)} has {len(values)} values for {num} groups "
-            "(backbone.groups). Allowed: one number for all, or one for each."
+            "(backbone.groups). Instead: one number for all groups, or one per group."
         )
     return values
 

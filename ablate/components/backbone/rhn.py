@@ -3,11 +3,11 @@
     h = tanh(W_h [x, s] + b_h),    t = sigmoid(W_t [x, s] + b_t)        Eq. 7-8
     s <- h t + s (1 - t)                                                Eq. 6, carry gate 1 - t
 
-x is read by the first micro-step only; each micro-step has matrices and biases of its own. With
-every t at 0 the state is carried on as it is. The masks on what the matrices read, of x and of s,
-are one for h and t, as in the authors' TensorFlow code, or one for each (`gate_masks` of the
-variational dropout), as in their Torch code: the one of h, then that of t. Both have the window's
-own backward pass; only x's product, all steps at once, is left to autograd.
+Only the first micro-step reads x; each micro-step has its own matrices and biases. If every t is 0
+the state does not change. The masks on x and s, as the matrices read them, are either shared by h
+and t, as in the authors' TensorFlow code, or separate (`gate_masks` of the variational dropout), as
+in their Torch code: first the mask of h, then that of t. Either way the window has its own backward
+pass; only x's product, all steps at once, is left to autograd.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ablate.components.backbone import Backbone
 from ablate.components.backbone._layers import gate_masks
-from ablate.components.backbone._rhn_window import fast_window
-from ablate.components.backbone._steps import plain_product
-from ablate.components.flow import Draw, Shapes, State
-from ablate.components.regularizer import Masks
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.fast.rhn_window import fast_window
+from ablate.model.fast.steps import plain_product
+from ablate.model.flow import Draw, Shapes, State
+from ablate.model.masks import Masks
+from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,17 +35,17 @@ class RhnConfig:
     """One recurrent highway layer."""
 
     units: int = setting(830, doc="units of the state", low=1)
-    depth: int = setting(10, doc="micro-steps for every word", low=1)
+    depth: int = setting(10, doc="micro-steps per word", low=1)
     transform_bias: float = setting(
-        -2.0, doc="where b_t starts: below 0, the state is mostly carried on", low=-100, high=100
+        -2.0, doc="initial b_t; below 0, most of the state is carried over", low=-100, high=100
     )
     initial_range: float = setting(
-        0.04, doc="all other parameters, b_h too, start uniform in +- this", low=0
+        0.04, doc="all other parameters, b_h included, start uniform in +- this", low=0
     )
 
 
 def micro_step(pre_BD: Tensor, s_BH: Tensor) -> Tensor:
-    """s <- h t + s (1 - t), of h's and t's pre-activations side by side."""
+    """s <- h t + s (1 - t), from the pre-activations of h and t side by side."""
     h, t = pre_BD.chunk(2, -1)
     t = t.sigmoid()
     return h.tanh() * t + s_BH * (1 - t)
@@ -60,7 +60,7 @@ def plain_window(
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
 ) -> Tensor:
-    """The state after every step, one operation at a time: the twin of `window`."""
+    """The state after every step, one operation at a time: the reference for `window`."""
     states = []
     for x_BE in x_TBE:
         for level, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
@@ -81,7 +81,7 @@ def window(
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
 ) -> Tensor:
-    """The state after every step; the input's products are one, and so are the gradients'."""
+    """The state after every step; all steps share one product with the input, and one backwards."""
     if mask_SBE is None:
         first_TBD = F.linear(x_TBE, weight_ih, biases[0])
     else:
@@ -97,13 +97,13 @@ def window(
     equation="Eq. 6-8, coupled carry gate",
     departures=(
         "b_t starts at -2, as in the authors' TensorFlow code for Penn Treebank; their Torch "
-        "script says -4",
+        "script has -4",
     ),
 )
 @final
 class Rhn(Backbone):
-    """One layer; the state is (s,). Mask "recurrent/1" is held over steps and micro-steps, on
-    what the matrices read of s; the s that is carried on stays whole."""
+    """One layer; the state is (s,). The mask "recurrent/1" is the same at all steps and micro-steps
+    and acts on s as the matrices read it; the s that is carried over is not masked."""
 
     num_gates = 2
 
@@ -120,12 +120,7 @@ class Rhn(Backbone):
             self.register_parameter(f"weight_hh_{level}", nn.Parameter(weight))
             self.register_parameter(f"bias_{level}", nn.Parameter(bias))
 
-    def initial_state(self, rows: int) -> State:
-        return (self.weight_ih.new_zeros(1, rows, *self.widths),)
-
-    def forward(
-        self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]:
+    def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         (s_1BH,) = state
         on_x, on_s = gate_masks(self, 0, inputs_TBE, self.widths[0], masks)
         weights, biases = self._levels(masks)

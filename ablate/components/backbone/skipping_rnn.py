@@ -3,12 +3,12 @@
     x_t = f(W y_t + R x_{t-1} + R_skip x_{t'})    at a word's first letter,
     x_t = f(W y_t + R x_{t-1})                    at the others
 
-t' is the previous word's first letter. A letter is the first of its word if a separator came
-before it (`Shapes.separators`); separators themselves belong to no word. The state carries x_{t'}
-and where the last token stood, so that a window may be cut anywhere. A text begins with a word,
-whose first letter finds x_{t'} = 0.
+t' is the position of the previous word's first letter. A letter is the first of its word if it
+follows a separator (`Shapes.separators`); separators themselves belong to no word. The state
+carries x_{t'} and whether the last token was inside a word, so windows may be cut anywhere. A text
+begins with a word, for whose first letter x_{t'} = 0.
 
-`skipping_recurrence_plain` is the twin of the recurrence with a backward of its own.
+`skipping_recurrence_plain` is the same recurrence by plain autograd.
 """
 
 from __future__ import annotations
@@ -21,37 +21,36 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from ablate.components.activation import Activation
-from ablate.components.backbone import Backbone
-from ablate.components.flow import Draw, Shapes, State
-from ablate.components.precision import in_full
-from ablate.components.recurrence import (
+from ablate.components.backbone._layers import run_layers
+from ablate.components.backbone._simple import (
     RecurrenceConfig,
     add_input_weights,
     initialize_weights,
     layer_widths,
-    masked,
     read_input,
-    site,
-    summed_outer,
-    take_share,
+    scale_rate,
 )
-from ablate.components.regularizer import Masks
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.activation import Activation
+from ablate.model.fast.precision import in_full
+from ablate.model.fast.recurrence import masked, summed_outer
+from ablate.model.flow import Draw, Shapes, State
+from ablate.model.masks import Masks
+from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
 class SkippingRnnConfig(RecurrenceConfig):
     """Layers; each has both recurrent matrices."""
 
-    skip_rate: float = setting(1.0, doc="R_skip's share of the learning rate; 0: fixed", low=0)
+    skip_rate: float = setting(1.0, doc="share of the learning rate for R_skip; 0: fixed", low=0)
 
 
 @dataclass(frozen=True)
 class Recurrent:
-    """R and R_skip, and the mask on the states that both read."""
+    """R and R_skip, and the mask on the states that both of them read."""
 
     weight_HH: Tensor
     skip_HH: Tensor
@@ -61,7 +60,7 @@ class Recurrent:
 def first_letters(
     ids_TB: Tensor, inside_1B: Tensor, separators: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
-    """Which tokens begin a word, [T, B], and whether the last stands inside one, [1, B]."""
+    """Which tokens begin a word, [T, B], and whether the last token is inside one, [1, B]."""
     separator_TB = torch.isin(ids_TB, torch.tensor(separators, device=ids_TB.device))
     after_inside_TB = torch.cat((inside_1B, ~separator_TB))
     return ~after_inside_TB[:-1] & ~separator_TB, after_inside_TB[-1:]
@@ -78,7 +77,7 @@ def skipping_recurrence(
 def skipping_recurrence_plain(
     u_TBH: Tensor, x_BH: Tensor, skip_BH: Tensor, first_TB1: Tensor, r: Recurrent, f: Activation
 ) -> tuple[Tensor, Tensor]:
-    """The formula, a step at a time by plain autograd."""
+    """The formula step by step, with plain autograd."""
     steps = []
     for u_BH, first_B1 in zip(u_TBH.unbind(0), first_TB1.unbind(0), strict=True):
         skipped = first_B1 * F.linear(masked(skip_BH, r.mask_BH), r.skip_HH)
@@ -89,7 +88,7 @@ def skipping_recurrence_plain(
 
 
 class _SkippingRecurrence(torch.autograd.Function):
-    """Where a word begins, d_t also flows to x_{t'} through R_skip; g' is what reaches x_{t'}."""
+    """Where a word begins, d_t also flows to x_{t'} through R_skip."""
 
     @staticmethod
     def forward(ctx, u_TBH, x_BH, skip_BH, first_TB1, weight_HH, skip_HH, mask_BH, f):
@@ -137,11 +136,14 @@ class _SkippingRecurrence(torch.autograd.Function):
     config=SkippingRnnConfig,
     paper="pachitariu2013irlm",
     equation="skipping RNN of Table 1a",
-    departures=("a bias and more layers than one are options that the paper does not have",),
+    departures=("the paper has neither a bias nor more than one layer; both are options here",),
 )
 @final
 class SkippingRnn(Backbone):
-    """Stacked layers; the state is each one's last x and x_{t'}, and whether inside a word."""
+    """Stacked layers; the state is each layer's last x and x_{t'}, and whether the last token was
+    inside a word."""
+
+    states_per_layer = 2
 
     def __init__(self, config: SkippingRnnConfig, shapes: Shapes) -> None:
         super().__init__()
@@ -153,33 +155,27 @@ class SkippingRnn(Backbone):
         for layer, width in enumerate(self.widths):
             for kind, share in (("hh", 1.0), ("skip", config.skip_rate)):
                 weight = nn.Parameter(torch.empty(width, width))
-                take_share(weight, share)
+                scale_rate(weight, share)
                 self.register_parameter(f"weight_{kind}_l{layer}", weight)
 
     def initial_state(self, rows: int) -> State:
-        """The last tensor is 1 inside a word, so that at the start a word begins."""
-        like = next(self.parameters())
-        states = [like.new_zeros(1, rows, width) for width in self.widths for _ in range(2)]
-        return (*states, like.new_zeros(1, rows, 1))
+        """The last tensor is 1 inside a word; it starts at 0, so the first letter begins a word."""
+        return (*super().initial_state(rows), next(self.parameters()).new_zeros(1, rows, 1))
 
-    def forward(
-        self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks
-    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]:
+    def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         self._check_separators()
         first_TB, inside_1B = first_letters(ids_TB, state[-1][..., 0] > 0.5, self.separators)
         first_TB1 = first_TB[..., None].to(inputs_TBE.dtype)
-        raw, after_masks, after = [], [], []
-        x = inputs_TBE
-        for layer in range(len(self.widths)):
-            before, skip = (tensor[0] for tensor in state[2 * layer : 2 * layer + 2])
+
+        def run(layer: int, x: Tensor, last: State) -> tuple[Tensor, Tensor, Tensor]:
             recurrent = self._recurrent(layer, x, masks)
+            before, skip = (tensor[0] for tensor in last)
             u = read_input(self, layer, x)
             output, skip = skipping_recurrence(u, before, skip, first_TB1, recurrent, self.f)
-            x = masks(site(layer, len(self.widths)), output)
-            raw.append(output)
-            after_masks.append(x)
-            after += [output[-1:], skip[None]]
-        return tuple(raw), tuple(after_masks), (*after, inside_1B[..., None].to(x.dtype))
+            return output, output[-1:], skip[None]
+
+        raw, masked_outputs, after = run_layers(self, inputs_TBE, state, masks, run)
+        return raw, masked_outputs, (*after, inside_1B[..., None].to(raw[-1].dtype))
 
     def initialize(self, draw: Draw) -> None:
         initialize_weights(self, self.config, draw)
@@ -190,14 +186,14 @@ class SkippingRnn(Backbone):
             for name in (f"weight_hh_l{layer}", f"weight_skip_l{layer}")
         )
         shape = (1, x_TBI.shape[1], self.widths[layer])
-        held = masks.held(f"recurrent/{layer + 1}", shape, x_TBI)
-        return Recurrent(weight, skip, None if held is None else held[0])
+        mask = masks.locked(f"recurrent/{layer + 1}", shape, x_TBI)
+        return Recurrent(weight, skip, None if mask is None else mask[0])
 
     def _check_separators(self) -> None:
-        """Here, not when built: parameters are counted without a text to ask."""
+        """Checked here, not when built: counting parameters builds a model without a text."""
         if not self.separators:
             raise CombinationError(
-                "a skipping_rnn finds words by the separators between their letters, and the "
-                "corpus has none (its tokens are words). Set corpus.level = 'character', or "
+                "a skipping_rnn finds words by the separators between them, and the corpus has "
+                "none (its tokens are words). Instead: corpus.level = 'character', or "
                 "backbone = 'elman'."
             )

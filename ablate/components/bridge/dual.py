@@ -1,9 +1,9 @@
-"""The dual layer: the embedded word and the recurrent output meet once more (Oliva et al. 2021).
+"""The dual layer combines the embedded word with the recurrent output (Oliva et al. 2021).
 
     d = ReLU(W_e e + W_h h + b),    y = softmax(E d)
 
-The recurrent layers are freed from carrying the last word along, as the output matrix, tied to
-the word vectors, would want them to.
+This frees the recurrent layers from carrying the last word along, as an output matrix tied to the
+word vectors would otherwise require.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ablate.components.bridge import Bridge
-from ablate.components.flow import Draw, Features, Shapes
-from ablate.components.keras import INITIALIZATIONS, check_initialization, glorot
-from ablate.components.regularizer import Masks
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.flow import Draw, Features, Shapes
+from ablate.model.keras import INITIALIZATIONS, check_initialization, glorot
+from ablate.model.masks import Masks
+from ablate.model.slots import Bridge
 
 
 @dataclass(frozen=True, kw_only=True)
 class DualConfig:
-    """The layer's units and its dropout, one mask for all steps of a window."""
+    """The layer's units, and its dropout (one mask for all steps of a window)."""
 
     units: int | None = setting(
-        None, doc="units; none: as many as the word vectors have, as a tied head needs", low=1
+        None, doc="number of units; none: the size of the word vectors, as a tied head needs", low=1
     )
     input_dropout: float = setting(
-        0.0, doc="share dropped of what the layer reads, word and recurrent", low=0, high=0.99
+        0.0, doc="dropout rate on both inputs, word and recurrent", low=0, high=0.99
     )
-    output_dropout: float = setting(0.0, doc="share dropped of its result", low=0, high=0.99)
+    output_dropout: float = setting(0.0, doc="dropout rate on the output", low=0, high=0.99)
     initial_range: float | None = setting(
-        None, doc="matrices start uniform in +- this; none: 1/sqrt(all its inputs)", low=0
+        None, doc="matrices start uniform in +- this; none: 1/sqrt(number of inputs)", low=0
     )
     initialization: str = setting(
         "uniform",
-        doc="uniform in `initial_range`, or as Keras starts one layer that reads both inputs",
+        doc="uniform in `initial_range`, or as Keras initializes one layer with both inputs",
         choices=INITIALIZATIONS,
     )
 
@@ -56,14 +56,14 @@ def dual(
     "dual",
     config=DualConfig,
     paper="oliva2021dual",
-    equation="Section 3, the dual layer",
+    equation="Section 2, Eq. 4-7",
     departures=(
         "e is the embedded input as the first recurrent layer reads it, after the masks of the "
         "site 'input'; the paper does not say on which side of that dropout it is taken",
         "the dropout before the layer acts on both of its inputs; its masks are the same at every "
         "step of a window, which the paper leaves open",
-        "matrices start uniform, as a linear map of torch's, unless initialization = 'keras': "
-        "then in Glorot's range, as of one matrix. The bias starts at 0 either way",
+        "matrices start uniform, as in torch's nn.Linear, unless initialization = 'keras': then in "
+        "Glorot's range for a single matrix. The bias starts at 0 in both cases",
     ),
 )
 @final
@@ -85,10 +85,10 @@ class Dual(Bridge):
 
     def forward(self, features: Features, masks: Masks) -> Features:
         rate = self.input_dropout
-        e_TBE = masks.own("dual/embedded", features.inputs_TBE, rate, locked=True)
-        h_TBH = masks.own("dual/recurrent", features.output_TBH, rate, locked=True)
+        e_TBE = masks.dropout("dual/embedded", features.inputs_TBE, rate, locked=True)
+        h_TBH = masks.dropout("dual/recurrent", features.output_TBH, rate, locked=True)
         d_TBD = dual(e_TBE, h_TBH, self.weight_e, self.weight_h, self.bias)
-        output = masks.own("dual/output", d_TBD, self.output_dropout, locked=True)
+        output = masks.dropout("dual/output", d_TBD, self.output_dropout, locked=True)
         return replace(features, output_TBH=output)
 
     def initialize(self, draw: Draw) -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from ablate.components.bridge import Bridge
-from ablate.components.flow import Draw, Features, Shapes
-from ablate.components.regularizer import Masks
-from ablate.registry import register
+from ablate.config.registry import register
+from ablate.model.flow import Draw, Features, Shapes
+from ablate.model.masks import Masks
+from ablate.model.slots import Bridge
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoBridgeConfig:
-    """Nothing to set."""
+    """No settings."""
 
 
 @register("bridge", "none", config=NoBridgeConfig)
 @final
 class NoBridge(Bridge):
-    """output = the last layer's masked output."""
+    """The output is the last layer's masked output."""
 
     def __init__(self, config: NoBridgeConfig, shapes: Shapes) -> None:
         super().__init__()

@@ -1,21 +1,21 @@
-"""The neural cache: words that followed states like the present one (Grave et al. 2017).
+"""The neural cache: words that followed states similar to the current one (Grave et al. 2017).
 
     p(w) = (1 - lambda) p_vocabulary(w) + lambda p_cache(w)
     p_cache(w) = sum over i with x_{i+1} = w of softmax_i(theta h_i . h_t),  the last `window` i < t
 
-h is the raw output of the last layer, before any mask. Two readings of how it begins:
+h is the raw output of the last layer, before any mask. There are two ways to start:
 
-    growing        from the second prediction on, over as many positions as there are (Grave et al.)
-    full_window    as pointer.py of the public AWD-LSTM code: only at predictions that more than
-                   `window` others precede, and not at the first one of its second and later
-                   chunks (its BPTT, 5,000), before which it has kept `window` and no more
+    growing        from the second prediction on, over all positions so far (Grave et al.)
+    full_window    as pointer.py of the public AWD-LSTM code: only at predictions with more than
+                   `window` others before them, and not at the first prediction of its second and
+                   later chunks (its BPTT, 5,000), before which it has stored only `window`
 
-Only the target's probability is needed. So a block of positions is scored against all that it may
-look back on by one matrix product, of which the band of the last `window` counts, and no
-distribution over words is formed. A gate acts on the vocabulary's logits before the cache is
+Only the target's probability is needed. So a single matrix product scores a block of positions
+against all positions that it can look back on, of which the band of the last `window` counts, and
+no distribution over words is computed. A gate acts on the vocabulary's logits before the cache is
 mixed in.
 
-Shape suffixes: S positions of a block, K positions it may look back on; others as in `flow.py`.
+Shape suffixes: S positions of a block, K positions it can look back on; others as in `flow.py`.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ablate.components.evaluator import Evaluator, Reading, mean_over_models
-from ablate.components.evaluator.standard import passes, tokens_on
-from ablate.components.mixture import tempered, token_nll
-from ablate.fields import setting
-from ablate.model import LanguageModel
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.evaluator import Evaluator, Reading, mean_over_models
+from ablate.model.language_model import LanguageModel
+from ablate.model.mixture import tempered, token_nll
+from ablate.model.reading import passes, tokens_on
 
-BLOCK = 128  # positions scored together: wide for the product, narrow beside the band's window
+BLOCK = 128  # positions scored together: large for the product, small compared to the window
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheConfig:
-    """The cache's share, flatness and reach; the defaults are AWD-LSTM's on PTB."""
+    """The cache's weight, sharpness and window; the defaults are those of AWD-LSTM on PTB."""
 
     share: float = setting(0.1, doc="lambda, the cache's weight (WikiText-2: .1279)", low=0, high=1)
-    theta: float = setting(1.0, doc="sharpness of the likeness of states (WikiText-2: .662)", low=0)
-    window: int = setting(500, doc="positions looked back on (WikiText-2: 3785)", low=1)
+    theta: float = setting(1.0, doc="sharpness of the similarity (WikiText-2: .662)", low=0)
+    window: int = setting(500, doc="number of positions to look back on (WikiText-2: 3785)", low=1)
     start: str = setting(
         "full_window",
-        doc="over a full window only, as pointer.py, or over what there is",
+        doc="use the cache only with a full window, as pointer.py, or with all positions so far",
         choices=("full_window", "growing"),
     )
-    chunk: int = setting(5000, doc="full_window: steps of pointer.py's BPTT", low=1)
-    temperature: float = setting(1.0, doc="the vocabulary's logits are divided by it", low=0.01)
+    chunk: int = setting(5000, doc="with full_window: steps of pointer.py's BPTT", low=1)
+    temperature: float = setting(1.0, doc="divides the vocabulary's logits; 1: off", low=0.01)
 
 
 def cached_log_probs(
@@ -62,15 +62,15 @@ def cached_log_probs(
     theta: float,
     window: int,
 ) -> Tensor:
-    """log p_cache of the targets of a block, [S]. The past ends with the block itself,
-    and begins at most `window` positions before it.
+    """log p_cache of the targets of a block, [S]. The past starts at most `window` positions before
+    the block and includes the block itself.
 
-    -inf where no like word precedes; nan at a position that nothing precedes.
+    -inf if the target is not in the past; nan at the very first position, which has no past.
     """
     num, past = len(states_SH), len(past_states_KH)
     scores_SK = (theta * states_SH) @ past_states_KH.t()
     square_SS = torch.ones(num, num, dtype=torch.bool, device=scores_SK.device)
-    # Outside the band lie two corners: what is not past yet, and what is past too long.
+    # Two corners are outside the band: the future, and the past beyond the window.
     scores_SK[:, past - num :].masked_fill_(square_SS.triu(), -math.inf)
     scores_SK[:, :num].masked_fill_(square_SS.tril(past - num - window - 1), -math.inf)
     peak_S1 = scores_SK.amax(1, keepdim=True)
@@ -80,7 +80,7 @@ def cached_log_probs(
 
 
 def is_cached(positions_S: Tensor, config: CacheConfig) -> Tensor:
-    """Where the cache is mixed in, by the number of the prediction from 0."""
+    """At which predictions, counted from 0, the cache is mixed in."""
     if config.start == "growing":
         return positions_S > 0
     full = positions_S > config.window
@@ -89,26 +89,26 @@ def is_cached(positions_S: Tensor, config: CacheConfig) -> Tensor:
 
 @torch.no_grad()
 def stream_log_probs(model: LanguageModel, stream_N: Tensor, config: CacheConfig) -> np.ndarray:
-    """log p of every token after the first, in float64; of the past only the window is held."""
+    """log p of every token after the first, in float64; only the window is stored of the past."""
     rows_TB = tokens_on(model, stream_N)[:, None]
     past_states_KH, past_targets_K = None, rows_TB.new_zeros(0)
-    position, found = 0, []
+    position, log_probs = 0, []
     for passed, targets_TB in passes(model, rows_TB, BLOCK):
         targets_S, states_SH = targets_TB[:, 0], passed.features.raw[-1][:, 0]
         plain_S = -token_nll(tempered(passed.mixture, config.temperature), targets_S).double()
         before = states_SH[:0] if past_states_KH is None else past_states_KH[-config.window :]
         past_states_KH = torch.cat([before, states_SH])
         past_targets_K = torch.cat([past_targets_K[-config.window :], targets_S])
-        look = (past_states_KH, past_targets_K, config.theta, config.window)
-        cached_S = cached_log_probs(states_SH, targets_S, *look).double()
+        past = (past_states_KH, past_targets_K, config.theta, config.window)
+        cached_S = cached_log_probs(states_SH, targets_S, *past).double()
         positions_S = torch.arange(position, position + len(targets_S), device=plain_S.device)
         mixed_S = torch.logaddexp(
             math.log1p(-config.share) + plain_S if config.share < 1 else plain_S - math.inf,
             math.log(config.share) + cached_S if config.share > 0 else cached_S - math.inf,
         )
-        found.append(torch.where(is_cached(positions_S, config), mixed_S, plain_S))
+        log_probs.append(torch.where(is_cached(positions_S, config), mixed_S, plain_S))
         position += len(targets_S)
-    return torch.cat(found).cpu().numpy()
+    return torch.cat(log_probs).cpu().numpy()
 
 
 @register(
@@ -118,13 +118,13 @@ def stream_log_probs(model: LanguageModel, stream_N: Tensor, config: CacheConfig
     paper="grave2017cache",
     equation="Eq. 3-5",
     departures=(
-        "starts like pointer.py by default, and not with the second word as in the paper",
-        "the mean is over the tokens predicted, where pointer.py divides by one more",
+        "starts like pointer.py by default, and not at the second word as in the paper",
+        "the mean is over the predicted tokens, while pointer.py divides by one more",
     ),
 )
 @final
 class Cache(Evaluator):
-    """The models, each beside a cache of its own states."""
+    """The models, each mixed with a cache of its own states."""
 
     def __init__(self, config: CacheConfig) -> None:
         self.config = config

@@ -1,6 +1,6 @@
-"""Dynamic evaluation: the weights follow the text they are judged on, always a window behind.
+"""Dynamic evaluation: the weights adapt to the evaluated text, always one window behind.
 
-A window is predicted first and trained on afterwards, by the gradient g of its mean loss:
+Each window is predicted first and then trained on, with the gradient g of its mean loss:
 
     rms     W <- W + lambda D (W0 - W) - eta g / (M + epsilon)     (Krause et al. 2018)
             M = sqrt(mean of g^2 over segments of the training text),
@@ -8,12 +8,14 @@ A window is predicted first and trained on afterwards, by the gradient g of its 
     sgd     W <- W - eta g                                         (Pachitariu & Sahani 2013)
     nadam   W <- W - Nadam's step, its moments starting at 0       (Oliva & Lago-Fernandez 2021)
 
-The last two give a parameter its own share of the rate (IRLM's r: a thousandth); after every
-update weights that are bounded (r to [-1, 1]) are put back within. What a regularizer fixes while
-a model is trained (column norms) is let go.
+The last two respect each parameter's share of the learning rate (IRLM's r: a thousandth); after
+every update, bounded weights (r to [-1, 1]) are clipped to their bounds. Constraints that a
+regularizer enforces in training (column norms) are not enforced here. Oliva & Lago-Fernandez also
+use the validation data: with `through_valid`, the weights at the start of test have adapted to
+valid.
 
-The prediction's forward pass is the one that the gradient is taken of, so that a window costs one
-pass forward and one back, and the update two walks over the weights.
+Prediction and gradient share one forward pass, so a window costs one pass forward and one back, and
+the update two passes over the weights.
 """
 
 from __future__ import annotations
@@ -27,44 +29,45 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ablate.components.evaluator import Evaluator, Reading, mean_over_models
-from ablate.components.evaluator.standard import passes, rows_of, tokens_on
-from ablate.components.mixture import log_probs, summed_nll, tempered
-from ablate.components.optimizer import parameter_groups, set_rate
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.model import LanguageModel
-from ablate.registry import register
+from ablate.model.evaluator import Evaluator, Reading, mean_over_models
+from ablate.model.language_model import LanguageModel
+from ablate.model.mixture import log_probs, summed_nll, tempered
+from ablate.model.optimizer import parameter_groups, set_rate
+from ablate.model.reading import passes, rows_of, tokens_on
 
-Update = Callable[[Sequence[Tensor]], None]  # moves the weights, given their gradients
+Update = Callable[[Sequence[Tensor]], None]  # updates the weights from their gradients
 
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicConfig:
-    """The rule and its constants; the defaults are those of Krause's code today."""
+    """The update rule and its constants; the defaults are those of Krause's current code."""
 
-    rule: str = setting("rms", doc="how the weights follow", choices=("rms", "sgd", "nadam"))
-    learning_rate: float = setting(5e-5, doc="eta", low=0)
-    decay: float = setting(0.002, doc="rms: lambda, back to the trained weights", low=0)
+    rule: str = setting("rms", doc="update rule of the weights", choices=("rms", "sgd", "nadam"))
+    learning_rate: float = setting(5e-5, doc="eta, the learning rate", low=0)
+    decay: float = setting(0.002, doc="rms: lambda, decay towards the trained weights", low=0)
     epsilon: float = setting(2e-5, doc="rms: added to M", low=0)
     scaling: str = setting(
         "current",
-        doc="rms: old is for the paper's constants (eta .002, lambda .02, epsilon .001), which "
-        "count sums where today's count means",
+        doc="rms: 'old' for the paper's constants (eta .002, lambda .02, epsilon .001), which are "
+        "for sums where the current ones are for means",
         choices=("current", "old"),
     )
     gradient_batch_size: int = setting(100, doc="rms: rows of the training text for M", low=1)
-    window: int = setting(5, doc="steps between two updates; of the segments for M as well", low=1)
+    window: int = setting(5, doc="steps between two updates, and per segment for M", low=1)
     clip: float | None = setting(
-        None, doc="largest global norm of a gradient; none or 0: any", low=0
+        None, doc="largest global norm of a gradient; none or 0: no clipping", low=0
     )
     beta1: float = setting(0.9, doc="nadam: decay of the mean gradient", low=0, high=0.9999)
-    temperature: float = setting(1.0, doc="the logits are divided by it; 1: off", low=0.01)
+    temperature: float = setting(1.0, doc="divides the logits; 1: off", low=0.01)
+    through_valid: bool = setting(False, doc="before test, adapt the weights to valid (Oliva)")
 
 
 @dataclass(frozen=True)
 class GradientStatistics:
-    """M of every parameter, and over how many segments."""
+    """M of every parameter, and the number of segments it is a mean over."""
 
     rms: list[Tensor]
     num_segments: int
@@ -75,7 +78,8 @@ def gradient_statistics(
 ) -> GradientStatistics:
     """The root of the mean squared gradient over the segments of the rows, without masks.
 
-    As in the public code a last segment of a single step is left out; a shorter one counts whole.
+    As in the public code, a last segment of one step is left out, and any other short last segment
+    has the weight of a full one.
     """
     parameters = _trained(model)
     squares = [torch.zeros_like(parameter) for parameter in parameters]
@@ -95,7 +99,7 @@ def rms_update(
     statistics: GradientStatistics,
     config: DynamicConfig,
 ) -> Update:
-    """Krause's rule. What does not change from window to window is worked out beforehand."""
+    """Krause's rule. Everything that is the same for all windows is computed in advance."""
     eta, decay, epsilon = config.learning_rate, config.decay, config.epsilon
     if config.scaling == "old":
         decay /= len(parameters)
@@ -115,9 +119,9 @@ def rms_update(
 
 
 def sgd_update(model: LanguageModel, learning_rate: float) -> Update:
-    """Plain steps against the gradient, at each parameter's own share of the rate."""
+    """Plain gradient descent, with each parameter's own share of the rate."""
     parameters = _trained(model)
-    rates = [learning_rate * getattr(each, "rate_scale", 1.0) for each in parameters]
+    rates = [learning_rate * getattr(p, "rate_scale", 1.0) for p in parameters]
 
     def update(gradients: Sequence[Tensor]) -> None:
         for parameter, gradient, rate in zip(parameters, gradients, rates, strict=True):
@@ -127,7 +131,7 @@ def sgd_update(model: LanguageModel, learning_rate: float) -> Update:
 
 
 def nadam_update(model: LanguageModel, learning_rate: float, beta1: float) -> Update:
-    """torch's Nadam with Keras' constants, at each parameter's own share of the rate."""
+    """torch's Nadam with Keras' constants, with each parameter's own share of the rate."""
     parameters = _trained(model)
     optimizer = torch.optim.NAdam(
         parameter_groups(model), betas=(beta1, 0.999), eps=1e-7, momentum_decay=0.004
@@ -144,7 +148,7 @@ def nadam_update(model: LanguageModel, learning_rate: float, beta1: float) -> Up
 
 
 def clip_(gradients: Sequence[Tensor], largest: float | None) -> None:
-    """Scale gradients in place to a global norm of at most `largest`; 0 is Keras' word for off."""
+    """Scale gradients in place to a global norm of at most `largest`; 0 is off, as in Keras."""
     if not largest:
         return
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
@@ -153,23 +157,23 @@ def clip_(gradients: Sequence[Tensor], largest: float | None) -> None:
             gradient.mul_(largest / norm)
 
 
-def followed_log_probs(
+def adapted_log_probs(
     model: LanguageModel, stream_N: Tensor, config: DynamicConfig, update: Update
 ) -> np.ndarray:
-    """log p of every token after the first, each window predicted and then learnt from.
+    """log p of every token after the first; each window is predicted and then trained on.
 
-    What is found goes into one tensor: small results kept from every window would lie between the
-    large tensors of the windows, and no room would ever be used twice.
+    All results go into one tensor: small tensors left by every window would fragment the memory
+    between the windows' large tensors.
     """
     parameters = _trained(model)
     rows_TB = tokens_on(model, stream_N)[:, None]
-    found = torch.empty(len(rows_TB) - 1, dtype=torch.float64, device=rows_TB.device)
+    results = torch.empty(len(rows_TB) - 1, dtype=torch.float64, device=rows_TB.device)
     at = 0
     for passed, targets_TB in passes(model, rows_TB, config.window):
         mixture = tempered(passed.mixture, config.temperature)
-        # Whole distributions by plain autograd: for so few tokens less work than the fused loss.
+        # Whole distributions by plain autograd: for so few tokens cheaper than the fused loss.
         log_prob_N = log_probs(mixture).gather(1, targets_TB)[:, 0]
-        found[at : at + len(log_prob_N)] = log_prob_N.detach()
+        results[at : at + len(log_prob_N)] = log_prob_N.detach()
         at += len(log_prob_N)
         gradients = _gradients(-log_prob_N.mean(), parameters)
         clip_(gradients, config.clip)
@@ -177,50 +181,56 @@ def followed_log_probs(
             update(gradients)
             if not model.only_gate:
                 model.backbone.project()
-    return found.cpu().numpy()
+    return results.cpu().numpy()
 
 
 def _trained(model: LanguageModel) -> list[nn.Parameter]:
-    """Where only a gate was trained, only the gate follows."""
+    """The trained parameters; if only a gate was trained, only the gate adapts."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
-    found = torch.autograd.grad(loss, list(parameters), allow_unused=True)
-    each = zip(found, parameters, strict=True)
-    return [torch.zeros_like(p) if g is None else g for g, p in each]
+    gradients = torch.autograd.grad(loss, list(parameters), allow_unused=True)
+    pairs = zip(gradients, parameters, strict=True)
+    return [torch.zeros_like(p) if g is None else g for g, p in pairs]
 
 
 @register(
     "evaluator",
     "dynamic",
     config=DynamicConfig,
-    version=2,  # 1 gave sgd and nadam no share of the rate and no bounds
+    version=2,  # version 1 ignored rate shares and bounds in sgd and nadam
     paper="krause2018dynamic",
     equation="Eq. 5-8; Oliva & Lago-Fernandez 2021, Section 4.2; Pachitariu & Sahani 2013, Table 2",
     departures=(
-        "the last token is predicted as well, where the public code may leave it out",
-        "nadam's moments start at 0: a trial's weights outlive its optimizer",
-        "the temperature is part of the model: gradients are those of the tempered loss too",
+        "the last token is also predicted; the public code may leave it out",
+        "nadam's moments start at 0: the optimizer's state is not saved with the weights",
+        "the temperature is part of the model: gradients are also those of the tempered loss",
+        "oliva2021dual evaluates 'using also the validation data' and does not say how: "
+        "through_valid = true is our interpretation; test still starts from a zero state",
     ),
 )
 @final
 class Dynamic(Evaluator):
-    """The models' weights follow the split, and are put back bit for bit."""
+    """The models' weights adapt to the split and are restored bit for bit."""
 
     def __init__(self, config: DynamicConfig) -> None:
         self.config = config
 
     def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
-        return mean_over_models(reading.models, lambda model: self._of_one(reading, model, split))
+        return mean_over_models(
+            reading.models, lambda model: self._one_model(reading, model, split)
+        )
 
-    def _of_one(self, reading: Reading, model: LanguageModel, split: str) -> np.ndarray:
+    def _one_model(self, reading: Reading, model: LanguageModel, split: str) -> np.ndarray:
         parameters = _trained(model)
         before = [parameter.detach().clone() for parameter in parameters]
         with torch.enable_grad():
             update = self._update(reading, model, parameters)
             try:
-                return followed_log_probs(model, reading.stream(split), self.config, update)
+                if self.config.through_valid and split == "test":
+                    adapted_log_probs(model, reading.stream("valid"), self.config, update)
+                return adapted_log_probs(model, reading.stream(split), self.config, update)
             finally:
                 with torch.no_grad():
                     for parameter, initial in zip(parameters, before, strict=True):
@@ -235,7 +245,7 @@ class Dynamic(Evaluator):
         if config.rule == "nadam":
             return nadam_update(model, config.learning_rate, config.beta1)
         key = ("gradient statistics", model, config.gradient_batch_size, config.window)
-        statistics = reading.keep(
+        statistics = reading.cached(
             (*key, config.temperature), lambda: self._statistics(reading, model)
         )
         return rms_update(parameters, statistics, config)
@@ -245,8 +255,8 @@ class Dynamic(Evaluator):
         if len(stream_N) < 3 * config.gradient_batch_size:
             raise CombinationError(
                 f"evaluator.dynamic.gradient_batch_size = {config.gradient_batch_size} rows of at "
-                f"least 3 tokens cannot be cut from a training text of {len(stream_N)}. Allowed: "
-                f"at most {len(stream_N) // 3}."
+                f"least 3 tokens need more than the {len(stream_N)} tokens of the training text. "
+                f"Instead: at most {len(stream_N) // 3}."
             )
         rows_TB = rows_of(tokens_on(model, stream_N), config.gradient_batch_size)
         return gradient_statistics(model, rows_TB, config.window, config.temperature)

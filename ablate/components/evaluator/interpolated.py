@@ -3,9 +3,9 @@
     p(w) = a p_model(w) + b p_ngram(w) + c p_cache(w),    a + b + c = 1
 
 p_ngram is interpolated modified Kneser-Ney over the training text, p_cache a word's share of the
-last words ("+KN5+cache" in Pachitariu & Sahani 2013, Table 2). The weights are those that make
-the validation text most probable, whatever is judged; the test text never moves them. On the
-validation text itself they are hence tuned on what they are judged by.
+last words ("+KN5+cache" in Pachitariu & Sahani 2013, Table 2). The weights are those that make the
+validation text most probable, for every split; the test text never affects them. Results on the
+validation text itself are therefore tuned on the same text.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import final
 
 import numpy as np
 
-from ablate import ngram
-from ablate.components.evaluator import Evaluator, Reading
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model import ngram
+from ablate.model.evaluator import Evaluator, Reading
 
 
 @dataclass(frozen=True, kw_only=True)
 class InterpolatedConfig:
-    """What is mixed. The weights are tuned, and recorded as metrics."""
+    """The parts of the mix. Their weights are tuned, and recorded as metrics."""
 
     of: str = setting(
         "standard",
-        doc="the evaluator whose probabilities are mixed; it must be chosen as well",
+        doc="the evaluator whose probabilities are mixed in; the config must contain it too",
         choices=("standard", "dynamic", "cache", "monte_carlo"),
     )
     order: int = setting(5, doc="longest n-gram; 0: no n-gram model", low=0)
-    cache_window: int = setting(100, doc="last words in the unigram cache; 0: no cache", low=0)
+    cache_window: int = setting(100, doc="words in the unigram cache; 0: no cache", low=0)
 
 
 @register(
@@ -41,17 +41,17 @@ class InterpolatedConfig:
     config=InterpolatedConfig,
     paper="pachitariu2013irlm",
     equation="Table 2 (+KN5+cache)",
-    departures=("weights by expectation-maximisation on valid; the paper does not say how",),
+    departures=("weights by expectation-maximization on valid; the paper does not say how",),
 )
 @final
 class Interpolated(Evaluator):
-    """Another evaluator's probabilities beside those of counts."""
+    """Another evaluator's probabilities, mixed with those of counts."""
 
     def __init__(self, config: InterpolatedConfig) -> None:
         if not config.order and not config.cache_window:
             raise CombinationError(
                 "evaluator.interpolated has nothing to mix: order = 0 and cache_window = 0. "
-                "Allowed: one of them at least 1."
+                "Instead: at least one of them above 0."
             )
         self.config = config
 
@@ -60,42 +60,42 @@ class Interpolated(Evaluator):
         return ngram.interpolated(parts_CN, np.array(list(self.weights(reading).values())))
 
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
-        found = super().metrics(reading, name, split)
-        return found | {f"weight_{part}": w for part, w in self.weights(reading).items()}
+        metrics = super().metrics(reading, name, split)
+        return metrics | {f"weight_{part}": w for part, w in self.weights(reading).items()}
 
     def weights(self, reading: Reading) -> dict[str, float]:
-        """Of each part: the best ones on the validation text."""
+        """Each part's weight, tuned on the validation text."""
 
         def compute() -> dict[str, float]:
             parts = self._parts(reading, "valid")
             tuned = ngram.tuned_weights(np.stack(list(parts.values())))
             return dict(zip(parts, map(float, tuned), strict=True))
 
-        return reading.keep(("interpolation", self.config), compute)
+        return reading.cached(("interpolation", self.config), compute)
 
     def _parts(self, reading: Reading, split: str) -> dict[str, np.ndarray]:
         config, stream_N = self.config, reading.stream(split).numpy()
-        found = {"model": self._of_model(reading, split, len(stream_N) - 1)}
+        parts = {"model": self._model_log_probs(reading, split, len(stream_N) - 1)}
         if config.order:
-            found["ngram"] = self._kneser_ney(reading).log_probs(stream_N)
+            parts["ngram"] = self._kneser_ney(reading).log_probs(stream_N)
         if config.cache_window:
-            found["cache"] = ngram.cache_log_probs(stream_N, config.cache_window)
-        return found
+            parts["cache"] = ngram.cache_log_probs(stream_N, config.cache_window)
+        return parts
 
-    def _of_model(self, reading: Reading, split: str, num_predicted: int) -> np.ndarray:
-        found = reading.log_probs(self.config.of, split)
-        if len(found) != num_predicted:
+    def _model_log_probs(self, reading: Reading, split: str, num_predicted: int) -> np.ndarray:
+        log_probs = reading.log_probs(self.config.of, split)
+        if len(log_probs) != num_predicted:
             raise CombinationError(
-                f"evaluator.{self.config.of} gives {len(found)} of {num_predicted} tokens, and an "
-                "n-gram model cannot be mixed in where some are left out. Allowed: batch_size = 1."
+                f"evaluator.{self.config.of} gives {len(log_probs)} of {num_predicted} tokens, and "
+                "an n-gram model can only be mixed in if none is left out. Instead: batch_size = 1."
             )
-        return found
+        return log_probs
 
     def _kneser_ney(self, reading: Reading) -> ngram.KneserNey:
-        """Without sentences in the text, all of it is one."""
+        """The n-gram model; a text without sentences counts as one sentence."""
         text, order = reading.text, self.config.order
         eos = -1 if text.eos is None else text.eos
         train_N = reading.stream("train").numpy()
-        return reading.keep(
+        return reading.cached(
             ("kneser-ney", order), lambda: ngram.fit(train_N, text.num_words, eos, order)
         )

@@ -1,9 +1,9 @@
 """Monte-Carlo dropout: the mean probability over masks drawn as in training (Gal & Ghahramani).
 
-    p(w) = 1/K sum_k p(w | masks k),    a state of its own for each k
+    p(w) = 1/K sum_k p(w | masks k),    with a separate state for each k
 
-The masks are drawn anew in every window, as in training, from streams named by the seed, the
-window's number and k.
+New masks are drawn for every window, as in training, from streams named by the seed, the window's
+number and k. Pachitariu & Sahani 2013 (Section 4) define their P this way, over all masks.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import final
 
 import numpy as np
 
-from ablate.components.evaluator import Evaluator, Reading, log_mean_exp
-from ablate.components.evaluator.standard import stream_log_probs
-from ablate.components.regularizer import Chance, Masks
-from ablate.fields import setting
-from ablate.registry import register
-from ablate.streams import Streams
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.config.streams import Streams
+from ablate.model.evaluator import Evaluator, Reading, log_mean_exp
+from ablate.model.masks import Chance, Masks
+from ablate.model.reading import stream_log_probs
 
 
 @dataclass(frozen=True, kw_only=True)
 class MonteCarloConfig:
-    """How often and by which masks. Without dropout every sample is the plain evaluation."""
+    """The number of samples and their masks. Without dropout, all samples are the same."""
 
-    samples: int = setting(20, doc="masks whose probabilities are averaged (Gal: 2,000)", low=1)
-    window: int = setting(35, doc="steps that share their masks, as in training", low=1)
-    seed: int = setting(0, doc="of the masks", low=0)
-    temperature: float = setting(1.0, doc="the logits are divided by it; 1: off", low=0.01)
+    samples: int = setting(20, doc="number of samples to average (Gal: 2,000)", low=1)
+    window: int = setting(35, doc="steps that share one mask, as in training", low=1)
+    seed: int = setting(0, doc="random seed of the masks", low=0)
+    temperature: float = setting(1.0, doc="divides the logits; 1: off", low=0.01)
 
 
 @register(
@@ -37,26 +37,26 @@ class MonteCarloConfig:
     config=MonteCarloConfig,
     paper="gal2016",
     equation="Section 5 (MC)",
-    departures=("the stream is one row, where the authors' script reads several",),
+    departures=("the stream is one row; the authors' script reads several",),
 )
 @final
 class MonteCarlo(Evaluator):
-    """The models under the masks that they were trained with."""
+    """The models with the dropout that they were trained with."""
 
     def __init__(self, config: MonteCarloConfig) -> None:
         self.config = config
 
     def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
-        each = [self._of_one(reading, index, split) for index in range(len(reading.models))]
-        return log_mean_exp(np.stack(each))
+        by_model = [self._one_model(reading, index, split) for index in range(len(reading.models))]
+        return log_mean_exp(np.stack(by_model))
 
-    def _of_one(self, reading: Reading, index: int, split: str) -> np.ndarray:
+    def _one_model(self, reading: Reading, index: int, split: str) -> np.ndarray:
         config, model = self.config, reading.models[index]
         regularizers = reading.regularizers_of(index)
         streams = Streams(config.seed, model.embedding.weight.device.type)
         total = np.empty(0)
         for sample in range(config.samples):
-            found = stream_log_probs(
+            log_probs = stream_log_probs(
                 model,
                 reading.stream(split),
                 1,
@@ -64,5 +64,5 @@ class MonteCarlo(Evaluator):
                 temperature=config.temperature,
                 masks=lambda at, twin=sample: Masks(regularizers, Chance(streams, at, twin)),
             )
-            total = np.logaddexp(total, found) if sample else found
+            total = np.logaddexp(total, log_probs) if sample else log_probs
         return total - np.log(config.samples)

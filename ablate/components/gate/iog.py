@@ -2,8 +2,8 @@
 
     g = sigmoid(W_g e + b_g),   e = E_g[x],   P = softmax(g * s)
 
-with x the word just read, e its vector in an embedding of the gate's own, and s the complete
-logits, their bias included. Inside a mixture the gate scales the logits of every component.
+with x the word just read, e its vector in the gate's own embedding, and s the logits with their
+bias. In a mixture the gate scales the logits of every expert.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ablate.components.flow import Draw, Features, GateSignal, Shapes, State
-from ablate.components.gate import Gate
-from ablate.components.regularizer import Masks
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.flow import Draw, Features, GateSignal, Shapes, State
+from ablate.model.masks import Masks
+from ablate.model.slots import Gate
 
 
 @dataclass(frozen=True, kw_only=True)
 class IogConfig:
     """The gate's own word vectors."""
 
-    units: int = setting(300, doc="units of the gate's word vectors", low=1)
+    units: int = setting(300, doc="size of the gate's word vectors", low=1)
     dropout: float = setting(
-        0.5, doc="share of those units dropped, for each token anew", low=0, high=0.99
+        0.5, doc="dropout rate on those vectors, drawn per token and element", low=0, high=0.99
     )
-    initial_range: float = setting(0.1, doc="matrices start uniform in +- this; biases at 0", low=0)
+    initial_range: float = setting(0.1, doc="matrices start uniform in +- this, biases at 0", low=0)
 
 
 class WordVectors(nn.Module):
-    """E_g, with dropout element by element."""
+    """E_g, with elementwise dropout."""
 
     def __init__(self, config: IogConfig, vocabulary: int) -> None:
         super().__init__()
@@ -42,14 +42,14 @@ class WordVectors(nn.Module):
         self.dropout, self.initial_range = config.dropout, config.initial_range
 
     def forward(self, ids_TB: Tensor, masks: Masks) -> Tensor:
-        return masks.own("gate", F.embedding(ids_TB, self.weight), self.dropout)
+        return masks.dropout("gate", F.embedding(ids_TB, self.weight), self.dropout)
 
     def initialize(self, draw: Draw) -> None:
         self.weight.data.uniform_(-self.initial_range, self.initial_range, generator=draw("weight"))
 
 
 class GateMatrix(nn.Module):
-    """W_g and b_g: from the gate's vectors to a gate for every word."""
+    """W_g and b_g: from the gate's vectors to one gate per word."""
 
     def __init__(self, vocabulary: int, width: int, initial_range: float) -> None:
         super().__init__()
@@ -74,13 +74,15 @@ class GateMatrix(nn.Module):
     paper="takase2017iog",
     equation="Eq. 6-8",
     departures=(
-        "the paper names no initial weights; matrices start uniform, biases at 0, and so every "
-        "gate near 1/2",
+        "the paper names no initial weights; matrices start uniform and biases at 0, so every gate "
+        "starts near 1/2",
+        "the paper prints only the dropout rate; here dropout acts on the gate's word vector e, "
+        "independently for each element and token",
     ),
 )
 @final
 class Iog(Gate):
-    """Depends on the input word alone; (2 units + 1) V parameters."""
+    """Depends on the input word only; (2 units + 1) V parameters."""
 
     def __init__(self, config: IogConfig, shapes: Shapes) -> None:
         super().__init__()
@@ -91,4 +93,4 @@ class Iog(Gate):
         return self.output(self.embedding(features.ids_TB, masks)), ()
 
     def initialize(self, draw: Draw) -> None:
-        """The parts draw their own."""
+        """The parts draw their own parameters."""

@@ -1,9 +1,9 @@
-"""The input-to-output gate that sees the hidden state, too (Takase et al. 2017, Eq. 10).
+"""The input-to-output gate that also reads the hidden state (Takase et al. 2017, Eq. 10).
 
     g = sigmoid(W'_g [h; e] + b_g)
 
-with e as in `iog.py` and h what the head reads. The paper counts 0.8 million parameters more
-for it, where the formula has V times the units of h (8.9 million).
+with e as in `iog.py` and h the head's input. The paper counts 0.8 million more parameters for it;
+the formula has V times the units of h (8.9 million).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import final
 
 import torch
 
-from ablate.components.flow import Draw, Features, GateSignal, Shapes, State
-from ablate.components.gate import Gate
 from ablate.components.gate.iog import GateMatrix, IogConfig, WordVectors
-from ablate.components.regularizer import Masks
-from ablate.registry import register
+from ablate.config.registry import register
+from ablate.model.flow import Draw, Features, GateSignal, Shapes, State
+from ablate.model.masks import Masks
+from ablate.model.slots import Gate
 
 
 @register(
@@ -25,7 +25,11 @@ from ablate.registry import register
     config=IogConfig,
     paper="takase2017iog",
     equation="Eq. 10",
-    departures=("implements the formula, whose size is not the one the paper prints",),
+    departures=(
+        "implements the formula, whose number of parameters is not the one the paper prints",
+        "dropout acts only on the gate's word vector e, independently for each token; the paper "
+        "does not say where it acts",
+    ),
 )
 @final
 class IogHidden(Gate):
@@ -38,8 +42,8 @@ class IogHidden(Gate):
         self.output = GateMatrix(shapes.vocabulary, width, config.initial_range)
 
     def forward(self, features: Features, state: State, masks: Masks) -> tuple[GateSignal, State]:
-        own_TBG = self.embedding(features.ids_TB, masks)
-        return self.output(torch.cat([features.output_TBH, own_TBG], -1)), ()
+        e_TBG = self.embedding(features.ids_TB, masks)
+        return self.output(torch.cat([features.output_TBH, e_TBG], -1)), ()
 
     def initialize(self, draw: Draw) -> None:
-        """The parts draw their own."""
+        """The parts draw their own parameters."""

@@ -1,8 +1,8 @@
-"""The input-to-output gate with a memory of its own (Takase et al. 2017, Eq. 11-12).
+"""The input-to-output gate with its own memory (Takase et al. 2017, Eq. 11-12).
 
     q_t = LSTM(e_t, q_{t-1}),   g = sigmoid(W_g q_t + b_g)
 
-with e as in `iog.py` and an LSTM of one layer, as wide as e.
+with e as in `iog.py` and a one-layer LSTM as wide as e.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from ablate.components.backbone.lstm import lstm_layer
-from ablate.components.flow import Draw, Features, GateSignal, Shapes, State
-from ablate.components.gate import Gate
 from ablate.components.gate.iog import GateMatrix, IogConfig, WordVectors
-from ablate.components.regularizer import Masks
-from ablate.registry import register
+from ablate.config.registry import register
+from ablate.model.flow import Draw, Features, GateSignal, Shapes, State
+from ablate.model.masks import Masks
+from ablate.model.slots import Gate
 
 
 class Memory(nn.Module):
-    """One layer of an LSTM with one bias a gate, as the authors' library has it."""
+    """A one-layer LSTM with one bias per gate, as in the authors' library."""
 
     def __init__(self, units: int, initial_range: float) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Memory(nn.Module):
     def forward(self, x_TBG: Tensor, state: State) -> tuple[Tensor, State]:
         h, c = state
         weights = (self.weight_ih, self.weight_hh, self.bias, None)
-        output_TBG, h, c = lstm_layer(x_TBG, h, c, *weights)
+        output_TBG, h, c = lstm_layer(x_TBG, h, c, weights)
         return output_TBG, (h, c)
 
     def initialize(self, draw: Draw) -> None:
@@ -49,7 +49,7 @@ class Memory(nn.Module):
     config=IogConfig,
     paper="takase2017iog",
     equation="Eq. 11-12",
-    departures=("dropout on the LSTM's input alone; the paper does not say where",),
+    departures=("dropout acts only on the LSTM's input; the paper does not say where it acts",),
 )
 @final
 class IogLstm(Gate):
@@ -67,9 +67,9 @@ class IogLstm(Gate):
         return like.new_zeros(1, rows, self.units), like.new_zeros(1, rows, self.units)
 
     def forward(self, features: Features, state: State, masks: Masks) -> tuple[GateSignal, State]:
-        own_TBG = self.embedding(features.ids_TB, masks)
-        remembered_TBG, after = self.memory(own_TBG, state)
-        return self.output(remembered_TBG), after
+        e_TBG = self.embedding(features.ids_TB, masks)
+        q_TBG, after = self.memory(e_TBG, state)
+        return self.output(q_TBG), after
 
     def initialize(self, draw: Draw) -> None:
-        """The parts draw their own."""
+        """The parts draw their own parameters."""

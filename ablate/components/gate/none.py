@@ -1,25 +1,25 @@
-"""No gate: the logits stay as the head gives them."""
+"""No gate: the head's logits are not changed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import final
 
-from ablate.components.flow import Draw, Features, GateSignal, Shapes, State
-from ablate.components.gate import Gate
-from ablate.components.regularizer import Masks
-from ablate.registry import register
+from ablate.config.registry import register
+from ablate.model.flow import Draw, Features, GateSignal, Shapes, State
+from ablate.model.masks import Masks
+from ablate.model.slots import Gate
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoGateConfig:
-    """Nothing to set."""
+    """No settings."""
 
 
 @register("gate", "none", config=NoGateConfig)
 @final
 class NoGate(Gate):
-    """softmax(s), where a gate would make it softmax(g * s)."""
+    """softmax(s); a gate would make it softmax(g * s)."""
 
     def __init__(self, config: NoGateConfig, shapes: Shapes) -> None:
         super().__init__()

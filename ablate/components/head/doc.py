@@ -1,11 +1,11 @@
 """Direct output connection: a mixture of softmaxes fed by several layers (Takase et al. 2018).
 
-    P = sum_j prior_j softmax(k_j W' + b)      Eq. 4-5
-    prior = softmax(h^N W_prior')              Eq. 6, all J of them from the last layer
-    k_j = h^n W_j', i_n of them from layer n   Eq. 7-9, 11; layer 0 is the embedded input
+    P = sum_j prior_j softmax(k_j W' + b)      Eq. 7-8
+    prior = softmax(h^N W_prior')              Eq. 10, all J of them from the last layer
+    k_j = h^n W_j', i_n of them from layer n   Eq. 11; layer 0 is the embedded input
 
-The components of the last layer come first. With all of them there it is the mixture of
-softmaxes, bit for bit.
+The experts of the last layer come first. If all experts read the last layer, this is the mixture
+of softmaxes (mos), bit for bit.
 """
 
 from __future__ import annotations
@@ -16,56 +16,53 @@ from typing import final
 import torch
 from torch import Tensor
 
-from ablate.components.decoder import Decoder
-from ablate.components.flow import Draw, Features, Mixture, Shapes
-from ablate.components.head import Head
 from ablate.components.head.mos import mixture_of
-from ablate.components.projection import Projection
-from ablate.components.regularizer import Masks
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.decoder import Decoder, MixtureOutputConfig
+from ablate.model.flow import Draw, Features, Mixture, Shapes
+from ablate.model.masks import Masks
+from ablate.model.projection import Projection
+from ablate.model.slots import Head
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocConfig:
-    """The components each layer feeds and the output matrix they share."""
+class DocExpertsConfig:
+    """The experts, and the layers they read."""
 
     experts: tuple[int, ...] = setting(
-        (15, 5), doc="components of each layer, last layer first, the word vectors last", low=0
+        (15, 5), doc="number of experts per layer: last layer first, word vectors last", low=0
     )
     latent_activation: str = setting(
-        "tanh", doc="on the components' vectors; Eq. 11 prints none", choices=("tanh", "none")
+        "tanh",
+        doc="nonlinearity of the experts' vectors (Eq. 11 has none)",
+        choices=("tanh", "none"),
     )
-    latent_bias: bool = setting(True, doc="a bias in the components' vectors; Eq. 11 has none")
-    tied: bool = setting(True, doc="the output matrix is that of the word vectors")
-    bias: bool = setting(True, doc="a bias for every word")
-    initial_range: float = setting(
-        0.1, doc="an output matrix of its own starts uniform in +- this", low=0
-    )
-    bias_range: float = setting(
-        0.0, doc="the words' biases start uniform in +- this; 0: at 0", low=0
-    )
-    floor: float = setting(
-        0.0, doc="added to every probability: the public code adds 1e-8, in evaluation too", low=0
-    )
+    latent_bias: bool = setting(True, doc="add a bias to the experts' vectors (Eq. 11 has none)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocConfig(MixtureOutputConfig, DocExpertsConfig):  # the fields of the last base come first
+    """The experts that each layer feeds and the output matrix they share."""
 
 
 def experts_by_layer(experts: tuple[int, ...], num_layers: int) -> dict[int, int]:
-    """Layer -> components, last layer first, without those that have none; 0 is the embedding."""
-    found = {num_layers - below: count for below, count in enumerate(experts) if count}
-    if not found:
+    """Map each layer that feeds experts to their number, last layer first; 0 is the embedding."""
+    by_layer = {num_layers - below: count for below, count in enumerate(experts) if count}
+    if not by_layer:
         raise CombinationError(
-            f"head.experts = {list(experts)} gives no layer a component. Allowed: one at least."
+            f"head.experts = {list(experts)} has no experts. At least one layer needs an expert."
         )
-    lowest = min(found)
+    lowest = min(by_layer)
     if lowest < 0:
         raise CombinationError(
-            f"head.experts = {list(experts)} asks for a layer {-lowest} below the embedded input: "
-            f"the backbone has {num_layers} layers, so experts may name {num_layers + 1} (last "
-            f"layer first, the word vectors last). Shorten it, or raise backbone.num_layers."
+            f"head.experts = {list(experts)} reads a layer {-lowest} below the word vectors: the "
+            f"backbone has {num_layers} layers, so experts takes at most {num_layers + 1} numbers "
+            "(last layer first, word vectors last). Instead: shorten it, or raise "
+            "backbone.num_layers."
         )
-    return found
+    return by_layer
 
 
 @register(
@@ -73,17 +70,17 @@ def experts_by_layer(experts: tuple[int, ...], num_layers: int) -> dict[int, int
     "doc",
     config=DocConfig,
     paper="takase2018doc",
-    equation="Eq. 4-9, 11",
+    equation="Eq. 7, 8, 10, 11",
     departures=(
         "log p is exact by default; the MoS code that DOC's derives from takes log(p + 1e-8)",
-        "tanh and a bias on the components' vectors by default, as in the MoS that DOC with all "
-        "components on the last layer must be; Eq. 11 prints neither",
-        "with a bridge, the last layer is what the bridge hands on",
+        "tanh and a bias on the experts' vectors by default, because DOC with all experts on the "
+        "last layer must equal MoS, which has both; Eq. 11 prints neither",
+        "with a bridge, the last layer is the bridge's output",
     ),
 )
 @final
 class Doc(Head):
-    """Components from any layers, read after their masks; mask site "latent" on all of them."""
+    """Experts read any layers, after their masks. Mask site: "latent", on all experts' vectors."""
 
     def __init__(self, config: DocConfig, shapes: Shapes) -> None:
         super().__init__()
@@ -95,16 +92,9 @@ class Doc(Head):
         for layer, count in self.experts.items():
             latent = Projection(widths[layer], count * shapes.embedding, bias=config.latent_bias)
             self.add_module(self._latent(layer), latent)
-        self.num_components = sum(self.experts.values())
-        self.prior = Projection(shapes.output, self.num_components, bias=False)
-        self.decoder = Decoder(
-            shapes.vocabulary,
-            shapes.embedding,
-            tied=config.tied,
-            bias=config.bias,
-            initial_range=config.initial_range,
-            bias_range=config.bias_range,
-        )
+        self.num_experts = sum(self.experts.values())
+        self.prior = Projection(shapes.output, self.num_experts, bias=False)
+        self.decoder = Decoder(shapes.vocabulary, shapes.embedding, config)
 
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         latents = [self._vectors(features, layer) for layer in self.experts]
@@ -114,7 +104,7 @@ class Doc(Head):
         return mixture_of(latent_TBK, prior_logits_TBJ, weight_VE, self.decoder.bias, self.floor)
 
     def initialize(self, draw: Draw) -> None:
-        """The parts draw their own."""
+        """The parts draw their own parameters."""
 
     def _vectors(self, features: Features, layer: int) -> Tensor:
         last = layer == self.num_layers
@@ -123,5 +113,5 @@ class Doc(Head):
         return latent.tanh() if self.activation == "tanh" else latent
 
     def _latent(self, layer: int) -> str:
-        """Named by the distance from the last layer, so that depths and MoS share their draws."""
+        """Name by distance from the last layer, so that all depths, and MoS, start alike."""
         return f"latent_{self.num_layers - layer}"

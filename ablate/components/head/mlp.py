@@ -10,35 +10,32 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.components.activation import ACTIVATIONS, Activation
-from ablate.components.decoder import Decoder
-from ablate.components.flow import Draw, Features, Mixture, Shapes
-from ablate.components.head import Head
-from ablate.components.projection import Projection
-from ablate.components.regularizer import Masks
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.activation import ACTIVATIONS, Activation
+from ablate.model.decoder import Decoder, OutputConfig
+from ablate.model.flow import Draw, Features, Mixture, Shapes
+from ablate.model.masks import Masks
+from ablate.model.projection import Projection
+from ablate.model.slots import Head
 
 
 @dataclass(frozen=True, kw_only=True)
-class MlpConfig:
-    """The hidden layer, and the output matrix after it."""
+class HiddenLayerConfig:
+    """The hidden layer."""
 
     units: int = setting(512, doc="units of the hidden layer", low=1)
-    activation: str = setting("relu", doc="of the hidden layer", choices=ACTIVATIONS)
+    activation: str = setting("relu", doc="nonlinearity f of the hidden layer", choices=ACTIVATIONS)
     smoothing: float = setting(
-        1.0, doc="the a of the smoothed rectifier max(0, x - a tanh(x / a))", low=1e-6
+        1.0, doc="a in the smoothed rectifier max(0, x - a tanh(x / a))", low=1e-6
     )
-    hidden_bias: bool = setting(True, doc="a bias for every hidden unit")
-    tied: bool = setting(False, doc="the output matrix is that of the word vectors")
-    bias: bool = setting(True, doc="a bias for every word")
-    initial_range: float = setting(
-        0.1, doc="an output matrix of its own starts uniform in +- this", low=0
-    )
-    bias_range: float = setting(
-        0.0, doc="the words' biases start uniform in +- this; 0: at 0", low=0
-    )
+    hidden_bias: bool = setting(True, doc="one bias per hidden unit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MlpConfig(OutputConfig, HiddenLayerConfig):  # the fields of the last base come first
+    """The hidden layer, and the output matrix after it."""
 
 
 @register(
@@ -47,11 +44,11 @@ class MlpConfig:
     config=MlpConfig,
     paper="pachitariu2013irlm",
     equation="IRLM w/ NN output of Table 1a",
-    departures=("the paper tells neither the units nor the nonlinearity of its hidden layer",),
+    departures=("the paper gives neither the size nor the nonlinearity of its hidden layer",),
 )
 @final
 class Mlp(Head):
-    """A mixture of one component, whose vector is the hidden layer; mask site "latent" on it."""
+    """A mixture with one expert, whose vector is the hidden layer. Mask site: "latent"."""
 
     def __init__(self, config: MlpConfig, shapes: Shapes) -> None:
         super().__init__()
@@ -63,14 +60,7 @@ class Mlp(Head):
             )
         self.f = Activation(config.activation, config.smoothing)
         self.hidden = Projection(shapes.output, config.units, bias=config.hidden_bias)
-        self.decoder = Decoder(
-            shapes.vocabulary,
-            config.units,
-            tied=config.tied,
-            bias=config.bias,
-            initial_range=config.initial_range,
-            bias_range=config.bias_range,
-        )
+        self.decoder = Decoder(shapes.vocabulary, config.units, config)
 
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         hidden_TBH = masks("latent", self.f(self.hidden(features.output_TBH)))
@@ -82,4 +72,4 @@ class Mlp(Head):
         )
 
     def initialize(self, draw: Draw) -> None:
-        """The parts draw their own."""
+        """The parts draw their own parameters."""

@@ -1,6 +1,6 @@
-"""One softmax over the vocabulary, its matrix tied to the word vectors or its own.
+"""One softmax over the vocabulary; its matrix may be tied to the word vectors.
 
-p = softmax(h W' + b),    W = L when tied (Inan et al. 2017, Eq. 3.9; Press & Wolf 2017)
+p = softmax(h W' + b),    W = L when tied (Inan et al. 2017, Section 4: RE; Press & Wolf 2017)
 """
 
 from __future__ import annotations
@@ -10,51 +10,44 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.components.decoder import Decoder
-from ablate.components.flow import Draw, Features, Mixture, Shapes
-from ablate.components.head import Head
-from ablate.components.regularizer import Masks
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.decoder import Decoder, OutputConfig
+from ablate.model.flow import Draw, Features, Mixture, Shapes
+from ablate.model.masks import Masks
+from ablate.model.slots import Head
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxConfig:
+class SoftmaxConfig(OutputConfig):
     """The output matrix of a single softmax."""
 
-    tied: bool = setting(False, doc="the output matrix is that of the word vectors (RE)")
-    bias: bool = setting(True, doc="a bias for every word")
-    initial_range: float = setting(
-        0.1, doc="an output matrix of its own starts uniform in +- this", low=0
-    )
-    bias_range: float = setting(
-        0.0, doc="the words' biases start uniform in +- this; 0: at 0", low=0
-    )
 
-
-@register("head", "softmax", config=SoftmaxConfig, paper="inan2017tying", equation="Section 3")
+@register(
+    "head",
+    "softmax",
+    config=SoftmaxConfig,
+    paper="inan2017tying",
+    equation="Section 4 (tying, in the text: it has no equation)",
+    departures=(
+        "a tied matrix keeps one bias per word unless bias = false; the paper's section 4 ties "
+        "with b = 0, and its section 6.3 does not repeat it",
+    ),
+)
 @final
 class Softmax(Head):
-    """A mixture of one component, whose vector is the features' output."""
+    """A mixture with one expert, whose vector is the output of the features."""
 
     def __init__(self, config: SoftmaxConfig, shapes: Shapes) -> None:
         super().__init__()
         if config.tied and shapes.output != shapes.embedding:
             raise CombinationError(
-                f"a tied softmax needs vectors as wide as the words': the head reads "
+                "a tied softmax needs vectors as wide as the word vectors: the head reads "
                 f"{shapes.output} units, but embedding.size = {shapes.embedding}. Give the last "
                 f"layer {shapes.embedding} units (backbone.last_units of an lstm), set "
                 f"embedding.size = {shapes.output}, or set head.tied = false."
             )
-        self.decoder = Decoder(
-            shapes.vocabulary,
-            shapes.output,
-            tied=config.tied,
-            bias=config.bias,
-            initial_range=config.initial_range,
-            bias_range=config.bias_range,
-        )
+        self.decoder = Decoder(shapes.vocabulary, shapes.output, config)
 
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         return Mixture(
@@ -65,4 +58,4 @@ class Softmax(Head):
         )
 
     def initialize(self, draw: Draw) -> None:
-        """The decoder draws its own."""
+        """The decoder draws its own parameters."""

@@ -1,12 +1,12 @@
-"""Cross entropy augmented by what the word vectors say is alike (Inan et al. 2017, Section 3).
+"""Cross entropy plus a divergence from word-similarity targets (Inan et al. 2017, Section 3).
 
-J + alpha J_aug, with J_aug = KL(ytilde || yhat) as `components/tempered.py` has it; or, of the
-experiment in the paper's Section 6.2,
+J + alpha J_aug, with J_aug = KL(ytilde || yhat) as defined in `model/fast/tempered.py`; or, as in
+the experiment of the paper's Section 6.2,
 
     beta tau^2 V J_aug + (1 - beta) J
 
-whose second factor keeps the divergence's gradient from vanishing as tau grows (Eq. 3.6). Neither
-tau nor alpha is in the paper's text; its later version, as recalled, has tau = 20 and
+whose factor tau^2 keeps the divergence's gradient from vanishing as tau grows (Eq. 4.3). The
+paper's text gives neither tau nor alpha; its later version, from memory, has tau = 20 and
 alpha = gamma tau, with gamma from 0.5 to 0.8 on PTB.
 """
 
@@ -17,29 +17,27 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.components.flow import Pass, TrainingText
-from ablate.components.loss import Loss
-from ablate.components.mixture import summed_nll
-from ablate.components.regularizer import Chance
-from ablate.components.tempered import summed_augmented
-from ablate.components.tempered_gradient import Terms
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.fast.tempered import summed_augmented
+from ablate.model.fast.tempered_gradient import Terms
+from ablate.model.flow import Pass, TrainingText
+from ablate.model.masks import Chance
+from ablate.model.mixture import summed_nll
+from ablate.model.slots import Loss
 
 HOTTEST, COLDEST = 1e6, 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentedConfig:
-    """How much of the divergence, and how soft its targets. Weight 0 leaves cross entropy."""
+    """The divergence's weight and temperature. With weight 0 this is cross entropy."""
 
     temperature: float = setting(
-        20.0, doc="tau: the larger, the softer both distributions", low=COLDEST, high=HOTTEST
+        20.0, doc="tau: larger makes both distributions softer", low=COLDEST, high=HOTTEST
     )
-    weight: float = setting(
-        10.0, doc="alpha, or beta (at most 1) in the form of Section 6.2", low=0
-    )
+    weight: float = setting(10.0, doc="alpha, or beta (at most 1) with form = 'section_6_2'", low=0)
     detach: bool = setting(True, doc="no gradient through the soft targets (Eq. 3.4)")
     form: str = setting(
         "standard",
@@ -69,10 +67,10 @@ def terms_of(config: AugmentedConfig, num_words: int) -> Terms:
     paper="inan2017tying",
     equation="Eq. 3.1-3.7; Section 6.2 for the form of that name",
     departures=(
-        "over a mixture of softmaxes, which the paper has none of, yhat is the mixture of the "
-        "tempered components",
-        "detach = false lets the gradient through the soft targets, which the paper's Eq. 3.4 "
-        "takes for constants",
+        "over a mixture of softmaxes, which the paper does not have, yhat is the mixture of the "
+        "tempered experts",
+        "detach = false lets the gradient through the soft targets, which are constants in the "
+        "paper's Eq. 3.4",
     ),
 )
 @final
@@ -82,8 +80,8 @@ class Augmented(Loss):
     def __init__(self, config: AugmentedConfig, text: TrainingText | None) -> None:
         if config.form == "section_6_2" and config.weight > 1:
             raise CombinationError(
-                f"loss.form = 'section_6_2' weighs J by 1 - loss.weight, and loss.weight = "
-                f"{config.weight:g}. Allowed: a weight from 0 to 1, or loss.form = 'standard'."
+                f"loss.form = 'section_6_2' weights J by 1 - loss.weight, and loss.weight = "
+                f"{config.weight:g}. Instead: a weight from 0 to 1, or loss.form = 'standard'."
             )
         self.config = config
 

@@ -1,4 +1,4 @@
-"""Cross entropy: minus the log-probability of the words that came."""
+"""Cross entropy: minus the log-probability of the target words."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.components.flow import Pass, TrainingText
-from ablate.components.loss import Loss
-from ablate.components.mixture import summed_nll
-from ablate.components.regularizer import Chance
-from ablate.registry import register
+from ablate.config.registry import register
+from ablate.model.flow import Pass, TrainingText
+from ablate.model.masks import Chance
+from ablate.model.mixture import summed_nll
+from ablate.model.slots import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropyConfig:
-    """Nothing to set."""
+    """No settings."""
 
 
 @register("loss", "cross_entropy", config=CrossEntropyConfig)
 @final
 class CrossEntropy(Loss):
-    """-sum log p(target), never holding a whole distribution."""
+    """-sum log p(target), without ever storing a whole distribution."""
 
     def __init__(self, config: CrossEntropyConfig, text: TrainingText | None) -> None:
         self.config = config

@@ -1,15 +1,15 @@
-"""Noise-contrastive estimation: tell the word that came from words drawn from unigrams.
+"""Noise-contrastive estimation: distinguish the target word from words drawn from unigrams.
 
-With s(w) the log of what the model gives a word, unnormalised but for a constant log Z, and k
-noise words w' from p_n (Mnih and Teh 2012; Pachitariu and Sahani 2013, Section 4.3),
+With s(w) the model's log score of a word, unnormalized except for a constant log Z, and k noise
+words w' from p_n (Mnih and Teh 2012; Pachitariu and Sahani 2013, Section 5.2),
 
     -log sigma(s(w) - log k p_n(w)) - sum_w' log sigma(log k p_n(w') - s(w'))
 
-so that no update sums over the vocabulary. Over a mixture,
+so no update sums over the vocabulary. Over a mixture,
 
     s(w) = log sum_j prior_j exp(gate * (vectors_j . W_w + b_w)) - log Z
 
-The model learns to be normalised; evaluators normalise it exactly.
+The model learns to be normalized; evaluators normalize it exactly.
 
 Shape suffixes: K words scored, for each of n tokens (n = 1: the same for all); others as in
 `flow.py`.
@@ -25,29 +25,29 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.components.flow import Mixture, Pass, TrainingText
-from ablate.components.loss import Loss
-from ablate.components.regularizer import Chance
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import ConfigError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.flow import Mixture, Pass, TrainingText
+from ablate.model.masks import Chance
+from ablate.model.slots import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
 class NceConfig:
-    """How many noise words, and for whom."""
+    """The number of noise words, and whether tokens share them."""
 
-    noise: int = setting(25, doc="noise words for every word (k)", low=1)
+    noise: int = setting(25, doc="number of noise words per target (k)", low=1)
     shared: bool = setting(
-        False, doc="all tokens of a window share the noise words: faster, so that k may be larger"
+        False, doc="share the noise words among all tokens of a window: faster, so k may be larger"
     )
     log_normalizer: float = setting(
-        0.0, doc="log Z that the model's scores are held to; 0 is the paper's", low=0
+        0.0, doc="constant log Z, subtracted from all scores; 0 as in the paper", low=0
     )
 
 
 class UnigramNoise:
-    """p_n: words as often as they are in the training text."""
+    """p_n: words by their frequency in the training text."""
 
     def __init__(self, counts_V: Tensor) -> None:
         share_V = counts_V.double() / counts_V.sum()
@@ -55,7 +55,7 @@ class UnigramNoise:
         self.cumulative_V = share_V.cumsum(0)
 
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Words, by the inverse of the distribution function."""
+        """Draw words, by the inverse of the cumulative distribution."""
         self._move(generator.device)
         last = self.cumulative_V[-1]
         u = torch.rand(shape, generator=generator, dtype=last.dtype, device=last.device) * last
@@ -70,11 +70,11 @@ class UnigramNoise:
 
 
 def scores(mixture: Mixture, words_nK: Tensor) -> Tensor:
-    """The unnormalised log-probabilities of some words after each token, [N, K]."""
+    """The unnormalized log-probabilities of some words after each token, [N, K]."""
     if len(words_nK) == 1:
-        scores_NJK = _scores_of_shared(mixture, words_nK[0])
+        scores_NJK = _shared_scores(mixture, words_nK[0])
     else:
-        scores_NJK = _scores_of_own(mixture, words_nK)
+        scores_NJK = _scores_per_token(mixture, words_nK)
     if mixture.log_prior_NJ is None:
         return scores_NJK.squeeze(1)
     return (scores_NJK + mixture.log_prior_NJ[..., None]).logsumexp(1)
@@ -84,12 +84,12 @@ def nce_loss(
     target_N1: Tensor, noise_NK: Tensor, log_kp_target_N1: Tensor, log_kp_noise_nK: Tensor
 ) -> Tensor:
     """The loss of the scores, summed over the tokens."""
-    of_targets = F.logsigmoid(target_N1 - log_kp_target_N1).sum()
-    of_noise = F.logsigmoid(log_kp_noise_nK - noise_NK).sum()
-    return -of_targets - of_noise
+    from_targets = F.logsigmoid(target_N1 - log_kp_target_N1).sum()
+    from_noise = F.logsigmoid(log_kp_noise_nK - noise_NK).sum()
+    return -from_targets - from_noise
 
 
-def _scores_of_shared(mixture: Mixture, words_K: Tensor) -> Tensor:
+def _shared_scores(mixture: Mixture, words_K: Tensor) -> Tensor:
     bias_K = None if mixture.bias_V is None else mixture.bias_V[words_K]
     logits_NJK = F.linear(mixture.vectors_NJE, F.embedding(words_K, mixture.weight_VE), bias_K)
     gate = mixture.gate
@@ -100,7 +100,7 @@ def _scores_of_shared(mixture: Mixture, words_K: Tensor) -> Tensor:
     return logits_NJK * gate_NK.sigmoid()[:, None]
 
 
-def _scores_of_own(mixture: Mixture, words_NK: Tensor) -> Tensor:
+def _scores_per_token(mixture: Mixture, words_NK: Tensor) -> Tensor:
     logits_NJK = _products(mixture.vectors_NJE, mixture.weight_VE, mixture.bias_V, words_NK)
     gate = mixture.gate
     if gate is None:
@@ -120,16 +120,16 @@ def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_NK:
     "nce",
     config=NceConfig,
     paper="pachitariu2013irlm",
-    equation="Section 4.3 (noise-contrastive estimation, after Mnih and Teh 2012)",
+    equation="Section 5.2 (noise-contrastive estimation, after Mnih and Teh 2012)",
     departures=(
         "the paper leaves k open; 25 is Mnih and Teh's",
-        "over mixtures and gates, which the paper has none of, the same with the mixture's sum "
-        "of unnormalised components",
+        "over mixtures and gates, which the paper does not have, s is the log of the mixture's sum "
+        "of unnormalized experts",
     ),
 )
 @final
 class Nce(Loss):
-    """Scores of 1 + k words a token; never a whole distribution."""
+    """Scores of 1 + k words per token; never a whole distribution."""
 
     def __init__(self, config: NceConfig, text: TrainingText | None) -> None:
         self.config = config
@@ -140,8 +140,8 @@ class Nce(Loss):
     ) -> Tensor:
         if self.noise is None:
             raise ConfigError(
-                "loss 'nce' draws noise from the words of a training text, and was made without "
-                "one. Give assemble(..., text=corpus)."
+                "loss 'nce' draws noise words from a training text, and was built without one. "
+                "Instead: assemble(..., text=corpus)."
             )
         rows = 1 if self.config.shared else len(targets_N)
         words_nK = self.noise.draw((rows, self.config.noise), chance.generator("nce"))

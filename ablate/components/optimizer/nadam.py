@@ -1,4 +1,4 @@
-"""Nadam: Adam with Nesterov's momentum, whose momentum rises (Dozat 2016; as Keras 2.x has it).
+"""Nadam: Adam with Nesterov's momentum, which rises over time (Dozat 2016; as in Keras 2.x).
 
     mu_t = b1 (1 - 0.96^(t schedule_decay) / 2),    P_t = mu_1 mu_2 ... mu_t
     m = b1 m + (1 - b1) g            v = b2 v + (1 - b2) g^2
@@ -14,30 +14,23 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ablate.components.optimizer import (
-    Optimizer,
-    Saved,
-    parameter_groups,
-    restore_state,
-    saved_state,
-    set_rate,
-)
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.optimizer import Optimizer, parameter_groups
 
 
 @dataclass(frozen=True, kw_only=True)
 class NadamConfig:
-    """The rate, the two decays, and how fast the momentum rises."""
+    """The learning rate, the two decays, and how fast the momentum rises."""
 
-    learning_rate: float = setting(0.001, doc="rate of every epoch", low=0)
+    learning_rate: float = setting(0.001, doc="learning rate of all epochs", low=0)
     beta1: float = setting(0.9, doc="decay of the mean gradient", low=0, high=0.9999)
     beta2: float = setting(0.999, doc="decay of the mean squared gradient", low=0, high=0.99999)
     epsilon: float = setting(1e-7, doc="added to the root of the mean square", low=0)
-    schedule_decay: float = setting(0.004, doc="how fast the momentum goes from b1/2 to b1", low=0)
-    weight_decay: float = setting(0.0, doc="L2 in the gradient, of all parameters", low=0)
+    schedule_decay: float = setting(0.004, doc="how fast momentum rises from b1/2 to b1", low=0)
+    weight_decay: float = setting(0.0, doc="L2 in the gradient, for all parameters", low=0)
 
 
 @register(
@@ -46,11 +39,11 @@ class NadamConfig:
     config=NadamConfig,
     paper="dozat2016nadam",
     equation="Algorithm 2",
-    departures=("the momentum's schedule is Keras 2.x's: 0.96^(t/250), in all updates",),
+    departures=("the momentum schedule is that of Keras 2.x: 0.96^(t/250), in all updates",),
 )
 @final
 class Nadam(Optimizer):
-    """torch's NAdam, which is Keras 2.x's."""
+    """torch's NAdam, which is the same as Keras 2.x's."""
 
     def __init__(self, config: NadamConfig, model: nn.Module) -> None:
         self.config = config
@@ -66,16 +59,3 @@ class Nadam(Optimizer):
     @property
     def rate(self) -> float:
         return self.config.learning_rate
-
-    def step(self, scale: float = 1.0) -> None:
-        set_rate(self.torch, self.rate * scale)
-        self.torch.step()
-
-    def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
-        return None
-
-    def saved(self) -> Saved:
-        return saved_state(self.torch), {}
-
-    def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
-        restore_state(self.torch, tensors)

@@ -1,9 +1,9 @@
 """Non-monotonically triggered averaged gradient descent (Merity et al. 2018, Algorithm 1).
 
-Plain SGD until validation is worse than the best of all epochs but the last `nonmono`; from
-then on torch's ASGD averages the iterates, and the averages are what is validated and kept.
-The rule is that of the authors' code, and so are torch's two quirks: the average leaves out the
-first iterate, and a window's scaling of the rate is felt one update late.
+Plain SGD until validation is worse than the best of all epochs but the last `nonmono`; from then on
+torch's ASGD averages the weights, and the averages are evaluated and saved. The rule is that of the
+authors' code. So are two quirks of torch: the average leaves out the first iterate, and a window's
+scaling of the learning rate takes effect one update late.
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from ablate.components.optimizer import Optimizer, Saved, parameter_groups, set_rate
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.optimizer import Optimizer, Saved, parameter_groups
 
 
 @dataclass(frozen=True, kw_only=True)
 class NtAsgdConfig:
-    """The rate, and when averaging starts."""
+    """The learning rate, and when averaging starts."""
 
-    learning_rate: float = setting(30.0, doc="rate, before and after the switch", low=0)
-    weight_decay: float = setting(0.0, doc="L2 in the gradient, of all parameters", low=0)
-    nonmono: int = setting(5, doc="last epochs that the rule leaves out (AWD 5, DOC 60)", low=0)
+    learning_rate: float = setting(30.0, doc="learning rate, before and after the switch", low=0)
+    weight_decay: float = setting(0.0, doc="L2 in the gradient, for all parameters", low=0)
+    nonmono: int = setting(
+        5, doc="number of latest epochs that the rule ignores (AWD 5, DOC 60)", low=0
+    )
     trigger: str = setting(
         "non_monotonic",
-        doc="averaging starts by the rule, or with the first update (fine-tuning)",
+        doc="start averaging by the rule, or at the first update (fine-tuning)",
         choices=("non_monotonic", "at_once"),
     )
 
 
 def triggers(history: list[float], valid_nll: float, nonmono: int) -> bool:
-    """Algorithm 1's test, as the code has it: `history` is without this epoch's value."""
+    """The test of Algorithm 1, as in the code; `history` does not include this epoch's value."""
     older = history[: len(history) - nonmono]
     return len(history) > nonmono and valid_nll > min(older)
 
@@ -58,7 +60,7 @@ class NtAsgd(Optimizer):
         self.named = {n: p for n, p in model.named_parameters() if p.requires_grad}
         self.history: list[float] = []
         self.averaging = False
-        self.torch: torch.optim.Optimizer = torch.optim.SGD(
+        self.torch = torch.optim.SGD(
             parameter_groups(model), lr=config.learning_rate, weight_decay=config.weight_decay
         )
         if config.trigger == "at_once":
@@ -68,12 +70,8 @@ class NtAsgd(Optimizer):
     def rate(self) -> float:
         return self.config.learning_rate
 
-    def step(self, scale: float = 1.0) -> None:
-        set_rate(self.torch, self.rate * scale)
-        self.torch.step()
-
     def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
-        if self.averaging:  # as in the code, averages' values do not enter the history
+        if self.averaging:  # as in the code, values of averages do not enter the history
             return None
         started = triggers(self.history, valid_nll, self.config.nonmono)
         self.history.append(valid_nll)
@@ -84,16 +82,16 @@ class NtAsgd(Optimizer):
 
     @contextmanager
     def evaluated_weights(self, model: nn.Module) -> Iterator[None]:
-        """The averages, where there are any yet; the raw weights come back afterwards."""
+        """The averages, once there are any; the raw weights are restored afterwards."""
         state = self.torch.state
         averaged = [p for p in self.named.values() if "ax" in state.get(p, {})]
-        kept = [parameter.detach().clone() for parameter in averaged]
+        raw_weights = [parameter.detach().clone() for parameter in averaged]
         for parameter in averaged:
             parameter.data.copy_(state[parameter]["ax"])
         try:
             yield
         finally:
-            for parameter, weights in zip(averaged, kept, strict=True):
+            for parameter, weights in zip(averaged, raw_weights, strict=True):
                 parameter.data.copy_(weights)
 
     def saved(self) -> Saved:

@@ -1,13 +1,13 @@
-"""Gradient descent, with or without momentum, whose rate falls by one of three schedules.
+"""Gradient descent, with or without momentum, and three schedules for its learning rate.
 
     v = mu v + gradient,    w -= rate * v        mu = momentum, or 1 - tokens_per_update / tokens
 
 rate of epoch e (from 0) = learning_rate / decay^max(e - flat_epochs, 0)        Zaremba's script
                            learning_rate / decay^max(e + 1 - flat_epochs, 0)    TensorFlow's
 
-The schedule "validation" makes such a division only after an epoch whose validation was no better
-than the epoch's before (Pachitariu & Sahani 2013, Section 4; the text has it the other way round).
-Under "inverse_sqrt_epoch" the rate is learning_rate / sqrt(e + 1) instead.
+The schedule "validation" divides only after an epoch whose validation loss was no better than that
+of the epoch before (Pachitariu & Sahani 2013, Section 4; the text has it the other way round).
+With "inverse_sqrt_epoch" the rate is learning_rate / sqrt(e + 1) instead.
 """
 
 from __future__ import annotations
@@ -16,70 +16,63 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ablate.components.optimizer import (
-    Optimizer,
-    Saved,
-    parameter_groups,
-    restore_state,
-    saved_state,
-    set_rate,
-)
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.optimizer import Optimizer, parameter_groups
 
 
 @dataclass(frozen=True, kw_only=True)
 class SgdConfig:
-    """The rate and its schedule. A decay of 1 keeps it."""
+    """The learning rate and its schedule. With a decay of 1 it is constant."""
 
-    learning_rate: float = setting(1.0, doc="rate of the first epochs", low=0)
-    weight_decay: float = setting(0.0, doc="L2 in the gradient, of all parameters", low=0)
+    learning_rate: float = setting(1.0, doc="learning rate of the first epochs", low=0)
+    weight_decay: float = setting(0.0, doc="L2 in the gradient, for all parameters", low=0)
     decay: float = setting(1.0, doc="the rate is divided by this after every later epoch", low=1)
     flat_epochs: int = setting(0, doc="epochs before the rate falls", low=0)
     counting: str = setting(
         "zaremba",
-        doc="the first lower rate is in epoch flat + 2 (Zaremba's) or flat + 1 (TensorFlow's)",
+        doc="the rate first falls in epoch flat + 2 (Zaremba) or flat + 1 (TensorFlow)",
         choices=("zaremba", "tensorflow"),
     )
     schedule: str = setting(
         "epoch",
-        doc="after every epoch divided by decay, or where validation says so; or by sqrt(epoch)",
+        doc="divide by decay after every epoch, or when validation requires it; or by sqrt(epoch)",
         choices=("epoch", "validation", "inverse_sqrt_epoch"),
     )
     validation: str = setting(
         "not_better",
-        doc="schedule 'validation' divides if it was not better than an epoch ago, or if it was",
+        doc="with schedule 'validation': divide after an epoch that was not better, or better",
         choices=("not_better", "better"),
     )
     momentum: float = setting(0.0, doc="share of the last step in the next", low=0, high=0.999999)
     momentum_tokens: float | None = setting(
-        None, doc="momentum as the tokens that a step averages over (001: a million)", low=1
+        None, doc="momentum, as the number of tokens to average over (IRLM paper: a million)", low=1
     )
 
 
 def divisions_due(config: SgdConfig, epoch: int) -> int:
-    """How many divisions the rate of epoch `epoch`, counted from 0, would have had by now."""
+    """The number of divisions due by epoch `epoch` (from 0)."""
     ahead = 1 if config.counting == "tensorflow" else 0
     return max(epoch + ahead - config.flat_epochs, 0)
 
 
 def rate_in_epoch(config: SgdConfig, epoch: int, withheld: int = 0) -> float:
-    """The rate in epoch `epoch`, counted from 0, if validation has withheld so many divisions."""
+    """The rate in epoch `epoch` (from 0), after validation has withheld that many divisions."""
     if config.schedule == "inverse_sqrt_epoch":
         return config.learning_rate / (epoch + 1) ** 0.5
     return config.learning_rate / config.decay ** (divisions_due(config, epoch) - withheld)
 
 
 def momentum_of(tokens: float, tokens_per_update: int) -> float:
-    """The momentum at which steps average the gradients of so many tokens: 1/(1 - mu) updates."""
+    """The momentum that averages the gradients of N tokens, that is of 1/(1 - mu) updates."""
     if tokens < tokens_per_update:
         raise CombinationError(
-            f"optimizer.momentum_tokens = {tokens:g} is not allowed: one update has "
-            f"{tokens_per_update} tokens (training.batch_size * training.window). Allowed: a "
-            "number at least as large; none: no momentum."
+            f"optimizer.momentum_tokens = {tokens:g} is too small: one update has "
+            f"{tokens_per_update} tokens (training.batch_size * training.window). Instead: at "
+            f"least {tokens_per_update}, or leave it out for no momentum."
         )
     return 1 - tokens_per_update / tokens
 
@@ -91,20 +84,22 @@ def momentum_of(tokens: float, tokens_per_update: int) -> float:
     paper="zaremba2014",
     equation="Section 4.1",
     departures=(
-        "schedule 'validation' divides after epochs that were not better, where pachitariu2013irlm "
-        "prints that the validation cost decreased; validation = 'better' is the text's",
-        "momentum adds gradients up (torch's), so that a step is 1/(1 - mu) times the rate",
+        "schedule 'validation' divides after epochs that were not better, while pachitariu2013irlm "
+        "prints that the validation cost decreased; validation = 'better' follows the text",
+        "momentum adds gradients up, as in torch, so a step is 1/(1 - mu) times the rate",
     ),
 )
 @final
 class Sgd(Optimizer):
     """torch's SGD."""
 
+    counters = ("epochs_done", "withheld", "last_valid")
+
     def __init__(self, config: SgdConfig, model: nn.Module) -> None:
         if config.momentum and config.momentum_tokens is not None:
             raise CombinationError(
                 f"optimizer.momentum = {config.momentum:g} and optimizer.momentum_tokens = "
-                f"{config.momentum_tokens:g} say the same twice. Allowed: one of them."
+                f"{config.momentum_tokens:g} both set the momentum. Instead: only one of the two."
             )
         self.config = config
         self.epochs_done = 0
@@ -126,10 +121,6 @@ class Sgd(Optimizer):
     def rate(self) -> float:
         return rate_in_epoch(self.config, self.epochs_done, self.withheld)
 
-    def step(self, scale: float = 1.0) -> None:
-        set_rate(self.torch, self.rate * scale)
-        self.torch.step()
-
     def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
         before = self.rate
         if not self._may_divide(valid_nll):
@@ -139,18 +130,9 @@ class Sgd(Optimizer):
         return None if self.rate == before else f"learning rate {before:.6g} -> {self.rate:.6g}"
 
     def _may_divide(self, valid_nll: float) -> bool:
-        """Whether an epoch that ends with this validation may divide the rate."""
+        """Return whether the rate may be divided after an epoch with this validation loss."""
         if self.config.schedule != "validation":
             return True
         if self.last_valid is None:
             return False
         return (valid_nll < self.last_valid) == (self.config.validation == "better")
-
-    def saved(self) -> Saved:
-        names = ("epochs_done", "withheld", "last_valid")
-        return saved_state(self.torch), {name: getattr(self, name) for name in names}
-
-    def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
-        for name, value in plain.items():
-            setattr(self, name, value)
-        restore_state(self.torch, tensors)

@@ -14,21 +14,21 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from ablate.components.flow import Pass
-from ablate.components.regularizer import Regularizer
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.flow import Pass
+from ablate.model.regularizer import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationL2Config:
-    """How much. 0 is the identity."""
+    """The penalty's weight. 0 is the identity."""
 
-    weight: float = setting(0.0, doc="of the sum of squares, by rows of the batch", low=0)
+    weight: float = setting(0.0, doc="weight of the sum of squares per row of the batch", low=0)
 
 
 def squares_per_row(raw: Iterable[Tensor]) -> Tensor:
-    """The layers' squared outputs, summed over all but the rows, which are averaged."""
+    """The layers' squared outputs, averaged over rows and summed over everything else."""
     return torch.stack([x_TBH.square().sum() / x_TBH.shape[1] for x_TBH in raw]).sum()
 
 
@@ -38,11 +38,11 @@ def squares_per_row(raw: Iterable[Tensor]) -> Tensor:
     config=ActivationL2Config,
     paper="oliva2021dual",
     equation="Table 3 (Activation L2reg)",
-    departures=("which layers, and over what it is averaged, is Keras' way: the paper is silent",),
+    departures=("the layers and the average are those of Keras; the paper names neither",),
 )
 @final
 class ActivationL2(Regularizer):
-    """On every layer's output."""
+    """A penalty on every layer's output."""
 
     def __init__(self, config: ActivationL2Config) -> None:
         self.weight_of_penalty = config.weight

@@ -10,21 +10,21 @@ from typing import final
 
 from torch import Tensor, nn
 
-from ablate.components.flow import Pass
-from ablate.components.regularizer import Regularizer
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.flow import Pass
+from ablate.model.regularizer import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationRegularizationConfig:
-    """How much. 0 is the identity."""
+    """The penalty's weight. 0 is the identity."""
 
     alpha: float = setting(0.0, doc="weight of the mean square", low=0)
 
 
 def mean_square(masked_TBH: Tensor) -> Tensor:
-    """The mean over all elements; the paper writes a norm, its code takes this."""
+    """The mean over all elements; the paper has a norm, its code has this."""
     return masked_TBH.pow(2).mean()
 
 
@@ -34,11 +34,11 @@ def mean_square(masked_TBH: Tensor) -> Tensor:
     config=ActivationRegularizationConfig,
     paper="merity2018awd",
     equation="Section 4.6 (AR)",
-    departures=("the mean square of the authors' code, not the L2 norm that is printed",),
+    departures=("the mean square of the authors' code, not the L2 norm that the paper prints",),
 )
 @final
 class ActivationRegularization(Regularizer):
-    """On the last layer's output, after its mask."""
+    """A penalty on the last layer's output, after its mask."""
 
     def __init__(self, config: ActivationRegularizationConfig) -> None:
         self.alpha = config.alpha

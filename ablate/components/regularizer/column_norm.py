@@ -2,31 +2,38 @@
 
     W_:d <- norm W_:d / |W_:d|,  Z_:d <- norm Z_:d / |Z_:d|    for every unit d; Pachitariu & Sahani
                                                               2013, Table 2 (CN), norm = 15
-    L_w <- L_w / |L_w|                                         for every word w; Inan et al. 2017,
+    L_w <- L_w / |L_w|                                         for every row; Inan et al. 2017,
                                                               Section 6.2
 
-W is the embedding and Z the output matrix, if it is the head's own.
+W is the embedding and Z the output matrix, unless it is tied. An RNN's R is not changed, unless
+`recurrent_norm` fixes its columns as well.
 
-Under dropout Z's norm is half as large here, `output_norm` = 7.5. The paper masks what the decoder
-reads with Bernoulli(0.5), without rescaling, and judges the mean network, Z / 2; our masks are
-scaled by 2 in training and leave the network alone in evaluation. With Z halved, (Z / 2)(2 m x) =
-Z (m x), both are the same network at both times; only W keeps its norm of 15.
+L is d x |V| in the paper, so one of its rows is, read literally, a unit over all words. We read a
+row as a word's vector; `row = "unit"` is the literal reading.
+
+Under dropout Z's norm is half as large here, `output_norm` = 7.5. The paper masks the decoder's
+input with Bernoulli(0.5), without rescaling, and defines P as the average over masks (Section 4).
+Evaluating the mean network, Z / 2, instead is our interpretation. Our masks are scaled by 2 in
+training and absent in evaluation. With Z halved, (Z / 2)(2 m x) = Z (m x): both are the same
+network under every mask, and so also in the average (`evaluator.monte_carlo`) and in the mean; only
+W keeps its norm of 15.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast, final
 
 from torch import Tensor, nn
 
-from ablate.components.regularizer import Regularizer
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.regularizer import Regularizer
 
 if TYPE_CHECKING:
-    from ablate.model import LanguageModel
+    from ablate.model.language_model import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +42,22 @@ class ColumnNormConfig:
 
     norm: float = setting(0.0, doc="L2 norm of each unit's weights in W and in Z", low=0)
     output_norm: float | None = setting(
-        None, doc="that of each unit's weights in Z, if another than W's", low=0
+        None, doc="L2 norm of each unit's weights in Z, if different from W's", low=0
     )
-    rows: bool = setting(False, doc="instead, each word's vector in W has norm 1")
+    recurrent_norm: float = setting(
+        0.0, doc="L2 norm of each unit's weights in a recurrent matrix; 0: not fixed", low=0
+    )
+    rows: bool = setting(False, doc="instead, give each row of L (W transposed) norm 1")
+    row: str = setting(
+        "word",
+        doc="with rows: a row is a word's vector, or a unit over all words (L is d x |V|)",
+        choices=("word", "unit"),
+    )
 
 
 def set_norms_(weight: Tensor, norm: float, dim: int) -> None:
-    """Give the vectors along `dim` a norm, in place; a vector of zeros stays."""
-    lengths = weight.square().sum(dim, keepdim=True).sqrt_()  # four times as fast as a norm
+    """Rescale the vectors along `dim` to a norm, in place; a vector of zeros stays zero."""
+    lengths = weight.square().sum(dim, keepdim=True).sqrt_()  # four times as fast as torch's norm
     weight.mul_(norm / lengths.masked_fill_(lengths == 0, 1))
 
 
@@ -52,38 +67,60 @@ def set_norms_(weight: Tensor, norm: float, dim: int) -> None:
     config=ColumnNormConfig,
     paper="pachitariu2013irlm",
     equation="CN of Table 2; rows: Inan et al. 2017, Section 6.2",
+    departures=(
+        "the columns of an RNN's R keep their learned norms, unless recurrent_norm is set: at 15 a "
+        "rectified network would explode",
+        "a row of Inan's L (d x |V|) is read as a word's vector; row = 'unit' reads it literally",
+    ),
 )
 @final
 class ColumnNorm(Regularizer):
-    """A projection of the embedding and of the head's own output matrix; frozen ones stay."""
+    """A projection of the embedding, an untied output matrix and, optionally, recurrent matrices;
+    frozen matrices do not change."""
 
     def __init__(self, config: ColumnNormConfig) -> None:
         if config.rows and config.norm:
             raise CombinationError(
                 f"regularizer.column_norm.norm = {config.norm:g} fixes W's columns, and rows = "
-                "true its rows: no matrix keeps both. Allowed: a norm above 0, or rows = true."
+                "true its rows: no matrix keeps both. Instead: only one of the two."
             )
         if config.output_norm is not None and not config.norm:
             raise CombinationError(
-                f"regularizer.column_norm.output_norm = {config.output_norm:g} is Z's where W has "
-                "a norm as well, and norm = 0. Allowed: a norm above 0, or no output_norm."
+                f"regularizer.column_norm.output_norm = {config.output_norm:g} fixes Z's norm, "
+                "which needs a norm for W, and norm = 0. Instead: a norm above 0, or no "
+                "output_norm."
+            )
+        if config.row != "word" and not config.rows:
+            raise CombinationError(
+                f"regularizer.column_norm.row = '{config.row}' defines rows, and rows = false "
+                "fixes none. Instead: rows = true, or row = 'word'."
             )
         self.config = config
 
-    def project(self, model: nn.Module) -> None:
-        config, groups = self.config, cast("LanguageModel", model).groups()
-        for group, norm in self._norms().items():
-            for _, weight in groups.get(group, []):
-                if weight.requires_grad:
-                    set_norms_(weight.data, norm, 1 if config.rows else 0)
+    def check(self, model: LanguageModel) -> None:
+        matrices = [w for _, w in model.groups().get("recurrent", []) if w.dim() == 2]
+        if self.config.recurrent_norm and not matrices:
+            raise CombinationError(
+                f"regularizer.column_norm.recurrent_norm = {self.config.recurrent_norm:g} fixes "
+                f"the columns of recurrent matrices, and the backbone "
+                f"({type(model.backbone).__name__}) has none. Instead: 0, or a backbone with "
+                "recurrent matrices, such as 'elman'."
+            )
 
-    def _norms(self) -> dict[str, float]:
-        """By group of parameters."""
-        norm, output_norm = self.config.norm, self.config.output_norm
-        if self.config.rows:
-            return {"embedding": 1.0}
-        return (
-            {"embedding": norm, "output": norm if output_norm is None else output_norm}
-            if norm
-            else {}
-        )
+    def project(self, model: nn.Module) -> None:
+        groups = cast("LanguageModel", model).groups()
+        for group, norm, dim in self._fixed():
+            for _, weight in groups.get(group, []):
+                if weight.requires_grad and weight.dim() == 2:
+                    set_norms_(weight.data, norm, dim)
+
+    def _fixed(self) -> Iterator[tuple[str, float, int]]:
+        """Groups of parameters, the norm of their vectors, and the dimension of the vectors."""
+        config = self.config
+        if config.rows:
+            yield "embedding", 1.0, 1 if config.row == "word" else 0
+        if config.norm:
+            yield "embedding", config.norm, 0
+            yield "output", config.norm if config.output_norm is None else config.output_norm, 0
+        if config.recurrent_norm:
+            yield "recurrent", config.recurrent_norm, 0

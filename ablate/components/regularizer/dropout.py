@@ -1,8 +1,8 @@
-"""Dropout: a fresh mask for every unit, row and step.
+"""Dropout: an independent mask for every unit, row and step.
 
     y_t = m_t * x_t,    m_t ~ Bernoulli(1 - p)/(1 - p)
 
-As Zaremba et al. (2014) use it, on all but the recurrent connections: on the word vectors,
+As Zaremba et al. (2014) use it, on all connections except the recurrent ones: on the word vectors,
 between layers, and on the last layer before the softmax.
 """
 
@@ -13,24 +13,22 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.components.regularizer import Chance, Regularizer
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.masks import Chance
+from ablate.model.regularizer import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class DropoutConfig:
     """The share of units dropped, by site. 0 is the identity."""
 
-    input: float = setting(0.0, doc="of the word vectors", low=0, high=0.99)
-    hidden: float = setting(0.0, doc="between layers", low=0, high=0.99)
-    output: float = setting(0.0, doc="of the last layer", low=0, high=0.99)
-    latent: float = setting(0.0, doc="of the components' vectors in MoS and DOC", low=0, high=0.99)
-
-
-def dropped(x_TBH: Tensor, mask_TBH: Tensor) -> Tensor:
-    """A mask for every element."""
-    return x_TBH * mask_TBH
+    input: float = setting(0.0, doc="dropout rate on the word vectors", low=0, high=0.99)
+    hidden: float = setting(0.0, doc="dropout rate between layers", low=0, high=0.99)
+    output: float = setting(0.0, doc="dropout rate on the last layer's output", low=0, high=0.99)
+    latent: float = setting(
+        0.0, doc="dropout rate on the experts' vectors in MoS and DOC", low=0, high=0.99
+    )
 
 
 @register(
@@ -42,7 +40,7 @@ def dropped(x_TBH: Tensor, mask_TBH: Tensor) -> Tensor:
 )
 @final
 class Dropout(Regularizer):
-    """A mask for each window, site and layer, of its own at every step."""
+    """One mask per window, site and layer, different at every step."""
 
     def __init__(self, config: DropoutConfig) -> None:
         self.rates = {
@@ -56,4 +54,4 @@ class Dropout(Regularizer):
         rate = self.rates.get(site.partition("/")[0], 0.0)
         if rate == 0:
             return x_TBH
-        return dropped(x_TBH, chance.keep(f"dropout/{site}", x_TBH.shape, rate, x_TBH))
+        return x_TBH * chance.keep(f"dropout/{site}", x_TBH.shape, rate, x_TBH)

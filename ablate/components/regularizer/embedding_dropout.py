@@ -1,8 +1,8 @@
 """Dropout of whole words: every occurrence of a word, or none (Gal & Ghahramani 2016).
 
-As AWD-LSTM uses it (Merity et al. 2018, Section 4.3): one mask over the vocabulary for the
-complete mini-batch; a tied output matrix stays whole. Gal & Ghahramani draw a mask over the
-vocabulary for each row of the mini-batch (`per_row`).
+As AWD-LSTM uses it (Merity et al. 2018, Section 4.3): one mask over the vocabulary for the whole
+mini-batch; a tied output matrix is not masked. Gal & Ghahramani draw one mask over the vocabulary
+per row of the mini-batch (`per_row`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import final
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.components.regularizer import Chance, Regularizer
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.masks import Chance
+from ablate.model.regularizer import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class EmbeddingDropoutConfig:
     """The share of words dropped. 0 is the identity."""
 
     rate: float = setting(0.0, doc="share of word types dropped (dropoute)", low=0, high=0.99)
-    per_row: bool = setting(False, doc="each row of the batch drops words of its own (Gal)")
+    per_row: bool = setting(False, doc="draw a separate mask for each row of the batch (Gal)")
 
     @property
     def off(self) -> bool:
@@ -49,7 +50,7 @@ def drop_words_by_row(ids_TB: Tensor, embedded_TBE: Tensor, mask_VB: Tensor) -> 
 )
 @final
 class EmbeddingDropout(Regularizer):
-    """A mask over word types for each window."""
+    """One mask over word types per window."""
 
     def __init__(self, config: EmbeddingDropoutConfig) -> None:
         self.rate = config.rate

@@ -1,14 +1,14 @@
-"""Fraternal dropout: two masks of one window shall predict alike (Zolna et al. 2018, Eq. 3).
+"""Fraternal dropout: predictions under two masks should agree (Zolna et al. 2018, Eq. 3).
 
     (nll_1 + nll_2) / 2 + kappa * mean((o_1 - o_2)^2)
 
-with o_i the logits of every component (the paper's pre-softmax outputs), or the last layer's
-masked output. Two passes share W and b, so where no gate stands between,
+with o_i the logits of every expert (the paper's pre-softmax outputs), or the last layer's masked
+output. Two passes share W and b, so without a gate,
 
     sum_w (o_1 - o_2)_w^2 = d' (W'W) d,    d = vectors_1 - vectors_2
 
-which needs no [N, J, V]; under a gate the logits are formed a chunk of tokens at a time, and
-once more for the gradient.
+which needs no tensor [N, J, V]; with a gate the logits are computed in chunks of tokens, and again
+for the gradient.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ablate.components.flow import Mixture, Pass
-from ablate.components.mixture import component_logits
-from ablate.components.mixture_gradient import token_chunks
-from ablate.components.regularizer import Regularizer
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.fast.mixture_gradient import token_chunks
+from ablate.model.flow import Mixture, Pass
+from ablate.model.mixture import expert_logits
+from ablate.model.regularizer import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class FraternalDropoutConfig:
-    """How much, and of what. 0 is the identity, and costs no second pass."""
+    """The penalty's weight, and what it compares. 0 is the identity, without a second pass."""
 
     kappa: float = setting(0.0, doc="weight of the mean squared difference", low=0)
     on: str = setting(
         "logits",
-        doc="what shall agree: each component's logits, or the last layer's masked output",
+        doc="what should agree: each expert's logits, or the last layer's masked output",
         choices=("logits", "output"),
     )
 
@@ -50,9 +50,9 @@ def mean_squared_difference(first: Tensor, second: Tensor) -> Tensor:
 
 
 def logits_difference(first: Mixture, second: Mixture) -> Tensor:
-    """The mean squared difference of two mixtures' logits, over tokens, components and words."""
-    num_tokens, num_components, _ = first.vectors_NJE.shape
-    num_logits = num_tokens * num_components * first.weight_VE.shape[0]
+    """The mean squared difference of two mixtures' logits, over tokens, experts and words."""
+    num_tokens, num_experts, _ = first.vectors_NJE.shape
+    num_logits = num_tokens * num_experts * first.weight_VE.shape[0]
     ungated = first.gate is None and second.gate is None
     if ungated and first.weight_VE is second.weight_VE:
         difference_KE = (first.vectors_NJE - second.vectors_NJE).flatten(0, 1)
@@ -68,7 +68,7 @@ def logits_difference(first: Mixture, second: Mixture) -> Tensor:
 
 
 def _squared_in_chunk(first: Mixture, second: Mixture, rows: slice) -> Tensor:
-    return (component_logits(first, rows) - component_logits(second, rows)).square().sum()
+    return (expert_logits(first, rows) - expert_logits(second, rows)).square().sum()
 
 
 @register(
@@ -77,11 +77,11 @@ def _squared_in_chunk(first: Mixture, second: Mixture, rows: slice) -> Tensor:
     config=FraternalDropoutConfig,
     paper="zolna2018fraternal",
     equation="Eq. 3",
-    departures=("of a mixture, every component's logits are compared, and the priors are not",),
+    departures=("for a mixture, every expert's logits are compared, and the priors are not",),
 )
 @final
 class FraternalDropout(Regularizer):
-    """A second pass under masks of its own, which the other regularizers give."""
+    """A second pass with different masks, which the other regularizers draw."""
 
     def __init__(self, config: FraternalDropoutConfig) -> None:
         self.config = config

@@ -3,7 +3,7 @@
     weight * sum(|w|)                           in the loss (Pachitariu & Sahani 2013, Section 4)
     w <- sign(w) max(|w| - weight, 0)           after each update, whatever the rate: "decoupled"
 
-In the loss a weight passes zero and comes back; the soft threshold leaves it there exactly.
+In the loss, a weight overshoots zero and returns; the soft threshold leaves it at exactly zero.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.components.flow import Pass
-from ablate.components.group_weights import GroupWeights, check_groups, weighted_parameters
-from ablate.components.regularizer import Regularizer
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.components.regularizer._group_weights import (
+    GroupWeights,
+    check_groups,
+    weighted_parameters,
+)
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.flow import Pass
+from ablate.model.regularizer import Regularizer
 
 if TYPE_CHECKING:
-    from ablate.model import LanguageModel
+    from ablate.model.language_model import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class L1Config(GroupWeights):
-    """How much of each group, and how. Where all weights are 0 it is the identity."""
+    """The weight of each group, and the mode. With all weights at 0 it is the identity."""
 
     mode: str = setting(
         "loss",
-        doc="a term of the loss, and so times the rate; or a soft threshold by itself",
+        doc="a term of the loss (scaled by the learning rate), or a separate soft threshold",
         choices=("loss", "decoupled"),
     )
 
@@ -46,7 +50,7 @@ def sum_of_magnitudes(x: Tensor) -> Tensor:
     config=L1Config,
     paper="pachitariu2013irlm",
     equation="Table 2 (L1)",
-    departures=("the weight and the groups are not printed: all are the user's to choose",),
+    departures=("the paper prints neither the weight nor the groups: both are settings",),
 )
 @final
 class L1(Regularizer):

@@ -1,6 +1,6 @@
 """L2: keeps weights small, with a weight for each group of parameters.
 
-weight * sum(w^2)        in the loss, as in Keras (Oliva & Lago-Fernandez 2021, Table 4)
+weight * sum(w^2)        in the loss, as in Keras (Oliva & Lago-Fernandez 2021, Tables 3-4)
 weight * sum(w^2) / 2    in the loss, with `half` (Zilly et al. 2017's code)
 w <- (1 - weight) w      after each update, whatever the rate: "decoupled" (Gal 2016's code)
 """
@@ -13,27 +13,31 @@ from typing import TYPE_CHECKING, final
 import torch
 from torch import Tensor
 
-from ablate.components.flow import Pass
-from ablate.components.group_weights import GroupWeights, check_groups, weighted_parameters
-from ablate.components.regularizer import Regularizer
+from ablate.components.regularizer._group_weights import (
+    GroupWeights,
+    check_groups,
+    weighted_parameters,
+)
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.flow import Pass
+from ablate.model.regularizer import Regularizer
 
 if TYPE_CHECKING:
-    from ablate.model import LanguageModel
+    from ablate.model.language_model import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class L2Config(GroupWeights):
-    """How much of each group, and how. Where all weights are 0 it is the identity."""
+    """The weight of each group, and the mode. With all weights at 0 it is the identity."""
 
     mode: str = setting(
         "loss",
-        doc="a term of the loss, and so times the rate; or taken off the weights by itself",
+        doc="a term of the loss (scaled by the learning rate), or a separate weight decay",
         choices=("loss", "decoupled"),
     )
-    half: bool = setting(False, doc="half the sum of squares in the loss; Keras has the whole")
+    half: bool = setting(False, doc="halve the sum of squares in the loss; Keras does not")
 
 
 def sum_of_squares(x: Tensor) -> Tensor:
@@ -55,8 +59,8 @@ class L2(Regularizer):
     def __init__(self, config: L2Config) -> None:
         if config.half and config.mode == "decoupled":
             raise CombinationError(
-                "regularizer.l2.half = True halves a sum in the loss, and regularizer.l2.mode = "
-                "'decoupled' has none. Allowed: half = False, or mode = 'loss'."
+                "regularizer.l2.half = true halves a sum in the loss, and regularizer.l2.mode = "
+                "'decoupled' has none. Instead: half = false, or mode = 'loss'."
             )
         self.config = config
         self.factor = 0.5 if config.half else 1.0

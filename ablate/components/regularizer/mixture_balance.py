@@ -1,15 +1,15 @@
-"""Keeps a mixture's components in use evenly, by the variation of their priors.
+"""Keeps the use of a mixture's experts even, by penalizing the variation of their priors.
 
-Takase et al. 2018 print, with p_j the prior of component j summed over the mini-batch (their
-"beta", weighted by lambda_beta),
+Takase et al. 2018 print (Section 4, Eq. 12-13), with p_j the prior of expert j summed over the
+mini-batch (their "beta", weighted by lambda_beta),
 
     (std(p) / mean(p))^2
 
-while their code sums over time alone and so penalises each row's uneven use, too:
+while their code sums over time only and so also penalizes uneven use within each row:
 
     var(p_BJ) (J - 1) / mean(p_BJ)^2,    var unbiased, over all B*J entries
 
-which is J - 1 times larger or more. The code's made the published tables.
+which is at least J - 1 times larger. The published tables come from the code.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from typing import TYPE_CHECKING, final
 
 from torch import Tensor, nn
 
-from ablate.components.flow import Pass
-from ablate.components.regularizer import Regularizer
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.flow import Pass
+from ablate.model.regularizer import Regularizer
 
 if TYPE_CHECKING:
-    from ablate.model import LanguageModel
+    from ablate.model.language_model import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureBalanceConfig:
-    """How much, and which of the two formulas. 0 is the identity."""
+    """The penalty's weight, and which of the two formulas. 0 is the identity."""
 
     weight: float = setting(0.0, doc="lambda_beta, the penalty's weight", low=0)
     mode: str = setting(
-        "code", doc="the authors' code, or the formula they print", choices=("code", "paper")
+        "code",
+        doc="the formula of the authors' code, or the printed one",
+        choices=("code", "paper"),
     )
 
     @property
@@ -60,27 +62,27 @@ def squared_variation_of_code(prior_TBJ: Tensor) -> Tensor:
     "mixture_balance",
     config=MixtureBalanceConfig,
     paper="takase2018doc",
-    equation="Section 3.3 (the coefficient of variation, lambda_beta)",
+    equation="Section 4, Eq. 12-13 (the coefficient of variation, lambda_beta)",
     departures=(
-        "mode 'paper' takes std over the J components as a whole population, which the paper "
+        "mode 'paper' computes std over the J experts as a whole population, which the paper "
         "leaves open",
     ),
 )
 @final
 class MixtureBalance(Regularizer):
-    """A penalty for mixtures; refuses a head of one component, which has nothing to balance."""
+    """A penalty for mixtures; refuses a head with one expert, which has nothing to balance."""
 
     def __init__(self, config: MixtureBalanceConfig) -> None:
         self.weight_of_penalty = config.weight
-        of_code = config.mode == "code"
-        self.variation = squared_variation_of_code if of_code else squared_variation_of_paper
+        from_code = config.mode == "code"
+        self.variation = squared_variation_of_code if from_code else squared_variation_of_paper
 
     def check(self, model: LanguageModel) -> None:
-        if self.weight_of_penalty and model.head.num_components < 2:
+        if self.weight_of_penalty and model.head.num_experts < 2:
             raise CombinationError(
                 f"regularizer.mixture_balance.weight = {self.weight_of_penalty:g} balances the "
-                "components of a mixture, and the head has one component. Choose a head of "
-                "several (head = 'mos' or 'doc'), or set the weight to 0."
+                "experts of a mixture, and the head has one expert. Instead: a head with several "
+                "(head = 'mos' or 'doc'), or regularizer.mixture_balance.weight = 0."
             )
 
     def penalty(self, passed: Pass, model: nn.Module) -> Tensor | None:

@@ -10,15 +10,15 @@ from typing import final
 
 from torch import Tensor, nn
 
-from ablate.components.flow import Pass
-from ablate.components.regularizer import Regularizer
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.flow import Pass
+from ablate.model.regularizer import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class TemporalActivationRegularizationConfig:
-    """How much. 0 is the identity."""
+    """The penalty's weight. 0 is the identity."""
 
     beta: float = setting(0.0, doc="weight of the mean square difference", low=0)
 
@@ -35,13 +35,13 @@ def mean_square_difference(raw_TBH: Tensor) -> Tensor:
     paper="merity2018awd",
     equation="Section 4.6 (TAR)",
     departures=(
-        "the mean square of the authors' code, not the L2 norm that is printed",
+        "the mean square of the authors' code, not the L2 norm that the paper prints",
         "a window of one step has no penalty; the authors' code would give NaN",
     ),
 )
 @final
 class TemporalActivationRegularization(Regularizer):
-    """On the last layer's output, before its mask."""
+    """A penalty on the last layer's output, before its mask."""
 
     def __init__(self, config: TemporalActivationRegularizationConfig) -> None:
         self.beta = config.beta

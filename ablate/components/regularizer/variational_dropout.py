@@ -1,12 +1,12 @@
-"""Locked dropout: one mask for each row, the same at every step of the window.
+"""Locked dropout: one mask per row, the same at every step of the window.
 
     y_t = m * x_t,    m ~ Bernoulli(1 - p)/(1 - p) of shape [1, B, D]   (Gal & Ghahramani 2016)
 
-As AWD-LSTM uses it (Merity et al. 2018, Section 4.1): on the word vectors, between layers, and
-on the last layer; the mixtures of softmaxes add their components' vectors. Gal & Ghahramani mask
-the recurrent state as well, as the gates read it; in the scripts behind their best numbers every
-gate reads input and state under masks of its own (`gate_masks`). Inan et al. (2017) have one mask
-for a layer's output, wherever it is read: by its own next step, and by the next layer (`tied`).
+As AWD-LSTM uses it (Merity et al. 2018, Section 4.2): on the word vectors, between layers, and
+on the last layer; mixtures of softmaxes also use it on their experts' vectors. Gal & Ghahramani
+also mask the recurrent state as the gates read it; in the scripts behind their best numbers every
+gate has its own masks on input and state (`gate_masks`). Inan et al. (2017) use one mask for a
+layer's output wherever it is read: by its own next step, and by the next layer (`tied`).
 """
 
 from __future__ import annotations
@@ -16,35 +16,38 @@ from typing import TYPE_CHECKING, final
 
 from torch import Tensor
 
-from ablate.components.regularizer import Chance, Regularizer
+from ablate.config.fields import setting
+from ablate.config.registry import register
 from ablate.errors import CombinationError
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.model.masks import Chance
+from ablate.model.regularizer import Regularizer
 
 if TYPE_CHECKING:
-    from ablate.model import LanguageModel
+    from ablate.model.language_model import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariationalDropoutConfig:
     """The share of units dropped, by site. 0 is the identity."""
 
-    input: float = setting(0.0, doc="of the word vectors (dropouti)", low=0, high=0.99)
-    hidden: float = setting(0.0, doc="between layers (dropouth)", low=0, high=0.99)
-    output: float = setting(0.0, doc="of the last layer (dropout)", low=0, high=0.99)
+    input: float = setting(0.0, doc="dropout rate on the word vectors (dropouti)", low=0, high=0.99)
+    hidden: float = setting(0.0, doc="dropout rate between layers (dropouth)", low=0, high=0.99)
+    output: float = setting(
+        0.0, doc="dropout rate on the last layer's output (dropout)", low=0, high=0.99
+    )
     latent: float = setting(
-        0.0, doc="of the components' vectors in MoS and DOC (dropoutl)", low=0, high=0.99
+        0.0, doc="dropout rate on the experts' vectors in MoS and DOC (dropoutl)", low=0, high=0.99
     )
     recurrent: float = setting(
-        0.0, doc="of the state, where the next step reads it", low=0, high=0.99
+        0.0, doc="dropout rate on the state as the next step reads it", low=0, high=0.99
     )
     gate_masks: str = setting(
         "shared",
-        doc="one mask for all gates, or one for each, on a layer's input and state (Gal)",
+        doc="masks on a layer's input and state: one for all gates, or one per gate (Gal)",
         choices=("shared", "per_gate"),
     )
     tied: bool = setting(
-        False, doc="a layer's output has one mask for its next step and all else (Inan)"
+        False, doc="one mask for a layer's output, for the next step and all other readers (Inan)"
     )
 
     @property
@@ -52,25 +55,20 @@ class VariationalDropoutConfig:
         return not any((self.input, self.hidden, self.output, self.latent, self.recurrent))
 
 
-def locked(x_TBH: Tensor, mask_1BH: Tensor) -> Tensor:
-    """The same mask at every step."""
-    return x_TBH * mask_1BH
-
-
 @register(
     "regularizer",
     "variational_dropout",
     config=VariationalDropoutConfig,
     paper="merity2018awd",
-    equation="Section 4.1",
+    equation="Section 4.2",
     departures=(
-        "with gate_masks = 'per_gate', what else reads a layer's input (a mixture over layers, a "
-        "penalty) reads it without a mask, since there is none for all gates",
+        "with gate_masks = 'per_gate', other readers of a layer's input (a mixture over layers, a "
+        "penalty) read it unmasked, since there is no single mask",
     ),
 )
 @final
 class VariationalDropout(Regularizer):
-    """A mask for each window, site and layer."""
+    """One mask per window, site and layer."""
 
     def __init__(self, config: VariationalDropoutConfig) -> None:
         _check_agreement(config)
@@ -89,9 +87,9 @@ class VariationalDropout(Regularizer):
         self.num_layers = len(model.backbone.widths)
         if self.per_gate and model.backbone.num_gates < 2:
             raise CombinationError(
-                "regularizer.variational_dropout.gate_masks = 'per_gate' masks what each gate "
-                f"reads, and the backbone ({type(model.backbone).__name__}) has no gates that can "
-                "be masked one by one. Choose 'shared', or backbone = 'lstm', 'gru' or 'rhn'."
+                "regularizer.variational_dropout.gate_masks = 'per_gate' masks each gate's input "
+                f"separately, and the backbone ({type(model.backbone).__name__}) has no gates that "
+                "can be masked separately. Instead: 'shared', or backbone = 'lstm', 'gru' or 'rhn'."
             )
 
     def mask(self, site: str, x_TBH: Tensor, chance: Chance) -> Tensor:
@@ -100,9 +98,9 @@ class VariationalDropout(Regularizer):
         if rate == 0 or (self.per_gate and kind in ("input", "hidden")):
             return x_TBH
         shape = (1, *x_TBH.shape[1:])
-        return locked(x_TBH, chance.keep(f"variational_dropout/{site}", shape, rate, x_TBH))
+        return x_TBH * chance.keep(f"variational_dropout/{site}", shape, rate, x_TBH)
 
-    def held(
+    def locked(
         self, site: str, shape: tuple[int, ...], like: Tensor, chance: Chance
     ) -> Tensor | None:
         kind, _, rest = site.partition("/")
@@ -119,18 +117,18 @@ class VariationalDropout(Regularizer):
 
 
 def _check_agreement(config: VariationalDropoutConfig) -> None:
-    """Refuse what a tied mask cannot be: of several rates, or one for each gate."""
+    """Refuse tied masks with different rates or with one mask per gate."""
     if not config.tied:
         return
-    place = "regularizer.variational_dropout"
+    path = "regularizer.variational_dropout"
     if config.gate_masks != "shared":
         raise CombinationError(
-            f"{place}.tied = true gives a layer's output one mask, and {place}.gate_masks = "
-            "'per_gate' several. Choose one of the two."
+            f"{path}.tied = true gives a layer's output one mask, and {path}.gate_masks = "
+            "'per_gate' several. Instead: only one of the two."
         )
     if not config.recurrent == config.hidden == config.output:
         raise CombinationError(
-            f"{place}.tied = true gives a layer's output one mask, but its rates differ: "
-            f"{place}.recurrent = {config.recurrent:g}, hidden = {config.hidden:g}, output = "
-            f"{config.output:g}. Set all three to the same rate."
+            f"{path}.tied = true gives a layer's output one mask, but its rates differ: "
+            f"{path}.recurrent = {config.recurrent:g}, hidden = {config.hidden:g}, output = "
+            f"{config.output:g}. Instead: the same rate for all three."
         )

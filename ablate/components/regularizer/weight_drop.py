@@ -10,9 +10,10 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.components.regularizer import Chance, Regularizer
-from ablate.fields import setting
-from ablate.registry import register
+from ablate.config.fields import setting
+from ablate.config.registry import register
+from ablate.model.masks import Chance
+from ablate.model.regularizer import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class WeightDropConfig:
 )
 @final
 class WeightDrop(Regularizer):
-    """A mask for each window and recurrent matrix; input weights and biases stay whole."""
+    """One mask per window and recurrent matrix; input weights and biases are not masked."""
 
     def __init__(self, config: WeightDropConfig) -> None:
         self.rate = config.rate

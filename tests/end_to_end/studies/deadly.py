@@ -7,7 +7,7 @@ import itertools
 import os
 import signal
 
-from ablate.store import Store
+from ablate.store.store import Store
 
 _write, _number = Store.write, itertools.count(1)
 

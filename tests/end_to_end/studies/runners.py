@@ -2,9 +2,9 @@
 
 import torch
 
-from ablate.config import resolve
-from ablate.train.stand_in import Slow, StandIn
-from ablate.train.task import Diverged
+from ablate.config.resolve import resolve
+from ablate.trial.stand_in import Slow, StandIn
+from ablate.trial.task import Diverged
 
 
 class Sloping(StandIn):

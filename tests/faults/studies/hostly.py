@@ -4,8 +4,8 @@ import os
 import sys
 import time
 
-from ablate.config import resolve
-from ablate.train.stand_in import StandIn
+from ablate.config.resolve import resolve
+from ablate.trial.stand_in import StandIn
 
 DRIVERS = "/tmp/driver"  # the driver's folder, on its own host
 

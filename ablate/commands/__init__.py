@@ -1,0 +1,33 @@
+"""The commands, one file (or folder) each.
+
+A command's first line is its summary in `ablate --help`. Its module has an `EXAMPLE`, a function
+`arguments(parser)` that adds its options, and `run(options)`, which returns the text to print, or
+an exit status if it printed its output itself. A command is imported only when it is called.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+_FOLDER = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """Return the name of every command, from its file or folder, without importing any."""
+    files = [*_FOLDER.glob("*.py"), *(file.parent for file in _FOLDER.glob("*/__init__.py"))]
+    return sorted(file.stem for file in files if not file.name.startswith("_"))
+
+
+def summary(name: str) -> str:
+    """Return the first line of a command's docstring, as shown in the help."""
+    file = _FOLDER / f"{name}.py"
+    file = file if file.is_file() else _FOLDER / name / "__init__.py"
+    with file.open(encoding="utf-8") as lines:
+        line = lines.readline().strip().strip('"').rstrip(".")
+    return f"{line[0].lower()}{line[1:]}"
+
+
+def load(name: str) -> ModuleType:
+    return import_module(f"ablate.commands.{name}")

@@ -1,0 +1,32 @@
+"""Query the mirror of all records, which is updated first and rebuilt if it is damaged.
+
+A mirror that turns out to be damaged during a query is rebuilt, and the query runs once more. A
+rebuild, or a server that did not respond, is reported on stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ablate.store.workspace import Workspace
+
+
+def ask(workspace: Workspace, question: Callable[[Any], Any]) -> Any:
+    """Return the result of `question` on a mirror that is up to date and intact."""
+    from ablate.compare.records.query import MirrorDamaged
+    from ablate.record.mirror.syncing import update_mirror
+
+    mirror = update_mirror(workspace)
+    _warn(mirror.notes)
+    try:
+        return question(mirror)
+    except MirrorDamaged as damage:
+        _warn([f"the mirror was damaged ({damage}) and has been rebuilt."])
+    return question(update_mirror(workspace, rebuild=True))
+
+
+def _warn(notes: Sequence[str]) -> None:
+    for note in notes:
+        print(f"ablate: {note}", file=sys.stderr)

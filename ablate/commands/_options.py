@@ -1,0 +1,77 @@
+"""Options that several commands share: locations, formats, counts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from ablate.compare import formats
+
+if TYPE_CHECKING:
+    from ablate.store.workspace import Workspace
+
+LOCATIONS = {
+    "workspace": ("DIR", "folder for all data (default: .ablate)"),
+    "store": ("URI", "store trials and studies here instead of in the workspace"),
+    "mlflow": ("URI", "MLflow tracking server (default: a database in the workspace)"),
+    "searches": ("URL", "database for searches (default: files in the workspace)"),
+}
+STUDY = "a study's name, or name@scale"
+TRIALS = "ids of finished trials (a unique prefix is enough)"
+
+
+def add_locations(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add the location options with these names, or all of them."""
+    group = parser.add_argument_group("locations")
+    for name in names or LOCATIONS:
+        metavar, explained = LOCATIONS[name]
+        group.add_argument(f"--{name}", metavar=metavar, help=explained)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Add --format for a query's result; plain text is called `table` here."""
+    parser.add_argument(
+        "--format",
+        choices=["table", *(name for name in formats.names() if name != "text")],
+        default="table",
+        help="output format (default: table)",
+    )
+
+
+def table_format(options: argparse.Namespace) -> str:
+    return "text" if options.format == "table" else options.format
+
+
+def count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
+def workspace(options: argparse.Namespace) -> Workspace:
+    """Open the workspace that the options name; a location that they lack has its default."""
+    from ablate.store.workspace import open_workspace
+
+    folder, *names = LOCATIONS
+    others = {name: getattr(options, name, None) for name in names}
+    return open_workspace(getattr(options, folder, None), **others)
+
+
+def settle_cluster(options: argparse.Namespace) -> None:
+    """Replace a cluster's name with its address, and fill in the locations set for it."""
+    if options.cluster is None:
+        return
+    from ablate.commands import _clusters
+    from ablate.store.workspace import open_workspace
+
+    known = _clusters.named(options.cluster, open_workspace(options.workspace).folder)
+    options.cluster = known.pop("address")
+    for name, value in known.items():
+        if getattr(options, name, value) is None:
+            setattr(options, name, value)
+
+
+def default_cluster() -> str:
+    return os.environ.get("RAY_ADDRESS") or "auto"

@@ -1,0 +1,173 @@
+"""Look into finished trials: a table, and a plot.
+
+An analysis is shown as a table and written as CSV, PNG and SVG into a folder of the workspace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ablate import analysis
+from ablate.analysis import Analysis, Cell, Finding
+from ablate.analysis.drawing import save_pictures
+from ablate.analysis.subject import Subject
+from ablate.commands import _options
+from ablate.compare.formats import csv, table_of, table_of_values, text
+from ablate.config import fields
+from ablate.errors import ConfigError
+from ablate.store.journal import LISTED, find
+from ablate.store.workspace import Workspace
+
+EXAMPLE = "ablate analyze next_words 3f2a9c 81bb02 --set num=5"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("analysis", nargs="?", help="name of the analysis (default: list them)")
+    parser.add_argument(
+        "trials", nargs="*", help=f"{_options.TRIALS}; without any, the analysis's options"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="set an option of the analysis",
+    )
+    _options.add_locations(parser, "workspace", "store")
+
+
+def run(options: argparse.Namespace) -> str:
+    if options.analysis is None:
+        return list_analyses()
+    if not options.trials:
+        return describe(options.analysis)
+    workspace = _options.workspace(options)
+    return analyze(options.analysis, options.trials, options.set, workspace)
+
+
+WIDTH = 100
+WORDS = {"true": True, "false": False, "none": None}
+
+
+def analyze(name: str, trials: Sequence[str], options: Sequence[str], workspace: Workspace) -> str:
+    """Run an analysis on the trials with these ids, and return the text to print."""
+    chosen = analysis.get(name)
+    settings = _parse_options(chosen, name, options)
+    _check_number(name, chosen, len(trials))
+    journals = [find(workspace.store, trial) for trial in trials]
+    subjects = [Subject(journal, workspace.store, workspace.data) for journal in journals]
+    finding = chosen.run(*subjects, options=settings)
+    folder = workspace.folder / "analyses" / "-".join(subject.id for subject in subjects)
+    table = table_of_values(finding.columns, finding.rows, title=finding.title, notes=finding.notes)
+    shown = text.write(replace(table, rows=[[*map(_text, row)] for row in table.rows]), WIDTH)
+    texts = {"txt": shown, "csv": csv.write(table)}
+    return "\n".join([shown, "", *_write(finding, texts, folder, name)])
+
+
+def list_analyses() -> str:
+    """Return a table of the analyses and their sources."""
+    rows = []
+    for name in analysis.names():
+        listed = analysis.get(name)
+        rows.append([name, _range(*listed.num_subjects), _summary(listed), _source(listed)])
+    titles = ["analysis", "trials", "what it shows", "source"]
+    lines = text.lines(table_of(titles, rows, left=titles), WIDTH + 60)
+    return "\n".join(lines) + "\n\n`ablate analyze NAME` shows its formula and options."
+
+
+def describe(name: str) -> str:
+    """Return an analysis's page, taken from the code: formula, source, options and limits."""
+    shown = analysis.get(name)
+    module = sys.modules[shown.run.__module__]
+    heading = f"analysis '{name}': {_summary(shown)}"
+    about = [f"  trials   {_range(*shown.num_subjects)}"]
+    about += [f"  source   {_source(shown)}"] if shown.paper else []
+    rows = [
+        [info.name, info.allowed, _default(info), info.limits.doc]
+        for info in fields.describe(shown.options)
+    ]
+    titles = ["option", "allowed", "default", "meaning"]
+    table = ["", *text.lines(table_of(titles, rows, left=titles), WIDTH + 60)] if rows else []
+    return "\n".join([heading, *about, *table, "", (module.__doc__ or "").strip()])
+
+
+def _summary(chosen: Analysis) -> str:
+    return (chosen.run.__doc__ or "").strip().split("\n")[0]
+
+
+def _source(chosen: Analysis) -> str:
+    return " ".join(part for part in (chosen.paper, chosen.equation) if part)
+
+
+def _default(info: fields.FieldInfo) -> str:
+    default = fields.plain(info.default)
+    if isinstance(default, list):
+        return ",".join(map(str, default)) or "none"
+    return "none" if default in (None, "") else str(default)
+
+
+def _check_number(name: str, chosen: Analysis, num: int) -> None:
+    low, high = chosen.num_subjects
+    if not low <= num <= high:
+        raise ConfigError(
+            f"the analysis '{name}' takes {_range(low, high)} trial{'s' * (high > 1)}, not "
+            f"{num}. {LISTED} `ablate analyze {name}` shows its options."
+        )
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _parse_options(chosen: Analysis, name: str, texts: Sequence[str]) -> object:
+    """Convert each OPTION=VALUE from text to the type of its field."""
+    types = {info.name: info.type for info in fields.describe(chosen.options)}
+    values = {}
+    for option in texts:
+        key, equals, value = option.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {option} has no value. Expected: --set OPTION=VALUE.")
+        values[key] = _parsed(value, types.get(key, ""))
+    return fields.build(chosen.options, values, f"analysis {name}")
+
+
+def _parsed(text: str, kind: str) -> object:
+    if kind.startswith("list of "):
+        return [_parsed(part, kind.removeprefix("list of ")) for part in text.split(",") if part]
+    if kind.startswith("text"):
+        return text
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return WORDS.get(text, text)
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if not isinstance(cell, float):
+        return str(cell)
+    return f"{cell:.4g}" if abs(cell) < 1e4 or math.isinf(cell) else f"{cell:,.0f}"
+
+
+def _write(finding: Finding, texts: Mapping[str, str], folder: Path, name: str) -> list[str]:
+    """Write each text by suffix and a picture as PNG and SVG; return the lines that list them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for suffix, content in texts.items():
+        files.append(folder / f"{name}.{suffix}")
+        files[-1].write_text(f"{content}\n", encoding="utf-8", newline="")
+    try:
+        files += save_pictures(finding, folder / name)
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        files.append("(a picture needs matplotlib: pip install 'ablate[study]')")
+    return [f"  {file}" for file in files]

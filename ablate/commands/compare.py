@@ -1,0 +1,61 @@
+"""Set studies next to papers, or ask what one change bought over all records."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from ablate.commands import _mirror, _options
+from ablate.errors import ConfigError
+from ablate.store.workspace import Workspace
+
+EXAMPLE = "ablate compare --except head"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", help="studies and papers, for one table")
+    parser.add_argument(
+        "--except",
+        dest="except_",
+        metavar="SLOT",
+        help="compare all pairs of trials that differ only in this: a slot or a field, or several "
+        "separated by commas",
+    )
+    parser.add_argument(
+        "--split",
+        choices=("valid", "test"),
+        help="compare only this split (default: both; with --except: valid)",
+    )
+    _options.add_format(parser)
+    _options.add_locations(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    form = _options.table_format(options)
+    return compare(_options.workspace(options), options.names, options.except_, options.split, form)
+
+
+def compare(
+    workspace: Workspace, names: Sequence[str], slots: str | None, split: str | None, form: str
+) -> str:
+    from ablate.compare.records import pairs, side_by_side
+    from ablate.compare.records import query as queries
+
+    if (slots is None) == (not names):
+        raise ConfigError(
+            "compare: give either studies and papers, or --except with what may differ."
+        )
+    if slots is None:
+        table = _mirror.ask(
+            workspace, lambda mirror: side_by_side.side_by_side(mirror, names, split)
+        )
+        return queries.written(table, form)
+    wanted = [name.strip() for name in slots.split(",") if name.strip()]
+    if not wanted:
+        raise ConfigError(
+            "--except names no slot. Expected: a slot or a field, or several separated by commas."
+        )
+    result = _mirror.ask(workspace, lambda mirror: pairs.exchange(mirror, wanted, split or "valid"))
+    if form == "text":
+        return pairs.plain_text(result)
+    return queries.written(pairs.table(result), form)

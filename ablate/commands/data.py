@@ -1,0 +1,83 @@
+"""List, fetch or verify corpora."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ablate.commands import _options
+from ablate.compare.formats import table_of, text
+from ablate.config.sections import CorpusConfig
+from ablate.data import sources
+from ablate.data.corpus import open_corpus
+from ablate.data.published import PUBLISHED
+from ablate.errors import ConfigError
+
+EXAMPLE = "ablate data get ptb --from ~/ptb"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("list", "get", "verify"), help="what to do")
+    parser.add_argument("name", nargs="?", help="corpus name (verify: default all)")
+    parser.add_argument(
+        "--from", dest="source", metavar="DIR", help="import the files from a folder"
+    )
+    _options.add_locations(parser, "workspace")
+
+
+def run(options: argparse.Namespace) -> int:
+    return act(options.action, options.name, options.source, _options.workspace(options).data)
+
+
+MEGABYTE = 1e6
+
+
+def act(action: str, name: str | None, source: str | None, folder: str) -> int:
+    """Run one action, and print what it did or found."""
+    if action == "list":
+        print(_listing(folder))
+    elif action == "verify":
+        for corpus in [name] if name else _ready(folder):
+            for file, digest in sources.verify(corpus, folder).items():
+                print(f"{corpus}: {file}: {digest} as pinned")
+    elif name is None:
+        raise ConfigError(f"ablate data get needs a NAME. Expected one of: {', '.join(PUBLISHED)}.")
+    else:
+        _get(name, source, folder)
+    return 0
+
+
+def _get(name: str, source: str | None, folder: str) -> None:
+    """Download or import the files, and encode them so that the first trial need not."""
+    for split, path in sources.get(name, folder, source, progress=_progress).items():
+        print(f"{name}: {split} in {path}")
+    corpus = open_corpus(CorpusConfig(name=name), Path(folder))
+    tokens = ", ".join(f"{len(ids):,} {split}" for split, ids in corpus.splits.items())
+    print(f"{name}: {tokens} tokens, {corpus.num_words:,} words, encoded")
+
+
+def _progress(file: str, done: int, total: int | None) -> None:
+    if sys.stderr.isatty():
+        whole = f" of {total / MEGABYTE:.1f}" if total else ""
+        end = "\n" if done == total else ""
+        print(f"\r{file}: {done / MEGABYTE:.1f}{whole} MB", end=end, file=sys.stderr, flush=True)
+
+
+def _ready(folder: str) -> list[str]:
+    return [c.name for c in sources.listing(folder) if c.state in ("ready", "built in", "damaged")]
+
+
+def _listing(folder: str) -> str:
+    rows = [
+        [
+            corpus.name,
+            corpus.state,
+            *(f"{corpus.num_tokens.get(split, 0):,}" for split in ("train", "valid", "test")),
+            f"{corpus.vocabulary:,}",
+            corpus.licence,
+        ]
+        for corpus in sources.listing(folder)
+    ]
+    titles = ["corpus", "state", "train", "valid", "test", "words", "licence"]
+    return "\n".join(text.lines(table_of(titles, rows), 120))

@@ -1,0 +1,30 @@
+"""Check versions, devices, disk, workspace and servers."""
+
+from __future__ import annotations
+
+import argparse
+
+from ablate.commands import _options
+
+EXAMPLE = "ablate doctor"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cluster",
+        nargs="?",
+        const="",
+        metavar="ADDRESS|NAME",
+        help="also check every host of a Ray cluster (default: $RAY_ADDRESS, else the local one)",
+    )
+    _options.add_locations(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ablate.commands.doctor import examine
+
+    if options.cluster == "":
+        options.cluster = _options.default_cluster()
+    else:
+        _options.settle_cluster(options)
+    return examine.examine(_options.workspace(options), options.cluster)

@@ -1,0 +1,89 @@
+"""`ablate doctor`: is everything here that a study needs, and if not, what to do about it.
+
+A check looks at one thing and yields what it found. None changes anything, none takes longer than
+`PATIENCE_S`, and no password is ever shown.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from ablate.commands.doctor.finding import FAIL, OK, WARN, Check, Finding
+from ablate.errors import AblateError
+from ablate.store.workspace import Workspace
+
+PATIENCE_S = 60.0
+
+
+def examine(workspace: Workspace, address: str | None = None) -> int:
+    """The `ablate doctor` command: a line for everything found; 0 unless something fails."""
+    findings: list[Finding] = []
+    wanted = checks()
+    if address is not None:
+        from ablate.commands.doctor.cluster import cluster
+
+        wanted = {**wanted, "ray": cluster(address)}
+    for name, check in wanted.items():
+        for finding in outcome(name, check, workspace):
+            findings.append(finding)
+            print(_line(name, finding), flush=True)
+    failures = [finding for finding in findings if finding.state == FAIL]
+    num_warnings = sum(finding.state == WARN for finding in findings)
+    print(f"\n{_counted(len(failures), 'failure')}, {_counted(num_warnings, 'warning')}")
+    return failures[0].exit_code if failures else 0
+
+
+def checks() -> dict[str, Check]:
+    """Every check under its name, in the order in which they make sense."""
+    from ablate.commands.doctor import machine, places, studies
+
+    return {
+        "python": machine.python,
+        "packages": machine.packages,
+        "devices": machine.devices,
+        "disk": machine.disk,
+        "workspace": places.folder,
+        "store": places.store,
+        "mlflow": places.mlflow,
+        "searches": places.searches,
+        "ray": places.ray,
+        "corpora": studies.corpora,
+        "studies": studies.studies,
+        "leftovers": studies.leftovers,
+    }
+
+
+def outcome(
+    name: str, check: Check, workspace: Workspace, patience: float = PATIENCE_S
+) -> list[Finding]:
+    """What a check finds in bounded time; its own trouble is a finding too."""
+    found: list[Finding] = []
+    thread = threading.Thread(target=lambda: found.extend(_guarded(check, workspace)), daemon=True)
+    thread.start()
+    thread.join(patience)
+    if thread.is_alive():
+        late = Finding(FAIL, f"no answer within {patience:g} s", "Is the network up, and the disk?")
+        return [late]
+    return found or [Finding(OK, f"nothing to say of {name}")]
+
+
+def _guarded(check: Check, workspace: Workspace) -> list[Finding]:
+    try:
+        return list(check(workspace))
+    except AblateError as error:
+        return [Finding(FAIL, str(error), exit_code=error.exit_code)]
+    except ModuleNotFoundError as error:
+        missing = f"the package {error.name} is not installed"
+        return [Finding(FAIL, missing, "pip install 'ablate[study]'", 7)]
+    except Exception as error:
+        return [Finding(FAIL, f"{type(error).__name__}: {error}", "This should not happen.")]
+
+
+def _line(name: str, finding: Finding) -> str:
+    text = " ".join(finding.found.split())
+    end = "" if not finding.remedy or text.endswith((".", "!", "?")) else "."
+    return f"{finding.state:<5} {name:<10} {text}{end} {finding.remedy}".rstrip()
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

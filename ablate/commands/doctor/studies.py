@@ -1,0 +1,81 @@
+"""What `ablate doctor` finds out about corpora, studies that stopped, and what killed runs left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
+from ablate.errors import AblateError
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.files import PARTIAL
+from ablate.store.store import Store
+from ablate.store.workspace import Workspace, running_driver
+
+
+def corpora(workspace: Workspace) -> Iterator[Finding]:
+    """Which corpora are there, and whether they are what they were."""
+    from ablate.data import sources
+
+    good = []
+    for corpus in sources.listing(workspace.data):
+        if corpus.state == "damaged":
+            again = f"`ablate data get {corpus.name}` fetches it again."
+            yield Finding(FAIL, f"{corpus.name} is not the published text", again, 3)
+        else:
+            good.append(f"{corpus.name} {corpus.state}")
+    yield Finding(OK, ", ".join(good))
+
+
+def studies(workspace: Workspace) -> Iterator[Finding]:
+    """Every study that is not at its end, and how to go on."""
+    store, num_whole = workspace.store, 0
+    for key in study_record.names(store):
+        try:
+            finding = _study(workspace, store, key)
+        except AblateError as error:
+            finding = Finding(FAIL, f"{key}: {error}", exit_code=error.exit_code)
+        if finding is None:
+            num_whole += 1
+        else:
+            yield finding
+    yield Finding(OK, f"{num_whole} finished")
+
+
+def _study(workspace: Workspace, store: Store, key: str) -> Finding | None:
+    record = study_record.read(store, key)
+    driver = running_driver(workspace, key)
+    if driver is not None:
+        return Finding(OK, f"{key} is being run by {driver}")
+    ids = record.trial_ids()
+    found = journals.read_all(store, ids)
+    left = [trial_id for trial_id in ids if trial_id not in found or not found[trial_id].outcome]
+    unasked = sum(max(0, search.num_trials - len(search.trials)) for search in record.searches)
+    num_left = len(left) + unasked
+    if not num_left:
+        return None
+    stopped = f"{key} stopped with {num_left} of {len(ids) + unasked} trials left"
+    return Finding(WARN, stopped, f"Go on with: {record.command or 'the same command'}")
+
+
+def leftovers(workspace: Workspace) -> Iterator[Finding]:
+    """What processes that were killed left behind, while nobody runs anything here."""
+    store = workspace.store
+    if any(running_driver(workspace, key) for key in study_record.names(store)):
+        yield Finding(OK, "not looked for while a study runs")
+        return
+    found = list((workspace.folder / "ray").glob("tune-*"))
+    found += workspace.folder.glob(f"*{PARTIAL}")
+    if store.folder is not None:
+        found += store.folder.glob(f"trials/*/*{PARTIAL}")
+    if found:
+        remedy = f"They may be deleted: rm -r {_shortened(found)}"
+        yield Finding(WARN, f"{len(found)} unfinished files of killed runs", remedy)
+    else:
+        yield Finding(OK, "none")
+
+
+def _shortened(paths: list[Path]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return " ".join(map(str, paths[:3])) + more

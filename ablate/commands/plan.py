@@ -1,0 +1,168 @@
+"""Show what a study would run: arms, trials, cost."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import textwrap
+from collections import Counter
+
+from ablate.commands import _options
+from ablate.compare.formats import table_of, text
+from ablate.compare.statistics.replication import counted
+from ablate.compare.text.figures import duration
+from ablate.config.identity import Role
+from ablate.config.resolve import merge, resolve
+from ablate.store import journal as journals
+from ablate.store.workspace import Workspace
+from ablate.study import cost
+from ablate.study.file import load
+from ablate.study.plan import Plan, make_plan
+
+EXAMPLE = "ablate plan studies/x.py --scale paper"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="the study file, or a shipped study's name")
+    parser.add_argument("--scale", help="one of the study's scales (default: the first)")
+    _options.add_locations(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    return show_plan(options.file, options.scale, _options.workspace(options))
+
+
+WIDTH = 100
+
+
+def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
+    """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
+    plan = make_plan(load(file), scale, data=workspace.data)
+    store = workspace.store
+    done = journals.read_all(store, [trial.id for trial in plan.trials])
+    return "\n".join(
+        [
+            f"{plan.record.key}: {plan.record.question}",
+            f"corpus {plan.record.corpus} ({plan.corpus_digest}), {plan.record.seeds}, "
+            f"{plan.scale.threads} thread(s) per trial, base arm '{plan.record.base_arm}'",
+            "",
+            *_arms(plan, done),
+            "",
+            *_searches(plan),
+            *_cost(plan, done, workspace),
+        ]
+    )
+
+
+def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
+    stages = list(dict.fromkeys(trial.stage for trial in plan.planned))
+    counted = Counter((p.arm, p.stage) for p in plan.planned)
+    finished = Counter(p.arm for p in plan.planned if _is_done(done.get(p.id)))
+    total = Counter(p.arm for p in plan.planned)
+    rows = [
+        [
+            arm.name,
+            "" if arm.num_parameters is None else f"{arm.num_parameters:,}",
+            *(str(counted[arm.name, stage]) for stage in stages),
+            f"{finished[arm.name]} of {total[arm.name]}",
+        ]
+        for arm in plan.record.arms
+    ]
+    return text.lines(table_of(["arm", "parameters", *stages, "done"], rows), WIDTH)
+
+
+def _searches(plan: Plan) -> list[str]:
+    if not plan.searches:
+        return []
+    words, of_models = plan.searches[0].words, bool(plan.searches[0].parents)
+    repeats = 1 if of_models else words.repeats
+    how = "synchronous" if words.synchronous else "asynchronous"
+    tuned = "the evaluation of each finished model" if of_models else "each arm"
+    then = (
+        "on validation; only the best reads the test split, once."
+        if of_models
+        else "and its best is confirmed on seeds that the search never used."
+    )
+    return [
+        f"{tuned} is tuned first: {counted(repeats, 'search')} of {words.trials} trials over "
+        f"{words.space} ({words.sampler}, {how}, early stopping: {words.early_stopping or 'no'}),",
+        then,
+        *_inherited(plan),
+        *_not_searched(plan),
+        "",
+    ]
+
+
+def _inherited(plan: Plan) -> list[str]:
+    """Describe which arms start from another's winner, and what they search."""
+    words = {search.arm: search.inherits for search in plan.searches if search.inherits}
+    lines: list[str] = []
+    for arm, word in words.items():
+        rows = ", ".join(f"'{row}'" for row in word.over)
+        line = f"{arm} starts from the best of the search of {word.arm}, and searches only {rows}."
+        lines += textwrap.wrap(line, WIDTH)
+    return lines
+
+
+def _not_searched(plan: Plan) -> list[str]:
+    """Describe which fields of the space some arms do not search, and how to search them."""
+    left = list(dict.fromkeys(field for search in plan.searches for field in search.left))
+    advice = [f"Search(also={left!r}) would search them in every arm that does not set them."]
+    return [*plan.record.notes[len(plan.study.design.notes) :], *(advice if left else [])]
+
+
+def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -> list[str]:
+    from ablate.data.corpus import num_tokens, vocabulary_size
+
+    first = next(iter(plan.configs.values()))
+    vocabulary = vocabulary_size(first.corpus, workspace.data)
+    num_train = num_tokens(first.corpus, workspace.data)["train"]
+    parameters = {arm.name: arm.num_parameters or 0 for arm in plan.record.arms}
+    work = {
+        arm: cost.flops_per_token(config, parameters[arm], vocabulary)
+        for arm, config in plan.configs.items()
+    }
+    left = cost.left_to_do(plan.trials, done)
+    trained = [t for t in left if not t.parent_ids(Role.MEMBER)]
+    tokens = {t.id: cost.training_tokens(t.config, num_train) for t in trained}
+    searched = _of_searches(plan, num_train)
+    rate = cost.measured_rate(done.values(), work)
+    basis = "from this study's finished trials" if rate else "estimated from this machine's speed"
+    rate = rate or cost.probed_rate(plan.scale.threads)
+    seconds = sum(tokens[trial.id] * work[trial.arm] for trial in trained) / rate
+    seconds += sum(work[arm] * num for arm, _, num in searched) / rate
+    workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    total = sum(tokens.values()) + sum(num for *_, num in searched)
+    state = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
+    if more := sum(count for _, count, _ in searched):
+        state += f"searches and their confirmations: up to {more} more, including finished ones; "
+    return [
+        f"{state}{total / 1e6:,.1f}M training tokens left: about "
+        f"{duration(seconds / workers)} with {workers} worker(s) ({basis})"
+    ]
+
+
+def _of_searches(plan: Plan, num_train: int) -> list[tuple[str, int, int]]:
+    """Return (arm, trials, training tokens) of each search with its confirmation, if none stops.
+
+    Arms that differ only in a later stage share one search if it is synchronous.
+    """
+    searches, seen = [], set()
+    for search in plan.searches:
+        same = (search.inherits and search.inherits.arm, *search.key.rsplit("/", 2)[1:])
+        if search.words.synchronous and same in seen:
+            continue
+        seen.add(same)
+        if search.parents:  # ways to evaluate: nothing is trained
+            searches.append((search.arm, search.words.trials + 1, 0))
+            continue
+        brief, whole = merge(search.values, search.words.changes), search.values
+        trials, seeds = search.words.trials, plan.scale.seeds
+        tokens = trials * cost.training_tokens(resolve(brief), num_train)
+        tokens += seeds * cost.training_tokens(resolve(whole), num_train)
+        searches.append((search.arm, trials + seeds, tokens))
+    return searches
+
+
+def _is_done(journal: journals.Journal | None) -> bool:
+    return journal is not None and journal.outcome is not None

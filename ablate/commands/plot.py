@@ -1,0 +1,50 @@
+"""Draw a study's plots as PNG and SVG."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from ablate.commands import _options
+from ablate.compare import plots
+from ablate.compare.material import open_begun
+from ablate.compare.plots.pictures import KINDS, pictures, save, written
+from ablate.store.workspace import Workspace
+
+EXAMPLE = "ablate plot doc_layer_mix deltas"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", help=_options.STUDY)
+    parser.add_argument(
+        "plots",
+        nargs="*",
+        metavar="PLOT",
+        help=f"{', '.join(plots.NAMES)} (default: all for which the study has data)",
+    )
+    parser.add_argument(
+        "--to", metavar="DIR", help="output folder (default: the study's, in the workspace)"
+    )
+    _options.add_locations(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    return plot(_options.workspace(options), options.study, options.plots, options.to)
+
+
+def plot(workspace: Workspace, study: str, names: Sequence[str], folder: str | None) -> str:
+    """Draw and save the plots, and return the captions and files."""
+    material = open_begun(workspace.store, study)
+    chosen = names or plots.NAMES
+    drawn = pictures(material, chosen)
+    default = workspace.study_folder(material.record.key) / "pictures"
+    target = Path(folder) if folder else default
+    lines = []
+    for name, figure in drawn.items():
+        files = [target / f"{name}.{kind}" for kind in KINDS]
+        for file in files:
+            save(file, written(figure, file.suffix[1:]))
+        lines += [f"{name}: {plots.get(name).caption(material)}", *(f"  {file}" for file in files)]
+    none = [f"{name}: nothing to draw; needs {plots.get(name).needs}" for name in chosen]
+    return "\n".join([*lines, *(t for n, t in zip(chosen, none, strict=True) if n not in drawn)])

@@ -1,0 +1,26 @@
+"""Query all records in SQL."""
+
+from __future__ import annotations
+
+import argparse
+
+from ablate.commands import _mirror, _options
+from ablate.store.workspace import Workspace
+
+EXAMPLE = "ablate query \"SELECT study, arm, ppl FROM arms WHERE corpus = 'ptb'\""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sql", help="a SELECT over trials, epochs, arms, studies, published")
+    _options.add_format(parser)
+    _options.add_locations(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    return query(_options.workspace(options), options.sql, _options.table_format(options))
+
+
+def query(workspace: Workspace, sql: str, form: str) -> str:
+    from ablate.compare.records import query as queries
+
+    return queries.written(_mirror.ask(workspace, lambda mirror: queries.ask(mirror, sql)), form)

@@ -1,0 +1,30 @@
+"""Write everything about a study on one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+
+from ablate.commands import _options
+from ablate.compare.material import open_begun
+from ablate.compare.plots.pictures import save
+from ablate.compare.plots.report import FILE, page
+from ablate.store.workspace import Workspace
+
+EXAMPLE = "ablate report doc_layer_mix"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", help=_options.STUDY)
+    _options.add_locations(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    return report(_options.workspace(options), options.study)
+
+
+def report(workspace: Workspace, study: str) -> str:
+    """Write the page, and return its path."""
+    material = open_begun(workspace.store, study)
+    file = workspace.study_folder(material.record.key) / FILE
+    save(file, page(material, workspace.store).encode())
+    return f"{file}\n(one file; open it in any browser)"

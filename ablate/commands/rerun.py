@@ -1,0 +1,102 @@
+"""Repeat a recorded trial, and say whether every bit agrees."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import replace
+
+from ablate.commands import _options
+from ablate.commands.trial import run_showing
+from ablate.config.identity import Keep, Trial
+from ablate.errors import TrialError
+from ablate.store import journal as journals
+from ablate.store.journal import KERNELS, TORCH, UNKNOWN, Journal, find
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.store.workspace import Workspace
+from ablate.trial.checkpoint import weights_key
+
+OWN_OF_AN_ATTEMPT = {"started", "from_epoch", "epochs_before", "pid", "computed_by"}
+DIFFERENT = (
+    "Kernels and torch compute the same formulas with different rounding, which training "
+    "amplifies: results can differ by more than a perplexity point (33.87 and 32.53, for example)."
+)
+EXAMPLE = "ablate rerun 3f2a9c"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trial", help="a trial's id (a unique prefix is enough)")
+    _options.add_locations(parser, "workspace", "store")
+
+
+def run(options: argparse.Namespace) -> int:
+    return rerun_trial(options.trial, _options.workspace(options))
+
+
+def rerun_trial(trial_id: str, workspace: Workspace) -> int:
+    """Repeat a recorded trial from its start, in a temporary store, and compare every bit."""
+    recorded = find(workspace.store, trial_id)
+    if recorded.outcome is None or recorded.status != Status.COMPLETED:
+        raise TrialError(
+            f"trial {recorded.trial.id} has not completed: there is nothing to repeat."
+        )
+    print(f"trial {recorded.trial.id}: {recorded.trial.name}")
+    with tempfile.TemporaryDirectory() as folder:
+        store = _with_parents(Store(folder), workspace.store, recorded.trial)
+        again = run_showing(replace(recorded.trial, keep=Keep.NOTHING), store, workspace.data)
+    if again.outcome is None or again.status != Status.COMPLETED:
+        why = again.outcome and again.outcome.reason
+        raise TrialError(f"the repetition did not complete: {again.status}: {why}")
+    if again.outcome.digest == recorded.outcome.digest:
+        print("every bit agrees: the same weights, and so the same numbers")
+        return 0
+    _show_difference(recorded, again)
+    return 1
+
+
+def _with_parents(store: Store, recorded: Store, trial: Trial) -> Store:
+    """Copy the weights and journals that a trial builds on into its store."""
+    for parent in trial.parent_ids():
+        for key in (weights_key(parent), journals.key(parent)):
+            data = recorded.read(key)
+            if data is None:
+                raise TrialError(f"{key} is missing from {recorded.uri}: run its study again.")
+            store.write(key, data)
+    return store
+
+
+def _show_difference(recorded: Journal, again: Journal) -> None:
+    print("the bits differ:")
+    for name, value in recorded.metrics.items():
+        print(f"  {name}: recorded {value!r}, now {again.metrics.get(name)!r}")
+    before, now = recorded.last_attempt, again.last_attempt
+    for name in sorted(set(before) & set(now) - OWN_OF_AN_ATTEMPT):
+        if before[name] != now[name]:
+            print(f"  {name} was {before[name]}, is {now[name]}")
+    print(f"  {_kernels_then_and_now(recorded, again)}")
+
+
+def _kernels_then_and_now(recorded: Journal, again: Journal) -> str:
+    """Describe whether kernels computed one of the two and torch the other."""
+    now = _ways(again)
+    if UNKNOWN in recorded.computed_by:
+        return (
+            "whether kernels or torch computed the record is unknown, as for every older record; "
+            f"now: {now}. {DIFFERENT}"
+        )
+    if recorded.computed_by == again.computed_by:
+        return f"kernels: the same as in the record ({now})"
+    return f"recorded with {_ways(recorded)}; now with {now}. {DIFFERENT} {_way_out(recorded)}"
+
+
+def _ways(journal: Journal) -> str:
+    return ", ".join(journal.last_attempt["computed_by"]) or "no operation that kernels can compute"
+
+
+def _way_out(recorded: Journal) -> str:
+    if recorded.computed_by == {TORCH}:
+        return "To repeat it as it was recorded: ABLATE_NATIVE=off ablate rerun ..."
+    if recorded.computed_by == {KERNELS}:
+        return "To repeat it as it was recorded: unset ABLATE_NATIVE=off, and have a C++ compiler."
+    return "It was resumed under another setting, so it cannot be repeated as it was recorded."

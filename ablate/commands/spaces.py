@@ -1,0 +1,86 @@
+"""Print the papers' hyperparameter tables."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from ablate.compare.formats import text
+from ablate.compare.text.plain import paragraph
+from ablate.space import space
+from ablate.space.row import Row
+from ablate.space.space import Space
+
+UNBROKEN = 10_000  # columns: the name of a field is never broken
+EXAMPLE = "ablate spaces takase2018doc_table2"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", help="a file of search_spaces/ (default: list them)")
+    parser.add_argument(
+        "--check", action="store_true", help="also check every row against the techniques"
+    )
+
+
+def run(options: argparse.Namespace) -> str:
+    if options.name is None:
+        return list_spaces()
+    loaded = space.load(options.name)
+    if options.check:
+        loaded.check()
+    return show_space(loaded)
+
+
+def list_spaces() -> str:
+    """List every space, one line each."""
+    headings = ["Name", "Paper", "Rows", "Kind", "Tables"]
+    rows = [
+        [e.name, e.paper, str(e.num_rows), "open" if e.open else "fixed", ", ".join(e.tables)]
+        if not e.problem
+        else [e.name, "", "", "broken", e.problem]
+        for e in space.index()
+    ]
+    return "\n".join(text.aligned(headings, rows, text.WIDTH))
+
+
+def show_space(shown: Space, width: int = text.WIDTH) -> str:
+    """Show a space as its paper's table: rows in the paper's order, then rows not on its page."""
+    title = f"{shown.name}: {shown.paper}, {', '.join(shown.tables)}".rstrip(", ")
+    rows, corpora = shown.rows, shown.corpora
+    if sum(bool(row.by_corpus) for row in rows) * 5 < len(rows):
+        corpora = ()  # too few rows differ to deserve columns
+    printed = [row for row in rows if row.printed]
+    ours = [_cells(row, corpora, row.source) for row in rows if not row.printed]
+    values = list(corpora) or ["Values"]
+    last = "Description" if any(row.description for row in printed) else ""
+    body = [_cells(row, corpora, row.description) for row in printed]
+    lines = [*paragraph(title, width), *paragraph(shown.note, width), ""]
+    lines += text.aligned(["Parameter", *values, last], body, width)
+    if ours:
+        lines += ["", "Not in the printed table"]
+        lines += text.aligned(["Parameter", *values, "Source"], ours, width)
+    fields = [[row.name, row.field] for row in rows if row.field]
+    lines += ["", *text.aligned(["Parameter", "Field of ablate"], fields, UNBROKEN)]
+    notes = [f"{row.name}: {row.note}" for row in rows if row.note]
+    notes += [f"{row.name}: from {row.source}" for row in printed if row.source]
+    conditions = [f"{row.name}: {row.condition}" for row in rows if row.condition]
+    lines += _section("Only when", conditions, width)
+    lines += _section("Rules between rows", [rule.text for rule in shown.rules], width)
+    return "\n".join([*lines, *_section("Notes", notes, width)])
+
+
+def _cells(row: Row, corpora: Sequence[str], last: str) -> list[str]:
+    if row.same_as is not None:
+        values = [f"= {row.same_as}"] * max(1, len(corpora))
+    elif row.by_corpus and corpora:
+        values = [str(row.by_corpus[corpus]) for corpus in corpora]
+    elif row.by_corpus:
+        values = ["; ".join(f"{domain} ({corpus})" for corpus, domain in row.by_corpus.items())]
+    else:
+        values = [str(row.domain)] * max(1, len(corpora))
+    return [f"{row.name}{row.marker}", *values, last]
+
+
+def _section(title: str, items: Sequence[str], width: int) -> list[str]:
+    lines = [f"  {line}" for item in items for line in paragraph(item, width - 2, "    ")]
+    return ["", title, *lines] if lines else []

@@ -1,0 +1,95 @@
+"""Show which trials are done, running, failed, pruned and left.
+
+Read from the store alone: no study file, no torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Mapping
+
+from ablate.commands import _options
+from ablate.compare.formats import table_of, text
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.study_record import StudyRecord
+from ablate.store.workspace import Workspace, running_driver
+
+EXAMPLE = "ablate status doc_layer_mix"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", nargs="?", help=f"{_options.STUDY} (default: all)")
+    _options.add_locations(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    return show_status(_options.workspace(options), options.study)
+
+
+STATES = (
+    *(Status.COMPLETED, Status.RUNNING, Status.PRUNED, Status.DIVERGED, Status.FAILED),
+    Status.LEFT,
+)
+
+
+def show_status(workspace: Workspace, name: str | None) -> str:
+    """Show every study, one line each; or one study by arm, with its failures."""
+    store = workspace.store
+    if name is not None:
+        return _one(workspace, study_record.read(store, name))
+    keys = study_record.names(store)
+    if not keys:
+        return f"No study has been run in {workspace.folder}. `ablate study FILE` starts one."
+    rows = []
+    for key in keys:
+        record = study_record.read(store, key)
+        counts = _count(workspace, record, journals.read_all(store, record.trial_ids()))
+        rows.append([key, *(str(counts[state]) for state in STATES)])
+    return "\n".join(text.lines(table_of(["study", *STATES], rows)))
+
+
+def _one(workspace: Workspace, record: StudyRecord) -> str:
+    known = journals.read_all(workspace.store, record.trial_ids())
+    driver = running_driver(workspace, record.key)
+    lines = [f"{record.key}: {record.question}"]
+    lines += [f"being run by {driver}" if driver else f"resume with: {record.command}", ""]
+    rows = []
+    for arm in record.arms:
+        ids = [trial.id for trial in record.trials if trial.arm == arm.name]
+        searched = [
+            t for search in record.searches if search.arm == arm.name for t in search.trials
+        ]
+        counts = _counted(list(dict.fromkeys([*ids, *searched])), known, driver is not None)
+        rows.append([arm.name, *(str(counts[state]) for state in STATES)])
+    lines += text.lines(table_of(["arm", *STATES], rows))
+    return "\n".join([*lines, *_troubles(known)])
+
+
+def _troubles(known: Mapping[str, Journal]) -> list[str]:
+    lines = []
+    for trial_id, journal in known.items():
+        name = f"{journal.trial.name} ({trial_id})"
+        if journal.outcome and journal.status in (Status.FAILED, Status.DIVERGED):
+            lines.append(f"{journal.status}: {name}: {journal.outcome.reason or ''}")
+        elif len(journal.attempts) > 1:
+            lines.append(f"{len(journal.attempts)} attempts: {name}")
+    return ["", *lines] if lines else []
+
+
+def _count(workspace: Workspace, record: StudyRecord, known: Mapping[str, Journal]) -> Counter:
+    alive = running_driver(workspace, record.key) is not None
+    return _counted(record.trial_ids(), known, alive)
+
+
+def _counted(ids: list[str], known: Mapping[str, Journal], alive: bool) -> Counter:
+    return Counter(_state(known.get(trial_id), alive) for trial_id in ids)
+
+
+def _state(journal: Journal | None, alive: bool) -> Status:
+    if journal is None:
+        return Status.LEFT
+    return journal.status or (Status.RUNNING if alive else Status.LEFT)

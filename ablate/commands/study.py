@@ -1,0 +1,157 @@
+"""Run a study, or resume it where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ablate.commands import _options
+from ablate.compare.formats import text
+from ablate.compare.table.study_table import study_table
+from ablate.errors import Interrupted, TrialError
+from ablate.record.places import redacted
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ablate.engine.run import Ended, RunOptions
+
+EXAMPLE = "ablate study studies/x.py"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="the study file, or a shipped study's name")
+    parser.add_argument("--scale", help="one of the study's scales (default: the first)")
+    parser.add_argument("--local", action="store_true", help="run in this process, without Ray")
+    parser.add_argument(
+        "--workers",
+        type=_options.count,
+        metavar="N",
+        help="trials to run at a time (default: as many as fit the cores)",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS|NAME",
+        help="a Ray cluster, or its name in clusters.toml (default: $RAY_ADDRESS)",
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show Ray's and Tune's own messages"
+    )
+    _options.add_locations(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ablate.engine.run import RunOptions
+
+    command = resume_command(options)
+    _options.settle_cluster(options)
+    chosen = RunOptions(
+        local=options.local,
+        workers=options.workers,
+        address=options.cluster,
+        verbose=options.verbose,
+    )
+    return run_and_show(options.file, options.scale, _options.workspace(options), chosen, command)
+
+
+def resume_command(options: argparse.Namespace) -> str:
+    """Return the command that resumes a study, with secrets removed."""
+    words = ["ablate", "study", options.file]
+    for name in ("scale", "workers", "cluster", "workspace", "store", "mlflow", "searches"):
+        value = getattr(options, name)
+        words += [] if value is None else [f"--{name}", redacted(str(value))]
+    return shlex.join([*words, *(["--local"] if options.local else [])])
+
+
+def run_and_show(
+    file: str, scale: str | None, workspace: Workspace, options: RunOptions, command: str
+) -> int:
+    """Run the study, then print its table; raise an error that lists its failures."""
+    from ablate.engine.run import run_study
+
+    with _interruptible(command):
+        ended = run_study(file, scale, workspace, options, command)
+        _say(ended, workspace)
+    if ended.interrupted:
+        raise _interrupted(ended.interrupted, command)
+    troubles = _troubles(ended)
+    if troubles:
+        raise TrialError(troubles)
+    return 0
+
+
+def _say(ended: Ended, workspace: Workspace) -> None:
+    """Print the table. A closed pipe is not a failure of the study."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    steps = _where_to_look(ended, workspace)
+    unicode = encoding.lower().startswith("utf")
+    try:
+        print(text.write(study_table(ended.summary), unicode=unicode), end="\n\n")
+        print("Where to look next", *steps, sep="\n  ", flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _interrupted(why: str, command: str) -> Interrupted:
+    return Interrupted(f"{why}. Nothing is lost; resume with: {command}")
+
+
+@contextlib.contextmanager
+def _interruptible(command: str) -> Iterator[None]:
+    """Handle Ctrl-C and SIGTERM while no trial runs: before the first, or after the last."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _interrupted("stopped", command) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
+    steps = [
+        f"table:    {workspace.study_folder(ended.record.key) / 'table.md'}",
+        "curves:   ablate ui",
+        f"details:  ablate status {ended.record.name}",
+    ]
+    if ended.closed:
+        steps.append(f"{ended.closed}: the remaining trials need a larger one")
+    if ended.unrecorded:
+        steps.append(f"not recorded yet: {ended.unrecorded}; later: ablate sync")
+    return steps
+
+
+def _troubles(ended: Ended) -> str:
+    """Return one message for all trials that failed or diverged, with each reason once."""
+    expected = _asked(ended)
+    reasons: dict[str, list[Journal]] = {}
+    lost = (Status.FAILED, Status.DIVERGED)
+    for trial_id in expected:
+        journal = ended.journals.get(trial_id)
+        if journal and (outcome := journal.outcome) and outcome.status in lost:
+            reasons.setdefault(outcome.frames or outcome.reason or "", []).append(journal)
+    if not reasons:
+        return ""
+    total = sum(map(len, reasons.values()))
+    count = f"{total} of {len(expected)} trials failed or diverged"
+    lines = [f"{count}; the table shows them as missing:"]
+    for reason, failed in reasons.items():
+        first = failed[0]
+        if first.outcome and first.outcome.orphan_of:
+            continue  # the reason is reported for the trial that it builds on
+        lines.append(f"{len(failed)} x {first.status}, {first.trial.name} first: {reason}")
+    return "\n".join(lines)
+
+
+def _asked(ended: Ended) -> list[str]:
+    """Return the listed trials, and those of searches in which no trial succeeded."""
+    listed = [trial.id for trial in ended.record.trials]
+    failed = [search.trials for search in ended.record.searches if search.chosen is None]
+    return list(dict.fromkeys([*listed, *(trial for trials in failed for trial in trials)]))

@@ -1,0 +1,34 @@
+"""Deliver the records that a tracking server missed."""
+
+from __future__ import annotations
+
+import argparse
+
+from ablate.commands import _options
+from ablate.engine.run import missing_records
+from ablate.store import study_record
+from ablate.store.workspace import Workspace, running_driver
+
+EXAMPLE = "ablate sync --mlflow http://host:5000"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    _options.add_locations(parser, "workspace", "store", "mlflow")
+
+
+def run(options: argparse.Namespace) -> int:
+    return sync_records(_options.workspace(options))
+
+
+def sync_records(workspace: Workspace) -> int:
+    """Deliver missing records, and print one line for each study."""
+    from ablate.record.mlflow_records import sync
+
+    store = workspace.store
+    running = [key for key in study_record.names(store) if running_driver(workspace, key)]
+    delivered = sync(store, workspace.tracking_uri, workspace.artifacts, running)
+    for key, delivery in delivered.items():
+        missing = missing_records(delivery)
+        state = f"missing: {missing}" if missing else "all recorded"
+        print(f"{key}: {delivery.delivered} trials delivered now, {state}")
+    return 0 if all(delivery.complete for delivery in delivered.values()) else 6

@@ -1,0 +1,114 @@
+"""Run one trial from a config, with torch alone."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ablate.commands import _options
+from ablate.config.identity import Trial, make_trial
+from ablate.config.resolve import resolve
+from ablate.errors import ConfigError, TrialError, unknown
+from ablate.store import journal as journals
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.store.workspace import Workspace, make_folders
+from ablate.trial.run import TrialRun
+
+SHOWN = {  # metrics of an epoch; a custom runner may lack some
+    "train_nll": "train {:.4f} nats",
+    "valid_ppl": "valid {:.2f} ppl",
+    "seconds": "{:.1f} s",
+}
+
+EXAMPLE = "ablate trial config.toml --seed 2"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", help="a TOML file of values")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
+    parser.add_argument(
+        "--threads", type=_options.count, default=1, metavar="N", help="torch threads (default: 1)"
+    )
+    _options.add_locations(parser, "workspace", "store")
+
+
+def run(options: argparse.Namespace) -> int:
+    return run_config(options.config, options.seed, options.threads, _options.workspace(options))
+
+
+def run_config(config: str, seed: int, threads: int, workspace: Workspace) -> int:
+    """Run the trial that a TOML file describes, showing one line per epoch."""
+    from ablate.data.corpus import corpus_digest
+
+    values = read_values(Path(config))
+    resolved = resolve(values, config)
+    make_folders(workspace)
+    trial = make_trial(
+        resolved,
+        values=values,
+        seed=seed,
+        threads=threads,
+        corpus_digest=corpus_digest(resolved.corpus, workspace.data),
+        study="trial",
+        arm=Path(config).stem,
+    )
+    print(f"trial {trial.id}: {trial.name}")
+    journals.reopened(workspace.store, trial.id)
+    _show_outcome(run_showing(trial, workspace.store, workspace.data))
+    return 0
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Read flat values from a TOML file: tables are slots, and keys their fields.
+
+    corpus.name = "ptb"
+    backbone = { name = "lstm", units = 200 }     # or: [backbone] name = "lstm"
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        near = sorted(str(file) for file in path.parent.glob("*.toml"))
+        raise ConfigError(unknown("config file", str(path), near)) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}.") from None
+    except ValueError as error:  # the errors of TOML and of UTF-8 include the position
+        raise ConfigError(f"{path}: {error}.") from None
+    return dict(_flat(data))
+
+
+def _flat(data: Mapping[str, Any], prefix: str = ""):
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif key == "name" and prefix and prefix != "corpus.":
+            yield prefix.rstrip("."), value
+        else:
+            yield f"{prefix}{key}", value
+
+
+def run_showing(trial: Trial, store: Store, data: str) -> Journal:
+    """Run a trial to its end, showing one line per epoch."""
+    run = TrialRun(trial, store, data)
+    while True:
+        progress = run.advance(2.0)
+        if progress.epoch is not None:
+            epoch = progress.epoch
+            shown = [text.format(epoch[name]) for name, text in SHOWN.items() if name in epoch]
+            print(f"  epoch {epoch['epoch']}: {', '.join(shown)}")
+        if progress.done:
+            return run.journal
+
+
+def _show_outcome(journal: Journal) -> None:
+    outcome = journal.outcome
+    if outcome is None or outcome.status != Status.COMPLETED:
+        why = [f"{journal.status}: {outcome and outcome.reason}", outcome and outcome.frames]
+        raise TrialError("\n".join(filter(None, why)))
+    print(f"  {outcome.num_parameters:,} parameters")
+    for name, value in outcome.metrics.items():
+        print(f"  {name} {value:.4f}")

@@ -1,0 +1,54 @@
+"""Open the MLflow UI on the records."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+
+from ablate.commands import _options
+from ablate.errors import RecordError
+from ablate.store.workspace import Workspace, make_folders
+
+EXAMPLE = "ablate ui --port 5050"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--port", type=_options.count, default=5050, help="local port (default: 5050)"
+    )
+    _options.add_locations(parser, "workspace", "mlflow")
+
+
+def run(options: argparse.Namespace) -> int:
+    return open_ui(_options.workspace(options), options.port)
+
+
+def open_ui(workspace: Workspace, port: int) -> int:
+    """Serve the records until Ctrl-C or SIGTERM."""
+    import subprocess
+
+    from ablate.record.places import check_port, first_error, ui_command, ui_environment, ui_page
+
+    command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
+    check_port(port)
+    make_folders(workspace)
+    log = workspace.folder / "mlflow-ui.log"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with log.open("w") as file:
+        server = subprocess.Popen(
+            command,
+            env={**os.environ, **ui_environment()},
+            stdout=file,
+            stderr=file,
+            start_new_session=True,  # its child processes end with it
+        )
+        print(f"MLflow is starting at {ui_page(port)} (Ctrl-C stops it)", flush=True)
+        try:
+            status = server.wait()
+        except KeyboardInterrupt:
+            os.killpg(server.pid, signal.SIGTERM)
+            server.wait()
+            return 0
+    why = first_error(log.read_text())
+    raise RecordError(f"the MLflow UI ended with status {status}: {why} (log: {log})")

@@ -1,0 +1,104 @@
+"""A table is built once, and written by one writer for each format.
+
+A writer is a file of this folder: `write(table)` returns the text, and the file's name is the
+format's. A writer with `EXACT = True` (CSV, JSON) writes values rather than text: the columns and
+rows of a table alone, every number unrounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+BEST = "{best}"  # in a note: each writer puts the mark that it gives to the best cell
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading (of one line or two), and how it is set."""
+
+    heading: str
+    left: bool = False  # aligned left
+    wraps: bool = False  # takes the width that the others leave; the first column, if none does
+    drop: int | None = None  # dropped where a terminal is too narrow, lowest number first
+
+
+@dataclass(frozen=True)
+class Best:
+    """A cell that is marked as the best of its column."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows, and what is written around them. A cell is a value or a `Best`."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+    question: str = ""
+    settings: Sequence[str] = ()  # above the rows
+    below: Sequence[str] = ()  # results that are not rows, right below these
+    warnings: Sequence[str] = ()  # to be seen before any number is believed
+    notes: Sequence[str] = ()  # how to read it
+    cautions: Sequence[str] = ()
+    further: Sequence[Table] = ()  # smaller tables, below the notes
+    reference: str = ""  # leads back to the trials behind the table
+
+    @property
+    def headings(self) -> list[str]:
+        """Each on one line."""
+        return [column.heading.replace("\n", " ") for column in self.columns]
+
+    def small_print(self, mark: str) -> list[str]:
+        """The notes of this table and of those below it; `mark` is given to the best cell."""
+        further = (note for table in self.further for note in table.notes)
+        notes = [*self.below, *self.notes, *self.cautions, *further]
+        return [note.replace(BEST, mark) for note in notes]
+
+
+def table_of(
+    headings: Sequence[str], rows: Sequence[Sequence[Any]], left: Container[str] = (), **more: Any
+) -> Table:
+    """A table whose first column is aligned left, as are those named in `left`."""
+    columns = [Column(h, left=place == 0 or h in left) for place, h in enumerate(headings)]
+    return Table(columns, rows, **more)
+
+
+def table_of_values(headings: Sequence[str], rows: Sequence[Sequence[Any]], **more: Any) -> Table:
+    """A table whose columns of numbers are aligned right, and all others left."""
+    kinds = [{type(row[i]) for row in rows} - {type(None)} for i in range(len(headings))]
+    columns = [
+        Column(heading, left=not found or not found <= {int, float})
+        for heading, found in zip(headings, kinds, strict=True)
+    ]
+    return Table(columns, rows, **more)
+
+
+def text_of(cell: Any) -> str:
+    """A cell as text: numbers to six digits, nothing for None."""
+    if cell is None:
+        return ""
+    if isinstance(cell, Best):
+        return cell.text
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+
+
+def names() -> list[str]:
+    """Every format; imports no writer."""
+    files = (file.stem for file in Path(__file__).parent.glob("*.py"))
+    return sorted(name for name in files if not name.startswith("_"))
+
+
+def writer(name: str) -> ModuleType:
+    return import_module(f"{__name__}.{name}")
+
+
+def is_exact(name: str) -> bool:
+    """Return whether a format has values rather than text."""
+    return getattr(writer(name), "EXACT", False)

@@ -1,0 +1,47 @@
+"""A study as it is opened from the store: its record, its journals, its table's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ablate.compare.table.rows import Summary
+from ablate.compare.table.summary import summarise
+from ablate.compare.text.units import Unit
+from ablate.errors import TrialError
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.journal import Journal
+from ablate.store.store import Store
+from ablate.store.study_record import StudyRecord
+
+
+@dataclass(frozen=True)
+class Material:
+    """What tables, pictures and pages are made of."""
+
+    summary: Summary
+    journals: Mapping[str, Journal]
+
+    @property
+    def record(self) -> StudyRecord:
+        return self.summary.record
+
+    @property
+    def unit(self) -> Unit:
+        return Unit(self.summary.unit)
+
+
+def open_study(store: Store, name: str) -> Material:
+    """The results so far of a study, by its name or `name@scale`."""
+    record = study_record.read(store, name)
+    found = journals.read_all(store, record.trial_ids())
+    return Material(summarise(record, found), found)
+
+
+def open_begun(store: Store, name: str) -> Material:
+    """The same, refused where no trial has been run yet."""
+    material = open_study(store, name)
+    if not material.journals:
+        raise TrialError(f"{material.record.key}: no trial has been run yet.")
+    return material

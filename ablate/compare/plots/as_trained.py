@@ -1,0 +1,112 @@
+"""What each arm of a study trained with: where its trials' configs differ from the base arm's.
+
+The configs are those of the journals, so they are resolved: after the scale's `adapt`, and with
+what a search chose. A stage is compared with the base arm's stage of that name; one that the base
+arm does not have, with what the arm did before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ablate.config.registry import LISTED_SLOTS
+from ablate.store.journal import Journal
+from ablate.store.study_record import ArmRecord, StudyRecord
+
+Values = Mapping[str, Any]
+Configs = Mapping[str, Mapping[int, Values]]  # by stage, in their order, and seed index
+
+
+def differences(record: StudyRecord, journals: Mapping[str, Journal]) -> dict[str, str]:
+    """For each arm, its recipe if that is another, and the values that differ."""
+    base = record.arm(record.base_arm)
+    base_configs = _configs(record, journals, base.name)
+    texts = {}
+    for arm in record.arms:
+        parts = [f"recipe {arm.recipe}"] if arm.recipe not in ("", base.recipe) else []
+        parts += _changed(record, journals, arm, base_configs) if arm is not base else []
+        texts[arm.name] = "; ".join(parts) or "nothing"
+    of_base = f"recipe {base.recipe}, " if base.recipe else ""
+    return {**texts, base.name: f"the base arm: {of_base}its values are below"}
+
+
+def base_values(record: StudyRecord, journals: Mapping[str, Journal]) -> list[list[str]]:
+    """Every field of the base arm's first training, and its value."""
+    trained = _configs(record, journals, record.base_arm).get("train", {})
+    first = next(iter(trained.values()), {})
+    return [[name, json.dumps(value)] for name, value in sorted(first.items())]
+
+
+def _configs(record: StudyRecord, journals: Mapping[str, Journal], arm: str) -> Configs:
+    configs: dict[str, dict[int, Values]] = {}
+    for place in record.trials:
+        journal = journals.get(place.id)
+        if place.arm == arm and journal is not None and journal.config:
+            configs.setdefault(place.stage, {})[place.seed_index] = journal.config
+    return configs
+
+
+def _changed(
+    record: StudyRecord, journals: Mapping[str, Journal], arm: ArmRecord, base: Configs
+) -> list[str]:
+    """Stage by stage; seeds that differ in it, as those of several searches do, by themselves."""
+    own = _configs(record, journals, arm.name)
+    if not own:
+        asked = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arm.changes.items())
+        return [f"nothing trained yet; asked for: {asked or 'nothing'}"]
+    seeds = {(p.stage, p.seed_index): p.seed for p in record.trials if p.arm == arm.name}
+    parts = []
+    earlier: Mapping[int, Values] = {}  # the configs of the stage before
+    mentioned: Mapping[int, Values] = {}  # the differences of the stages before
+    for stage, configs in own.items():
+        texts: dict[str, list[int]] = {}
+        changed = {}
+        for index, config in configs.items():
+            of_base = _like(base.get(stage, {}), index)
+            changed[index] = _difference(config, of_base or _like(earlier, index))
+            known = _like(mentioned, index) if of_base else {}
+            new = [text for name, text in changed[index].items() if known.get(name) != text]
+            texts.setdefault(", ".join(new), []).append(seeds[stage, index])
+        parts += [_of_stage(stage, texts)] if any(texts) else []
+        earlier, mentioned = configs, changed
+    return parts
+
+
+def _like(by_index: Mapping[int, Values], index: int) -> Values:
+    """Of the same seed; of any, where a stage is of all seeds together."""
+    return by_index[index] if index in by_index else next(iter(by_index.values()), {})
+
+
+def _of_stage(stage: str, texts: Mapping[str, list[int]]) -> str:
+    title = "" if stage == "train" else f"{stage}: "
+    if len(texts) == 1:
+        return title + next(iter(texts))
+    named = []
+    for text, seeds in texts.items():
+        noun = "seed" if len(seeds) == 1 else "seeds"
+        named.append(f"{noun} {', '.join(map(str, seeds))}: {text or 'nothing'}")
+    return title + "; ".join(named)
+
+
+def _difference(config: Values, reference: Values) -> dict[str, str]:
+    """A text for every field, or technique, in which a config is not like another."""
+    ours, theirs = _techniques(config), _techniques(reference)
+    texts = {name: f"without {name}" for name in sorted(theirs - ours)}
+    for name, value in config.items():
+        added = ".".join(name.split(".")[:2]) in ours - theirs
+        if (added and not value) or _same(value, reference.get(name)):
+            continue
+        texts[name] = f"{name} = {json.dumps(value)}"
+    return texts
+
+
+def _techniques(config: Values) -> set[str]:
+    """`regularizer.dropout`: those of listed slots, of which a config may have any number."""
+    listed = (name.split(".") for name in config if name.split(".")[0] in LISTED_SLOTS)
+    return {".".join(parts[:2]) for parts in listed}
+
+
+def _same(one: Any, other: Any) -> bool:
+    return json.dumps(one) == json.dumps(other)

@@ -1,0 +1,147 @@
+"""`ablate report STUDY`: everything about a study on one HTML page that needs no other file.
+
+The table as in `ablate table --format html`, effects included, all tests in full, frozen next to
+re-tuned deltas, every picture inlined as SVG, what each arm trained with, and every trial. No
+script, no font, no address of another machine: it can be sent, archived, and read in ten years.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+from ablate.compare import plots
+from ablate.compare.formats import html, table_of
+from ablate.compare.material import Material
+from ablate.compare.plots import as_trained
+from ablate.compare.plots.pictures import pictures, written
+from ablate.compare.table import provenance
+from ablate.compare.table.below import every_test
+from ablate.compare.table.cells import fate
+from ablate.compare.table.other_scales import READING, tables_of_other_scales
+from ablate.compare.table.rows import SPLITS, Summary
+from ablate.compare.table.study_table import study_table
+from ablate.compare.text.figures import count, duration
+from ablate.config.identity import StageName
+from ablate.store import tokens
+from ablate.store.numbers import finite
+from ablate.store.store import Store
+from ablate.store.study_record import StudyRecord
+
+FILE = "report.html"
+STYLE = (
+    "body{max-width:66em;padding:0 1em}h2{margin-top:2em}figure{margin:1.5em 0}"
+    "figure img{max-width:100%}figcaption{font-size:.85em;color:#333;max-width:52em}"
+    "td,th{font-size:.9em}details table td{font-family:monospace}pre{white-space:pre-wrap}"
+    "td:last-child,th:last-child{text-align:left}td{white-space:nowrap}"
+    "td.long{white-space:normal;min-width:18em}"
+)
+TITLES = {
+    "deltas": "What each arm bought",
+    "curves": "Learning curves",
+    "parameters": "Parameters",
+    "interactions": "Interactions",
+    "budget": "Best found against budget",
+    "search": "What was searched",
+}
+
+
+def page(material: Material, store: Store) -> str:
+    """The whole page. The table's contents are stored, so that its footnote leads somewhere."""
+    key = provenance.save(store, material.summary, material.journals)
+    table = html.write(study_table(material.summary, reference=provenance.reference(key)))
+    sections = [
+        *_tests(material.summary),
+        *_frozen_and_tuned(material, store),
+        *_pictures(material),
+        *_arms(material),
+        *_trials(material, store),
+        *_command(material.record),
+    ]
+    table = table.replace("</style>", f"{STYLE}</style>", 1)
+    return table.replace("</html>", "\n".join([*sections, "</html>"]))
+
+
+def _tests(summary: Summary) -> list[str]:
+    table = every_test(summary)
+    if table is None:
+        return []
+    return ["<h2>Tests in full</h2>", *html.grid(table), *html.small(table.notes)]
+
+
+def _frozen_and_tuned(material: Material, store: Store) -> list[str]:
+    """The same study at its other scales, where one is tuned and the other is not."""
+    tables = tables_of_other_scales(material.summary, store)
+    lines = [line for table in tables for line in html.grid(table)]
+    return ["<h2>Frozen and re-tuned</h2>", *lines, *html.small([READING])] if lines else []
+
+
+def _pictures(material: Material) -> Iterable[str]:
+    for name, figure in pictures(material).items():
+        data = base64.b64encode(written(figure, "svg")).decode()
+        caption = escape(plots.get(name).caption(material))
+        yield (
+            f'<h2>{TITLES[name]}</h2><figure><img alt="{caption}" '
+            f'src="data:image/svg+xml;base64,{data}"><figcaption>{caption}</figcaption></figure>'
+        )
+
+
+def _arms(material: Material) -> list[str]:
+    """What each arm cost, and trained with."""
+    changed = "differs from the base arm in, as trained"
+    titles = ["arm", "parameters", "tokens a seed", "training in all", changed]
+    differences = as_trained.differences(material.record, material.journals)
+    costs = {arm.name: arm for arm in material.summary.arms}
+    rows = []
+    for arm in material.record.arms:
+        row = costs.get(arm.name)
+        spent = ["", ""]
+        if row is not None:
+            spent = [count(row.cost_of_one.tokens), duration(row.cost_of_all.seconds)]
+        parameters = row.num_parameters if row else arm.num_parameters
+        rows.append([arm.name, count(parameters), *spent, differences[arm.name]])
+    values = as_trained.base_values(material.record, material.journals)
+    return [
+        "<h2>Arms</h2>",
+        *html.grid(table_of(titles, rows)),
+        "<details><summary>The values of the base arm</summary>",
+        *html.grid(table_of(["field", "value"], values)),
+        "</details>",
+    ]
+
+
+def _trials(material: Material, store: Store) -> list[str]:
+    """Every trial, folded up; and how often the test split was read again."""
+    titles = ["trial", "arm", "stage", "seed", "status", *SPLITS]
+    stages = {trial.id: trial.stage for trial in material.record.trials}
+    rows, again = [], 0
+    for trial, journal in material.journals.items():
+        stage = stages.get(trial, StageName.SEARCH)
+        again += tokens.num_readings(store, trial)
+        losses = [_loss(journal.metrics, split, material) for split in SPLITS]
+        row = [trial, journal.trial.arm, stage, journal.trial.seed, fate(journal), *losses]
+        rows.append(row)
+    note = (
+        f"Saved log-probabilities of the test split were read again {again} "
+        f"time{'s' if again > 1 else ''}, after the study's own reading."
+    )
+    return [
+        "<h2>Trials</h2>",
+        *([f"<p>{note}</p>"] if again else []),
+        f"<details><summary>{len(rows)} trials</summary>",
+        *html.grid(table_of(titles, rows)),
+        "</details>",
+    ]
+
+
+def _loss(metrics: Mapping[str, Any], split: str, material: Material) -> str:
+    nats = finite(metrics.get(f"{split}_nll"))
+    return "" if nats is None else material.unit.text(nats)
+
+
+def _command(record: StudyRecord) -> list[str]:
+    if not record.command:
+        return []
+    return ["<h2>To run it again</h2>", f"<pre>{escape(record.command)}</pre>"]

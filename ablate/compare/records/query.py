@@ -1,0 +1,206 @@
+"""`ablate query`: read-only SQL over the mirror, run by DuckDB.
+
+DuckDB gets the views of `ablate.record.mirror.views` and is then locked down: no file except the
+mirror's, no network, no extension, and no setting that would undo this. One SELECT (or an EXPLAIN
+of one) is accepted; anything else is refused before it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ablate.compare import formats
+from ablate.compare.formats import Table, table_of_values, text
+from ablate.compare.text.plain import printable
+from ablate.errors import ConfigError, StoreError, nearest
+from ablate.record.mirror import views
+from ablate.record.mirror.syncing import Mirror, duckdb
+from ablate.record.mirror.writing import literal
+
+READING = ("SELECT", "EXPLAIN")
+INSTEAD = "`ablate query` only reads and changes nothing. Instead: one SELECT over " + ", ".join(
+    views.VIEWS
+)
+EXPLAIN = r"(?:\s|--[^\n\r]*[\n\r])*EXPLAIN\s*(?:ANALYZE\b|\(\s*(?:ANALYZE|FORMAT)\b[\w\s,]*\))?"
+WIDEST = 60  # characters of a text that a terminal shows
+UNLIMITED = 10_000  # columns: a terminal wraps, or a pager scrolls
+SHUT = (
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET allow_community_extensions = false",
+    "SET python_enable_replacements = false",
+    "SET temp_directory = ''",
+    "SET TimeZone = 'UTC'",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+
+
+class MirrorDamaged(StoreError):
+    """A file of the mirror is damaged: it has to be built again."""
+
+
+@contextlib.contextmanager
+def reading(mirror: Mirror, needed: Sequence[str] = views.VIEWS) -> Iterator[Any]:
+    """A connection that sees the views and nothing else."""
+    db = duckdb().connect(":memory:")
+    try:
+        paths = ", ".join(literal(path) for path in views.files(mirror))
+        db.execute(f"SET allowed_paths = [{paths}]")
+        with _from_files():
+            views.make_views(db, mirror, needed)
+        for setting in SHUT:
+            db.execute(setting)
+        yield db
+    finally:
+        db.close()
+
+
+def ask(mirror: Mirror, sql: str) -> Table:
+    """The result of one SELECT."""
+    needed = [name for name in views.VIEWS if name in sql.lower()]
+    with reading(mirror, needed) as db:
+        _check(sql)
+        try:
+            with _from_files():
+                result = db.sql(sql)
+                return table_of_values(result.columns, _in_utc(result).fetchall())
+        except duckdb().Error as error:
+            raise ConfigError(_explained(db, error)) from error
+
+
+def _in_utc(result: Any) -> Any:
+    """Times with a zone as times in UTC: DuckDB converts the former with pytz, which is not among
+    its dependencies."""
+    plain = [str(kind).replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMP") for kind in result.types]
+    if plain == list(map(str, result.types)):
+        return result
+    columns = (f"CAST(#{index} AS {kind})" for index, kind in enumerate(plain, 1))
+    return result.project(", ".join(columns))
+
+
+def _check(sql: str) -> None:
+    """Refuse anything but one SELECT."""
+    try:
+        statements = duckdb().extract_statements(sql)
+    except duckdb().Error as error:
+        raise ConfigError(_first_lines(error)) from error
+    if len(statements) != 1:
+        raise ConfigError(f"{len(statements)} statements were given. {INSTEAD}.")
+    kind = statements[0].type.name
+    if kind not in READING:
+        hint = " (PIVOT needs its values: ON column IN (...))" if kind == "MULTI" else ""
+        raise ConfigError(f"{kind} is refused{hint}. {INSTEAD}.")
+    if kind == "EXPLAIN" and not _explains_reading(sql):
+        raise ConfigError(f"EXPLAIN of anything but one SELECT is refused. {INSTEAD}.")
+
+
+def _explains_reading(sql: str) -> bool:
+    """ANALYZE runs what it explains, so that must be a SELECT too."""
+    try:
+        explained = duckdb().extract_statements(re.sub(EXPLAIN, "", sql, count=1, flags=re.I))
+    except duckdb().Error:
+        return False
+    return [statement.type.name for statement in explained] == ["SELECT"]
+
+
+@contextlib.contextmanager
+def _from_files() -> Iterator[None]:
+    """Tell a damaged file from a wrong query: DuckDB raises the same errors for both."""
+    try:
+        yield
+    except (
+        duckdb().IOException,
+        duckdb().InvalidInputException,
+        duckdb().SerializationException,
+    ) as error:
+        if re.search(r"parquet|thrift|decompress|snappy|magic|No files found", str(error), re.I):
+            raise MirrorDamaged(str(error).split("\n")[0]) from error
+        raise
+
+
+def _explained(db: Any, error: Exception) -> str:
+    """What was wrong, in one message, with the nearest spelling of an unknown name."""
+    text = str(error)
+    if "file system operations are disabled" in text or "external extensions" in text.lower():
+        return f"the query reads a file or the network, which is refused. {INSTEAD}."
+    column = re.search(
+        r'column "?([^"\n]+?)"? not found|does not have a column named "([^"]+)"', text
+    )
+    if column:
+        return _no_column(db, column[1] or column[2])
+    dotted = re.search(r"Cannot extract field '([^']+)' from expression \"([^\"]+)\"", text)
+    if dotted:
+        return _no_column(db, f"{dotted[2]}.{dotted[1]}")
+    table = re.search(r"Table with name (\S+) does not exist", text)
+    if table:
+        return _no_table(table[1].rstrip("!"))
+    if re.search(r"is not a[n]? table|can only (delete|update)", text, re.I):
+        return f"a write is refused. {INSTEAD}."
+    return _first_lines(error)
+
+
+def _no_table(found: str) -> str:
+    meant = nearest(found, views.VIEWS)
+    hint = f"Did you mean {meant}?" if meant else f"Expected one of: {', '.join(views.VIEWS)}."
+    return f"query: unknown table '{found}'. {hint}"
+
+
+def _no_column(db: Any, found: str) -> str:
+    known = _columns(db)
+    meant = nearest(found, known)
+    if meant:
+        hint = f"Did you mean {_as_written(meant)}?"
+    else:
+        hint = f"Nearest: {', '.join(map(_as_written, _most_similar(found, known)))}."
+    return (
+        f"query: unknown column '{found}'. {hint} `ablate query \"DESCRIBE trials\"` lists the "
+        "columns of a table; a name with a dot needs double quotes."
+    )
+
+
+def _most_similar(found: str, known: Sequence[str], num: int = 4) -> list[str]:
+    """The most similar names: as a whole, after the dot, or by initials (lr: learning_rate)."""
+
+    def likeness(name: str) -> float:
+        last = name.rpartition(".")[2]
+        initials = "".join(word[:1] for word in last.split("_"))
+        forms = (name, last, initials)
+        return max(difflib.SequenceMatcher(None, found.lower(), form).ratio() for form in forms)
+
+    return sorted(known, key=lambda name: (-likeness(name), name))[:num]
+
+
+def _as_written(name: str) -> str:
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else f'"{name}"'
+
+
+def _columns(db: Any) -> list[str]:
+    query = "SELECT DISTINCT column_name FROM duckdb_columns() WHERE table_name IN"
+    views_named = ", ".join(map(literal, views.VIEWS))
+    return [name for (name,) in db.execute(f"{query} ({views_named})").fetchall()]
+
+
+def _first_lines(error: Exception) -> str:
+    """DuckDB's message, and the place in the query that it points to."""
+    message, _, place = str(error).partition("\n\n")
+    text = " ".join(message.split())
+    where = [line for line in place.splitlines() if line.startswith("LINE")]
+    return f"query: {text}" + (f" ({' '.join(where[0].split())})" if where else "")
+
+
+def written(answer: Table, form: str) -> str:
+    """The answer in one of the formats; in a terminal, long texts are cut."""
+    if form != "text":
+        return formats.writer(form).write(answer)
+    if not answer.columns:
+        return ""
+    rows = [[printable(formats.text_of(cell))[:WIDEST] for cell in row] for row in answer.rows]
+    num = len(rows)
+    lines = text.lines(replace(answer, rows=rows), UNLIMITED)
+    return "\n".join([*lines, f"({num} row{'' if num == 1 else 's'})"])

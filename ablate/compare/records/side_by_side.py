@@ -1,0 +1,142 @@
+"""`ablate compare STUDY...|PAPER...`: one table of our numbers and published ones.
+
+A study has a row for each arm, a paper one for each model of its tables; a column is a corpus and
+split. A published number is in the row of one of our arms only if the study ran at a scale that is
+comparable with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablate import papers
+from ablate.compare.formats import Table, table_of_values
+from ablate.compare.records.query import reading
+from ablate.compare.statistics.replication import counted
+from ablate.compare.text.figures import count, decimal
+from ablate.errors import ConfigError, unknown
+from ablate.record.mirror.syncing import Mirror
+
+METRICS = {
+    "ppl": "perplexity",
+    "bpc": "bits per character",
+    "accuracy_percent": "accuracy, %",  # from here on: published only, no trial has them
+    "coefficient_of_variation": "coefficient of variation",
+    "rank_of_log_prob_matrix": "rank",
+    "subspace_distance": "subspace distance",
+}
+Key = tuple[str, str, str]  # of a column: corpus, split, unit
+
+
+@dataclass
+class Row:
+    """An arm or a model, and its values."""
+
+    source: str
+    name: str
+    parameters: float | None
+    ours: dict[Key, str] = field(default_factory=dict)
+    published: dict[Key, str] = field(default_factory=dict)
+
+
+def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None) -> Table:
+    """Our numbers and the published ones in one table, of one split or both."""
+    with reading(mirror, ["arms"]) as db:
+        keys = [key for (key,) in db.execute("SELECT study_key FROM studies ORDER BY 1").fetchall()]
+        rows: list[Row] = []
+        for name in names:
+            rows += _paper(name) if name in papers.ids() else _study(db, _key(name, keys))
+    return _table(rows if split is None else _only(split, rows))
+
+
+def _only(split: str, rows: list[Row]) -> list[Row]:
+    """The values of one split, without the rows that have none."""
+    for row in rows:
+        row.ours, row.published = (
+            {key: text for key, text in values.items() if key[1] == split}
+            for values in (row.ours, row.published)
+        )
+    return [row for row in rows if row.ours or row.published]
+
+
+def _key(name: str, keys: list[str]) -> str:
+    matching = [key for key in keys if name in (key, key.split("@")[0])]
+    if len(matching) == 1:
+        return matching[0]
+    raise ConfigError(unknown("study or paper", name, matching or [*keys, *papers.ids()]))
+
+
+def _study(db: Any, key: str) -> list[Row]:
+    study, _, scale = key.partition("@")
+    query = "SELECT * FROM arms WHERE study = ? AND scale = ? ORDER BY arm, split DESC"
+    result = db.execute(query, [study, scale])
+    names = [column[0] for column in result.description]
+    rows: dict[str, Row] = {}
+    for values in result.fetchall():
+        arm = dict(zip(names, values, strict=True))
+        row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
+        column = (arm["corpus"], arm["split"], _unit(arm["level"]))
+        if arm["num"] or arm["split"] == "valid":
+            row.ours[column] = _measured(arm)
+        if arm["published"] is not None:
+            row.published[column] = decimal(arm["published"], 2)
+    return list(rows.values())
+
+
+def _unit(level: str | None) -> str:
+    return METRICS["bpc" if level == "character" else "ppl"]
+
+
+def _measured(arm: dict[str, Any]) -> str:
+    """mean±spread with the number of seeds, and of searches if it was tuned; seeds that failed or
+    are still to run are counted too."""
+    planned = arm["num"] + arm["num_lost"]
+    seeds = f"n={arm['num']}" if not arm["num_lost"] else f"{arm['num']} of {planned}"
+    if arm["num_searches"]:
+        seeds += f", {counted(arm['num_searches'], 'search')}"
+    if not arm["num"]:
+        return f"({seeds})"
+    character = arm["level"] == "character"
+    mean, spread = (arm["bpc"], None) if character else (arm["ppl"], arm["ppl_spread"])
+    digits = 3 if character else 2
+    around = "" if spread is None else f"±{decimal(spread, digits)}"
+    return f"{decimal(mean, digits)}{around} ({seeds})"
+
+
+def _paper(paper: str) -> list[Row]:
+    rows: dict[tuple[str, str, str], Row] = {}
+    for cell in papers.load(paper).cells:
+        unit = METRICS.get(cell.metric)
+        if unit is None:  # from another task: BLEU, F1
+            continue
+        name = f"{cell.model} {cell.variant}".strip()
+        source = f"{paper}, {cell.table}"
+        millions = None if cell.parameters is None else 1e6 * cell.parameters
+        row = rows.setdefault((cell.table, cell.model, cell.variant), Row(source, name, millions))
+        spread = "" if cell.std is None else f"±{cell.std:g}"
+        quoted = " (quoted)" if cell.quoted else ""
+        row.published[cell.corpus, cell.split or "", unit] = f"{cell.printed}{spread}{quoted}"
+    return list(rows.values())
+
+
+def _table(rows: list[Row]) -> Table:
+    keys = list(dict.fromkeys(key for row in rows for key in (*row.ours, *row.published)))
+    keys.sort(key=lambda key: (key[0], key[1] != "valid", key[2]))
+    kinds = ("ours", "published")
+    columns = [
+        (k, kind) for k in keys for kind in kinds if any(k in getattr(r, kind) for r in rows)
+    ]
+    headings = [f"{c} {split}".strip() + f", {kind}" for (c, split, _), kind in columns]
+    if any(unit != METRICS["ppl"] for *_, unit in keys):
+        units = (unit for (*_, unit), _ in columns)
+        headings = [f"{heading} ({unit})" for heading, unit in zip(headings, units, strict=True)]
+    body = [
+        (
+            *(row.source, row.name, None if row.parameters is None else count(row.parameters)),
+            *(getattr(row, kind).get(key) for key, kind in columns),
+        )
+        for row in rows
+    ]
+    return table_of_values(["from", "arm or model", "params", *headings], body)

@@ -1,0 +1,78 @@
+"""Pairs of trials, one computed by kernels and the other by torch: allowed, but never silently.
+
+The two round differently, and training amplifies that: it can move a trial by more than a
+perplexity point, and sharing a seed does not help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ablate.compare.table.rows import ArmSummary
+from ablate.store.journal import TORCH, Journal, computed_alike
+from ablate.store.study_record import StudyRecord
+
+ADVICE = (
+    "Kernels and torch round differently, which training amplifies: that alone can move a trial by "
+    "more than a perplexity point. For pairs computed alike, run all of them with kernels, or all "
+    "with ABLATE_NATIVE=off."
+)
+
+
+def note(
+    record: StudyRecord, arms: Iterable[ArmSummary], journals: Mapping[str, Journal]
+) -> str | None:
+    """The arms and seeds whose pairs were not computed alike; None if all were."""
+    shown = {arm.name: arm.values for arm in arms}
+    by_seed: dict[int, dict[str, frozenset[str]]] = {}
+    for trial in record.trials:
+        if trial.final and trial.seed_index in shown.get(trial.arm, ()):
+            ways = computed_by(trial.id, journals)
+            by_seed.setdefault(trial.seed, {})[trial.arm] = ways
+    odd = {seed: found for seed, found in by_seed.items() if _differ(found.values())}
+    if not odd:
+        return None
+    named = "; ".join(text for arm in shown if (text := _by_torch(arm, odd)))
+    others = "the other arms at these seeds by kernels"
+    return f"Pairs not computed alike: {named}; {others}. {ADVICE}"
+
+
+def of_trials(journals: Mapping[str, Journal]) -> str | None:
+    """The same for a few trials by id, of any studies."""
+    ways = {name: computed_by(name, journals) for name in journals}
+    if not _differ(ways.values()):
+        return None
+    named = ", ".join(f"{name[:8]} by {_text(found)}" for name, found in ways.items() if found)
+    return f"Not computed alike: {named}. {ADVICE}"
+
+
+def computed_by(trial_id: str, journals: Mapping[str, Journal]) -> frozenset[str]:
+    """`Journal.computed_by` of a trial and of all that it builds on."""
+    journal = journals.get(trial_id)
+    if journal is None:
+        return frozenset()
+    parents = (computed_by(parent, journals) for parent in journal.trial.parent_ids())
+    return journal.computed_by.union(*parents)
+
+
+def _differ(found: Iterable[frozenset[str]]) -> bool:
+    distinct = list(set(found))
+    return any(not computed_alike(a, b) for n, a in enumerate(distinct) for b in distinct[:n])
+
+
+def _by_torch(arm: str, odd: Mapping[int, Mapping[str, frozenset[str]]]) -> str:
+    """What torch computed for an arm, at the seeds where arms differ."""
+    seeds: dict[frozenset[str], list[str]] = {}
+    for seed, found in sorted(odd.items()):
+        if TORCH in found.get(arm, ()):
+            seeds.setdefault(found[arm], []).append(str(seed))
+    parts = (f"{_seeds(numbers)} by {_text(ways)}" for ways, numbers in seeds.items())
+    return f"{arm}, {', '.join(parts)}" if seeds else ""
+
+
+def _seeds(numbers: list[str]) -> str:
+    return f"seed{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}"
+
+
+def _text(ways: frozenset[str]) -> str:
+    return " and ".join(sorted(ways))

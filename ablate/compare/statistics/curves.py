@@ -1,0 +1,121 @@
+"""How good the best result of a search was, against what the search cost.
+
+expected   the best of k trials drawn from a search's n, in expectation (Dodge et al. 2019, "Show
+           your work", Section 3.1): with F the share of trials at most as good as v,
+           E[best of k] = sum over values v of  v (S(v)^k - S'(v)^k),
+           S the share of trials that are v or worse, S' that are worse. Exact for random search;
+           for a sampler that learns, it is over its trials in any order.
+as found   the best so far, in the order in which the trials were suggested.
+
+A trial that diverged or was stopped early has spent its budget, and counts as the worst that
+completed; one that failed (a lost machine) is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ablate.compare.statistics import paired as statistics
+from ablate.compare.table.cells import fate, value
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.study_record import SearchRecord, StudyRecord
+
+SPENT = (Status.COMPLETED, Status.DIVERGED, Status.PRUNED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """What a budget buys: nats on validation after N trials and M tokens."""
+
+    trials: int
+    tokens: float
+    nats: float
+    spread: float = 0.0  # over draws of `trials` trials
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetCurve:
+    """One arm's searches. `as_found`: one line a repeat of the search."""
+
+    arm: str
+    num_trials: int
+    num_spoilt: int  # diverged, or stopped early
+    best: float  # nats
+    expected: tuple[Point, ...]
+    as_found: tuple[tuple[Point, ...], ...]
+
+
+def budget_curves(record: StudyRecord, journals: Mapping[str, Journal]) -> list[BudgetCurve]:
+    """A curve for each arm that was searched, if any of its trials completed."""
+    found = []
+    for arm in record.arms:
+        searches = [s for s in record.searches if s.arm == arm.name]
+        curve = _curve(arm.name, searches, journals)
+        if curve is not None:
+            found.append(curve)
+    return found
+
+
+def _curve(
+    arm: str, searches: Sequence[SearchRecord], journals: Mapping[str, Journal]
+) -> BudgetCurve | None:
+    runs = [[j for t in s.trials if (j := journals.get(t)) and fate(j) in SPENT] for s in searches]
+    every = [journal for run in runs for journal in run]
+    completed = [v for journal in every if (v := value(journal, "valid")) is not None]
+    if not completed:
+        return None
+    worst = max(completed)
+    values = [[worst if (v := value(j, "valid")) is None else v for j in run] for run in runs]
+    tokens = sum(map(_tokens, every)) / len(every)
+    return BudgetCurve(
+        arm=arm,
+        num_trials=len(every),
+        num_spoilt=len(every) - len(completed),
+        best=min(completed),
+        expected=tuple(
+            Point(trials=k, tokens=k * tokens, nats=mean, spread=spread)
+            for k, (mean, spread) in enumerate(_over_searches([v for v in values if v]), 1)
+        ),
+        as_found=tuple(tuple(_best_so_far(run, worst)) for run in runs if run),
+    )
+
+
+def _over_searches(values: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    """The mean of the curves of an arm's searches; as long as the shortest of them."""
+    curves = [expected_best(each) for each in values]
+    found = []
+    for at_k in zip(*curves, strict=False):
+        mean = statistics.mean([m for m, _ in at_k])
+        square = statistics.mean([spread**2 + (m - mean) ** 2 for m, spread in at_k])
+        found.append((mean, math.sqrt(square)))
+    return found
+
+
+def expected_best(values: Sequence[float]) -> list[tuple[float, float]]:
+    """The mean and the spread of the best (lowest) of k draws, for k from 1 to their number."""
+    order, num = sorted(values), len(values)
+    found = []
+    for k in range(1, num + 1):
+        chances = [((num - i) / num) ** k - ((num - i - 1) / num) ** k for i in range(num)]
+        mean = math.fsum(c * v for c, v in zip(chances, order, strict=True))
+        square = math.fsum(c * (v - mean) ** 2 for c, v in zip(chances, order, strict=True))
+        found.append((mean, math.sqrt(max(0.0, square))))
+    return found
+
+
+def _best_so_far(run: Sequence[Journal], worst: float) -> list[Point]:
+    points: list[Point] = []
+    best, tokens = worst, 0
+    for number, journal in enumerate(run, 1):
+        tokens += _tokens(journal)
+        found = value(journal, "valid")
+        best = best if found is None else min(best, found)
+        points.append(Point(trials=number, tokens=tokens, nats=best))
+    return points
+
+
+def _tokens(journal: Journal) -> int:
+    return sum(int(epoch.get("tokens") or 0) for epoch in journal.epochs)

@@ -1,0 +1,191 @@
+"""Our number against a published one: reproduced, within seed noise, not reproduced, or not
+comparable.
+
+A paper prints one number, usually of one run, and does not report its noise; ours are several
+seeds. In log perplexity (or bits), with m the mean of our n seeds and s their spread:
+
+    reproduced         the t interval of m lies within 1% of the published number: whatever m
+                       truly is, it is as good as the same
+    within seed noise  otherwise, if the published number lies where one more run of ours would
+                       land: m -+ t(1 - alpha/2, n - 1) s sqrt(1 + 1/n), and half a unit of its
+                       last digit
+    not reproduced     otherwise; and by how much ours is lower or higher
+    not comparable     and why: another scale, another corpus, a part of it, an arm with holes,
+                       fewer than three seeds, which have no spread worth the name, or, of an arm
+                       that was tuned, fewer than three searches
+
+Of an arm that was tuned, n counts searches and s is the spread of their means, each over the seeds
+that confirm it: these share their search's luck, and are no n of their own. One more run, of one
+more search and one seed, then also varies as seeds do within a search: s^2 in the reach of "within
+seed noise" becomes s^2 + w^2 (1 - 1/k), with w the spread over the k seeds of a search.
+
+"Within seed noise" is weaker than it sounds where the spread is wide: it says that our seeds do
+not speak against the paper, not that they speak for it. Verdicts are on single cells, each at the
+table's level, and not corrected: to call a number not reproduced is no discovery.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from ablate import papers
+from ablate.compare.statistics import paired as statistics
+from ablate.compare.statistics.replication import Replication, counted
+from ablate.compare.table.cells import value
+from ablate.compare.table.rows import ArmSummary
+from ablate.compare.text.units import BITS, Unit
+from ablate.store.journal import Journal
+from ablate.store.study_record import StudyRecord
+
+REPRODUCED, NOISE, NOT = "reproduced", "within seed noise", "not reproduced"
+NOT_COMPARABLE = "not comparable"
+MARGIN = 0.01  # nats: one percent of perplexity
+METRICS = {"ppl": False, "bpc": True}  # whether it is in bits
+SLICED = ("corpus.train_tokens", "corpus.eval_tokens")
+RULE = (
+    "Next to the paper: reproduced, if the interval of our mean is within 1% of the published "
+    "number; within seed noise, if one more run of ours might land on it; each cell by itself."
+)
+
+
+def verdicts(
+    record: StudyRecord,
+    arms: Sequence[ArmSummary],
+    journals: Mapping[str, Journal],
+    unit: Unit,
+    *,
+    alpha: float,
+    replication: Replication,
+) -> dict[tuple[str, str], str]:
+    """(arm, split) -> the verdict on its published number, if there is one."""
+    return {
+        (arm.name, split): _verdict(record, arm, split, there, journals, unit, alpha, replication)
+        for arm in arms
+        for split, there in arm.published.items()
+    }
+
+
+def _verdict(
+    record: StudyRecord,
+    arm: ArmSummary,
+    split: str,
+    there: float,
+    journals: Mapping[str, Journal],
+    unit: Unit,
+    alpha: float,
+    replication: Replication,
+) -> str:
+    pairs = _by_pair(record, arm, split, journals, replication)
+    cells = published_cells(record, split, there, unit)
+    trials = [journals[trial] for trial in arm.trials if trial in journals]
+    why = next((w for w in _obstacles(record, arm, cells, trials, replication) if w), "")
+    if why:
+        return f"{NOT_COMPARABLE}: {why}"
+    decimals = max((cell.decimals for cell in cells), default=1)
+    rounding = 0.5 * 10**-decimals
+    return judged(pairs, there, unit, rounding=rounding, alpha=alpha, of=replication.unit)
+
+
+def _by_pair(
+    record: StudyRecord,
+    arm: ArmSummary,
+    split: str,
+    journals: Mapping[str, Journal],
+    replication: Replication,
+) -> list[list[float]]:
+    """The nats of an arm's seeds, grouped by search."""
+    places = (t for t in record.trials if t.arm == arm.name and t.final and t.id in arm.trials)
+    found = {t.seed_index: value(journals.get(t.id), split) for t in places}
+    known = {index: nats for index, nats in sorted(found.items()) if nats is not None}
+    return [[known[index] for index in group] for group in replication.groups(known)]
+
+
+def judged(
+    pairs: Sequence[Sequence[float]],
+    there: float,
+    unit: Unit,
+    *,
+    rounding: float = 0.0,
+    alpha: float = 0.05,
+    of: str = "seed",
+) -> str:
+    """The rule, from three seeds or searches on: each has the nats of its seeds.
+    `there` (the published number) and `rounding` are in the unit shown."""
+    means = [statistics.mean(each) for each in pairs]
+    around = statistics.t_interval(means, alpha)
+    if around is None or len(means) < statistics.MIN_PAIRS:
+        return f"{NOT_COMPARABLE}: {_too_few(len(means), of)}"
+    centre = statistics.mean(means)
+    target = in_nats(there, unit)
+    if max(abs(end - target) for end in around) <= MARGIN:
+        return REPRODUCED
+    digits = in_nats(there + rounding, unit) - target
+    if abs(centre - target) <= _reach(pairs, alpha) + digits:
+        return NOISE
+    return f"{NOT}: ours {_apart(centre, target)}"
+
+
+def _reach(pairs: Sequence[Sequence[float]], alpha: float) -> float:
+    """How far from our mean one more run of ours may land: one more search, and one seed of it."""
+    num = len(pairs)
+    between = statistics.spread([statistics.mean(pair) for pair in pairs]) or 0.0
+    apart = [v - statistics.mean(pair) for pair in pairs for v in pair]
+    free = len(apart) - num
+    within = math.fsum(v**2 for v in apart) / free if free else 0.0
+    alone = within * statistics.mean([1 - 1 / len(pair) for pair in pairs])
+    quantile = statistics.t_quantile(1 - alpha / 2, num - 1)
+    return quantile * math.sqrt(between**2 * (1 + 1 / num) + alone)
+
+
+def _obstacles(
+    record: StudyRecord,
+    arm: ArmSummary,
+    cells: Sequence[papers.Cell],
+    trials: Sequence[Journal],
+    replication: Replication,
+) -> Iterable[str]:
+    """Why the two numbers are not comparable; the first reason is reported."""
+    if not record.published_scale:
+        yield "another scale"
+    corpora = {cell.corpus for cell in cells}
+    if corpora and papers.corpus_name(record.corpus, record.level) not in corpora:
+        yield f"another corpus ({record.corpus})"
+    if any(journal.trial.corpus_digest != record.corpus_digest for journal in trials):
+        yield "another corpus digest"
+    if any(journal.config.get(key) is not None for journal in trials for key in SLICED):
+        yield "a part of the corpus"
+    if arm.counts.missing:
+        yield f"{arm.counts.missing} to run"
+    if arm.counts.selected:
+        yield "it lost seeds"
+    if replication.of_settings_found:
+        yield f"tuned by {replication.searches}"
+
+
+def _too_few(num: int, of: str) -> str:
+    return f"{counted(num, of)}{' has no spread' if num == 1 else ''}"
+
+
+def published_cells(record: StudyRecord, split: str, there: float, unit: Unit) -> list[papers.Cell]:
+    """The cells of the study's tables that print this number."""
+    if record.paper not in papers.ids():
+        return []
+    return [
+        cell
+        for table in record.tables
+        if table in papers.load(record.paper).tables
+        for cell in papers.cells(record.paper, table, split=split)
+        if METRICS.get(cell.metric) is (unit.name == BITS) and cell.value == there
+    ]
+
+
+def in_nats(shown: float, unit: Unit) -> float:
+    """A number of the table's unit as nats a token."""
+    return shown * math.log(2) if unit.name == BITS else math.log(shown)
+
+
+def _apart(ours: float, theirs: float) -> str:
+    percent = 100 * abs(math.expm1(ours - theirs))
+    size = f"{percent:.1f}%" if percent < 1000 else f"×{math.exp(ours - theirs):.0f}"
+    return f"{size} {'lower' if ours < theirs else 'higher'}"

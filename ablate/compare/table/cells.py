@@ -1,0 +1,161 @@
+"""What enters a table's cells: only final trials that completed with a finite value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ablate.compare.statistics import paired as statistics
+from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Cost, Counts, EnsembleSummary
+from ablate.compare.text.units import Unit
+from ablate.config.identity import StageName
+from ablate.store.journal import Journal
+from ablate.store.numbers import finite
+from ablate.store.outcome import Status
+from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
+
+MISSING = "missing"
+ENDED = (Status.COMPLETED, Status.DIVERGED, Status.FAILED, Status.PRUNED)
+
+
+class Cells:
+    """Rows from a study's record and the journals of its trials."""
+
+    def __init__(self, record: StudyRecord, journals: Mapping[str, Journal], unit: Unit) -> None:
+        self._record, self._journals, self._unit = record, journals, unit
+        self._finals: dict[str, list[PlannedTrial]] = {}
+        for trial in record.trials:
+            if trial.final and trial.stage != StageName.ENSEMBLE:
+                self._finals.setdefault(trial.arm, []).append(trial)
+        self._parents = {trial.id: trial.parents for trial in record.trials}
+        finals = [trial for trials in self._finals.values() for trial in trials]
+        test_was_read = any(value(journals.get(trial.id), "test") is not None for trial in finals)
+        self.split = "test" if test_was_read else "valid"
+
+    def arms(self) -> list[ArmSummary]:
+        """A row for each arm, except those that are only ensembles of other arms' trials."""
+        ensembles = {t.arm for t in self._record.trials if t.stage == StageName.ENSEMBLE}
+        return [
+            self._arm(arm)
+            for arm in self._record.arms
+            if arm.name in self._finals or arm.name not in ensembles
+        ]
+
+    def ensembles(self) -> list[EnsembleSummary]:
+        return [self._ensemble(t) for t in self._record.trials if t.stage == StageName.ENSEMBLE]
+
+    def _arm(self, arm: ArmRecord) -> ArmSummary:
+        finals = self._finals.get(arm.name, [])
+        done = [t.id for t in finals if fate(self._journals.get(t.id)) == Status.COMPLETED]
+        by_split = {split: self._by_seed(finals, split) for split in SPLITS}
+        lineages = [trial_id for final in done for trial_id in self._lineage(final)]
+        return ArmSummary(
+            name=arm.name,
+            is_base=arm.name == self._record.base_arm,
+            num_parameters=self._num_parameters(arm, done),
+            counts=self._counts(arm, finals),
+            cells=self._cells({split: [*found.values()] for split, found in by_split.items()}),
+            published=dict(arm.published) if self._record.published_scale else {},
+            cost_of_one=self._cost(lineages, among=max(1, len(done))),
+            cost_of_all=self._cost(self._all_trials(arm.name)),
+            trials=tuple(done),
+            values=by_split[self.split],
+            against=arm.against,
+        )
+
+    def _ensemble(self, trial: PlannedTrial) -> EnsembleSummary:
+        journal = self._journals.get(trial.id)
+        found = {split: value(journal, split) for split in SPLITS}
+        return EnsembleSummary(
+            arm=trial.arm,
+            trial=trial.id,
+            num_members=len(trial.parents),
+            status=fate(journal),
+            cells=self._cells({s: [] if nats is None else [nats] for s, nats in found.items()}),
+        )
+
+    def _cells(self, values: Mapping[str, list[float]]) -> dict[str, Cell]:
+        return {split: self._cell(split, nats) for split, nats in values.items() if nats}
+
+    def _cell(self, split: str, nats: list[float]) -> Cell:
+        shown = [self._unit.show(each) for each in nats]
+        centre, floor = statistics.mean(nats), self._record.floor.get(split)
+        return Cell(
+            mean=statistics.mean(shown),
+            spread=statistics.spread(shown),
+            num=len(nats),
+            nats=centre,
+            above_floor=None if floor is None else centre - floor,
+            floor_ratio=statistics.mean(shown) / self._unit.show(floor) if floor else None,
+        )
+
+    def _counts(self, arm: ArmRecord, finals: list[PlannedTrial]) -> Counts:
+        """Final trials of a searched arm are planned when its search is over; N is known before."""
+        searches = (s for s in self._record.searches if s.seed_index is None)
+        repeats = {search.repeat for search in searches if search.arm == arm.name}
+        results = 1 if arm.together else self._record.num_seeds
+        planned = max(len(finals), results * max(1, len(repeats)))
+        fates = [self._fate(trial.id) for trial in finals]
+        ended = {name: fates.count(name) for name in ENDED}
+        return Counts(planned=planned, missing=planned - sum(ended.values()), **ended)
+
+    def _fate(self, trial_id: str) -> str:
+        """What became of a trial; one that failed because its parent diverged has diverged."""
+        found = fate(self._journals.get(trial_id))
+        if found != Status.FAILED:
+            return found
+        before = [fate(self._journals.get(each)) for each in self._lineage(trial_id)]
+        return next((each for each in before if each in (Status.DIVERGED, Status.PRUNED)), found)
+
+    def _by_seed(self, finals: list[PlannedTrial], split: str) -> dict[int, float]:
+        """Seed index -> nats, in order."""
+        found = {t.seed_index: value(self._journals.get(t.id), split) for t in finals}
+        return {index: nats for index, nats in sorted(found.items()) if nats is not None}
+
+    def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
+        counted = (o.num_parameters for t in done if (o := self._journals[t].outcome))
+        found = (num for num in (*counted, arm.num_parameters) if num is not None)
+        return next(found, None)
+
+    def _lineage(self, trial_id: str) -> list[str]:
+        """The trial and all those it builds on."""
+        found, waiting = [], [trial_id]
+        while waiting:
+            current = waiting.pop()
+            if current not in found:
+                found.append(current)
+                waiting += self._parents.get(current, ())
+        return found
+
+    def _all_trials(self, arm: str) -> list[str]:
+        planned = [trial.id for trial in self._record.trials if trial.arm == arm]
+        searches = [search for search in self._record.searches if search.arm == arm]
+        return list(dict.fromkeys([*planned, *(t for s in searches for t in s.trials)]))
+
+    def _cost(self, trial_ids: Iterable[str], among: int = 1) -> Cost:
+        known = [self._journals[each] for each in trial_ids if each in self._journals]
+        tokens = (finite(epoch.get("tokens")) or 0 for journal in known for epoch in journal.epochs)
+        clocks = ([finite(e.get("seconds")) or 0.0 for e in journal.epochs] for journal in known)
+        seconds = (max(clock, default=0.0) for clock in clocks)  # they count on from epoch to epoch
+        return Cost(tokens=round(sum(tokens) / among), seconds=sum(seconds) / among)
+
+
+def value(journal: Journal | None, split: str) -> float | None:
+    """A completed trial's nats a token on a split; None for any other trial."""
+    if journal is None or journal.status != Status.COMPLETED:
+        return None
+    return finite(journal.metrics.get(f"{split}_nll"))
+
+
+def fate(journal: Journal | None) -> str:
+    """What a trial counts as. One that completed with a loss that is no number has diverged."""
+    if journal is None or journal.status is None:
+        return MISSING
+    losses = [journal.metrics.get(f"{split}_nll") for split in SPLITS]
+    if journal.status == Status.COMPLETED and any(_no_number(loss) for loss in losses):
+        return Status.DIVERGED
+    return journal.status
+
+
+def _no_number(loss: Any) -> bool:
+    return loss is not None and finite(loss) is None

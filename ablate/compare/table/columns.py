@@ -1,0 +1,140 @@
+"""The columns of a study's table, and how their numbers are written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ablate.compare.formats import Best, Column
+from ablate.compare.statistics import paired as statistics
+from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Summary
+from ablate.compare.text.figures import NONE, count, decimal, signed
+from ablate.compare.text.units import BITS
+
+ArmColumn = tuple[Column, Callable[[ArmSummary], Any]]  # and its cell for an arm
+
+
+def arm_columns(summary: Summary) -> list[ArmColumn]:
+    """The columns that this table has values for."""
+    digits, decides = decimals(summary), summary.split
+    splits = [s for s in SPLITS if any(s in arm.cells for arm in summary.arms)] or [decides]
+    return [
+        (Column("arm", left=True), lambda arm: arm.name),
+        *([] if summary.whole else [(Column("n"), _completed)]),
+        (Column("params", drop=4), lambda arm: count(arm.num_parameters)),
+        *(_split_column(split, decides, digits) for split in splits),
+        *([_floor_column(summary)] if summary.floor else []),
+        (Column(_delta_heading(summary)), lambda arm: _delta(arm, digits)),
+        *([] if summary.replication.of_settings_found else _p_columns()),
+        (Column("effect\nsize", drop=0), _effect_size),
+        (Column("verdict", left=True), verdict),
+    ]
+
+
+def _split_column(split: str, decides: str, digits: int) -> ArmColumn:
+    def cell(arm: ArmSummary) -> str | Best:
+        text = mean_and_spread(arm.cells.get(split), digits)
+        return Best(text) if arm.best and split == decides else text
+
+    return Column(split, drop=None if split == decides else 6), cell
+
+
+def _floor_column(summary: Summary) -> ArmColumn:
+    column = Column("above\nfloor", drop=5)
+    return column, lambda arm: above_floor(arm.cells.get(summary.split), summary)
+
+
+def _p_columns() -> list[ArmColumn]:
+    def p_holm(arm: ArmSummary) -> str:
+        return p_value(arm.comparison and arm.comparison.p_holm)
+
+    def p_sign_flip(arm: ArmSummary) -> str:
+        return p_value(arm.comparison and arm.comparison.difference.p_sign_flip)
+
+    return [(Column("Holm\np", drop=2), p_holm), (Column("sign-flip\np", drop=1), p_sign_flip)]
+
+
+def mean_and_spread(cell: Cell | None, digits: int) -> str:
+    if cell is None:
+        return NONE
+    spread = "" if cell.spread is None else f"±{decimal(cell.spread, digits)}"
+    return f"{decimal(cell.mean, digits)}{spread}"
+
+
+def above_floor(cell: Cell | None, summary: Summary) -> str:
+    """How far from the best possible: in percent of perplexity, or in bits."""
+    if cell is None or cell.above_floor is None or cell.floor_ratio is None:
+        return NONE
+    if summary.unit == BITS:
+        return signed(cell.above_floor / math.log(2), 3)
+    percent = 100 * (cell.floor_ratio - 1)
+    return f"{signed(percent, 1)}%" if percent < 1000 else f"×{decimal(cell.floor_ratio, 0)}"
+
+
+def verdict(arm: ArmSummary) -> str:
+    """lower, higher, or undecided and how many more pairs; or that there is none."""
+    comparison = arm.comparison
+    if comparison is None:
+        return NONE if not arm.is_base else ""
+    if comparison.reason:
+        return comparison.verdict
+    return with_more(comparison.verdict, comparison.more)
+
+
+def with_more(verdict: str, more: int | None) -> str:
+    """A verdict, and how many more pairs would probably decide it."""
+    if verdict != statistics.UNDECIDED:
+        return verdict
+    return f"{verdict} >{statistics.MAX_PAIRS}" if more is None else f"{verdict} +{more}"
+
+
+def decimals(summary: Summary) -> int:
+    """As many as a paper would print; the same for a whole table, so that columns line up."""
+    if summary.unit == BITS:
+        return 3
+    means = [cell.mean for arm in summary.arms for cell in arm.cells.values()]
+    typical = sorted(means)[len(means) // 2] if means else 0.0
+    return 2 if typical < 100 else 1 if typical < 10_000 else 0
+
+
+def interval_heading(summary: Summary) -> str:
+    """`95% interval`, and of what, if not of the arms."""
+    return f"{100 * (1 - summary.alpha):g}% interval{summary.replication.interval_of}"
+
+
+def _completed(arm: ArmSummary) -> str:
+    return f"{arm.counts.completed}/{arm.counts.planned}"
+
+
+def _delta_heading(summary: Summary) -> str:
+    against = "row above" if summary.record.design == "path" else "base"
+    interval = interval_heading(summary).replace(" of the", " of\nthe")
+    return f"Δ {against}, {summary.split}\n[{interval}]"
+
+
+def _delta(arm: ArmSummary, digits: int) -> str:
+    if arm.is_base:
+        return "base arm"
+    if arm.comparison is None:
+        return NONE
+    return with_interval(arm.comparison.delta, arm.comparison.interval, digits)
+
+
+def _effect_size(arm: ArmSummary) -> str:
+    size = arm.comparison and arm.comparison.difference.effect_size
+    return "" if size is None else signed(size, 1)
+
+
+def with_interval(delta: float, interval: tuple[float, float] | None, digits: int) -> str:
+    text = signed(delta, digits)
+    if interval is None:
+        return text
+    low, high = interval
+    return f"{text} [{signed(low, digits)}, {signed(high, digits)}]"
+
+
+def p_value(p: float | None) -> str:
+    if p is None:
+        return ""
+    return "<.001" if p < 0.001 else "1" if p > 0.9995 else f"{p:.3f}".lstrip("0")

@@ -1,0 +1,128 @@
+"""What a study's table says around its rows: settings, holes, how to read it, what to beware of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ablate.compare.formats import BEST
+from ablate.compare.statistics.paired import MIN_PAIRS
+from ablate.compare.statistics.replication import counted, plural
+from ablate.compare.statistics.verdicts import RULE
+from ablate.compare.table import columns as shown
+from ablate.compare.table.rows import SPLITS, ArmSummary, EnsembleSummary, Summary
+from ablate.compare.text.figures import NONE, count, decimal, duration
+
+_WITHHELD = {
+    "to run": "some of its trials or the base arm's are still to run",
+    "lost seeds": "the seeds it lost to divergence or early stopping may have been its worst",
+    "base lost seeds": "the base arm lost seeds to divergence or early stopping",
+    "same trials": "it is the base arm, trial for trial",
+    "1 pair": "one pair of seeds has no spread",
+}
+
+
+def settings(summary: Summary) -> Iterable[str]:
+    """Corpus, repetitions, base arm, unit, and what it cost."""
+    record = summary.record
+    yield f"corpus {record.corpus}, digest {record.corpus_digest[:16]}"
+    digits = shown.decimals(summary)
+    floors = [f"{decimal(summary.floor[s], digits)} {s}" for s in SPLITS if s in summary.floor]
+    best = f" · best possible {', '.join(floors)}" if floors else ""
+    yield f"{_repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
+    tokens = _range([arm.cost_of_one.tokens for arm in summary.arms if arm.trials])
+    if tokens:
+        total = duration(sum(arm.cost_of_all.seconds for arm in summary.arms))
+        yield f"trained on {tokens} tokens a seed · {total} of training in all"
+
+
+def _repeated(summary: Summary) -> str:
+    """The searches and seeds, and which of them are paired."""
+    replication, seeds = summary.replication, summary.record.seeds
+    if replication.num_searches is None:
+        return f"{seeds}, paired"
+    confirmed = "each confirmed" if replication.num_searches > 1 else "confirmed"
+    return f"{replication.searches} an arm, {confirmed} on {seeds}, paired by {replication.unit}"
+
+
+def _range(numbers: Sequence[int]) -> str:
+    if not numbers or max(numbers) == 0:
+        return ""
+    low, high = count(min(numbers)), count(max(numbers))
+    return low if low == high else f"{low} to {high}"
+
+
+def holes(summary: Summary) -> Iterable[str]:
+    """The arms with trials that gave no value, and why."""
+    if not summary.whole:
+        yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.counts.whole)}."
+
+
+def _hole(arm: ArmSummary) -> str:
+    counts = arm.counts
+    lost = {
+        "diverged": counts.diverged,
+        "failed": counts.failed,
+        "stopped early": counts.pruned,
+        "to run": counts.missing,
+    }
+    reasons = ", ".join(f"{num} {reason}" for reason, num in lost.items() if num)
+    return f"{arm.name}: {counts.completed} of {counts.planned} ({reasons})"
+
+
+def ensembles(summary: Summary) -> Iterable[str]:
+    for ensemble in summary.ensembles:
+        result = _result(ensemble, summary)
+        yield f"ensemble of {ensemble.num_members} × {ensemble.arm}: {result}"
+
+
+def _result(ensemble: EnsembleSummary, summary: Summary) -> str:
+    if not ensemble.cells:
+        return "not run yet" if ensemble.status == "missing" else ensemble.status
+    digits = shown.decimals(summary)
+    cells = [f"{s} {shown.mean_and_spread(c, digits)}" for s, c in ensemble.cells.items()]
+    above = shown.above_floor(ensemble.cells.get(summary.split), summary)
+    return ", ".join([*cells, *([] if above == NONE else [f"{above} above floor"])])
+
+
+def verdicts(summary: Summary) -> Iterable[str]:
+    """How to read the verdicts, and what the marks mean."""
+    replication = summary.replication
+    if summary.num_comparisons and not replication.of_settings_found:
+        over = "" if replication.unit == "seed" else " over searches"
+        yield (
+            f"Verdicts: paired t-test{over} on nats of {summary.split}, Holm-corrected over "
+            f"{counted(summary.num_comparisons, 'comparison')} at {100 * summary.alpha:g}%, from "
+            f"{MIN_PAIRS} pairs on. Intervals are each row's own."
+        )
+    compared = [arm.comparison for arm in summary.arms if arm.comparison]
+    effects = summary.effects.every if summary.effects else ()
+    if any(each.more for each in (*compared, *effects)):
+        yield (
+            f"+n: more {plural(replication.unit)} that would probably decide it at the effect and "
+            "spread seen; settle their number before running them."
+        )
+    if any(arm.best for arm in summary.arms):
+        yield f"{BEST}: lower than every other arm by the same test, corrected over those."
+
+
+def cautions(summary: Summary) -> Iterable[str]:
+    """Withheld verdicts, what is odd, and whether published numbers are comparable."""
+    for reason, meaning in _WITHHELD.items():
+        names = [arm.name for arm in summary.arms if _is_withheld(arm, reason)]
+        if names:
+            yield f"No verdict on {', '.join(names)}: {meaning}."
+    yield from summary.notes
+    record = summary.record
+    if not record.published_scale:
+        yield f"scale {record.scale}: not comparable with published numbers."
+    elif not any(arm.published for arm in summary.arms):
+        yield f"scale {record.scale}: no published numbers are recorded for these arms."
+    else:
+        yield RULE
+    if summary.effects is not None and not summary.effects.effects:
+        yield from summary.effects.notes
+
+
+def _is_withheld(arm: ArmSummary, reason: str) -> bool:
+    given = arm.comparison.reason if arm.comparison else ""
+    return given == reason or (reason == "to run" and given.endswith("to run"))

@@ -1,0 +1,83 @@
+"""Every number of a study's table, unrounded, for CSV and JSON.
+
+    arms       a row for an arm and split: `ablate table STUDY --format csv`
+    effects    a row for an effect of a factorial: the same with `--effects`
+
+Each row names the study, and the hash of the table it belongs to. Verdicts are those of the table:
+on the split that decides, and with the holes that it has. `more` counts what `paired_by` names:
+seeds, or whole searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ablate.compare.formats import Table, table_of_values
+from ablate.compare.table.rows import SPLITS, ArmSummary, Comparison, Effect, Summary
+
+TESTED = (
+    *("pairs", "paired_by", "delta_nats", "low_nats", "high_nats", "interval_of"),
+    *("p", "p_sign_flip", "p_holm", "effect_size", "verdict", "reason", "more"),
+)
+MEASURED = ("unit", "mean", "spread", "seeds", "planned", "searches", "nats")
+ARM = (
+    *("study", "arm", "split", *MEASURED, *TESTED, "best"),
+    *("published", "published_verdict", "num_parameters", "holes", "table"),
+)
+EFFECT = ("study", "effect", "kind", "aliases", "split", *TESTED, "holes", "table")
+
+
+def arms(summary: Summary, key: str) -> Table:
+    """The split that decides has a row for every arm, with or without a value."""
+    rows = [
+        _arm(summary, arm, split, key)
+        for arm in summary.arms
+        for split in SPLITS
+        if split in arm.cells or split == summary.split
+    ]
+    return table_of_values(ARM, rows)
+
+
+def effects(summary: Summary, key: str) -> Table:
+    """Main effects and interactions, then those within the interactions that are decided."""
+    every = summary.effects.every if summary.effects else ()
+    return table_of_values(EFFECT, [_effect(summary, effect, key) for effect in every])
+
+
+def _arm(summary: Summary, arm: ArmSummary, split: str, key: str) -> list[Any]:
+    cell, decides = arm.cells.get(split), split == summary.split
+    measured = (cell.mean, cell.spread, cell.num) if cell else (None, None, 0)
+    verdict = summary.verdicts.get((arm.name, split))
+    return [
+        *(summary.record.key, arm.name, split, summary.unit, *measured, arm.counts.planned),
+        *(summary.replication.num_searches, cell and cell.nats),
+        *_tested(summary, arm.comparison if decides else None),
+        *(arm.best and decides, arm.published.get(split), verdict, arm.num_parameters),
+        *(_num_holes([arm]), key),
+    ]
+
+
+def _effect(summary: Summary, effect: Effect, key: str) -> list[Any]:
+    return [
+        *(summary.record.key, effect.name, effect.kind, " = ".join(effect.aliases)),
+        *(summary.split, *_tested(summary, effect), _num_holes(summary.arms), key),
+    ]
+
+
+def _tested(summary: Summary, tested: Comparison | Effect | None) -> list[Any]:
+    """The statistics, in the order of `TESTED`."""
+    if tested is None:
+        return [None] * len(TESTED)
+    difference, replication = tested.difference, summary.replication
+    interval_of = "settings found" if replication.of_settings_found else "arms"
+    return [
+        *(difference.num_pairs, replication.unit, difference.mean),
+        *(*(difference.interval or (None, None)), interval_of),
+        *(difference.p, difference.p_sign_flip, tested.p_holm, difference.effect_size),
+        *(tested.verdict, tested.reason, tested.more),
+    ]
+
+
+def _num_holes(arms: Iterable[ArmSummary]) -> int:
+    return sum(arm.counts.planned - arm.counts.completed for arm in arms)

@@ -1,0 +1,187 @@
+"""What is behind a table: stored when a table is exported, shown by `ablate provenance HASH`.
+
+An exported table carries a hash of its contents: the trials behind its cells, their results, the
+corpus and the code that trained them. The store has the contents in `tables/<hash>.json`. If the
+study is resumed later, the hash still leads to the trials in the table, with the results that they
+had when it was made.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from ablate.compare.formats import table_of, text
+from ablate.compare.table.rows import Summary
+from ablate.config.identity import digest
+from ablate.errors import TrialError, unknown
+from ablate.store import journal as journals
+from ablate.store.journal import Journal
+from ablate.store.numbers import without_nan
+from ablate.store.store import Store
+
+SHORTEST = 4  # digits that a prefix of a hash has at least
+
+
+def save(store: Store, summary: Summary, journals_by_id: Mapping[str, Journal]) -> str:
+    """Store what a table is made of, and return its hash."""
+    contents = contents_of(summary, journals_by_id)
+    key = digest(contents)
+    path = f"tables/{key}.json"
+    if not store.exists(path):
+        made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        store.write_json(path, {"made": made, "contents": without_nan(contents)})
+    return key
+
+
+def reference(key: str) -> str:
+    """The footnote of an exported table."""
+    return f"Table {key}: ablate provenance {key}"
+
+
+def contents_of(summary: Summary, journals_by_id: Mapping[str, Journal]) -> dict[str, Any]:
+    """What a table is made of, as plain data: equal tables have equal contents."""
+
+    def results(trials: Iterable[str]) -> dict[str, Any]:
+        return {trial: _result(journals_by_id.get(trial)) for trial in trials}
+
+    return {
+        "study": summary.record.key,
+        "corpus_digest": summary.record.corpus_digest,
+        "alpha": summary.alpha,
+        "whole": summary.whole,
+        "planned": {arm.name: arm.counts.planned for arm in summary.arms},
+        "arms": [{"name": arm.name, "trials": results(arm.trials)} for arm in summary.arms],
+        "ensembles": results(ensemble.trial for ensemble in summary.ensembles),
+    }
+
+
+def _result(journal: Journal | None) -> dict[str, Any]:
+    """A trial's metrics, and the code that computed them."""
+    if journal is None or journal.outcome is None:
+        return {}
+    return {
+        "metrics": journal.metrics,
+        "digest": journal.outcome.digest,
+        "code": (journal.last_attempt.get("ablate_git") or {}).get("commit"),
+    }
+
+
+def show(store: Store, key: str) -> str:
+    """Trials, configs, data, code and environment behind a hash or a prefix of one."""
+    whole = _whole_hash(store, key)
+    saved = store.read_json(f"tables/{whole}.json") or {}
+    contents = saved["contents"]
+    results = {trial: r for arm in contents["arms"] for trial, r in arm["trials"].items()}
+    results |= contents["ensembles"]
+    known = journals.read_all(store, results)
+    lines = [
+        f"table {whole} of {contents['study']}, made {saved['made']}",
+        f"corpus digest {contents['corpus_digest']}",
+        "whole" if contents["whole"] else "INCOMPLETE when it was made",
+        "",
+        *_trials(contents, known),
+        *_arms(contents, known),
+        *_counted("code", known, _code),
+        *_counted("environment", known, _environment),
+        *_changed(results, known),
+        "",
+        "To repeat a trial from its whole config: ablate rerun TRIAL",
+    ]
+    return "\n".join(lines)
+
+
+def _whole_hash(store: Store, key: str) -> str:
+    hashes = [name.removesuffix(".json") for name in store.names("tables")]
+    matching = [name for name in hashes if name.startswith(key) and len(key) >= SHORTEST]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise TrialError(f"{len(matching)} table hashes start with {key}: {', '.join(matching)}.")
+    if not hashes:
+        raise TrialError(
+            f"no table has been exported from {store.uri}. `ablate table STUDY --format latex` "
+            "gives a table and its hash."
+        )
+    raise TrialError(unknown("table", key, hashes, store.uri))
+
+
+def _trials(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> list[str]:
+    rows = []
+    for arm in [*contents["arms"], {"name": "ensemble", "trials": contents["ensembles"]}]:
+        for trial, result in arm["trials"].items():
+            journal = known.get(trial)
+            metrics = result.get("metrics", {})
+            seed = str(journal.trial.seed) if journal else "?"
+            losses = [_loss(metrics.get(f"{split}_nll")) for split in ("valid", "test")]
+            rows.append([arm["name"], seed, trial, *losses, str(result.get("digest") or "")])
+    titles = ["arm", "seed", "trial", "valid nats", "test nats", "result digest"]
+    return text.lines(table_of(titles, rows, left=["trial", "result digest"]))
+
+
+def _loss(nats: Any) -> str:
+    return f"{nats:.6f}" if isinstance(nats, int | float) else ""
+
+
+def _arms(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> Iterator[str]:
+    """The config of every arm: what all share once, then what differs."""
+    configs = {}
+    for arm in contents["arms"]:
+        of_arm = [known[trial].config for trial in arm["trials"] if trial in known]
+        if of_arm:
+            configs[arm["name"]] = {name: json.dumps(v) for name, v in of_arm[0].items()}
+    if not configs:
+        return
+    items = [set(config.items()) for config in configs.values()]
+    shared = set.intersection(*items)
+    yield from ("", "config shared by all arms")
+    yield from (f"  {name} = {value}" for name, value in sorted(shared))
+    for name, config in configs.items():
+        own = sorted(set(config.items()) - shared)
+        if own:
+            yield from ("", f"config of {name}")
+            yield from (f"  {field} = {value}" for field, value in own)
+
+
+def _counted(
+    what: str, known: Mapping[str, Journal], describe: Callable[[Mapping[str, Any]], str]
+) -> Iterator[str]:
+    """Each code or environment, and how many of the trials ran in it."""
+    counts = Counter(describe(journal.last_attempt) for journal in known.values())
+    yield from ("", what)
+    for description, num in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"  {num} trial{'' if num == 1 else 's'}: {description}"
+
+
+def _code(attempt: Mapping[str, Any]) -> str:
+    commits = [
+        f"{name} {_commit(attempt.get(key) or {})}"
+        for name, key in (("ablate", "ablate_git"), ("study's folder", "git"))
+    ]
+    own = [f"{name} {source}" for name, source in (attempt.get("sources") or {}).items()]
+    return "; ".join([*commits, *own])
+
+
+def _commit(git: Mapping[str, Any]) -> str:
+    dirty = ", with uncommitted changes" if git.get("dirty") else ""
+    return f"commit {git['commit']}{dirty}" if git.get("commit") else "not under git"
+
+
+def _environment(attempt: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {v}" for name, v in (attempt.get("versions") or {}).items())
+    ways = ", ".join(attempt.get("computed_by") or ())
+    where = f"{attempt.get('host', '?')}, {attempt.get('hardware', '?')}"
+    return f"{where}; {versions or 'no versions'}" + (f"; by {ways}" if ways else "")
+
+
+def _changed(results: Mapping[str, Any], known: Mapping[str, Journal]) -> Iterable[str]:
+    """What differs in the store today."""
+    for trial, then in results.items():
+        journal = known.get(trial)
+        if journal is None:
+            yield f"trial {trial} is no longer in this store."
+        elif (journal.outcome and journal.outcome.digest) != then.get("digest"):
+            yield f"the result of trial {trial} has changed since this table was made."

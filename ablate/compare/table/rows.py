@@ -1,0 +1,151 @@
+"""What a table is made of: frozen data between `summary.summarise` and what shows it.
+
+"The table's unit" is perplexity, or bits per character where the corpus is read by characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ablate.compare.statistics.paired import Difference
+from ablate.compare.statistics.replication import Replication
+from ablate.store.study_record import StudyRecord
+
+SPLITS = ("valid", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How many of an arm's final trials completed, and the rest by reason."""
+
+    planned: int
+    completed: int = 0
+    diverged: int = 0
+    failed: int = 0
+    pruned: int = 0
+    missing: int = 0  # not run yet, or not finished
+
+    @property
+    def whole(self) -> bool:
+        return self.completed == self.planned
+
+    @property
+    def selected(self) -> bool:
+        """Return whether the values that are left were selected by how good they are."""
+        return self.diverged + self.pruned > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One arm on one split, in the table's unit. `spread`: over seeds; None for one value."""
+
+    mean: float
+    spread: float | None
+    num: int
+    nats: float  # mean over seeds of the mean nats a token
+    above_floor: float | None = None  # nats above the best possible
+    floor_ratio: float | None = None  # the mean over the floor, both in the table's unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A difference and its verdict. `delta` and `interval`: in the table's unit."""
+
+    difference: Difference  # in nats
+    delta: float
+    interval: tuple[float, float] | None
+    p_holm: float | None
+    verdict: str  # lower, higher, undecided; or no verdict, if the table cannot give one
+    reason: str = ""  # why it is undecided, if not because of the test
+    more: int | None = None  # pairs; None where decided, where no number would do, or unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Tokens trained on, and the seconds of the epochs."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmSummary:
+    """A row of the table."""
+
+    name: str
+    is_base: bool
+    num_parameters: int | None
+    counts: Counts
+    cells: Mapping[str, Cell]  # by split; a split without a value has none
+    published: Mapping[str, float]  # by split; only at a scale that is comparable with them
+    cost_of_one: Cost  # mean over completed final trials, those each builds on included
+    cost_of_all: Cost  # every trial of the arm, its search included
+    trials: tuple[str, ...]  # the trials behind the cells
+    values: Mapping[int, float]  # seed index -> nats on the split that decides
+    against: str | None = None  # the arm it is compared with, if not the base arm
+    comparison: Comparison | None = None
+    best: bool = False  # lower than every other arm, and the corrected test says so
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleSummary:
+    """An ensemble: one number, below the table; it has no seeds to spread over."""
+
+    arm: str
+    trial: str
+    num_members: int
+    status: str
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """All that a table shows."""
+
+    record: StudyRecord
+    replication: Replication
+    unit: str
+    split: str  # the one that decides
+    alpha: float
+    num_comparisons: int
+    floor: Mapping[str, float]  # split -> best possible, in the table's unit
+    arms: tuple[ArmSummary, ...]
+    ensembles: tuple[EnsembleSummary, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader must know about this very table
+    effects: Effects | None = None  # of a factorial's factors
+    verdicts: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (arm, split): published
+
+    @property
+    def whole(self) -> bool:
+        return all(arm.counts.whole for arm in self.arms)
+
+    def arm(self, name: str) -> ArmSummary:
+        return next(arm for arm in self.arms if arm.name == name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect(Comparison):
+    """One contrast. `delta` and `interval` are taken at the mean over the design."""
+
+    name: str
+    kind: str  # main, interaction, simple
+    aliases: tuple[str, ...]  # other names of the same number
+
+    @property
+    def names(self) -> str:
+        return " = ".join([self.name, *self.aliases])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effects:
+    """The results of a factorial beyond its arms."""
+
+    effects: tuple[Effect, ...] = ()  # main effects, then interactions: one family
+    simple: tuple[Effect, ...] = ()  # within the interactions that are decided: another
+    readings: tuple[str, ...] = ()  # those in words
+    notes: tuple[str, ...] = ()
+
+    @property
+    def every(self) -> tuple[Effect, ...]:
+        return (*self.effects, *self.simple)

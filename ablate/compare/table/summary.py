@@ -1,0 +1,105 @@
+"""A study's records, made into the numbers of its table. Pure; `study_table.py` lays them out.
+
+`cells.py` says what enters a cell, `against.py` what is called lower or higher, and `paired.py` by
+which test. Arms are compared on the test split where it was read, otherwise
+on validation: one split and one family of comparisons a table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from ablate.compare.statistics import computed
+from ablate.compare.statistics.against import Against
+from ablate.compare.statistics.effects import effects
+from ablate.compare.statistics.replication import MIN_SEARCHES, Replication, replication_of
+from ablate.compare.statistics.verdicts import verdicts
+from ablate.compare.table.cells import Cells
+from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.compare.text.units import unit_of
+from ablate.store.journal import Journal
+from ablate.store.study_record import SearchRecord, StudyRecord
+
+ALPHA = 0.05  # of the whole table
+
+
+def summarise(
+    record: StudyRecord, journals: Mapping[str, Journal], *, alpha: float = ALPHA
+) -> Summary:
+    """The table's numbers from what is stored. A trial without a journal is missing."""
+    unit = unit_of(record.level)
+    cells = Cells(record, journals, unit)
+    replication = replication_of(record)
+    against = Against(cells.arms(), unit, alpha, replication)
+    arms = against.compared()
+    return Summary(
+        record=record,
+        replication=replication,
+        unit=unit.name,
+        split=cells.split,
+        alpha=alpha,
+        num_comparisons=len(against.others) if against.base else 0,
+        floor={split: unit.show(nats) for split, nats in record.floor.items()},
+        arms=tuple(arms),
+        ensembles=tuple(cells.ensembles()),
+        notes=tuple(_notes(record, replication, arms, journals)),
+        effects=effects(record, arms, unit, alpha=alpha, replication=replication),
+        verdicts=verdicts(record, arms, journals, unit, alpha=alpha, replication=replication),
+    )
+
+
+def _notes(
+    record: StudyRecord,
+    replication: Replication,
+    arms: list[ArmSummary],
+    journals: Mapping[str, Journal],
+) -> Iterable[str]:
+    """What is unusual about this table."""
+    yield from record.notes
+    not_alike = computed.note(record, arms, journals)
+    if not_alike is not None:
+        yield not_alike
+    base = next((arm for arm in arms if arm.is_base), None)
+    if base is None:
+        yield f"The base arm '{record.base_arm}' is not in this table: nothing to compare with."
+    elif not base.values:
+        yield f"The base arm '{base.name}' has no result yet: nothing to compare with."
+    if replication.of_settings_found:
+        yield (
+            f"No verdict on any arm, and none is marked best: each was tuned by "
+            f"{replication.searches}, which does not show how much searches vary. Intervals are "
+            f"of the settings found, over seeds. With repeats={MIN_SEARCHES} or more in the "
+            "study's Search, a pair is a search, and there are verdicts."
+        )
+    yield from _inherited(record)
+    for arm in arms:
+        below = [s for s, c in arm.cells.items() if c.above_floor is not None and c.above_floor < 0]
+        if below:
+            yield (
+                f"{arm.name} is below the best possible on {' and '.join(below)}: "
+                "look for a leak before believing it."
+            )
+
+
+def _inherited(record: StudyRecord) -> Iterable[str]:
+    """Which arms were not tuned from scratch, and the trials that their settings cost."""
+    asked: Counter[str] = Counter()
+    origin: dict[str, SearchRecord] = {}
+    for search in record.searches:
+        if search.seed_index is None:
+            asked[search.arm] += len(search.trials)
+            origin |= {search.arm: search} if search.inherits else {}
+    for arm, search in origin.items():
+        if not asked[arm]:
+            continue  # its search has not started
+        behind, other = asked[arm], search.inherits
+        while other is not None:
+            behind += asked[other]
+            other = origin[other].inherits if other in origin else None
+        rows = ", ".join(f"'{row}'" for row in search.over)
+        yield (
+            f"{arm} inherited the best settings of {search.inherits} and searched only {rows}, in "
+            f"{asked[arm]} trials of its own; {behind} trials are behind its settings, "
+            f"{behind - asked[arm]} behind those of {search.inherits}."
+        )

@@ -1,0 +1,37 @@
+"""How numbers are written in tables and on screen."""
+
+from __future__ import annotations
+
+NONE = "–"
+
+
+def count(number: float | None) -> str:
+    """1234567 -> 1.23M."""
+    if number is None:
+        return NONE
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= 0.9995 * size:
+            return f"{number / size:.3g}{letter}"
+    return str(round(number))
+
+
+def duration(seconds: float) -> str:
+    """95 -> 1m35s."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def decimal(number: float, digits: int) -> str:
+    return f"{number:.{digits}f}" if abs(number) < 1e7 else f"{number:.1e}"
+
+
+def signed(number: float, digits: int) -> str:
+    """With a sign, and a minus as long as a plus."""
+    text = decimal(abs(number), digits)
+    return f"{'−' if number < 0 else '+'}{text}"

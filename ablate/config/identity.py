@@ -1,0 +1,152 @@
+"""A trial and its id: a hash of all that determines its outcome, including its parents' ids."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from ablate.config.resolve import Config, resolve
+from ablate.config.tasks import COUNTING, TRAINING, name_in_id, task_name
+
+FORMAT = 1  # version of the identity itself: raising it gives every trial a new id
+
+
+class StageName(StrEnum):
+    """The stages that are the same in every study; others have the names that a study gives."""
+
+    TRAIN = "train"
+    SEARCH = "search"
+    ENSEMBLE = "ensemble"
+
+
+class Role(StrEnum):
+    """What a trial is to one that builds on it."""
+
+    START = "start"  # its weights are where training starts
+    MEMBER = "member"  # it is evaluated, alone or with others
+    BASE = "base"  # a gate is trained over it
+
+
+class Keep(StrEnum):
+    """What is kept of a trial's checkpoint when it is done."""
+
+    WEIGHTS = "weights"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A trial that another one builds on, and its `Role` there."""
+
+    role: str
+    id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One trial of a plan. The first part determines its outcome; the labels do not."""
+
+    id: str
+    values: Mapping[str, Any]
+    seed: int
+    corpus_digest: str
+    parents: tuple[Parent, ...] = ()
+    threads: int = 1
+    device: str = "cpu"
+    precision: str = "float32"
+    reads_test: bool = True
+    runner: str = TRAINING
+    modules: tuple[str, ...] = ()  # files that register custom techniques of the study
+    study: str = ""
+    scale: str = ""
+    arm: str = ""
+    stage: str = StageName.TRAIN
+    keep: str = Keep.WEIGHTS  # what remains of its checkpoint at the end
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def config(self) -> Config:
+        """Its values, resolved once; the files that it names in `modules` are loaded before."""
+        return resolve(self.values)
+
+    @property
+    def name(self) -> str:
+        return trial_name(self.arm, self.stage, self.seed) if self.arm else self.id
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the trial as plain data for JSON."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_plain(data: Mapping[str, Any]) -> Trial:
+        parents = tuple(Parent(**parent) for parent in data["parents"])
+        more = {"modules": tuple(data["modules"]), "runner": task_name(data["runner"])}
+        return Trial(**{**data, "parents": parents, **more})
+
+    def parent_ids(self, role: str | None = None) -> list[str]:
+        return [parent.id for parent in self.parents if role in (None, parent.role)]
+
+
+def trial_name(arm: str, stage: str, seed: int) -> str:
+    """What people read of a trial: `doc finetune seed 2`."""
+    return f"{arm}{'' if stage == StageName.TRAIN else f' {stage}'} seed {seed}"
+
+
+def make_trial(
+    config: Config,
+    *,
+    values: Mapping[str, Any],
+    seed: int,
+    corpus_digest: str,
+    parents: tuple[Parent, ...] = (),
+    threads: int = 1,
+    device: str = "cpu",
+    precision: str = "float32",
+    reads_test: bool = True,
+    runner: str | None = None,
+    **labels: Any,
+) -> Trial:
+    """Create a trial, with the id that follows from what determines its outcome.
+
+    `config` is `values`, resolved. Without a `runner` the trial trains, or counts n-grams.
+    """
+    runner = runner or (TRAINING if config.ngram is None else COUNTING)
+    determining = {
+        "format": FORMAT,
+        "config": config.identity,
+        "seed": seed,
+        "corpus": corpus_digest,
+        "parents": [[parent.role, parent.id] for parent in parents],
+        "threads": threads,
+        "device": device,
+        "precision": precision,
+        "test": reads_test,
+        "runner": name_in_id(runner),
+    }
+    trial = Trial(
+        id=digest(determining),
+        values=dict(values),
+        seed=seed,
+        corpus_digest=corpus_digest,
+        parents=parents,
+        threads=threads,
+        device=device,
+        precision=precision,
+        reads_test=reads_test,
+        runner=runner,
+        **labels,
+    )
+    vars(trial)["config"] = config
+    return trial
+
+
+def digest(data: Any) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of plain data."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

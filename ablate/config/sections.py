@@ -1,0 +1,100 @@
+"""A config's sections: corpus, embedding and training, and that of an n-gram model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ablate.config.fields import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """Which text to use, and how to tokenize it."""
+
+    name: str = setting(
+        "grammar", doc="corpus from `ablate data list`, or path of a folder of text files"
+    )
+    level: str = setting("word", doc="token type", choices=("word", "character"))
+    lowercase: bool = setting(
+        False, doc="lower-case the text first (002's counts need it for WikiText-2)"
+    )
+    min_count: int = setting(
+        1, doc="replace words rarer than this in the training text by <unk>", low=1
+    )
+    train_tokens: int | None = setting(None, doc="use only N training tokens", low=100)
+    train_slice: str = setting(
+        "first",
+        doc="which train_tokens to use: the first ones, or a contiguous slice drawn with the "
+        "trial's seed (004)",
+        choices=("first", "random"),
+    )
+    eval_tokens: int | None = setting(
+        None, doc="use only the first N tokens of valid and of test", low=100
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig:
+    """The word vectors that the backbone reads, also the output matrix of a tied head."""
+
+    size: int = setting(400, doc="units of a word vector", low=1)
+    initial_range: float = setting(
+        0.1, doc="initial word vectors are uniform in +- this value", low=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Truncated backpropagation through time over one continuous stream."""
+
+    epochs: int = setting(1, doc="passes over the training text", low=0)
+    batch_size: int = setting(20, doc="rows that the stream is cut into", low=1)
+    window: int = setting(70, doc="steps per window (BPTT)", low=1)
+    batching: str = setting(
+        "awd",
+        doc="awd: contiguous rows, and a shorter last window; zaremba: rows that start at evenly "
+        "spaced positions, and full windows only",
+        choices=("awd", "zaremba"),
+    )
+    variable_window: bool = setting(
+        False,
+        doc="AWD: draw window lengths from N(window, 5), 5% of them around half of it, and scale "
+        "the learning rate with the length",
+    )
+    max_window_excess: int | None = setting(
+        None, doc="longest variable window, in steps above `window` (MoS, DOC: 40)", low=0
+    )
+    clip: float | None = setting(None, doc="maximum global norm of the gradient", low=0)
+    loss_reduction: str = setting(
+        "mean",
+        doc="mean over tokens (AWD), or sum over steps of the mean over rows (Zaremba)",
+        choices=("mean", "sum_time_mean_batch"),
+    )
+    only_gate: bool = setting(
+        False, doc="train only the gate; freeze the rest and run it without dropout (000)"
+    )
+    accumulate: int = setting(
+        1, doc="split each batch into N parts and add up their gradients", low=1
+    )
+    valid_batch_size: int = setting(10, doc="rows for validation after each epoch", low=1)
+    valid_window: int = setting(200, doc="steps per evaluation window", low=1, identity=False)
+    stop_after_worse: int | None = setting(
+        None, doc="stop when validation is worse than the best of all epochs but the last N", low=0
+    )
+    repeat_while_better: bool = setting(
+        False,
+        doc="after stopping, restart from the best weights as long as this improves validation "
+        "(DOC's fin)",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramConfig:
+    """Interpolated modified Kneser-Ney, optionally with a unigram cache."""
+
+    order: int = setting(5, doc="longest n-gram", low=1)
+    cache_window: int = setting(
+        0,
+        doc="interpolate a unigram cache over the last N words, with a tuned weight (0: no cache)",
+        low=0,
+    )

@@ -1,0 +1,330 @@
+"""Run a study: connects plan, schedule, workers, records and screen. Also the Python API.
+
+from ablate import run
+summary = run("studies/doc_layer_mix.py", local=True)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ablate.compare.formats import markdown, text
+from ablate.compare.material import Material, open_study
+from ablate.compare.table.rows import Summary
+from ablate.compare.table.study_table import study_table
+from ablate.compare.table.summary import summarise
+from ablate.config.identity import Trial
+from ablate.errors import StoreError
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.journal import Journal
+from ablate.store.lease import Lease
+from ablate.store.store import Store
+from ablate.store.workspace import Workspace, held, make_folders, open_workspace
+from ablate.study.check import check
+from ablate.study.file import load as load_study
+from ablate.study.plan import Plan, largest_trial, make_plan
+from ablate.study.words import Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a study is run; no option changes its results."""
+
+    local: bool = False
+    workers: int | None = None
+    address: str | None = None
+    verbose: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run of a study ended."""
+
+    record: study_record.StudyRecord
+    summary: Summary
+    journals: Mapping[str, Journal]
+    interrupted: str | None  # what stopped it, if anything did; the same command resumes it
+    closed: str | None  # the budget that has run out, if any
+    unrecorded: str  # what the tracking server still lacks, and why; empty: nothing
+
+
+def run(
+    study: Study | str | Path,
+    scale: str | None = None,
+    *,
+    workspace: str | None = None,
+    store: str | None = None,
+    mlflow: str | None = None,
+    local: bool = False,
+    workers: int | None = None,
+    quiet: bool = True,
+) -> Summary:
+    """Run a study, or resume it, and return its table's numbers."""
+    opened = open_workspace(workspace, store=store, mlflow=mlflow)
+    options = RunOptions(local=local, workers=workers, quiet=quiet)
+    return run_study(study, scale, opened, options).summary
+
+
+def load(study: str, *, workspace: str | None = None, store: str | None = None) -> Summary:
+    """Load the numbers of a recorded study, by its name or `name@scale`."""
+    opened = open_workspace(workspace, store=store)
+    return open_study(opened.store, study).summary
+
+
+def run_study(
+    study: Study | str | Path,
+    scale: str | None,
+    workspace: Workspace,
+    options: RunOptions,
+    command: str = "",
+) -> Ended:
+    """Run what is left of a study; all results are in the store before this returns."""
+    loaded = _studied(study)
+    make_folders(workspace)
+    plan = make_plan(loaded, scale, data=workspace.data, command=command)
+    plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
+    with held(workspace, plan.record.key) as lease:
+        return _run_plan(plan, workspace, options, lease)
+
+
+def _run_plan(
+    plan: Plan, workspace: Workspace, options: RunOptions, lease: Lease | None = None
+) -> Ended:
+    from ablate.engine.screen import Screen
+    from ablate.record.background import BackgroundRecorder
+    from ablate.tune.schedule import Schedule
+    from ablate.tune.search.arm import open_search
+
+    store = workspace.store
+    stream = io.StringIO() if options.quiet or sys.stdout is None else None
+    with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
+        recorder = BackgroundRecorder(
+            store,
+            workspace.tracking_uri,
+            plan.record,
+            workspace.artifacts,
+            on_trouble=screen.note,
+        )
+        listeners = (_Told(screen, recorder),)
+        schedule = Schedule(plan, store, open_search(workspace.searches), listeners)
+        if lease is not None:
+            lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
+        with _stopped_by_signals(schedule):
+            _drive(schedule, workspace, options)
+        found = _kept(schedule, store)
+        summary = summarise(schedule.plan.record, found)
+        _write_tables(summary, workspace)
+        pages = _report(summary, found, store, screen.note) if schedule.complete else {}
+        unrecorded = _deliver(recorder, schedule, summary, pages)
+    schedule.ledger.write()
+    return Ended(
+        record=schedule.plan.record,
+        summary=summary,
+        journals=found,
+        interrupted=None if schedule.complete else schedule.stop_reason,
+        closed=schedule.closed_reason,
+        unrecorded=unrecorded,
+    )
+
+
+def _kept(schedule: Any, store: Store) -> dict[str, Journal]:
+    """Read the journals of the study's trials.
+
+    An outcome that has disappeared from the store is restored: a worker that was cut off may have
+    sent an old journal that the network delivered late.
+    """
+    found = journals.read_all(store, schedule.plan.record.trial_ids())
+    for trial_id, journal in schedule.ended.items():
+        if trial_id in found and found[trial_id].outcome is None:
+            journal.write(store)
+            found[trial_id] = journal
+    return found
+
+
+def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
+    if schedule.exhausted:
+        return
+    if options.local:
+        from ablate.trial.run import check_gpus
+        from ablate.tune import local
+
+        check_gpus(schedule.plan.scale_name, schedule.plan.scale.gpus)
+        local.run(schedule, lambda trial: _order(trial, workspace))
+        return
+    from ablate.tune.cluster import drive as cluster
+
+    fleet = _fleet(schedule.plan, workspace, options)
+    if fleet.address in (None, "local"):
+        order = partial(_order, workspace=workspace)
+        cluster.run(schedule, _sharing(fleet, schedule.plan, order), order)
+        return
+    with tempfile.TemporaryDirectory(prefix="ablate-parcel-") as folder:
+        brought = _brought(schedule.plan, workspace, Path(folder))
+        fleet = replace(fleet, runtime_env={"working_dir": folder})
+
+        def order_abroad(trial: Trial) -> dict[str, Any]:
+            return {**_order(trial, workspace), **brought}
+
+        cluster.run(schedule, _sharing(fleet, schedule.plan, order_abroad), order_abroad)
+
+
+def _sharing(fleet: Any, plan: Plan, order: Callable[[Trial], dict[str, Any]]) -> Any:
+    """Return the fleet, which learns from the largest trial how many trials can share a GPU."""
+    if not plan.scale.share_gpus:
+        return fleet
+    return replace(fleet, gpu_shared_by=order(largest_trial(plan)))
+
+
+def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
+    return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
+
+
+def _brought(plan: Plan, workspace: Workspace, folder: Path) -> dict[str, Any]:
+    """Return what workers on other hosts need besides an order: no folder of this host."""
+    from ablate.data.travel import send
+    from ablate.tune.cluster.parcel import pack
+
+    corpus = plan.configs[plan.study.base_arm].corpus
+    return {
+        "data": "",
+        "study": plan.record.key,
+        "corpus": send(corpus, workspace.data, workspace.store),
+        "modules": pack(plan.study.file, plan.study.techniques, folder),
+    }
+
+
+def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
+    from ablate.tune.cluster.drive import Fleet
+
+    address = options.address or os.environ.get("RAY_ADDRESS")
+    here = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    return Fleet(
+        workers=options.workers or (here if address in (None, "local") else None),
+        cpus_per_trial=plan.scale.threads,
+        gpus_per_trial=plan.scale.gpus,
+        address=address,
+        verbose=options.verbose,
+        tmp=str(workspace.folder / "ray"),
+    )
+
+
+def _studied(study: Study | str | Path) -> Study:
+    if isinstance(study, Study):
+        check(study)
+        return study if study.name else replace(study, name="study")
+    return load_study(study)
+
+
+def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
+    """Encode the corpus before any worker needs it; return its floor, if known."""
+    from ablate.data.corpus import open_corpus
+
+    return open_corpus(plan.configs[plan.study.base_arm].corpus, workspace.data).floor
+
+
+class _Told:
+    """Passes events of the schedule to the screen and the recorder."""
+
+    def __init__(self, screen: Any, recorder: Any) -> None:
+        self.screen, self.recorder = screen, recorder
+
+    def started(self, trial: Trial) -> None:
+        self.screen.started(trial)
+
+    def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None:
+        self.screen.progress(trial_id, epoch)
+        if epoch is not None:
+            self.recorder.notify(trial_id)
+
+    def finished(self, trial_id: str, journal: Journal) -> None:
+        self.screen.finished(trial_id, journal)
+        self.recorder.notify(trial_id, done=True)
+
+    def retried(self, trial_id: str, why: str) -> None:
+        self.screen.retried(trial_id, why)
+
+    def note(self, text: str) -> None:
+        self.screen.note(text)
+
+    def planned(self, plan: Plan) -> None:
+        self.screen.planned(plan.record)
+        self.recorder.update(plan.record)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(schedule: Any) -> Iterator[None]:
+    """Handle Ctrl-C or SIGTERM: the first stops with everything saved, the second at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        if schedule.stop_reason is not None:
+            raise KeyboardInterrupt
+        schedule.stop_reason = f"stopped by {signal.Signals(number).name}"
+        schedule.note("stopping: saving the running trials (again to stop at once)")
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handled = [number for number, handler in handlers.items() if handler != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_tables(summary: Summary, workspace: Workspace) -> None:
+    folder, table = workspace.study_folder(summary.record.key), study_table(summary)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "table.txt").write_text(text.write(table) + "\n", encoding="utf-8")
+        (folder / "table.md").write_text(markdown.write(table) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(
+            f"the table cannot be written to {folder}: {error.strerror or error}. Free some "
+            f"space; `ablate table {summary.record.key}` shows it."
+        ) from error
+
+
+def _report(
+    summary: Summary, found: Mapping[str, Journal], store: Store, note: Callable[[str], None]
+) -> dict[str, str]:
+    """Write the page with the pictures. Its failure must not stop a finished study."""
+    try:
+        from ablate.compare.plots.report import FILE, page
+
+        return {FILE: page(Material(summary, found), store)}
+    except Exception as error:
+        name = summary.record.key
+        note(f"no report: {type(error).__name__}: {error}. Later: ablate report {name}")
+        return {}
+
+
+def _deliver(recorder: Any, schedule: Any, summary: Summary, pages: Mapping[str, str]) -> str:
+    """Send the tracking server missing records; return what it still lacks, and why."""
+    if schedule.complete:
+        table = study_table(summary)
+        delivery = recorder.finish(markdown.write(table), {"table.txt": text.write(table), **pages})
+    else:
+        delivery = recorder.pause()
+    return missing_records(delivery)
+
+
+def missing_records(delivery: Any) -> str:
+    number = len(delivery.undelivered) + len(delivery.refused)
+    why = delivery.reason or next(iter(delivery.refused.values()), "")
+    return f"{number} trials ({why})" if number else ""

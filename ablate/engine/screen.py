@@ -1,0 +1,318 @@
+"""A running study on screen: a live view in a terminal, occasional plain lines elsewhere.
+
+Reporting an event only appends to a queue. A separate thread applies the queue to the `Board` four
+times a second and shows it. It shows validation only: the test split is for the table.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TextIO
+
+from ablate.compare.text.figures import NONE, count, decimal, duration
+from ablate.compare.text.plain import printable
+from ablate.config.identity import Trial
+from ablate.engine.board import ArmState, Board
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.study_record import StudyRecord
+
+REFRESH_SECONDS = 0.25
+LINE_SECONDS = 20.0  # between plain lines, if there are too many trials for a line each
+SLOWEST_LINES = 600.0  # between plain lines while nothing ends
+FEW_TRIALS = 100  # up to this many trials get a line each
+NUM_TROUBLES = 20  # lost trials that are reported one by one; the rest are counted
+
+
+class Said(NamedTuple):
+    """A message: it stays on screen, or is shown only if there are few trials."""
+
+    text: str
+    stays: bool = True
+
+
+class Screen:
+    """Shows a study while it runs. `interactive` and `stream` are detected if not given."""
+
+    def __init__(
+        self,
+        record: StudyRecord,
+        interactive: bool | None = None,
+        stream: TextIO | None = None,
+        console: Any = None,  # a rich console to use instead of the stream
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._events: deque[Callable[[], Said | None]] = deque()
+        self._newest: StudyRecord | None = None
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._broken, self._num_lost = False, 0
+        self._thread = threading.Thread(target=self._keep_showing, name="screen", daemon=True)
+        self.board = Board(record, clock())
+        self._presenter = _presenter(interactive, stream or sys.stdout, console, clock())
+
+    def __enter__(self) -> Screen:
+        self._guarded(lambda: self._presenter.open(self.board))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.refresh()
+        self._guarded(lambda: self._presenter.close(self.board, self._clock()))
+
+    def started(self, trial: Trial) -> None:
+        now = self._clock()
+        self._events.append(lambda: self.board.started(trial, now))
+
+    def progress(self, trial_id: str, epoch_metrics: Mapping[str, Any] | None) -> None:
+        if epoch_metrics is not None:
+            self._events.append(lambda: self.board.progress(trial_id, epoch_metrics))
+
+    def finished(self, trial_id: str, journal: Journal) -> None:
+        now = self._clock()
+        self._events.append(lambda: self._ended(trial_id, journal, now))
+
+    def retried(self, trial_id: str, why: str) -> None:
+        self._events.append(lambda: self._retrying(trial_id, why))
+
+    def note(self, text: str) -> None:
+        self._events.append(lambda: Said(text))
+
+    def planned(self, record: StudyRecord) -> None:
+        """The plan has grown."""
+        self._newest = record
+
+    def refresh(self) -> None:
+        """Apply the queued events and show them now."""
+        with self._lock:
+            if self._newest is not None:
+                record, self._newest = self._newest, None
+                self.board.take_record(record)
+            results = [self._events.popleft()() for _ in range(len(self._events))]
+            messages = [message for message in results if message is not None]
+            self._guarded(lambda: self._presenter.show(self.board, messages, self._clock()))
+
+    def _keep_showing(self) -> None:
+        while not self._over.wait(REFRESH_SECONDS):
+            self.refresh()
+
+    def _guarded(self, show: Callable[[], None]) -> None:
+        """Call `show`; a terminal that has gone away must not stop a study."""
+        if not self._broken:
+            try:
+                show()
+            except (OSError, ValueError):
+                self._broken = True
+
+    def _ended(self, trial_id: str, journal: Journal, now: float) -> Said | None:
+        ran = self.board.finished(trial_id, journal, now)
+        lost = journal.status not in (Status.COMPLETED, Status.PRUNED)
+        self._num_lost += lost
+        if (ran is None and not lost) or (lost and self._num_lost > NUM_TROUBLES):
+            return None
+        counted = f"[{len(self.board.ended)}/{self.board.total}] {journal.trial.name}"
+        nats = self.board.nats.get(trial_id)
+        result = journal.status if nats is None else f"valid {self.board.unit.text(nats)}"
+        reason = ((journal.outcome and journal.outcome.reason) or "").split("\n")[0]
+        took = f" in {duration(now - ran.begun)}" if ran else ""
+        return Said(f"{counted}: {result}{took}{': ' if reason else ''}{reason}", stays=lost)
+
+    def _retrying(self, trial_id: str, why: str) -> Said:
+        running = self.board.running.get(trial_id)
+        return Said(f"{running.trial.name if running else trial_id} is being retried: {why}")
+
+
+class Lines:
+    """A few plain lines, for a log, a pipe, or a machine without rich."""
+
+    def __init__(self, stream: TextIO, now: float) -> None:
+        self._stream = stream
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        self._unicode = encoding.lower().startswith("utf")
+        self._said_at, self._pause = now, LINE_SECONDS
+        self._num_done, self._began = 0, False
+
+    def open(self, board: Board) -> None:
+        arms = f"{len(board.arms)} arm{'s' if len(board.arms) > 1 else ''}"
+        self._say(f"{board.record.key}: {board.total} trials of {arms}", board.begun)
+
+    def show(self, board: Board, said: list[Said], now: float) -> None:
+        if not self._began and (board.running or board.num_here):
+            self._began = True
+            before = len(board.ended) - board.num_here
+            if before:
+                self._say(f"{before} of {board.total} trials were already done", now)
+        for each in said:
+            if each.stays or board.total <= FEW_TRIALS:
+                self._say(each.text, now)
+        self._meanwhile(board, now)
+
+    def close(self, board: Board, now: float) -> None:
+        self._say(closing(board, now), now)
+
+    def _meanwhile(self, board: Board, now: float) -> None:
+        """Write a line every 20 s while trials end, and less and less often while none does."""
+        moved = len(board.ended) != self._num_done
+        if moved:
+            self._num_done, self._pause = len(board.ended), LINE_SECONDS
+        if (moved or board.running) and now - self._said_at >= self._pause:
+            self._say(standing(board, now), now)
+            self._pause = min(2 * self._pause, SLOWEST_LINES)
+
+    def _say(self, text: str, now: float) -> None:
+        self._stream.write(printable(text, self._unicode) + "\n")
+        self._stream.flush()
+        self._said_at = now
+
+
+class Live:
+    """rich's live view: arms, running trials, progress; lasting messages go above it."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.live import Live as RichLive
+
+        self._console = console
+        self._live = RichLive(console=console, auto_refresh=False, transient=True)
+
+    def open(self, board: Board) -> None:
+        self._live.start()
+
+    def show(self, board: Board, said: list[Said], now: float) -> None:
+        for each in said:
+            if each.stays:
+                self._say(each.text)
+        self._live.update(view(board, now, self._console.height), refresh=True)
+
+    def close(self, board: Board, now: float) -> None:
+        self._live.stop()
+        self._say(closing(board, now))
+
+    def _say(self, text: str) -> None:
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def view(board: Board, now: float, height: int) -> Any:
+    """Return the board as something rich can print, no higher than the terminal."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    room = max(4, height - 8)  # title, two headers, two "more" lines, the bar, some space
+    num_running = min(len(board.running), max(2, room // 3))
+    last = Table.grid(padding=(0, 2, 0, 0))
+    bar = ProgressBar(total=max(1, board.total), completed=len(board.ended), width=20)
+    last.add_row(bar, _text(standing(board, now)))
+    return Group(
+        _text(f"{board.record.key}: {board.record.question}", "bold"),
+        _arms_table(board, now, room - num_running),
+        *([_running_table(board, num_running)] if board.running else []),
+        last,
+    )
+
+
+def _arms_table(board: Board, now: float, room: int) -> Any:
+    arms = list(board.arms.values())
+    if len(arms) > room:  # running arms first, then waiting ones, then finished ones
+        arms.sort(key=lambda arm: (not arm.running, not arm.left))
+    table = _table("arm", "done", "running", "lost", "best valid", "mean", "time left")
+    for arm in arms[:room]:
+        seconds = board.seconds_left(now, [arm])
+        table.add_row(
+            _text(arm.name, "bold" if arm.running else ""),
+            f"{len(arm.done)}/{arm.total}",
+            str(len(arm.running) or ""),
+            _text(str(len(arm.lost) or ""), "red"),
+            NONE if arm.best is None else board.unit.text(arm.best),
+            _mean(board, arm),
+            duration(seconds) if seconds else "",
+        )
+    if len(arms) > room:
+        table.add_row(_text(f"and {len(arms) - room} more arms", "dim"))
+    return table
+
+
+def _running_table(board: Board, room: int) -> Any:
+    table = _table("running", "stage", "seed", "epoch", "valid", "tokens/s")
+    for running in list(board.running.values())[:room]:
+        trial = running.trial
+        table.add_row(
+            _text(trial.arm),
+            _text(trial.stage),
+            str(trial.seed),
+            f"{running.epoch}/{running.num_epochs or '?'}",
+            NONE if running.nats is None else board.unit.text(running.nats),
+            count(running.tokens_a_second),
+        )
+    if len(board.running) > room:
+        table.add_row(_text(f"and {len(board.running) - room} more", "dim"))
+    return table
+
+
+def _table(first: str, *others: str) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(first, no_wrap=True, min_width=12)
+    for title in others:
+        table.add_column(title, justify="left" if title == "stage" else "right", no_wrap=True)
+    return table
+
+
+def _text(text: str, style: str = "") -> Any:
+    """Return rich text without parsing markup: a name may contain brackets."""
+    from rich.text import Text
+
+    return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")
+
+
+def standing(board: Board, now: float) -> str:
+    """Return one line: time elapsed, time left, trials done."""
+    left = board.seconds_left(now)
+    parts = [
+        f"{duration(now - board.begun)} elapsed",
+        f"about {duration(left)} left" if left is not None else "time left unknown",
+        f"{len(board.ended)} of {board.total} trials done",
+        f"{len(board.running)} running",
+        board.troubles,
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def closing(board: Board, now: float) -> str:
+    """Return the last line."""
+    state = "" if len(board.ended) == board.total else "stopped, "
+    troubles = f" ({board.troubles})" if board.troubles else ""
+    done = f"{state}{len(board.ended)} of {board.total} trials done{troubles}"
+    return f"{board.record.key}: {done} after {duration(now - board.begun)}"
+
+
+def _mean(board: Board, arm: ArmState) -> str:
+    unit = board.unit
+    values = [unit.show(board.nats[each]) for each in arm.finals if each in board.nats]
+    mean = decimal(statistics.fmean(values), unit.digits) if values else NONE
+    return f"{mean}±{decimal(statistics.stdev(values), unit.digits)}" if values[1:] else mean
+
+
+def _presenter(interactive: bool | None, stream: TextIO, console: Any, now: float) -> Lines | Live:
+    if not (_is_terminal(stream) if interactive is None else interactive):
+        return Lines(stream, now)
+    try:
+        from rich.console import Console
+    except ImportError:  # rich is optional: without it, print lines
+        return Lines(stream, now)
+    return Live(console or Console(file=stream))
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty() and os.environ.get("TERM") != "dumb"
+    except (AttributeError, ValueError):  # no real stream, or a closed one
+        return False

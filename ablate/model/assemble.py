@@ -1,0 +1,112 @@
+"""Build a language model, its loss and its regularizers from a config; refuse bad combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from ablate.config import registry
+from ablate.config.resolve import Choice, Config
+from ablate.errors import CombinationError
+from ablate.model.ensemble import Together
+from ablate.model.flow import Shapes, TrainingText
+from ablate.model.language_model import Embedding, LanguageModel, num_parameters
+from ablate.model.regularizer import Regularizer
+from ablate.model.slots import Loss
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The techniques that a training loop needs, apart from the optimizer."""
+
+    model: LanguageModel
+    loss: Loss
+    regularizers: tuple[Regularizer, ...]
+
+
+def assemble(
+    config: Config, vocabulary: int, device: str = "cpu", text: TrainingText | None = None
+) -> Assembly:
+    """Build the config's model, uninitialized, on `device` ("meta" takes no memory).
+
+    Without a text, the model is only good for counting parameters.
+    """
+    _check_gate(config)
+    _check_batching(config)
+    with torch.device(device):
+        model = _model(config, vocabulary, text)
+    assembly = _with_loss(model, config, text)
+    for regularizer in assembly.regularizers:
+        regularizer.check(model)
+    return assembly
+
+
+def assemble_over(
+    members: Sequence[LanguageModel],
+    config: Config,
+    device: str = "cpu",
+    text: TrainingText | None = None,
+) -> Assembly:
+    """Build the config's gate over the mean of finished models, which are not changed."""
+    _check_gate(config)
+    _check_batching(config)
+    member_shapes = [member.shapes for member in members]
+    shapes = Shapes(
+        vocabulary=member_shapes[0].vocabulary,
+        embedding=sum(s.embedding for s in member_shapes),
+        layers=(sum(s.layers[-1] for s in member_shapes),),
+        output=sum(s.output for s in member_shapes),
+        separators=member_shapes[0].separators,
+    )
+    with torch.device(device):
+        gate = _make(config["gate"], shapes)
+    return _with_loss(Together(members, gate, shapes), config, text)
+
+
+def count_parameters(config: Config, vocabulary: int) -> int:
+    """The number of parameters of the config's model, which is built without memory."""
+    return num_parameters(assemble(config, vocabulary, "meta").model)
+
+
+def _with_loss(model: LanguageModel, config: Config, text: TrainingText | None) -> Assembly:
+    chosen = config.listed.get("regularizer", ())
+    regularizers = tuple(registry.make(c.slot, c.name, c.config) for c in chosen)
+    loss = registry.make("loss", config["loss"].name, config["loss"].config, text)
+    return Assembly(model, loss, regularizers)
+
+
+def _check_gate(config: Config) -> None:
+    if config.training.only_gate and config["gate"].name == "none":
+        gates = ", ".join(name for name in registry.names("gate") if name != "none")
+        raise CombinationError(
+            "training.only_gate = true trains only the gate, but gate = 'none'. Instead: a gate "
+            f"({gates}), or training.only_gate = false."
+        )
+
+
+def _check_batching(config: Config) -> None:
+    training = config.training
+    if training.batching == "zaremba" and training.variable_window:
+        raise CombinationError(
+            "training.batching = 'zaremba' trains on windows of exactly training.window steps, and "
+            "training.variable_window = true draws their lengths. Instead: only one of the two."
+        )
+
+
+def _model(config: Config, vocabulary: int, text: TrainingText | None) -> LanguageModel:
+    size = config.embedding.size
+    separators = () if text is None else text.separators
+    shapes = Shapes(vocabulary=vocabulary, embedding=size, separators=separators)
+    backbone = _make(config["backbone"], shapes)
+    shapes = replace(shapes, layers=backbone.widths, output=backbone.widths[-1])
+    bridge = _make(config["bridge"], shapes)
+    shapes = replace(shapes, output=bridge.width)
+    embedding = Embedding(vocabulary, size, config.embedding.initial_range)
+    head, gate = _make(config["head"], shapes), _make(config["gate"], shapes)
+    return LanguageModel(embedding, backbone, bridge, head, gate, shapes)
+
+
+def _make(choice: Choice, shapes: Shapes):
+    return registry.make(choice.slot, choice.name, choice.config, shapes)

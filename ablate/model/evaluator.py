@@ -1,0 +1,84 @@
+"""Evaluators: the log-probability of every token of a split, given by one model or several.
+
+Several models are evaluated together, by the mean of their probabilities (an ensemble):
+
+    log p = logsumexp_m(log p_m) - log M     (Takase et al. 2018, Table 7)
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ablate.errors import CombinationError
+from ablate.model.flow import TrainingText
+from ablate.model.language_model import LanguageModel
+from ablate.model.regularizer import Regularizer
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Trained models, the text they are evaluated on, and the results of evaluators so far."""
+
+    models: Sequence[LanguageModel]
+    text: TrainingText
+    evaluators: Mapping[str, Evaluator] = field(default_factory=dict)  # by name, those chosen
+    regularizers: Sequence[Sequence[Regularizer]] = ()  # of each model; (): no model has any
+    cache: dict[Hashable, Any] = field(default_factory=dict)
+
+    def cached(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """A value that is needed more than once, computed once."""
+        if key not in self.cache:
+            self.cache[key] = compute()
+        return self.cache[key]
+
+    def regularizers_of(self, index: int) -> tuple[Regularizer, ...]:
+        """The regularizers that a model was trained with."""
+        return tuple(self.regularizers[index]) if self.regularizers else ()
+
+    def stream(self, split: str) -> Tensor:
+        return self.text.stream(split)
+
+    def log_probs(self, name: str, split: str) -> np.ndarray:
+        """The log-probabilities of one of the chosen evaluators, computed once."""
+        if name not in self.evaluators:
+            raise CombinationError(
+                f"an evaluator builds on the evaluator '{name}', which was not chosen. Instead: "
+                f"add evaluator.{name} to the config. Chosen: {', '.join(self.evaluators)}."
+            )
+        evaluator = self.evaluators[name]
+        return self.cached((name, split), lambda: evaluator.token_log_probs(self, split))
+
+
+class Evaluator(ABC):
+    """Built as `Evaluator(config)`. It restores any weights that it changes."""
+
+    gives_log_probs = True  # False: it has other metrics, and cannot be a trial's first evaluator
+
+    @abstractmethod
+    def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
+        """log p of every token after the first, in float64, given all tokens before it."""
+
+    def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
+        """The metrics recorded for a split, by name."""
+        nll = -float(np.mean(reading.log_probs(name, split)))
+        return {"nll": nll, "ppl": math.exp(min(nll, 700))}
+
+
+def mean_over_models(
+    models: Sequence[LanguageModel], log_probs: Callable[[LanguageModel], np.ndarray]
+) -> np.ndarray:
+    """The log of the models' mean probability."""
+    return log_mean_exp(np.stack([log_probs(model) for model in models]))
+
+
+def log_mean_exp(log_probs_MN: np.ndarray) -> np.ndarray:
+    """The log of the mean probability over the members; nan if a member has diverged."""
+    with np.errstate(invalid="ignore"):
+        return np.logaddexp.reduce(log_probs_MN, axis=0) - np.log(len(log_probs_MN))

@@ -1,0 +1,311 @@
+"""The loss of a mixture with its closed-form gradient, computed by chunks in the forward pass.
+
+With r_j the responsibility of expert j for the target,
+
+    d nll / d logits_j = r_j (softmax_j - onehot),    d nll / d log_prior_j = -r_j,
+
+with p_j / (p + floor) for r_j if a floor is added to p, so the backward pass only scales the
+gradients that the forward pass has stored. A chunk's exponentials e = exp(logits - peak), with sum
+Z, are not normalized: r (softmax - onehot) = (e - Z onehot) r/Z, and the factor r/Z is applied to
+the small side of each matrix product.
+
+Under autocast the large products take factors in half precision; everything else stays float32.
+
+Shape suffixes: n tokens of a chunk, K = n*J rows, one per expert; others as in `flow.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ablate.model.fast.precision import asked_for, in_full
+from ablate.model.fast.product import SumOfProducts, product, product_back
+from ablate.model.flow import GateSignal, Mixture
+from ablate.model.native.library import usable
+from ablate.model.native.product import FEWEST_ROWS
+from ablate.model.native.softmax import exponentials_
+
+
+@dataclass(frozen=True)
+class Room:
+    """The maximum size of a chunk's logits: in bytes, or as a share of the matrix whose gradient
+    they are added to, whichever is larger."""
+
+    num_bytes: int
+    of_matrix: float
+
+
+SINGLE = Room(6 << 20, 1 / 4)  # the logits are most of a single softmax's memory
+MIXTURE = Room(16 << 20, 1 / 8)  # a mixture has more logits, and large products are faster
+PARTS = Room(4 << 20, 1 / 24)  # if several tensors of a chunk's size are in memory
+NARROW_PARTS = Room(8 << 20, 1 / 24)  # narrow products are faster with more rows
+GPU_CHUNKS = 128  # chunks that would fill a GPU's memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """The scores of a chunk's targets, and the inputs of its gradient. `exponentials_KV` is e."""
+
+    log_prob_n: Tensor
+    responsibility_nJ: Tensor
+    exponentials_KV: Tensor
+    sum_K1: Tensor
+    scores_KV: Tensor | None  # the logits before the gate
+    gate_nV: Tensor | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradients:
+    """The gradients of a mixture's tensors; None if not needed."""
+
+    vectors_NJE: Tensor | None
+    log_prior_NJ: Tensor | None
+    weight_VE: SumOfProducts | None
+    bias_V: Tensor | None
+    gate_vectors_NG: Tensor | None
+    gate_weight_VG: SumOfProducts | None
+    gate_bias_V: Tensor | None
+
+
+def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
+    """-sum log p of the targets, with its gradients already computed."""
+    dtype = asked_for(targets_N.device)
+    return in_full(_SummedNll, dtype, mixture.floor, targets_N, *_tensors(mixture))
+
+
+def token_chunks(mixture: Mixture, room: Room | None = None) -> Iterator[slice]:
+    """Even slices of the tokens whose logits stay within `room`, or larger ones on a GPU; the
+    default room depends on the mixture."""
+    num_tokens, num_experts, width = mixture.vectors_NJE.shape
+    row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
+    room = room or (SINGLE if num_experts == 1 else MIXTURE)
+    num_bytes = max(room.num_bytes, int(width * row_bytes * room.of_matrix))
+    num_bytes = max(num_bytes, _gpu_room(mixture.weight_VE.device))
+    most = max(1, num_bytes // (num_experts * row_bytes))
+    step = -(-num_tokens // -(-num_tokens // most)) if num_tokens else 1
+    return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
+
+
+def room_for(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
+    """A buffer for the logits of any chunk, since first use of memory is slow; None if products
+    allocate their own."""
+    weight_VE, (_, num_experts, _) = mixture.weight_VE, mixture.vectors_NJE.shape
+    most = chunks[0].stop * num_experts if chunks else 0
+    if most < FEWEST_ROWS or not usable(weight_VE):
+        return None
+    return weight_VE.new_empty(most, len(weight_VE))
+
+
+@cache
+def _gpu_room(device: torch.device) -> int:
+    """Bytes of a chunk by a GPU's total memory; bits would depend on its free memory."""
+    if device.type != "cuda":
+        return 0
+    return torch.cuda.get_device_properties(device).total_memory // GPU_CHUNKS
+
+
+def score_targets(
+    mixture: Mixture, targets_N: Tensor, rows: slice, room_KV: Tensor | None = None
+) -> Scored:
+    """log p of the targets of some tokens; `room_KV`: a buffer, at least as large as the logits."""
+    num_experts = mixture.vectors_NJE.shape[1]
+    vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
+    room_KV = None if room_KV is None else room_KV[: len(vectors_KE)]
+    scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V, room_KV)
+    gate_nV = _gate(mixture.gate, rows)
+    logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
+    sum_K1, target_K1 = exponentials(logits_KV, targets_N[rows])
+    log_p_nJ = (target_K1 - sum_K1.log()).view(-1, num_experts)
+    if mixture.log_prior_NJ is not None:
+        log_p_nJ = log_p_nJ + mixture.log_prior_NJ[rows]
+    log_prob_n = floored(log_p_nJ.logsumexp(1), mixture.floor)
+    return Scored(
+        log_prob_n=log_prob_n,
+        responsibility_nJ=(log_p_nJ - log_prob_n[:, None]).exp_(),
+        exponentials_KV=logits_KV,
+        sum_K1=sum_K1,
+        scores_KV=None if gate_nV is None else scores_KV,
+        gate_nV=gate_nV,
+    )
+
+
+def exponentials(logits_KV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn logits into e^(logit - peak) of each row; return the sums and the targets' logits
+    relative to the peak, [K, 1]. Each token has one row per expert."""
+    if usable(logits_KV):
+        return exponentials_(logits_KV, targets_n)
+    targets_K1 = targets_n.repeat_interleave(len(logits_KV) // max(len(targets_n), 1))[:, None]
+    peak_K1 = logits_KV.amax(1, keepdim=True)
+    target_K1 = logits_KV.gather(1, targets_K1) - peak_K1
+    return logits_KV.sub_(peak_K1).exp_().sum(1, keepdim=True), target_K1
+
+
+def floored(log_p: Tensor, floor: float) -> Tensor:
+    """log(p + floor)."""
+    return torch.logaddexp(log_p, log_p.new_full((), math.log(floor))) if floor else log_p
+
+
+class _SummedNll(torch.autograd.Function):
+    """The forward pass stores the gradients; the backward pass scales them."""
+
+    @staticmethod
+    def forward(
+        ctx, dtype: torch.dtype | None, floor: float, targets_N: Tensor, *tensors: Tensor | None
+    ) -> Tensor:
+        ctx.kind = (dtype, floor)
+        ctx.save_for_backward(targets_N, *tensors)
+        nll, ctx.gathered = _gathered(ctx.kind, targets_N, tensors, ctx.needs_input_grad[3:])
+        return nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *outer: Tensor):
+        (scale,) = outer
+        targets_N, *tensors = ctx.saved_tensors
+        gathered, ctx.gathered = ctx.gathered, None
+        if gathered is None:  # differentiated before
+            _, gathered = _gathered(ctx.kind, targets_N, tensors, ctx.needs_input_grad[3:])
+        return None, None, None, *handed_over(gathered, scale)
+
+
+Gathered = list[Tensor | SumOfProducts | None]
+
+
+def _gathered(
+    kind: tuple[torch.dtype | None, float],
+    targets_N: Tensor,
+    tensors: Sequence[Tensor | None],
+    needed: tuple[bool, ...],
+) -> tuple[Tensor, Gathered]:
+    """The loss and its gradients, with products in this precision and with this floor."""
+    dtype, floor = kind
+    mixture = _mixture(*tensors)
+    gradients = _zeros(mixture, needed)
+    mixture = replace(_lowered(mixture, dtype), floor=floor)
+    chunks, log_probs = list(token_chunks(mixture)), []
+    room_KV = room_for(mixture, chunks)
+    for rows in chunks:
+        scored = score_targets(mixture, targets_N, rows, room_KV)
+        log_probs.append(scored.log_prob_n)
+        _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
+        del scored
+    matrix = gradients.weight_VE
+    if gradients.bias_V is not None and matrix is not None and matrix.has_sums:
+        gradients.bias_V.add_(matrix.sums())
+    return -torch.cat(log_probs).sum(), list(vars(gradients).values())
+
+
+def handed_over(gathered: Gathered, scale: Tensor) -> list[Tensor | None]:
+    """The gradients stored by a forward pass, times a number, in place; the list is emptied."""
+    return [_times(gathered.pop(0), scale) for _ in range(len(gathered))]
+
+
+def _times(gradient: Tensor | SumOfProducts | None, scale: Tensor) -> Tensor | None:
+    if isinstance(gradient, SumOfProducts):
+        return gradient.scaled(scale)
+    return None if gradient is None else gradient.mul_(scale)
+
+
+def _tensors(mixture: Mixture) -> tuple[Tensor | None, ...]:
+    gate = mixture.gate
+    own = (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, mixture.bias_V)
+    return (*own, *((None,) * 3 if gate is None else vars(gate).values()))
+
+
+def _mixture(vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias) -> Mixture:
+    """The inverse of `_tensors`."""
+    gate = None
+    if gate_vectors is not None:
+        gate = GateSignal(vectors_NG=gate_vectors, weight_VG=gate_weight, bias_V=gate_bias)
+    return Mixture(
+        vectors_NJE=vectors, log_prior_NJ=log_prior, weight_VE=weight, bias_V=bias, gate=gate
+    )
+
+
+def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
+    """The mixture with the factors of the large products in `dtype`, if given."""
+    if dtype is None:
+        return mixture
+    vectors, log_prior, weight, bias, *gate = _tensors(mixture)
+    factors = (vectors, weight, *gate[:2])
+    vectors, weight, *gate[:2] = (None if f is None else f.to(dtype) for f in factors)
+    return _mixture(vectors, log_prior, weight, bias, *gate)
+
+
+def _zeros(mixture: Mixture, needed: tuple[bool, ...]) -> Gradients:
+    """Zero-initialized gradients, for the tensors that need one."""
+    zeros: dict[str, Any] = {}
+    needs = dict(zip((f.name for f in fields(Gradients)), needed, strict=True))
+    with_bias = mixture.bias_V is not None and needs["bias_V"]
+    for (name, need), tensor in zip(needs.items(), _tensors(mixture), strict=True):
+        if not need or tensor is None:
+            zeros[name] = None
+        elif "weight" in name:
+            zeros[name] = SumOfProducts(tensor, sums=with_bias and name == "weight_VE")
+        else:
+            zeros[name] = torch.zeros_like(tensor)
+    return Gradients(**zeros)
+
+
+def _gate(gate: GateSignal | None, rows: slice) -> Tensor | None:
+    if gate is None:
+        return None
+    return product(gate.vectors_NG[rows], gate.weight_VG, gate.bias_V).sigmoid_()
+
+
+def _gated(x_KV: Tensor, gate_nV: Tensor) -> Tensor:
+    """Every expert's row times its token's gate."""
+    num_tokens, num_words = gate_nV.shape
+    return (x_KV.view(num_tokens, -1, num_words) * gate_nV[:, None]).view(-1, num_words)
+
+
+def _add_gradients(
+    gradients: Gradients, mixture: Mixture, scored: Scored, targets_n: Tensor, rows: slice
+) -> None:
+    responsibility_nJ, slope_KV = scored.responsibility_nJ, scored.exponentials_KV
+    targets_K1 = targets_n.repeat_interleave(responsibility_nJ.shape[1])[:, None]
+    slope_KV.scatter_add_(1, targets_K1, -scored.sum_K1)  # e - Z onehot
+    factor_K1 = responsibility_nJ.reshape(-1, 1) / scored.sum_K1
+    if gradients.log_prior_NJ is not None:
+        gradients.log_prior_NJ[rows] = -responsibility_nJ
+    if scored.gate_nV is not None:
+        _add_gate_gradients(gradients, mixture, scored, factor_K1, rows)
+        slope_KV = _gated(slope_KV, scored.gate_nV)
+    matrix = gradients.weight_VE
+    beside = matrix is not None and matrix.has_sums and mixture.weight_VE.dtype == slope_KV.dtype
+    if gradients.bias_V is not None and not beside:
+        gradients.bias_V.add_(torch.mv(slope_KV.t(), factor_K1.squeeze(1)))
+    slope_KV = slope_KV.to(mixture.weight_VE.dtype)
+    if gradients.vectors_NJE is not None:
+        product_KE = product_back(slope_KV, mixture.weight_VE).mul_(factor_K1)
+        gradients.vectors_NJE[rows] = product_KE.view(-1, *mixture.vectors_NJE.shape[1:])
+    if matrix is not None:
+        vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1) * factor_K1
+        matrix.add(slope_KV, vectors_KE, factor_K1 if beside else None)
+
+
+def _add_gate_gradients(
+    gradients: Gradients, mixture: Mixture, scored: Scored, factor_K1: Tensor, rows: slice
+) -> None:
+    """Through gate = sigmoid(z W' + b), whose slope is sum_j slope_j scores_j."""
+    gate, gate_nV, scores_KV = mixture.gate, scored.gate_nV, scored.scores_KV
+    if gate is None or gate_nV is None or scores_KV is None:
+        return
+    weighted_KV = scores_KV.mul_(scored.exponentials_KV).mul_(factor_K1)
+    slope_nV = weighted_KV.view(gate_nV.shape[0], -1, gate_nV.shape[1]).sum(1)
+    slope_nV.mul_(gate_nV).mul_(1 - gate_nV)
+    if gradients.gate_bias_V is not None:
+        gradients.gate_bias_V.add_(slope_nV.sum(0))
+    slope_nV = slope_nV.to(gate.weight_VG.dtype)
+    if gradients.gate_vectors_NG is not None:
+        gradients.gate_vectors_NG[rows] = product_back(slope_nV, gate.weight_VG)
+    if gradients.gate_weight_VG is not None:
+        gradients.gate_weight_VG.add(slope_nV, gate.vectors_NG[rows])

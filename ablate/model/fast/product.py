@@ -1,0 +1,137 @@
+"""Products with the large matrix of an output layer, by whichever library is fast here.
+
+torch's own product uses a library that takes a slow path on some AMD processors, where oneDNN is
+about twice as fast; on Intel's it is the other way round. The choice depends only on the processor,
+so a machine always computes the same bits.
+
+Factors in half precision are multiplied as they are; results and sums are float32.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ablate.model.native.library import usable
+from ablate.model.native.product import FEWEST_ROWS, PANEL, add_product_, multiply
+
+NARROW = 320  # with fewer columns oneDNN is faster, and its result is transposed
+ALIGNED = 16  # numbers per cache line; products into unaligned rows can take twice the time
+BLOCK = 128  # rows
+MANY_ROWS = 128  # with fewer rows, packing the matrix for the kernel costs more than it saves
+
+
+def product(
+    x_MK: Tensor,
+    weight_NK: Tensor,
+    bias_N: Tensor | None = None,
+    room_MN: Tensor | None = None,
+) -> Tensor:
+    """x W' + b, [M, N], in the buffer `room_MN` if given; without gradients."""
+    enough = room_MN is not None and len(x_MK) >= FEWEST_ROWS
+    if enough and usable(x_MK, weight_NK, bias_N, room_MN):
+        return multiply(x_MK, weight_NK.t(), bias_N, room_MN)
+    if weight_NK.dtype.itemsize == 2:
+        result_MN = torch.mm(x_MK.to(weight_NK.dtype), weight_NK.t()).float()
+        return result_MN if bias_N is None else result_MN.add_(bias_N)
+    if _by_onednn(x_MK):
+        arguments = (x_MK.contiguous(), weight_NK, bias_N, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(*arguments)
+    if bias_N is None:
+        return torch.mm(x_MK, weight_NK.t())
+    return torch.addmm(bias_N, x_MK, weight_NK.t())
+
+
+def product_back(slope_KV: Tensor, weight_VE: Tensor) -> Tensor:
+    """slope W, [K, E]. For wide matrices oneDNN would copy the matrix first."""
+    if len(slope_KV) >= MANY_ROWS and usable(slope_KV, weight_VE):
+        return multiply(slope_KV, weight_VE)
+    if weight_VE.shape[1] < NARROW or weight_VE.dtype.itemsize == 2:
+        return product(slope_KV, weight_VE.t())
+    return torch.mm(slope_KV, weight_VE)
+
+
+def product_over(slope_NV: Tensor, read_NE: Tensor) -> Tensor:
+    """slope' read, [V, E]: the gradient of the matrix that maps `read`, summed over N rows."""
+    if len(slope_NV) >= FEWEST_ROWS and usable(slope_NV, read_NE):
+        return multiply(slope_NV.t(), read_NE)
+    return product(slope_NV.t(), read_NE.t())
+
+
+class SumOfProducts:
+    """A matrix [V, E] to which products [K, V]' [K, E] are added. With our kernel it can have one
+    more column, for the weighted sum of the rows over V."""
+
+    def __init__(self, like_VE: Tensor, *, sums: bool = False) -> None:
+        self._shape = num_words, width = like_VE.shape
+        self._native = width < NARROW and usable(like_VE)
+        self.has_sums = self._native and sums and width % PANEL != 0
+        self._across = not self._native and width < NARROW and _by_onednn(like_VE)
+        columns = num_words if self._across else -(-(width + self.has_sums) // ALIGNED) * ALIGNED
+        rows = width if self._across else num_words
+        self._total = torch.zeros(rows, columns, dtype=like_VE.dtype, device=like_VE.device)
+
+    def add(self, slope_KV: Tensor, vectors_KE: Tensor, weights_K1: Tensor | None = None) -> None:
+        """total += slope' vectors; and the sums += slope' weights, where there are sums."""
+        width = self._shape[1]
+        if self._across:
+            self._total.add_(product(vectors_KE.t(), slope_KV.t()))
+        elif slope_KV.dtype.itemsize == 2:
+            self._total[:, :width].add_(torch.mm(slope_KV.t(), vectors_KE.to(slope_KV.dtype)))
+        elif self._native:
+            read = vectors_KE if weights_K1 is None else torch.cat((vectors_KE, weights_K1), 1)
+            add_product_(self._total[:, : read.shape[1]], slope_KV.t(), read)
+        else:
+            self._total[:, :width].addmm_(slope_KV.t(), _aligned(vectors_KE))
+
+    def sums(self) -> Tensor:
+        """The sums, [V]: a view, valid until `scaled` is called."""
+        return self._total[:, self._shape[1]]
+
+    def add_rows(self, words_U: Tensor, rows_UE: Tensor) -> None:
+        """total[words] += rows."""
+        total_VE = self._total.t() if self._across else self._total[:, : self._shape[1]]
+        total_VE.index_add_(0, words_U, rows_UE)
+
+    def scaled(self, scale: Tensor) -> Tensor:
+        """The sum times a number, contiguous; the stored sum is released."""
+        total, width = self._total, self._shape[1]
+        del self._total
+        if self._across:
+            return total.mul_(scale).t().contiguous()
+        return total.mul_(scale) if total.shape[1] == width else _compacted(total, width, scale)
+
+
+def _compacted(total: Tensor, width: int, scale: Tensor) -> Tensor:
+    """The first columns times a number, contiguous in the same memory: rows only move forward."""
+    numbers, num_rows = total.view(-1), len(total)
+    for first in range(0, num_rows, BLOCK):
+        last = min(first + BLOCK, num_rows)
+        moved = total[first:last, :width] * scale
+        numbers[first * width : last * width].copy_(moved.view(-1))
+    return numbers[: num_rows * width].view(num_rows, width)
+
+
+def _aligned(x_KE: Tensor) -> Tensor:
+    """The same rows, each starting at a cache line."""
+    num_rows, width = x_KE.shape
+    if width % ALIGNED == 0:
+        return x_KE
+    room = x_KE.new_empty(num_rows, -(-width // ALIGNED) * ALIGNED)
+    return room[:, :width].copy_(x_KE)
+
+
+def _by_onednn(x: Tensor) -> bool:
+    return x.dtype == torch.float32 and x.device.type == "cpu" and prefers_onednn()
+
+
+@cache
+def prefers_onednn() -> bool:
+    """Return whether this is an AMD processor, with oneDNN's linear map available in torch."""
+    info = Path("/proc/cpuinfo")
+    is_amd = info.exists() and "AuthenticAMD" in info.read_text()
+    offered = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return is_amd and offered and torch.backends.mkldnn.is_available()

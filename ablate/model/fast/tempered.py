@@ -1,0 +1,78 @@
+"""The augmented loss: cross entropy, plus a divergence from soft targets made of word similarity.
+
+Inan et al. 2017, Eq. 3.1-3.7: for a target word y, the soft target says how close each word is to
+it,
+
+    ytilde = softmax(L L_y / tau),    yhat = softmax(W h / tau),    J_aug = KL(ytilde || yhat)
+
+with L the word vectors, W the output matrix and no bias. Over a mixture, yhat is the mixture of
+the tempered experts, still without the bias; a gate scales their logits as it does in J:
+
+    yhat = sum_j prior_j softmax(gate * (W k_j) / tau)
+
+One expert without a gate is computed by `tempered_gradient.py`, any other mixture in chunks of
+tokens (`by_chunk.py`).
+
+Shape suffixes: n tokens of a chunk, D units of a word vector; others as in `flow.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from ablate.model.fast.by_chunk import summed_by_chunk
+from ablate.model.fast.mixture_gradient import PARTS, token_chunks
+from ablate.model.fast.tempered_gradient import Terms, fused_augmented
+from ablate.model.flow import GateSignal, Mixture
+from ablate.model.mixture import log_probs
+
+
+def summed_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
+    """The weighted sum of J and J_aug over the tokens, a scalar with gradients."""
+    if terms.detach:
+        words_VD = words_VD.detach()
+    if mixture.gate is None and mixture.log_prior_NJ is None:
+        return fused_augmented(mixture, targets_N, words_VD, terms)
+    return _augmented_by_chunk(mixture, targets_N, words_VD, terms)
+
+
+def augmented_plain(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
+    """The same by plain autograd over whole distributions; the soft targets are not detached."""
+    nll = -log_probs(mixture).gather(1, targets_N[:, None]).sum()
+    similarity_NV = words_VD[targets_N] @ words_VD.t() / terms.temperature
+    log_soft_NV = similarity_NV.log_softmax(1)
+    log_yhat_NV = log_probs(tempered_without_bias(mixture, terms.temperature))
+    divergence = (log_soft_NV.exp() * (log_soft_NV - log_yhat_NV)).sum()
+    return terms.of_nll * nll + terms.of_divergence * divergence
+
+
+def tempered_without_bias(mixture: Mixture, temperature: float) -> Mixture:
+    """The mixture without its bias, every expert at a different temperature."""
+    vectors_NJE = mixture.vectors_NJE / temperature
+    return replace(mixture, vectors_NJE=vectors_NJE, bias_V=None, floor=0.0)
+
+
+def _augmented_by_chunk(
+    mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms
+) -> Tensor:
+    gate = mixture.gate
+
+    def part(rows, vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias, words):
+        signal = gate and GateSignal(
+            vectors_NG=gate_vectors[rows], weight_VG=gate_weight, bias_V=gate_bias
+        )
+        of_chunk = replace(
+            mixture,
+            vectors_NJE=vectors[rows],
+            log_prior_NJ=None if log_prior is None else log_prior[rows],
+            weight_VE=weight,
+            bias_V=bias,
+            gate=signal,
+        )
+        return augmented_plain(of_chunk, targets_N[rows], words, terms)
+
+    factors = (None,) * 3 if gate is None else (gate.vectors_NG, gate.weight_VG, gate.bias_V)
+    own = (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, mixture.bias_V)
+    return summed_by_chunk(part, token_chunks(mixture, PARTS), *own, *factors, words_VD)

@@ -1,0 +1,290 @@
+"""The augmented loss of a single softmax with its closed-form gradient, chunk by chunk.
+
+With p = softmax(s + b) of the logits s = W h, and ytilde, yhat as in `tempered.py`,
+
+    d J / d s = p - onehot,    d J_aug / d s = (yhat - ytilde) / tau    (Inan et al. 2017, Eq. 3.4)
+
+so both terms share one product for s, one for h's gradient and one for W's. The tokens are sorted
+by target: a chunk's tokens with the same target share its ytilde. If ytilde is not a constant, the
+gradient of its logits t = L L_y / tau is, for the c tokens of a target,
+
+    d sum J_aug / d t = ytilde * (d - sum ytilde d),    d = c t - sum s / tau
+
+Shape suffixes: n tokens of a chunk, U different targets of a chunk, D units of a word vector;
+others as in `flow.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ablate.model.fast.mixture_gradient import (
+    NARROW_PARTS,
+    PARTS,
+    Gathered,
+    handed_over,
+    token_chunks,
+)
+from ablate.model.fast.precision import asked_for, in_full
+from ablate.model.fast.product import NARROW, SumOfProducts, product, product_back
+from ablate.model.flow import Mixture
+from ablate.model.native.library import usable
+from ablate.model.native.softmax import augmented_, soft_targets_
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The weighted sum of_nll * J + of_divergence * J_aug."""
+
+    temperature: float
+    of_nll: float
+    of_divergence: float
+    detach: bool  # ytilde is a constant
+
+
+@dataclass(frozen=True)
+class Given:
+    """The inputs of the loss: one expert's vectors, its matrix and bias, and the word vectors."""
+
+    vectors_NE: Tensor
+    weight_VE: Tensor
+    bias_V: Tensor | None
+    words_VD: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradients:
+    """The sums of the gradients; None if not needed."""
+
+    vectors_NE: Tensor | None
+    weight_VE: SumOfProducts | None
+    bias_V: Tensor | None
+    words_VD: SumOfProducts | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftTargets:
+    """ytilde of a chunk's distinct targets."""
+
+    words_U: Tensor
+    of_token_n: Tensor  # which of the U belongs to each token
+    count_U: Tensor
+    logits_UV: Tensor  # t above
+    ytilde_UV: Tensor
+    negative_entropy_U: Tensor
+
+
+class Room:
+    """Buffers [n, V] that all chunks share, since first use of memory is slow.
+
+    Our kernels write the scores and the soft targets there; torch allocates its own, and uses two
+    buffers for intermediate results.
+    """
+
+    def __init__(self, most: int, like_V: Tensor) -> None:
+        shape = (most, len(like_V))
+        dtype = torch.promote_types(like_V.dtype, torch.float32)
+        self.native = usable(like_V)
+        number = 3 if self.native else 2
+        self._tensors = [like_V.new_empty(shape, dtype=dtype) for _ in range(number)]
+
+    def of(self, num_tokens: int) -> list[Tensor]:
+        return [tensor[:num_tokens] for tensor in self._tensors]
+
+
+def fused_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
+    """The weighted sum of J and J_aug for one expert without a gate."""
+    order_N = targets_N.argsort(stable=True)
+    vectors_NE = mixture.vectors_NJE.squeeze(1)[order_N]
+    narrow = mixture.weight_VE.shape[1] < NARROW
+    chunks = list(token_chunks(mixture, NARROW_PARTS if narrow else PARTS))
+    tensors = (vectors_NE, mixture.weight_VE, mixture.bias_V, words_VD)
+    dtype = asked_for(targets_N.device)
+    return in_full(_Augmented, dtype, targets_N[order_N], chunks, terms, *tensors)
+
+
+class _Augmented(torch.autograd.Function):
+    """The forward pass stores the gradients; the backward pass scales them."""
+
+    @staticmethod
+    def forward(ctx, dtype, targets_N, chunks, terms, *tensors: Tensor | None) -> Tensor:
+        ctx.plain = dtype, chunks, terms
+        ctx.save_for_backward(targets_N, *tensors)
+        needed = ctx.needs_input_grad[4:]
+        total, ctx.gathered = _gathered(ctx.plain, targets_N, tensors, needed)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *outer: Tensor):
+        (scale,) = outer
+        targets_N, *tensors = ctx.saved_tensors
+        gathered, ctx.gathered = ctx.gathered, None
+        if gathered is None:  # differentiated before
+            _, gathered = _gathered(ctx.plain, targets_N, tensors, ctx.needs_input_grad[4:])
+        return None, None, None, None, *handed_over(gathered, scale)
+
+
+def _gathered(plain, targets_N: Tensor, tensors, needed) -> tuple[Tensor, Gathered]:
+    """The loss and its gradients."""
+    dtype, chunks, terms = plain
+    given = Given(*tensors)
+    gradients = _zeros(given, needed)
+    total = _add_chunks(gradients, _lowered(given, dtype), targets_N, chunks, terms)
+    return total, list(vars(gradients).values())
+
+
+def _lowered(given: Given, dtype: torch.dtype | None) -> Given:
+    """The inputs with the factors of the large products in `dtype`, if given."""
+    if dtype is None:
+        return given
+    vectors, words = given.vectors_NE.to(dtype), given.words_VD.to(dtype)
+    return replace(given, vectors_NE=vectors, weight_VE=given.weight_VE.to(dtype), words_VD=words)
+
+
+def _add_chunks(
+    gradients: Gradients, given: Given, targets_N: Tensor, chunks: list[slice], terms: Terms
+) -> Tensor:
+    """The loss; its gradients are added. The buffers are freed before anything is copied."""
+    like = given.weight_VE if given.bias_V is None else given.bias_V
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    total = torch.zeros((), dtype=dtype, device=like.device)
+    room = Room(chunks[0].stop, like if given.bias_V is not None else like[:, 0])
+    for rows in chunks:
+        total += _add_chunk(gradients, given, targets_N[rows], rows, terms, room)
+    return total
+
+
+def _add_chunk(
+    gradients: Gradients,
+    given: Given,
+    targets_n: Tensor,
+    rows: slice,
+    terms: Terms,
+    room: Room,
+) -> Tensor:
+    """The loss of a chunk; its gradients are added."""
+    vectors_nE = given.vectors_NE[rows]
+    soft = _soft_targets(given.words_VD, targets_n, terms.temperature, room)
+    scores_nV = product(vectors_nE, given.weight_VE, None, room.of(len(targets_n))[0])
+    if gradients.words_VD is not None:
+        _add_word_gradients(gradients.words_VD, given.words_VD, soft, scores_nV, terms)
+    loss, slope_nV = _slope_(
+        soft, scores_nV, given.bias_V, targets_n, terms, gradients.bias_V, room
+    )
+    slope_nV = slope_nV.to(given.weight_VE.dtype)
+    if gradients.vectors_NE is not None:
+        gradients.vectors_NE[rows] = product_back(slope_nV, given.weight_VE)
+    if gradients.weight_VE is not None:
+        gradients.weight_VE.add(slope_nV, vectors_nE)
+    return loss
+
+
+def _slope_(
+    soft: SoftTargets,
+    scores_nV: Tensor,
+    bias_V: Tensor | None,
+    targets_n: Tensor,
+    terms: Terms,
+    d_bias_V: Tensor | None,
+    room: Room,
+) -> tuple[Tensor, Tensor]:
+    """The loss of a chunk and its gradient with respect to the scores, which are overwritten; the
+    bias's gradient is added."""
+    if room.native:
+        numbers = (terms.temperature, terms.of_nll, terms.of_divergence)
+        targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)
+        return augmented_(scores_nV, bias_V, *targets, numbers, d_bias_V).sum(), scores_nV
+    first_nV, second_nV = room.of(len(targets_n))
+    divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
+    nll = _nll_(scores_nV, bias_V, targets_n, first_nV)
+    slope_nV = first_nV if terms.of_nll == 1 else first_nV.mul_(terms.of_nll)
+    if d_bias_V is not None:
+        d_bias_V.add_(slope_nV.sum(0))
+    slope_nV.add_(second_nV, alpha=terms.of_divergence / terms.temperature)
+    return terms.of_nll * nll + terms.of_divergence * divergence, slope_nV
+
+
+def _soft_targets(
+    words_VD: Tensor, targets_n: Tensor, temperature: float, room: Room
+) -> SoftTargets:
+    words_U, of_token_n, count_U = targets_n.unique_consecutive(
+        return_inverse=True, return_counts=True
+    )
+    if room.native:
+        _, ytilde_UV, room_UV = room.of(len(words_U))
+        logits_UV = product(words_VD[words_U], words_VD, None, room_UV)
+        negative_entropy_U = soft_targets_(logits_UV, 1 / temperature, ytilde_UV)
+    else:
+        logits_UV = product(words_VD[words_U], words_VD)
+        ytilde_UV = logits_UV.mul_(1 / temperature).softmax(1)
+        mean_U = torch.linalg.vecdot(ytilde_UV, logits_UV)
+        negative_entropy_U = mean_U - log_sum(logits_UV, ytilde_UV)
+    return SoftTargets(
+        words_U=words_U,
+        of_token_n=of_token_n,
+        count_U=count_U,
+        logits_UV=logits_UV,
+        ytilde_UV=ytilde_UV,
+        negative_entropy_U=negative_entropy_U,
+    )
+
+
+def _divergence_(
+    soft: SoftTargets, scores_nV: Tensor, temperature: float, scratch_nV: Tensor, slope_nV: Tensor
+) -> Tensor:
+    """J_aug summed over a chunk; writes yhat - ytilde to `slope_nV`."""
+    torch.mul(scores_nV, 1 / temperature, out=scratch_nV)
+    torch.softmax(scratch_nV, 1, out=slope_nV)
+    log_sum_n = log_sum(scratch_nV, slope_nV)
+    torch.index_select(soft.ytilde_UV, 0, soft.of_token_n, out=scratch_nV)
+    mean_n = torch.linalg.vecdot(scratch_nV, scores_nV) / temperature
+    slope_nV.sub_(scratch_nV)
+    return (soft.negative_entropy_U[soft.of_token_n] - mean_n + log_sum_n).sum()
+
+
+def _nll_(scores_nV: Tensor, bias_V: Tensor | None, targets_n: Tensor, slope_nV: Tensor) -> Tensor:
+    """J summed over a chunk; writes p - onehot to `slope_nV`, and adds the bias to the scores."""
+    if bias_V is not None:
+        scores_nV.add_(bias_V)
+    torch.softmax(scores_nV, 1, out=slope_nV)
+    targets_n1 = targets_n[:, None]
+    nll_n = log_sum(scores_nV, slope_nV) - scores_nV.gather(1, targets_n1).squeeze(1)
+    slope_nV.scatter_add_(1, targets_n1, slope_nV.new_full((1, 1), -1).expand_as(targets_n1))
+    return nll_n.sum()
+
+
+def log_sum(logits_nV: Tensor, softmax_nV: Tensor) -> Tensor:
+    """log sum exp of the logits: the largest logit minus its log-probability."""
+    return logits_nV.amax(1) - softmax_nV.amax(1).log()
+
+
+def _add_word_gradients(
+    total_VD: SumOfProducts, words_VD: Tensor, soft: SoftTargets, scores_nV: Tensor, terms: Terms
+) -> None:
+    """Through ytilde, whose logits read the word vectors on both sides."""
+    ytilde_UV, temperature = soft.ytilde_UV, terms.temperature
+    difference_UV = (soft.logits_UV * soft.count_U[:, None]).index_add_(
+        0, soft.of_token_n, scores_nV, alpha=-1 / temperature
+    )
+    mean_U = torch.linalg.vecdot(ytilde_UV, difference_UV)
+    slope_UV = difference_UV.sub_(mean_U[:, None]).mul_(ytilde_UV)
+    slope_UV.mul_(terms.of_divergence / temperature)
+    slope_UV = slope_UV.to(words_VD.dtype)
+    total_VD.add(slope_UV, words_VD[soft.words_U])
+    total_VD.add_rows(soft.words_U, product_back(slope_UV, words_VD))
+
+
+def _zeros(given: Given, needed: tuple[bool, ...]) -> Gradients:
+    """Zero-initialized gradients, for the inputs that need one."""
+    vectors, weight, bias, words = needed
+    return Gradients(
+        vectors_NE=torch.zeros_like(given.vectors_NE) if vectors else None,
+        weight_VE=SumOfProducts(given.weight_VE) if weight else None,
+        bias_V=torch.zeros_like(given.bias_V) if bias and given.bias_V is not None else None,
+        words_VD=SumOfProducts(given.words_VD) if words else None,
+    )

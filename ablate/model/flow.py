@@ -1,0 +1,107 @@
+"""What flows through a language model: embedding -> backbone -> bridge -> head (-> gate).
+
+Shape suffixes: T steps, B rows, N = T*B tokens (time-major), E word-vector units, H a layer's
+units, J experts of a mixture, V words, G gate units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+State = tuple[Tensor, ...]  # of a backbone; dimension 1 of every tensor is the row
+Draw = Callable[[str], torch.Generator]  # returns the generator for the parameter of that name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shapes:
+    """The sizes that slots share. They come from the model, never from a technique."""
+
+    vocabulary: int
+    embedding: int
+    layers: tuple[int, ...] = ()  # the backbone's layers, first to last
+    output: int = 0  # what the head reads: the last layer's units, or the bridge's
+    separators: tuple[int, ...] = ()  # tokens after which a word begins, if tokens are letters
+
+
+class TrainingText(Protocol):
+    """What techniques may know about the text; `data.corpus.Corpus` implements it."""
+
+    @property
+    def num_words(self) -> int: ...
+
+    @property
+    def separators(self) -> tuple[int, ...]:
+        """Tokens after which a word begins, if tokens are letters; else none."""
+        ...
+
+    @property
+    def eos(self) -> int | None:
+        """The token that ends a sentence, if there is one."""
+        ...
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """The tokens as text, in the order of their numbers."""
+        ...
+
+    def counts(self) -> Tensor:
+        """The count of each word in the training text, [V]."""
+        ...
+
+    def stream(self, split: str) -> Tensor:
+        """A split's tokens, read-only."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """Everything that a bridge, a head, a gate or a penalty may need from the backbone."""
+
+    ids_TB: Tensor
+    embedded_TBE: Tensor  # word vectors before any mask
+    inputs_TBE: Tensor  # what the first layer reads: "layer 0"
+    raw: tuple[Tensor, ...]  # each layer's output [T, B, H], before masks
+    masked: tuple[Tensor, ...]  # and after
+    output_TBH: Tensor  # what the head reads
+
+    def layer(self, index: int) -> Tensor:
+        """Layer `index` as the papers count: 0 is the embedded input, 1 the first layer."""
+        return self.inputs_TBE if index == 0 else self.masked[index - 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateSignal:
+    """A gate sigmoid(z W' + b) on the logits, stored as factors to avoid a tensor [N, V]."""
+
+    vectors_NG: Tensor
+    weight_VG: Tensor
+    bias_V: Tensor | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """A distribution over words: sum_j prior_j softmax(gate * (vectors_j W' + bias)).
+
+    Every head returns one, with one expert or many; `model/mixture.py` computes with it.
+    """
+
+    vectors_NJE: Tensor
+    log_prior_NJ: Tensor | None  # None: one expert
+    weight_VE: Tensor
+    bias_V: Tensor | None
+    gate: GateSignal | None = None
+    floor: float = 0.0  # added to every p, as some public code does: they then sum to 1 + V floor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One forward pass over a window."""
+
+    features: Features
+    mixture: Mixture
+    state: State

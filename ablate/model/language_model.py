@@ -1,0 +1,122 @@
+"""The language model: embedding -> backbone -> bridge -> head (-> gate)."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ablate.config.streams import Streams
+from ablate.model.flow import Draw, Features, Pass, Shapes, State
+from ablate.model.masks import OFF, Masks
+from ablate.model.slots import Backbone, Bridge, Gate, Head
+
+
+class Embedding(nn.Module):
+    """Word vectors, initially uniform in +- `initial_range`."""
+
+    def __init__(self, vocabulary: int, size: int, initial_range: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary, size))
+        self.initial_range = initial_range
+
+    def forward(self, ids_TB: Tensor) -> Tensor:
+        return F.embedding(ids_TB, self.weight)
+
+    def initialize(self, draw: Draw) -> None:
+        bound = self.initial_range
+        self.weight.data.uniform_(-bound, bound, generator=draw("weight"))
+
+
+class LanguageModel(nn.Module):
+    """One model, assembled from one technique per slot (`ablate/model/assemble.py`)."""
+
+    members: tuple[LanguageModel, ...] = ()  # of an ensemble (`ablate/model/ensemble.py`)
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        backbone: Backbone,
+        bridge: Bridge,
+        head: Head,
+        gate: Gate,
+        shapes: Shapes,
+    ) -> None:
+        super().__init__()
+        self.shapes = shapes
+        self.embedding = embedding
+        self.backbone = backbone
+        self.bridge = bridge
+        self.head = head
+        self.gate = gate
+        self.only_gate = False
+
+    def initial_state(self, rows: int) -> State:
+        return (*self.backbone.initial_state(rows), *self.gate.initial_state(rows))
+
+    def forward(self, ids_TB: Tensor, state: State, masks: Masks = OFF) -> Pass:
+        """One pass. If only the gate is trained, the rest of the model runs without masks."""
+        split = len(state) - len(self.gate.initial_state(1))
+        base_masks = OFF if self.only_gate else masks
+        with torch.no_grad() if self.only_gate else nullcontext():
+            features, after = self.features(ids_TB, state[:split], base_masks)
+            mixture = self.head(features, self.embedding.weight, base_masks)
+        signal, gate_after = self.gate(features, state[split:], masks)
+        if signal is not None:
+            mixture = replace(mixture, gate=signal)
+        return Pass(features=features, mixture=mixture, state=(*after, *gate_after))
+
+    def train_only_gate(self) -> None:
+        """Freeze everything except the gate."""
+        self.only_gate = True
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(name.startswith("gate."))
+
+    def groups(self) -> dict[str, list[tuple[str, nn.Parameter]]]:
+        """The parameters by the groups that penalties refer to: "embedding", "output" (an untied
+        output matrix), "head", "bridge", "gate", "bias", and the backbone's groups."""
+        groups: dict[str, list[tuple[str, nn.Parameter]]] = {}
+        for name, parameter in self.named_parameters():
+            groups.setdefault(self._group(name), []).append((name, parameter))
+        return groups
+
+    def _group(self, name: str) -> str:
+        part, _, rest = name.partition(".")
+        if part == "backbone":
+            return self.backbone.group(rest)
+        if part == "embedding":
+            return part
+        if "bias" in rest:
+            return "bias"
+        return "output" if name == "head.decoder.weight" else part
+
+    def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
+        embedded_TBE = self.embedding(ids_TB)
+        num_words = self.embedding.weight.shape[0]
+        inputs_TBE = masks("input", masks.words(ids_TB, embedded_TBE, num_words))
+        raw, masked, state = self.backbone(inputs_TBE, ids_TB, state, masks)
+        features = Features(
+            ids_TB=ids_TB,
+            embedded_TBE=embedded_TBE,
+            inputs_TBE=inputs_TBE,
+            raw=raw,
+            masked=masked,
+            output_TBH=masked[-1],
+        )
+        return self.bridge(features, masks), state
+
+    def initialize(self, streams: Streams) -> None:
+        """Draw every parameter from the stream named after it, independently of all others."""
+        for path, module in self.named_modules():
+            draw = getattr(module, "initialize", None)
+            if module is not self and draw is not None:
+                draw(lambda name, path=path: streams.generator(f"init/{path}.{name}"))
+
+
+def num_parameters(model: LanguageModel) -> int:
+    """The number of parameters, a tied matrix counted once; an ensemble includes its members."""
+    own = sum(parameter.numel() for parameter in model.parameters())
+    return own + sum(num_parameters(member) for member in model.members)

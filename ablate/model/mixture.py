@@ -1,0 +1,81 @@
+"""Computing with a `Mixture`: its log-probabilities, and its loss with gradients.
+
+p(w) = sum_j prior_j softmax(gate * (vectors_j W' + bias))_w + floor, always through logsumexp, so
+that log p is exact; the floor is 0 unless a head sets the 1e-8 of the public codes. Everything is
+computed in chunks of tokens; the training loss never holds the [N, J, V] logits
+(`mixture_gradient.py`).
+
+Shape suffixes: n tokens of a chunk, K = n*J rows, one per expert; others as in `flow.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ablate.model.fast.mixture_gradient import (
+    floored,
+    fused_summed_nll,
+    score_targets,
+    token_chunks,
+)
+from ablate.model.flow import Mixture
+
+
+def log_probs(mixture: Mixture) -> Tensor:
+    """log p of every word after every token, [N, V]; differentiable by plain autograd."""
+    return torch.cat(list(_log_probs_by_chunk(mixture)))
+
+
+@torch.no_grad()
+def token_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
+    """-log p of each target, without gradients and without whole distributions."""
+    chunks = token_chunks(mixture)
+    return -torch.cat([score_targets(mixture, targets_N, rows).log_prob_n for rows in chunks])
+
+
+def summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
+    """-sum log p of the targets, a scalar with gradients: the training loss."""
+    if not torch.is_grad_enabled():
+        return token_nll(mixture, targets_N).sum()
+    return fused_summed_nll(mixture, targets_N)
+
+
+def summed_nll_plain(mixture: Mixture, targets_N: Tensor) -> Tensor:
+    """The same by plain autograd over whole distributions, to debug and to test against."""
+    return -log_probs(mixture).gather(1, targets_N[:, None]).sum()
+
+
+def expert_logits(mixture: Mixture, rows: slice) -> Tensor:
+    """The (gated) logits of each expert for some tokens, [n, J, V]."""
+    logits_nJV = F.linear(mixture.vectors_NJE[rows], mixture.weight_VE, mixture.bias_V)
+    gate = mixture.gate
+    if gate is None:
+        return logits_nJV
+    gate_nV = F.linear(gate.vectors_NG[rows], gate.weight_VG, gate.bias_V).sigmoid()
+    return logits_nJV * gate_nV[:, None]
+
+
+def tempered(mixture: Mixture, temperature: float) -> Mixture:
+    """The mixture with every expert's logits divided by a temperature, also under a gate.
+
+    A gate multiplies the logits, so the order of the two does not matter.
+    """
+    if temperature == 1:
+        return mixture
+    bias_V = None if mixture.bias_V is None else mixture.bias_V / temperature
+    return replace(mixture, vectors_NJE=mixture.vectors_NJE / temperature, bias_V=bias_V)
+
+
+def _log_probs_by_chunk(mixture: Mixture) -> Iterator[Tensor]:
+    for rows in token_chunks(mixture):
+        experts_nJV = expert_logits(mixture, rows).log_softmax(-1)
+        if mixture.log_prior_NJ is None:
+            log_p_nV = experts_nJV.squeeze(1)
+        else:
+            log_p_nV = (experts_nJV + mixture.log_prior_NJ[rows, :, None]).logsumexp(1)
+        yield floored(log_p_nV, mixture.floor)

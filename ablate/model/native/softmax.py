@@ -1,0 +1,58 @@
+"""Softmaxes and losses over rows of logits, by the kernels of `softmax.h`."""
+
+from __future__ import annotations
+
+import ctypes
+
+from torch import Tensor
+
+from ablate.model.native.library import library, over_rows, pointer, threads
+
+ROWS = 8  # the fewest rows that are worth a thread
+
+
+def exponentials_(logits_KV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn logits into e^(logit - peak) of each row; return the sums and the targets' logits
+    relative to the peak, [K, 1]. Every target applies to the same number of rows."""
+    num_rows, num_words = logits_KV.shape
+    sum_K1, target_K1 = logits_KV.new_empty(num_rows, 1), logits_KV.new_empty(num_rows, 1)
+    sizes = (num_words, num_rows // max(len(targets_n), 1))
+    tensors = (logits_KV, targets_n.contiguous(), sum_K1, target_K1)
+    kernel = library().exponentials  # type: ignore[union-attr]
+    over_rows(kernel, num_rows, *map(ctypes.c_long, sizes), *map(pointer, tensors), least=ROWS)
+    return sum_K1, target_K1
+
+
+def soft_targets_(logits_UV: Tensor, scale: float, soft_UV: Tensor) -> Tensor:
+    """Scale the logits, fill in their softmax, and return its negative entropy, [U]."""
+    negative_U = logits_UV.new_empty(len(logits_UV))
+    arguments = (ctypes.c_long(logits_UV.shape[1]), ctypes.c_float(scale))
+    tensors = (logits_UV, soft_UV, negative_U)
+    kernel = library().soft_targets  # type: ignore[union-attr]
+    over_rows(kernel, len(logits_UV), *arguments, *map(pointer, tensors), least=ROWS)
+    return negative_U
+
+
+def augmented_(
+    scores_nV: Tensor,
+    bias_V: Tensor | None,
+    targets_n: Tensor,
+    soft_UV: Tensor,
+    soft_of_n: Tensor,
+    negative_U: Tensor,
+    numbers: tuple[float, float, float],
+    d_bias_V: Tensor | None,
+) -> Tensor:
+    """of_nll * J + of_divergence * J_aug of every token, [n]; the scores become their gradient, and
+    the bias's gradient is added. The numbers: temperature, of_nll, of_divergence."""
+    num_rows, num_words = scores_nV.shape
+    losses_n = scores_nV.new_empty(num_rows)
+    parts = None if d_bias_V is None else scores_nV.new_zeros(threads(num_rows, ROWS), num_words)
+    indices = (targets_n.contiguous(), soft_of_n.contiguous())
+    before = (scores_nV, bias_V, indices[0], soft_UV, indices[1], negative_U, losses_n, parts)
+    kernel = library().augmented  # type: ignore[union-attr]
+    given = (ctypes.c_long(num_words), *map(ctypes.c_float, numbers), *map(pointer, before))
+    over_rows(kernel, num_rows, *given, least=ROWS)
+    if d_bias_V is not None and parts is not None:
+        d_bias_V.add_(parts.sum(0))
+    return losses_n

@@ -1,0 +1,100 @@
+"""Optimizers with their schedules."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+from torch.optim import Optimizer as TorchOptimizer
+
+Saved = tuple[dict[str, Tensor], dict]  # tensors by name, and plain data for JSON
+COUNTERS = ("step", "mu_product")  # in a parameter's state: torch keeps them on the CPU
+
+
+class Optimizer(ABC):
+    """Built as `Optimizer(config, model)`, over the parameters that require a gradient.
+
+    It drives an optimizer of torch's, `torch`, whose state is saved together with the `counters`:
+    the names of its own attributes that change.
+    """
+
+    torch: TorchOptimizer
+    counters: tuple[str, ...] = ()
+
+    def prepare(self, tokens_per_update: int) -> None:  # noqa: B027 (few need it)
+        """Called once, before the first update, with the number of tokens in a full window."""
+
+    def step(self, scale: float = 1.0) -> None:
+        """One update from the current gradients, at `scale` times the rate."""
+        set_rate(self.torch, self.rate * scale)
+        self.torch.step()
+
+    def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
+        """Adapt to epoch `epoch` (from 1) and its validation loss; return what changed, for the
+        log."""
+        return None
+
+    @property
+    @abstractmethod
+    def rate(self) -> float:
+        """The current learning rate."""
+
+    @contextmanager
+    def evaluated_weights(self, model: nn.Module) -> Iterator[None]:
+        """Inside, the model has the weights to be evaluated and saved (such as averages)."""
+        yield
+
+    def saved(self) -> Saved:
+        """All state, from which `restore` continues with the same bits."""
+        return saved_state(self.torch), {name: getattr(self, name) for name in self.counters}
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
+        """Restore the state that `saved` returned."""
+        for name, value in plain.items():
+            setattr(self, name, value)
+        restore_state(self.torch, tensors)
+
+
+def parameter_groups(model: nn.Module) -> list[dict]:
+    """The trained parameters, grouped for torch by their share of the learning rate.
+
+    A technique gives a parameter a share other than 1 by setting its `rate_scale` (IRLM's recurrent
+    weights have a thousandth).
+    """
+    by_scale: dict[float, list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            by_scale.setdefault(getattr(parameter, "rate_scale", 1.0), []).append(parameter)
+    return [{"params": group, "rate_scale": scale} for scale, group in by_scale.items()]
+
+
+def set_rate(optimizer: TorchOptimizer, rate: float) -> None:
+    """Set every group's learning rate to its share of `rate`."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["rate_scale"]
+
+
+def saved_state(optimizer: TorchOptimizer) -> dict[str, Tensor]:
+    """A copy of torch's state of each parameter, under the parameter's number and the state's
+    name."""
+    return {
+        f"{index}.{name}": value.clone()
+        for index, parameter in enumerate(_parameters(optimizer))
+        for name, value in optimizer.state.get(parameter, {}).items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_state(optimizer: TorchOptimizer, tensors: dict[str, Tensor]) -> None:
+    """The inverse of `saved_state`. torch's own function could move or cast a counter."""
+    parameters = _parameters(optimizer)
+    for path, value in tensors.items():
+        index, _, name = path.partition(".")
+        placed = value.cpu() if name in COUNTERS else value
+        optimizer.state[parameters[int(index)]][name] = placed.clone()
+
+
+def _parameters(optimizer: TorchOptimizer) -> list[nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

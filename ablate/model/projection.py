@@ -1,0 +1,29 @@
+"""A linear map initialized like torch's `nn.Linear`, but each parameter from its own stream."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ablate.model.flow import Draw
+
+
+@final
+class Projection(nn.Module):
+    """x W' + b, with W and b initially uniform in +- 1/sqrt(inputs)."""
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+        self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+    def initialize(self, draw: Draw) -> None:
+        bound = self.weight.shape[1] ** -0.5
+        for name, parameter in self.named_parameters():
+            parameter.data.uniform_(-bound, bound, generator=draw(name))

@@ -1,0 +1,62 @@
+"""Run a model over a stream of tokens, window by window, with the state carried along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ablate.model.flow import Pass
+from ablate.model.language_model import LanguageModel
+from ablate.model.masks import OFF, Masks
+from ablate.model.mixture import tempered, token_nll
+
+
+def rows_of(stream_N: Tensor, num_rows: int) -> Tensor:
+    """The stream as contiguous rows side by side, [T, B], trimmed to full rows."""
+    length = len(stream_N) // num_rows
+    return stream_N[: length * num_rows].view(num_rows, length).t()
+
+
+def tokens_on(model: LanguageModel, stream_N: Tensor) -> Tensor:
+    """The stream as 64-bit indices on the model's device."""
+    return stream_N.to(model.embedding.weight.device, torch.long)
+
+
+def passes(
+    model: LanguageModel,
+    rows_TB: Tensor,
+    window: int,
+    masks: Callable[[int], Masks] = lambda index: OFF,
+) -> Iterator[tuple[Pass, Tensor]]:
+    """Yield the forward pass and the targets, [T, B], of each window; the state is carried along.
+
+    `masks(number)` returns a window's masks. The weights may change between two windows.
+    """
+    state = model.initial_state(rows_TB.shape[1])
+    for index, start in enumerate(range(0, len(rows_TB) - 1, window)):
+        stop = min(start + window, len(rows_TB) - 1)
+        passed = model(rows_TB[start:stop], state, masks(index))
+        state = tuple(tensor.detach() for tensor in passed.state)
+        yield passed, rows_TB[start + 1 : stop + 1]
+
+
+@torch.no_grad()
+def stream_log_probs(
+    model: LanguageModel,
+    stream_N: Tensor,
+    batch_size: int,
+    window: int,
+    *,
+    temperature: float = 1.0,
+    masks: Callable[[int], Masks] = lambda index: OFF,
+) -> np.ndarray:
+    """log p of every token except each row's first, row by row, in float64."""
+    rows_TB = rows_of(tokens_on(model, stream_N), batch_size)
+    parts = [
+        -token_nll(tempered(passed.mixture, temperature), targets_TB.flatten()).view_as(targets_TB)
+        for passed, targets_TB in passes(model, rows_TB, window, masks)
+    ]
+    return torch.cat(parts).t().flatten().double().cpu().numpy()

@@ -1,0 +1,39 @@
+"""Regularizers: masks on activations, transforms of weights, penalties, and projections.
+
+A regularizer overrides those of the four that it uses; the others stay the identity. Masks and
+transforms act only in training, each drawn from a stream with its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from ablate.model.masks import Masking
+
+if TYPE_CHECKING:
+    from ablate.model.flow import Pass
+    from ablate.model.language_model import LanguageModel
+
+
+class Regularizer(Masking):
+    """Built as `Regularizer(config)`."""
+
+    def penalty(self, passed: Pass, model: nn.Module) -> Tensor | None:
+        """A term of the loss of one window, a scalar."""
+        return None
+
+    def project(self, model: nn.Module) -> None:
+        """Move the parameters back onto a constraint after an update, in place."""
+
+    num_passes = 1  # forward passes of a window, each with its own masks; losses are averaged
+
+    def between(self, passes: Sequence[Pass]) -> Tensor | None:
+        """A term of the loss that compares the passes of one window."""
+        return None
+
+    def check(self, model: LanguageModel) -> None:
+        """Called with the model before training; raise a `CombinationError` if the model has
+        nothing for it to act on."""

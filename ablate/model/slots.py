@@ -1,0 +1,120 @@
+"""The contracts of a model's slots, in the order in which data flows through them.
+
+backbone: from word vectors to a vector for every step and layer
+bridge:   between the backbone and the head
+head:     from features to a mixture of softmaxes over the vocabulary (one or many)
+gate:     scales the logits inside each expert of a head's mixture
+loss:     the scalar whose gradient trains the model, computed window by window
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor, nn
+
+from ablate.model.flow import Draw, Features, GateSignal, Mixture, Pass, State, TrainingText
+from ablate.model.masks import Chance, Masks
+
+Outputs = tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]  # before masks, after, last state
+
+
+class Backbone(nn.Module, ABC):
+    """Built as `Backbone(config, shapes)`; `widths` holds the units of each layer.
+
+    Masks have sites: "hidden/<layer>" between layers, "output" after the last layer,
+    "recurrent/<layer>" on the recurrent state, and `masks.weight` for recurrent matrices. (The
+    "input" mask, on the word vectors, is applied before the backbone.)
+
+    A backbone with several gates, each of which may have its own mask, requests `masks.locked`
+    of shape [gates, B, H] at "recurrent/<layer>", and at "gates/input" and "gates/hidden/<layer>"
+    for masks on the gates' inputs.
+    """
+
+    widths: tuple[int, ...]
+    num_gates = 1
+    states_per_layer = 1
+
+    def initial_state(self, rows: int) -> State:
+        """The state before the first token: zeros, on the parameters' device."""
+        like = next(self.parameters())
+        widths = (width for width in self.widths for _ in range(self.states_per_layer))
+        return tuple(like.new_zeros(1, rows, width) for width in widths)
+
+    @abstractmethod
+    def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
+        """Each layer's output before masks, and after, and the state after the last step."""
+
+    @abstractmethod
+    def initialize(self, draw: Draw) -> None:
+        """Draw every parameter from the stream named after it."""
+
+    def project(self) -> None:
+        """Move the parameters back onto the backbone's own constraint after an update, in place."""
+
+    def group(self, name: str) -> str:
+        """The group of a parameter, which penalties refer to: "recurrent_input", "recurrent",
+        "bias", or a technique's own group ("mogrifier")."""
+        if "bias" in name:
+            return "bias"
+        return "recurrent_input" if name.startswith("weight_ih") else "recurrent"
+
+
+class Bridge(nn.Module, ABC):
+    """Built as `Bridge(config, shapes)`; `width` is the width of its output."""
+
+    width: int
+
+    @abstractmethod
+    def forward(self, features: Features, masks: Masks) -> Features:
+        """The features with a new `output_TBH`."""
+
+    @abstractmethod
+    def initialize(self, draw: Draw) -> None:
+        """Draw every parameter from the stream named after it."""
+
+
+class Gate(nn.Module, ABC):
+    """Built as `Gate(config, shapes)`."""
+
+    def initial_state(self, rows: int) -> State:
+        """The state before the first token, for a gate with memory."""
+        return ()
+
+    @abstractmethod
+    def forward(
+        self, features: Features, state: State, masks: Masks
+    ) -> tuple[GateSignal | None, State]:
+        """The gate on the logits (None: no gate), and the state afterwards."""
+
+    @abstractmethod
+    def initialize(self, draw: Draw) -> None:
+        """Draw every parameter from the stream named after it."""
+
+
+class Head(nn.Module, ABC):
+    """Built as `Head(config, shapes)`. A tied head uses the word vectors that it is given."""
+
+    num_experts = 1  # of its mixture
+
+    @abstractmethod
+    def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
+        """The distribution of the next word at every token; mask site: "latent"."""
+
+    @abstractmethod
+    def initialize(self, draw: Draw) -> None:
+        """Draw every parameter from the stream named after it."""
+
+
+class Loss(ABC):
+    """Built as `Loss(config, text)`; `text` is None where only shapes are needed."""
+
+    @abstractmethod
+    def __init__(self, config: Any, text: TrainingText | None) -> None: ...
+
+    @abstractmethod
+    def __call__(
+        self, passed: Pass, targets_N: Tensor, embedding_VE: Tensor, chance: Chance
+    ) -> Tensor:
+        """The loss summed over the window's tokens, a scalar."""

@@ -1,1 +1,0 @@
-"""Kernels in C++ for what torch has none: recurrences over a window, rows of softmaxes."""

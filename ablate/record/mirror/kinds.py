@@ -1,0 +1,60 @@
+"""One type for each column, from values that were recorded as text.
+
+A column of integers has an integer type, a column of integers and floats a float type; a column
+that mixes numbers with lists or names (`head.experts`: 15, or [15, 5, 0, 0]) stays text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ablate.store.numbers import without_nan
+
+WHOLE, NUMBER, TRUTH, TEXT = "BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR"
+LARGEST_WHOLE = 2**63 - 1
+_WHOLE = re.compile(r"[+-]?\d+")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|nan|[+-]?inf")
+_TRUTHS = {"True": True, "False": False}
+
+
+def value_of(text: str) -> Any:
+    """The value that was recorded as this text."""
+    if text == "None":
+        return None
+    if text in _TRUTHS:
+        return _TRUTHS[text]
+    if _WHOLE.fullmatch(text) and abs(int(text)) <= LARGEST_WHOLE:
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def kind_of(texts: Iterable[str]) -> str | None:
+    """The type of a column with these texts; None if all are empty."""
+    kind = None
+    for text in set(texts):
+        kind = common_kind(kind, _kind(value_of(text)))
+    return kind
+
+
+def common_kind(one: str | None, other: str | None) -> str | None:
+    """The type that can hold the values of both."""
+    if one is None or other is None or one == other:
+        return one or other
+    return NUMBER if {one, other} == {WHOLE, NUMBER} else TEXT
+
+
+def _kind(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return TRUTH
+    return WHOLE if isinstance(value, int) else NUMBER if isinstance(value, float) else TEXT
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row as a line of JSON. NaN and infinity become text, which DuckDB reads as numbers."""
+    values = {name: value for name, value in row.items() if value is not None}
+    return json.dumps(without_nan(values), allow_nan=False)

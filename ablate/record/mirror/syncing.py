@@ -1,0 +1,133 @@
+"""Updates the mirror: reads only what has changed since the last time.
+
+    mirror = update_mirror(workspace)
+
+Every query does so first. If nothing is new, it only reads the marks of all runs; if a server does
+not answer, the mirror stays as it is, and a note gives its date.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ablate.errors import MissingDependency, RecordError
+from ablate.record.mirror.database import DatabaseSource
+from ablate.record.mirror.files import LOCK_SECONDS, MANIFEST, Damaged, Folder, Manifest
+from ablate.record.mirror.writing import Generation
+from ablate.record.places import check_uri, digest, redacted
+from ablate.record.recorded import Seen, Source
+from ablate.store.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """The files to query, and notes to print about them."""
+
+    folder: Folder
+    manifest: Manifest
+    notes: tuple[str, ...] = ()
+    read: int = 0  # number of runs read by this update
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def duckdb() -> Any:
+    """Import DuckDB, or raise an error that says how to install it."""
+    try:
+        return importlib.import_module("duckdb")
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            "queries need the package duckdb, which is not installed. "
+            "Install it with: pip install 'ablate[study]'."
+        ) from error
+
+
+def mirror_folder(workspace: Workspace) -> Path:
+    """The mirror's folder: one for each tracking URI."""
+    return workspace.folder / "mirror" / digest(workspace.tracking_uri)
+
+
+def open_source(uri: str) -> Source:
+    """Open the database or server at a URI for reading."""
+    check_uri(uri)
+    if uri.startswith("sqlite:///"):
+        return DatabaseSource(Path(uri.removeprefix("sqlite:///")))
+    from ablate.record.server_source import ServerSource
+
+    return ServerSource(uri)
+
+
+def update_mirror(
+    workspace: Workspace, source: Callable[[str], Source] = open_source, *, rebuild: bool = False
+) -> Mirror:
+    """Update the mirror of the workspace's records, or rebuild it."""
+    duckdb()
+    folder = Folder(mirror_folder(workspace))
+    uri = workspace.tracking_uri
+    with folder.locked() as acquired:
+        before, notes = _read_manifest(folder, uri, rebuild)
+        if not acquired:
+            why = f"another process has held the update lock for more than {LOCK_SECONDS:.0f} s"
+            return Mirror(folder, before, (*notes, _as_of(folder, why)))
+        try:
+            after, num = _sync(folder, before, source, uri)
+        except RecordError as error:
+            if not before.generation:
+                raise
+            return Mirror(folder, before, (*notes, _as_of(folder, str(error))))
+    return Mirror(folder, after, tuple(notes), num)
+
+
+def _read_manifest(folder: Folder, uri: str, rebuild: bool) -> tuple[Manifest, list[str]]:
+    """The current manifest, or an empty one with a note why the mirror is rebuilt."""
+    try:
+        manifest = None if rebuild else folder.read()
+    except Damaged as damage:
+        folder.forget()
+        return Manifest(), [f"the mirror was damaged ({damage}): rebuilt from {redacted(uri)}."]
+    if manifest is not None:
+        return manifest, []
+    return Manifest(), [f"the mirror is missing (new or deleted): built from {redacted(uri)}."]
+
+
+def _as_of(folder: Folder, why: str) -> str:
+    try:
+        written = folder.path_to(MANIFEST).stat().st_mtime
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(written))
+    except OSError:
+        when = "an unknown time"
+    return f"results are from the mirror as of {when}: {why}"
+
+
+def _sync(
+    folder: Folder, before: Manifest, source: Callable[[str], Source], uri: str
+) -> tuple[Manifest, int]:
+    """Write a new generation if anything has changed; also return the number of runs read."""
+    known = _known(folder, before)
+    reader = source(uri)
+    try:
+        changed, gone = reader.changes(known)
+        if before.generation and not changed and not gone:
+            return before, 0
+        db = duckdb().connect(":memory:")
+        generation = Generation(folder, before, db, {*changed, *gone})
+        generation.add(reader.read(list(changed)))
+        seen = {run_id: now for run_id, now in known.items() if run_id not in gone} | changed
+        plain = {run_id: [now.start, now.signature] for run_id, now in seen.items()}
+        manifest = generation.finish(json.dumps(plain))
+        db.close()
+    finally:
+        reader.close()
+    return manifest, len(changed)
+
+
+def _known(folder: Folder, before: Manifest) -> dict[str, Seen]:
+    if not before.seen:
+        return {}
+    plain = json.loads(folder.path_to(before.seen).read_bytes())
+    return {run_id: Seen(*entry) for run_id, entry in plain.items()}

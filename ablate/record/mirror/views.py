@@ -1,0 +1,230 @@
+"""The tables that a query may name, as views over the mirror's files.
+
+trials     one row for every trial ever recorded
+             trial, study, scale, arm, stage, seed, seed_index, in_cell (counts for its arm's
+             result); a trial that arms share has the first arm whose result it is
+             status      completed, diverged, pruned, failed, running or interrupted
+             valid_nll, test_nll, valid_ppl, ... final results; NLL in nats per token
+             num_parameters, num_epochs, started, ended, attempts, host, hardware, versions, ...
+             computed_by         kernels, torch, both or neither, and why
+             runner, reads_test  the task that ran it, and whether it read the test split
+             corpus, corpus_digest, config_hash, result_digest, git_commit, ablate_commit, ...
+             head, "head.experts", "backbone.units", ... every field of its config
+epochs     one row for every epoch of every trial
+             trial, study, scale, arm, seed, status, epoch, and the metrics of the epoch
+arms       one row for an arm of a study on one split
+             study, scale, arm, corpus, split, level, num_parameters
+             num, num_lost     number of seeds that completed; that did not, or not yet
+             nll, nll_spread, ppl, ppl_spread, bpc     means and deviations over seeds
+             num_searches      searches that tuned the arm, whose winners these seeds confirm
+             published         result of the paper that the arm reproduces, at that scale only
+studies    one row for each study at each scale: question, command, paper, status
+published  every number in the papers' tables
+             paper, table_name, model, variant, corpus, split, metric, value, std,
+             parameters (millions), quoted, note
+
+A name with a dot needs double quotes: SELECT "head.experts" FROM trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ablate import papers
+from ablate.record.mirror.records import STUDY
+from ablate.record.mirror.syncing import Mirror
+from ablate.record.mirror.writing import fixed_trials, literal, parquet, quoted
+
+VIEWS = ("trials", "epochs", "arms", "studies", "published")
+HIDDEN = ("started_ms", "ended_ms", "generation", "also_in")
+PUBLISHED = {
+    **dict.fromkeys(("paper", "table_name", "model", "variant", "corpus", "split"), "VARCHAR"),
+    "metric": "VARCHAR",
+    **dict.fromkeys(("value", "std", "parameters"), "DOUBLE"),
+    "quoted": "BOOLEAN",
+    "note": "VARCHAR",
+}
+
+
+def make_views(db: Any, mirror: Mirror, needed: Iterable[str] = VIEWS) -> None:
+    """Create the views in a DuckDB connection; `published`, which takes time, only if needed."""
+    for name, query in _queries(mirror).items():
+        db.execute(f"CREATE VIEW {name} AS {query}")
+    db.execute(f"CREATE VIEW published AS {_published(full='published' in set(needed))}")
+
+
+def files(mirror: Mirror) -> list[str]:
+    """The files that the views read."""
+    manifest = mirror.manifest
+    names = (manifest.trials, manifest.studies, *manifest.epochs)
+    return [str(mirror.folder.path_to(name)) for name in names]
+
+
+def config_columns(mirror: Mirror) -> list[str]:
+    """The columns of `trials` that are fields of a config."""
+    return sorted(mirror.manifest.configs)
+
+
+def _queries(mirror: Mirror) -> dict[str, str]:
+    return {
+        "_trials": _raw_trials(mirror),
+        "trials": _trials(mirror),
+        "_epochs": _raw_epochs(mirror),
+        "epochs": _epochs(mirror),
+        "studies": f"SELECT {', '.join(n for n in STUDY if n != 'record')} FROM {_studies(mirror)}",
+        "arms": _arms(mirror),
+    }
+
+
+def _raw_trials(mirror: Mirror) -> str:
+    """One run of each trial: the first that was started, if a crash left two."""
+    first = "row_number() OVER (PARTITION BY trial ORDER BY started_ms, run_id) = 1"
+    return f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.trials)} QUALIFY {first}"
+
+
+def _trials(mirror: Mirror) -> str:
+    manifest = mirror.manifest
+    facts = [name for name in fixed_trials() if name not in HIDDEN and name != "run_id"]
+    columns = [*facts, *manifest.numbers, *sorted(manifest.configs), "run_id"]
+    times = [f"make_timestamp(1000 * {n}_ms) AS {n}" for n in ("started", "ended")]
+    shown = [quoted(name) for name in columns]
+    name = "num_parameters"
+    shown[columns.index(name)] = f"CAST({name} AS BIGINT) AS {name}"
+    return f"SELECT {', '.join([*shown[:-1], *times, shown[-1]])} FROM _trials"
+
+
+def _raw_epochs(mirror: Mirror) -> str:
+    manifest = mirror.manifest
+    names = ["epoch", *manifest.epoch_numbers]
+    if not manifest.epochs:
+        empty = ", ".join(f"CAST(NULL AS DOUBLE) AS {quoted(n)}" for n in names)
+        return f"SELECT '' AS run_id, 0 AS generation, {empty} WHERE false"
+    shown = ", ".join(quoted(name) for name in names)
+    return f"SELECT run_id, generation, {shown} FROM {parquet(mirror.folder, *manifest.epochs)}"
+
+
+def _epochs(mirror: Mirror) -> str:
+    labels = ("trial", "study", "scale", "arm", "seed", "status")
+    shown = ", ".join(
+        [*(f"t.{n}" for n in labels), "e.epoch"]
+        + [f"e.{quoted(n)}" for n in mirror.manifest.epoch_numbers]
+    )
+    return (
+        f"SELECT {shown} FROM _epochs e JOIN _trials t "
+        "ON e.run_id = t.run_id AND e.generation = t.generation"
+    )
+
+
+def _studies(mirror: Mirror) -> str:
+    return parquet(mirror.folder, mirror.manifest.studies)
+
+
+def _arms(mirror: Mirror) -> str:
+    """An arm's trials are those listed in its study's record. While the study runs and has no
+    record yet, the trials' tags decide: those of their own study, and `ablate.also_in.*`."""
+    return f"""
+    WITH known AS (SELECT * FROM {_studies(mirror)}),
+    listed AS (
+        SELECT study_key, planned ->> '$.id' AS trial, planned ->> '$.arm' AS arm,
+               planned ->> '$.stage' AS stage, (planned ->> '$.final')::BOOLEAN AS in_cell
+        FROM (
+            SELECT study_key, unnest(CAST(record -> '$.trials' AS JSON[])) AS planned
+            FROM known WHERE record IS NOT NULL AND status <> 'running'
+        )
+    ),
+    unlisted AS (
+        SELECT study_key, {_tag_key("study_key")} AS tag
+        FROM known WHERE record IS NULL OR status = 'running'
+    ),
+    placed AS (
+        SELECT l.*, t.* EXCLUDE (study_key, trial, arm, stage, in_cell)
+        FROM listed l JOIN _trials t USING (trial)
+        UNION ALL BY NAME
+        SELECT t.* FROM _trials t JOIN unlisted USING (study_key)
+        UNION ALL BY NAME
+        SELECT s.study_key AS study_key,
+               json_extract_string(t.also_in, '$."' || s.tag || '"') AS arm,
+               t.* EXCLUDE (study_key, arm)
+        FROM _trials t, unlisted s
+        WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
+    ),
+    read AS (
+        SELECT study_key, arm, corpus, split, status, num_parameters,
+               CASE split WHEN 'valid' THEN valid_nll ELSE test_nll END AS loss
+        FROM placed, (VALUES ('valid'), ('test')) splits(split)
+        WHERE in_cell AND arm IS NOT NULL AND stage <> 'ensemble'
+    ),
+    summed AS (
+        SELECT study_key, arm, corpus, split,
+               max(num_parameters) AS num_parameters,
+               count(*) FILTER (status = 'completed' AND isfinite(loss)) AS num,
+               count(*) FILTER (status <> 'completed' OR NOT isfinite(loss)) AS num_lost,
+               avg(loss) FILTER (status = 'completed' AND isfinite(loss)) AS nll,
+               stddev_samp(loss) FILTER (status = 'completed' AND isfinite(loss)) AS nll_spread,
+               avg(exp(least(loss, 300))) FILTER (status = 'completed' AND isfinite(loss)) AS ppl,
+               stddev_samp(exp(least(loss, 300)))
+                   FILTER (status = 'completed' AND isfinite(loss)) AS ppl_spread
+        FROM read GROUP BY ALL
+    ),
+    published_cells AS (
+        SELECT study_key, arm ->> '$.name' AS arm, split, num, published
+        FROM (
+            SELECT study_key, unnest(CAST(record -> '$.arms' AS JSON[])) AS arm
+            FROM known WHERE record IS NOT NULL AND (record ->> '$.published_scale') = 'true'
+        ), (VALUES ('valid', 0), ('test', 0)) splits(split, num),
+        LATERAL (SELECT CAST(json_extract(arm, '$.published.' || split) AS DOUBLE) AS published)
+    ),
+    tuned AS (
+        SELECT study_key, search ->> '$.arm' AS arm,
+               count(DISTINCT search ->> '$.repeat') AS num_searches
+        FROM (
+            SELECT study_key, unnest(CAST(record -> '$.searches' AS JSON[])) AS search
+            FROM known WHERE record IS NOT NULL
+        )
+        WHERE (search ->> '$.seed_index') IS NULL GROUP BY ALL
+    )
+    SELECT split_part(a.study_key, '@', 1) AS study, split_part(a.study_key, '@', 2) AS scale,
+           a.arm, a.corpus, a.split, s.level, CAST(a.num_parameters AS BIGINT) AS num_parameters,
+           a.num, a.num_lost, a.nll, a.nll_spread, a.ppl, a.ppl_spread, a.nll / ln(2) AS bpc,
+           t.num_searches, p.published
+    FROM summed a
+    LEFT JOIN known s USING (study_key)
+    LEFT JOIN published_cells p
+        ON p.study_key = a.study_key AND p.arm = a.arm AND p.split = a.split
+    LEFT JOIN tuned t ON t.study_key = a.study_key AND t.arm = a.arm
+    WHERE a.num + a.num_lost > 0
+    """
+
+
+def _tag_key(column: str) -> str:
+    """SQL for `runs.tag_key` of a column."""
+    numbered = f"regexp_replace({column}, '\\[(\\d+)\\]', '.\\1', 'g')"
+    return f"regexp_replace(replace({numbered}, '@', '.'), '[^\\pL\\pN_\\-./ ]', '_', 'g')"
+
+
+def _published(full: bool) -> str:
+    types = [f"CAST(NULL AS {kind}) AS {name}" for name, kind in PUBLISHED.items()]
+    empty = f"SELECT {', '.join(types)} WHERE false"
+    rows = _cells() if full else []
+    if not rows:
+        return empty
+    values = ", ".join(f"({', '.join(map(_value, row))})" for row in rows)
+    return f"{empty} UNION ALL SELECT * FROM (VALUES {values})"
+
+
+def _cells() -> list[tuple[Any, ...]]:
+    return [
+        (
+            *(paper, cell.table, cell.model, cell.variant, cell.corpus, cell.split),
+            *(cell.metric, cell.value, cell.std, cell.parameters, cell.quoted, cell.note),
+        )
+        for paper in papers.ids()
+        for cell in papers.load(paper).cells
+    ]
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return literal(value) if isinstance(value, str) else str(value)

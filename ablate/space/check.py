@@ -1,0 +1,127 @@
+"""Check a search space against the registry: fields must exist and accept the rows' values."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ablate.config import fields, registry
+from ablate.config.resolve import DEFAULT_TECHNIQUES, SECTIONS, SINGLE_SLOTS
+from ablate.errors import ConfigError, SpaceError, unknown
+from ablate.space.links import possible_domains
+from ablate.space.row import Range, Row
+from ablate.space.rules import Clause
+
+
+def problems(rows: tuple[Row, ...]) -> Iterator[str]:
+    """Yield an error message for each row that the registry does not accept."""
+    for row in rows:
+        try:
+            for clause in row.when:
+                _check_condition(clause, row)
+            if row.field is not None:
+                _check_row(row, row.field, rows)
+        except ConfigError as error:
+            yield str(error)
+
+
+def _check_condition(clause: Clause, row: Row) -> None:
+    """Check that the techniques named in a condition exist, whether or not a row offers them."""
+    if clause.left in SINGLE_SLOTS:
+        for name in clause.literals:
+            registry.get(clause.left, str(name), f"{row.where}: when")
+
+
+def _check_row(row: Row, field: str, rows: tuple[Row, ...]) -> None:
+    domains = possible_domains(row.name, rows)
+    if field in SINGLE_SLOTS:
+        for name in [end for domain in domains for end in domain.ends]:
+            registry.get(field, str(name), row.where)
+        return
+    prefix, key = field.split(".", 1)
+    element = key.endswith("]")
+    key = key.split("[")[0]
+    for config, where in _configs(prefix, key, row, rows):
+        name = key.split(".")[-1]
+        single = _single_field_config(config, name, where)
+        for domain in domains:
+            for end in domain.ends:
+                _check_value(single, name, [end] if element else end, domain, where)
+
+
+def _check_value(single: type, name: str, value: Any, domain: Any, where: str) -> None:
+    try:
+        fields.build(single, {name: value}, where)
+    except ConfigError as error:
+        whole = isinstance(domain, Range) and not domain.integer and value == int(value)
+        if whole and fields.accepts(single, name, int(value)):
+            raise SpaceError(f"{error} Add integer = true to the row.") from None
+        raise
+
+
+def _configs(prefix: str, key: str, row: Row, rows: tuple[Row, ...]) -> Iterator[tuple[type, str]]:
+    """Yield the configs that must have the field, each with its location for an error."""
+    if prefix in SECTIONS:
+        yield SECTIONS[prefix], f"{row.where}: {prefix}"
+    elif prefix in registry.LISTED_SLOTS:
+        name = key.split(".")[0]
+        yield registry.get(prefix, name, row.where).config, f"{row.where}: {prefix} {name}"
+    else:
+        for name in _techniques(prefix, key, row, rows):
+            yield registry.get(prefix, name, row.where).config, f"{row.where}: {prefix} {name}"
+
+
+def _techniques(slot: str, key: str, row: Row, rows: tuple[Row, ...]) -> list[str]:
+    """Return the techniques that the slot can have when the row is active."""
+    clauses = [c for c in _conditions(row, rows) if c.left in _names_of(slot, rows)]
+    chosen = [str(end) for domain in possible_domains(slot, rows) for end in domain.ends]
+    if not chosen:
+        chosen = [str(v) for c in clauses if c.operator in ("=", "in") for v in c.literals]
+    if not chosen and slot in DEFAULT_TECHNIQUES:
+        chosen = [DEFAULT_TECHNIQUES[slot]]
+    if chosen:
+        return [n for n in dict.fromkeys(chosen) if all(c.holds(lambda _, n=n: n) for c in clauses)]
+    every = registry.names(slot)
+    with_field = [n for n in every if key in _field_names(registry.get(slot, n).config)]
+    if not with_field:
+        known = sorted({f for n in every for f in _field_names(registry.get(slot, n).config)})
+        raise SpaceError(unknown("field", key, known, f"{row.where}: {slot}"))
+    return with_field
+
+
+def _conditions(row: Row, rows: tuple[Row, ...]) -> list[Clause]:
+    """Return the row's conditions and, transitively, those of the rows it depends on."""
+    clauses: list[Clause] = []
+    seen: set[str] = set()
+    queue = [row]
+    while queue:
+        current = queue.pop()
+        if current.name in seen:
+            continue
+        seen.add(current.name)
+        clauses += current.when
+        names = {clause.left for clause in current.when} | ({current.same_as} - {None})
+        for name in names:
+            matches = [other for other in rows if name in (other.name, other.field)]
+            queue += matches if len(matches) == 1 else []
+    return clauses
+
+
+def _names_of(slot: str, rows: Iterable[Row]) -> set[str]:
+    return {slot} | {row.name for row in rows if row.field == slot}
+
+
+def _field_names(config: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(config)]
+
+
+def _single_field_config(config: type, name: str, where: str) -> type:
+    """Make a config with only this field, so that its value can be checked without the others."""
+    by_name = {field.name: field for field in dataclasses.fields(config)}
+    if name not in by_name:
+        raise SpaceError(unknown("field", name, by_name, where))
+    copied = dataclasses.field(default=by_name[name].default, metadata=by_name[name].metadata)
+    hint = typing.get_type_hints(config)[name]
+    return dataclasses.make_dataclass(config.__name__, [(name, hint, copied)], kw_only=True)

@@ -1,0 +1,208 @@
+"""Reading a search-space file: from TOML to rows and rules, or an error with its line.
+
+All checks that need only the file are here. Those that need the registry's techniques (does a field
+exist, what are its limits) are in `check.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablate.config.registry import LISTED_SLOTS
+from ablate.errors import SpaceError, unknown, wrong_value
+from ablate.space.links import (
+    Rule,
+    check_corpora,
+    check_fields,
+    check_tied,
+    read_rule,
+    sort_by_dependency,
+    with_condition,
+)
+from ablate.space.row import Choices, Domain, Fixed, Range, Row, is_number, same
+from ablate.space.rules import PREFIXES, SECTIONS, is_field
+from ablate.space.text import Lines, parse_toml, read_text
+
+TOP_KEYS = ("paper", "tables", "note", "require")
+VALUE_KEYS = ("value", "choices", "range", "same_as")
+TEXT_KEYS = ("field", "same_as", "when", "description", "marker", "note", "source")
+ROW_KEYS = (*dict.fromkeys((*TEXT_KEYS, *VALUE_KEYS)), "scale", "integer", "printed")
+SCALES = ("linear", "log")
+_GIVE_ONE = f"Give exactly one of {', '.join(VALUE_KEYS)}."
+
+
+@dataclass(frozen=True)
+class SpaceFile:
+    """The contents of a file."""
+
+    paper: str
+    tables: tuple[str, ...]
+    note: str
+    rows: tuple[Row, ...]
+    rules: tuple[Rule, ...]
+
+
+def read(path: Path) -> SpaceFile:
+    """Read a file's rows and rules, and check them against each other."""
+    text = read_text(path)
+    lines = Lines(path, text)
+    data = parse_toml(text, lines)
+    top = {key: value for key, value in data.items() if not isinstance(value, dict)}
+    tables = {key: value for key, value in data.items() if isinstance(value, dict)}
+    for key in [k for k in TOP_KEYS if k in tables]:
+        raise SpaceError(wrong_value(key, tables[key], "not a table", lines.key(key)))
+    paper, printed_tables, note, require = _top(top, path, lines)
+    if not tables:
+        raise SpaceError(f'{path}:1: the file has no rows; one reads ["Row name"].')
+    rows = tuple(_row(name, table, lines) for name, table in tables.items())
+    check_corpora(rows, lines)
+    check_tied(rows, lines)
+    check_fields(rows)
+    rows = tuple(with_condition(row, rows, lines) for row in rows)
+    rules = tuple(read_rule(rule, rows, lines) for rule in require)
+    sort_by_dependency(rows)
+    return SpaceFile(paper, printed_tables, note, rows, rules)
+
+
+def _top(
+    top: dict[str, Any], path: Path, lines: Lines
+) -> tuple[str, tuple[str, ...], str, list[str]]:
+    for key in top:
+        if key not in TOP_KEYS:
+            raise SpaceError(unknown("key", key, TOP_KEYS, lines.key(key)))
+    for key in ("paper", "tables"):
+        if key not in top:
+            raise SpaceError(f"{path}:1: the key '{key}' is required and was not given.")
+    for key in ("paper", "note"):
+        if not _is_text(top.get(key, "-")):
+            raise SpaceError(wrong_value(key, top[key], "text", lines.key(key)))
+    for key in ("tables", "require"):
+        if not isinstance(top.get(key, []), list) or not all(map(_is_text, top.get(key, []))):
+            raise SpaceError(wrong_value(key, top[key], "list of text", lines.key(key)))
+    return top["paper"], tuple(top["tables"]), top.get("note", ""), top.get("require", [])
+
+
+def _row(name: str, table: dict[str, Any], lines: Lines) -> Row:
+    for key in table:
+        if key in TOP_KEYS and key not in ROW_KEYS:
+            where = lines.row(name, key)
+            raise SpaceError(f"{where}: the key '{key}' belongs above the first row.")
+        if key not in ROW_KEYS:
+            raise SpaceError(unknown("key", key, ROW_KEYS, lines.row(name, key)))
+    _check_types(name, table, lines)
+    value_keys = [key for key in VALUE_KEYS if key in table]
+    if not value_keys:
+        raise SpaceError(f"{lines.row(name)}: has no value. {_GIVE_ONE}")
+    if len(value_keys) > 1:
+        both = " and ".join(f"'{key}'" for key in value_keys)
+        raise SpaceError(f"{lines.row(name, value_keys[1])}: gives {both}. {_GIVE_ONE}")
+    for key in ("scale", "integer"):
+        if key in table and value_keys[0] != "range":
+            where = lines.row(name, key)
+            raise SpaceError(f"{where}: '{key}' needs 'range', but the row has {value_keys[0]}.")
+    if not table.get("printed", True) and not table.get("source"):
+        where = lines.row(name, "printed")
+        raise SpaceError(f"{where}: a row that the paper does not print needs a 'source'.")
+    texts = {key: table[key] for key in TEXT_KEYS if key in table and key != "when"}
+    domain, by_corpus = _domains(name, value_keys[0], table, lines)
+    return Row(
+        name=name,
+        line=lines.number(name),
+        where=lines.row(name),
+        domain=domain,
+        by_corpus=by_corpus,
+        condition=table.get("when", ""),
+        printed=table.get("printed", True),
+        **texts,
+    )
+
+
+def _check_types(name: str, table: dict[str, Any], lines: Lines) -> None:
+    for key in TEXT_KEYS:
+        if not _is_text(table.get(key, "-")):
+            raise SpaceError(wrong_value(key, table[key], "text", lines.row(name, key)))
+    for key in ("integer", "printed"):
+        if not isinstance(table.get(key, True), bool):
+            raise SpaceError(wrong_value(key, table[key], "true or false", lines.row(name, key)))
+    if table.get("scale", "linear") not in SCALES:
+        raise SpaceError(unknown("scale", table["scale"], SCALES, lines.row(name, "scale")))
+    if "field" in table:
+        _check_field(table["field"], lines.row(name, "field"))
+
+
+def _check_field(name: str, where: str) -> None:
+    prefix = name.split(".")[0].split("[")[0]
+    if prefix not in PREFIXES:
+        raise SpaceError(unknown("slot or section", prefix, PREFIXES, f"{where}: field '{name}'"))
+    depth = len(name.split("."))
+    form = f"{prefix}.<technique>.<field>" if prefix in LISTED_SLOTS else f"{prefix}.<field>"
+    depths = (3,) if prefix in LISTED_SLOTS else (2,) if prefix in SECTIONS else (1, 2)
+    if not is_field(name) or depth not in depths or (depth == 1 and "[" in name):
+        raise SpaceError(wrong_value("field", name, f"'{form}', or '{form}[0]'", where))
+
+
+def _domains(
+    name: str, key: str, table: dict[str, Any], lines: Lines
+) -> tuple[Domain | None, dict[str, Domain]]:
+    where = lines.row(name, key)
+    if key == "same_as":
+        return None, {}
+    if not isinstance(table[key], dict):
+        return _domain(key, table[key], table, where), {}
+    if not table[key]:
+        raise SpaceError(wrong_value(key, table[key], "a value for each corpus", where))
+    return None, {
+        corpus: _domain(key, value, table, f"{where}: corpus '{corpus}'")
+        for corpus, value in table[key].items()
+    }
+
+
+def _domain(key: str, value: Any, table: dict[str, Any], where: str) -> Domain:
+    if key == "value":
+        return Fixed(_check_plain("value", value, where))
+    if key == "choices":
+        return _choices(value, where)
+    return _range(value, table.get("scale") == "log", table.get("integer", False), where)
+
+
+def _choices(values: Any, where: str) -> Choices:
+    if not isinstance(values, list) or not values:
+        raise SpaceError(wrong_value("choices", values, "a list of at least one value", where))
+    choices = tuple(_check_plain("choices", value, where) for value in values)
+    for index, value in enumerate(choices):
+        if any(same(value, earlier) for earlier in choices[:index]):
+            expected = f"distinct values, but {value!r} is repeated"
+            raise SpaceError(wrong_value("choices", values, expected, where))
+    return Choices(choices)
+
+
+def _range(ends: Any, log: bool, integer: bool, where: str) -> Range:
+    pair = isinstance(ends, list) and len(ends) == 2 and all(map(_is_finite, ends))
+    if not pair or not ends[0] < ends[1]:
+        expected = "[low, high], two numbers, the lower one first"
+    elif log and ends[0] <= 0:
+        expected = "ends above 0 on a log scale"
+    elif integer and not all(isinstance(end, int) for end in ends):
+        expected = "whole numbers with integer = true"
+    else:
+        return Range(ends[0], ends[1], log, integer)
+    raise SpaceError(wrong_value("range", ends, expected, where))
+
+
+def _check_plain(key: str, value: Any, where: str) -> Any:
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, bool) or _is_text(item) or _is_finite(item) for item in items):
+        expected = "text, true or false, a number, or a list of these"
+        raise SpaceError(wrong_value(key, value, expected, where))
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_finite(value: Any) -> bool:
+    return is_number(value) and math.isfinite(value)

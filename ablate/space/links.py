@@ -1,0 +1,154 @@
+"""Relations between the rows of a search space: corpora, conditions, rules, dependencies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ablate.errors import SpaceError, nearest, unknown
+from ablate.space.row import Choices, Domain, Fixed, Range, Row, format_value
+from ablate.space.rules import Clause, parse
+from ablate.space.text import Lines
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule between rows, and its location for errors."""
+
+    text: str
+    where: str
+    clauses: tuple[Clause, ...]
+
+
+def dependencies(row: Row, rows: Iterable[Row]) -> set[str]:
+    """Return the names of the rows that must have a value before this one."""
+    names = {name for clause in row.when for name in clause.names}
+    names |= {row.same_as} if row.same_as else set()
+    return {other.name for other in rows if other.name in names or other.field in names}
+
+
+def sort_by_dependency(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Sort rows so that each follows its dependencies, otherwise as in the file."""
+    unsorted = {row.name: dependencies(row, rows) for row in rows}
+    ordered: list[Row] = []
+    while unsorted:
+        done = {row.name for row in ordered}
+        ready = next((name for name, needed in unsorted.items() if needed <= done), None)
+        if ready is None:
+            raise SpaceError(_cycle_message(unsorted, rows))
+        del unsorted[ready]
+        ordered.append(next(row for row in rows if row.name == ready))
+    return tuple(ordered)
+
+
+def check_corpora(rows: tuple[Row, ...], lines: Lines) -> None:
+    """Check that all rows that differ by corpus have values for the same corpora."""
+    differing = [row for row in rows if row.by_corpus]
+    counts = Counter(tuple(row.by_corpus) for row in differing)
+    corpora = counts.most_common(1)[0][0] if counts else ()
+    for row in differing:
+        key = next(key for key, kind in _KINDS.items() if isinstance(row.domains[0], kind))
+        where = lines.row(row.name, key)
+        for corpus in row.by_corpus:
+            if corpus not in corpora:
+                raise SpaceError(unknown("corpus", corpus, corpora, where))
+        for corpus in corpora:
+            if corpus not in row.by_corpus:
+                raise SpaceError(
+                    f"{where}: has no {key} for the corpus '{corpus}'. "
+                    f"Expected: a {key} for each of {', '.join(corpora)}."
+                )
+
+
+_KINDS: Mapping[str, type] = {"value": Fixed, "choices": Choices, "range": Range}
+
+
+def check_tied(rows: tuple[Row, ...], lines: Lines) -> None:
+    names = [row.name for row in rows]
+    for row in rows:
+        if row.same_as is not None and row.same_as not in names:
+            where = f"{lines.row(row.name, 'same_as')}: same_as"
+            raise SpaceError(unknown("row", row.same_as, names, where))
+
+
+def check_fields(rows: tuple[Row, ...]) -> None:
+    """Check that each field is set by one row, or by several that all have a condition."""
+    first: dict[str, Row] = {}
+    for row in rows:
+        if row.field is None:
+            continue
+        earlier = first.setdefault(row.field, row)
+        if earlier is not row and not (row.condition and earlier.condition):
+            raise SpaceError(
+                f"{row.where}: field '{row.field}' is already set by row '{earlier.name}' (line "
+                f"{earlier.line}). Instead: use one row, or give each of them a 'when'."
+            )
+
+
+def with_condition(row: Row, rows: tuple[Row, ...], lines: Lines) -> Row:
+    """Return the row with its condition parsed."""
+    if not row.condition:
+        return row
+    where = f"{lines.row(row.name, 'when')}: when"
+    clauses = parse(row.condition, *_known(rows), where)
+    for clause in clauses:
+        _check_literals(clause, rows, where, "value")
+    return replace(row, when=clauses)
+
+
+def read_rule(text: str, rows: tuple[Row, ...], lines: Lines) -> Rule:
+    where = lines.of_text(text, "require")
+    clauses = parse(text, *_known(rows), f"{where}: require", names_right=True)
+    known = list(dict.fromkeys(name for names in _known(rows) for name in names))
+    for name in [name for clause in clauses for name in clause.names]:
+        if name not in known:
+            raise SpaceError(unknown("row or field of a row", name, known, f"{where}: require"))
+    for clause in clauses:
+        _check_literals(clause, rows, f"{where}: require", "row or value")
+    return Rule(text, where, clauses)
+
+
+def _known(rows: tuple[Row, ...]) -> tuple[list[str], list[str]]:
+    return [row.name for row in rows], [row.field for row in rows if row.field]
+
+
+def _check_literals(clause: Clause, rows: tuple[Row, ...], where: str, kind: str) -> None:
+    """Check that the left side can have the values that it is compared with."""
+    domains = possible_domains(clause.left, rows)
+    if not domains or clause.operator not in ("=", "!=", "in"):
+        return
+    for value in clause.literals:
+        if any(domain.admits(value) for domain in domains):
+            continue
+        expected = list(dict.fromkeys(str(domain) for domain in domains))
+        ends = [format_value(end) for domain in domains for end in domain.ends]
+        names = [row.name for row in rows] if kind != "value" else []
+        hint = nearest(str(value), [*ends, *names]) if isinstance(value, str) else None
+        raise SpaceError(
+            f"{where}: '{clause.left}' is never {value!r}."
+            + (f" Did you mean '{hint}'?" if hint else "")
+            + f" Expected: {', '.join(expected)}{', or a row' if names else ''}."
+        )
+
+
+def possible_domains(name: str, rows: Iterable[Row]) -> list[Domain]:
+    """Return the domains of a row, or of the rows that set a field."""
+    by_name = {row.name: row for row in rows}
+    domains: list[Domain] = []
+    for row in [row for row in by_name.values() if name in (row.name, row.field)]:
+        seen = set()
+        while row.same_as in by_name and row.name not in seen:
+            seen.add(row.name)
+            row = by_name[row.same_as]
+        domains += row.domains
+    return domains
+
+
+def _cycle_message(unsorted: Mapping[str, set[str]], rows: tuple[Row, ...]) -> str:
+    path = [next(iter(unsorted))]
+    while path[-1] not in path[:-1]:
+        path.append(min(name for name in unsorted[path[-1]] if name in unsorted))
+    cycle = path[path.index(path[-1]) :]
+    where = next(row.where for row in rows if row.name == cycle[0])
+    return f"{where}: these rows depend on each other: {' -> '.join(cycle)}."

@@ -1,0 +1,154 @@
+"""Conditions on a row (`when`) and rules between rows (`require`): comparisons written as text.
+
+    backbone = mogrifier and Mogrifier deep != 0
+    LSTM layers in [2, 3]
+    Embedding units = Dual units
+
+The left side is the name of a row or a field; the right side is a value or, in a rule, also a name.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import tomllib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ablate.config import registry
+from ablate.config.resolve import SECTIONS, SINGLE_SLOTS
+from ablate.errors import SpaceError, unknown
+
+PREFIXES = (*SECTIONS, *registry.SLOTS)
+_FIELD = re.compile(r"([a-z][a-z0-9_]*)(?:\.[a-z][a-z0-9_]*)*(?:\[\d+\])?")
+_ORDERS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+_OPERATION = re.compile(r"\s*(!=|<=|>=|=|<|>)\s*(\S.*)|\s+(in)\s*(\[.*)", re.DOTALL)
+GRAMMAR = "'NAME = VALUE', with = != < <= > >= or 'in [..]', joined by ' and '"
+
+
+@dataclass(frozen=True)
+class Name:
+    """The name of a row or a field, on the right side of a rule."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One comparison."""
+
+    left: str
+    operator: str
+    right: Any
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.left, self.right.text) if isinstance(self.right, Name) else (self.left,)
+
+    @property
+    def literals(self) -> list[Any]:
+        """The values that the left side is compared with."""
+        if isinstance(self.right, Name):
+            return []
+        return self.right if self.operator == "in" else [self.right]
+
+    def holds(self, lookup: Callable[[str], Any]) -> bool | None:
+        """Return whether the comparison holds, or None if a side has no value."""
+        left = lookup(self.left)
+        right = lookup(self.right.text) if isinstance(self.right, Name) else self.right
+        if left is None or right is None:
+            return None
+        return compare(left, self.operator, right)
+
+
+def compare(left: Any, symbol: str, right: Any) -> bool:
+    """Evaluate `left symbol right`; true is not 1, and text has no order."""
+    if symbol == "in":
+        return any(compare(left, "=", item) for item in right)
+    if symbol in _ORDERS:
+        numbers = isinstance(left, int | float) and isinstance(right, int | float)
+        return numbers and _ORDERS[symbol](left, right)
+    equal = isinstance(left, bool) == isinstance(right, bool) and left == right
+    return equal if symbol == "=" else not equal
+
+
+def parse(
+    text: str, rows: Collection[str], fields: Collection[str], where: str, names_right: bool = False
+) -> tuple[Clause, ...]:
+    """Parse comparisons whose names are rows of the file, or fields."""
+    clauses = _clauses(text.split(" and "), rows, names_right)
+    if clauses is None:
+        raise SpaceError(_syntax_message(text, rows, fields, where))
+    for clause in clauses:
+        if clause.operator in _ORDERS and any(_is_not_number(item) for item in clause.literals):
+            raise SpaceError(
+                f"{where}: '{text}' needs a number after '{clause.operator}', not {clause.right!r}."
+            )
+    return clauses
+
+
+def is_field(name: str) -> bool:
+    """Return whether this is a dotted field of a config."""
+    match = _FIELD.fullmatch(name)
+    return match is not None and match[1] in PREFIXES
+
+
+def _clauses(parts: list[str], rows: Collection[str], names_right: bool) -> Any:
+    """Split at " and ", but not inside a row's name."""
+    for end in range(1, len(parts) + 1):
+        clause = _clause(" and ".join(parts[:end]).strip(), rows, names_right)
+        if clause is None:
+            continue
+        rest = _clauses(parts[end:], rows, names_right) if parts[end:] else ()
+        if rest is not None:
+            return (clause, *rest)
+    return None
+
+
+def _clause(text: str, rows: Collection[str], names_right: bool) -> Clause | None:
+    match = _FIELD.match(text)
+    fields = [match[0]] if match and is_field(match[0]) else []
+    for name in sorted((row for row in rows if text.startswith(row)), key=len, reverse=True):
+        clause = _comparison(name, text, rows, names_right)
+        if clause is not None:
+            return clause
+    return _comparison(fields[0], text, rows, names_right) if fields else None
+
+
+def _comparison(name: str, text: str, rows: Collection[str], names_right: bool) -> Clause | None:
+    match = _OPERATION.fullmatch(text, len(name))
+    if match is None:
+        return None
+    symbol, right = (match[1], match[2]) if match[1] else (match[3], match[4])
+    if names_right and (right in rows or is_field(right)):
+        return Clause(name, symbol, Name(right))
+    literal = _literal(right)
+    if (symbol == "in") != isinstance(literal, list) or literal is None:
+        return None
+    return Clause(name, symbol, literal)
+
+
+def _literal(text: str) -> Any:
+    """Parse a TOML value, or words without quotes; return None if it is neither."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        pass
+    if text.startswith("[") and text.endswith("]"):
+        items = [_literal(item.strip()) for item in text[1:-1].split(",")]
+        return None if any(item is None for item in items) else items
+    return text if re.fullmatch(r"[\w.+-]+( [\w.+-]+)*", text) else None
+
+
+def _is_not_number(value: Any) -> bool:
+    return isinstance(value, bool) or not isinstance(value, int | float)
+
+
+def _syntax_message(text: str, rows: Collection[str], fields: Collection[str], where: str) -> str:
+    known = list(dict.fromkeys([*rows, *fields, *SINGLE_SLOTS]))
+    for part in text.split(" and "):
+        match = re.match(r"\s*(.+?)\s*(!=|<=|>=|=|<|>|\bin\b)\s*\S", part)
+        if match and match[1] not in known and not is_field(match[1]):
+            return unknown("row or field", match[1], known, where)
+    return f"{where}: '{text}' is not a valid condition. Expected: {GRAMMAR}."

@@ -1,0 +1,323 @@
+"""Search spaces: the papers' tables of settings, as data.
+
+    space = load("takase2018doc_table2")
+    space.values("ptb")                      a recipe: {"optimizer.learning_rate": 20, ...}
+    load("zaremba2014:large")                one column of it, whatever the corpus
+    space.sample(suggest, "ptb")             one point of an open space; `suggest(row)` draws
+    space.enumerate("ptb", points=3)         every combination
+
+A row is active only if its `when` holds; a condition on an inactive row never holds. A rule
+(`require`) applies when both of its rows are active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ablate.config.resolve import DEFAULT_TECHNIQUES
+from ablate.errors import SpaceError, unknown, wrong_value
+from ablate.space import file as space_file
+from ablate.space.check import problems
+from ablate.space.folders import find, folders
+from ablate.space.links import Rule, sort_by_dependency
+from ablate.space.row import Choices, Fixed, Range, Row
+
+Values = Mapping[str, Any]
+Suggest = Callable[[Row], Any]
+
+
+class SpaceViolation(SpaceError):
+    """A sampled combination that the paper's rules exclude: infeasible, sample again."""
+
+    def __init__(self, space: Space, rules: list[str], values: dict[str, Any]) -> None:
+        broken = next(rule for rule in space.rules if rule.text == rules[0])
+        super().__init__(f"{broken.where}: these values break the rule '{broken.text}': {values}.")
+        self.rules = rules
+        self.values = values
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Values from outside the file."""
+
+    fixed: Values
+    base: Values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """A file of rows, in the paper's order."""
+
+    path: Path
+    paper: str
+    tables: tuple[str, ...]
+    note: str
+    rows: tuple[Row, ...]
+    rules: tuple[Rule, ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def corpora(self) -> tuple[str, ...]:
+        """The corpora that the table has columns for; empty if all values hold for any corpus."""
+        return next((tuple(row.by_corpus) for row in self.rows if row.by_corpus), ())
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Every field that a row sets."""
+        return frozenset(row.field for row in self.rows if row.field)
+
+    @property
+    def open(self) -> bool:
+        """Whether a row has more than one possible value."""
+        domains = (domain for row in self.rows for domain in row.domains)
+        return any(not isinstance(domain, Fixed) for domain in domains)
+
+    @property
+    def identity(self) -> str:
+        """The meaning of the file: unchanged if only its prose or its path changes."""
+        return repr((self.rows, [rule.text for rule in self.rules]))
+
+    @cached_property
+    def order(self) -> tuple[Row, ...]:
+        """The rows, each after its dependencies."""
+        return sort_by_dependency(self.rows)
+
+    def __getitem__(self, name: str) -> Row:
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise SpaceError(unknown("row", name, [row.name for row in self.rows], f"{self.path}:1"))
+
+    def open_rows(self, corpus: str | None = None) -> list[Row]:
+        """Return the rows with more than one possible value, in the paper's order."""
+        rows = [row.at(self._corpus(corpus)) for row in self.rows]
+        return [row for row in rows if isinstance(row.domain, Choices | Range)]
+
+    def at(self, column: str) -> Space:
+        """Return the table reduced to one of its columns."""
+        if not self.corpora:
+            raise SpaceError(
+                f"{self.path}:1: there is no column '{column}': the table has no columns, and its "
+                "values hold for any corpus."
+            )
+        corpus = self._corpus(column)
+        return replace(self, rows=tuple(row.at(corpus) for row in self.rows))
+
+    def values(
+        self, corpus: str | None = None, fixed: Values | None = None, base: Values | None = None
+    ) -> dict[str, Any]:
+        """Return the values that the file fixes, without open rows and rows that depend on them."""
+        context = _Context(fixed or {}, base or {})
+        return self._checked(next(self._assignments(corpus, context, lambda row: (None,))))
+
+    def sample(
+        self,
+        suggest: Suggest,
+        corpus: str | None = None,
+        fixed: Values | None = None,
+        base: Values | None = None,
+    ) -> dict[str, Any]:
+        """Return one point: `suggest(row)` gives a value for each active open row.
+
+        `fixed` (by field or by row name) sets rows without a call of `suggest`. `base` sets no row;
+        it provides fields that conditions need and the file does not have.
+        Raises `SpaceViolation` if a rule is broken.
+        """
+        context = _Context(fixed or {}, base or {})
+        points = self._assignments(corpus, context, lambda row: (_suggestion(suggest, row),))
+        return self._checked(next(points))
+
+    def enumerate(
+        self,
+        corpus: str | None = None,
+        fixed: Values | None = None,
+        points: int | None = None,
+        base: Values | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield every combination that the rules allow, with `points` values of each range."""
+        if points is not None and points < 2:
+            raise SpaceError(wrong_value("points", points, "2 or more", f"{self.path}:1"))
+        context = _Context(fixed or {}, base or {})
+        every = self._assignments(corpus, context, lambda row: _points(row, points), skip=True)
+        return (self._flat(assigned) for assigned in every)
+
+    def violated(self, values: Values) -> list[str]:
+        """Return the rules that values (by row name or by field) break."""
+
+        def lookup(name: str) -> Any:
+            if name in values:
+                return values[name]
+            fields = [row.field for row in self.rows if row.name == name and row.field]
+            names = [row.name for row in self.rows if row.field == name]
+            return next((values[key] for key in (*fields, *names) if key in values), None)
+
+        broken = (r for r in self.rules if any(c.holds(lookup) is False for c in r.clauses))
+        return [rule.text for rule in broken]
+
+    def excludes(self, row: Row, fixed: Values, base: Values) -> bool:
+        """Whether a row cannot count, whatever is chosen, where these are the values."""
+
+        def lookup(name: str) -> Any:
+            rows = [row for row in self.rows if name in (row.name, row.field)]
+            known = [key for row in rows for key in (row.name, row.field) if key in fixed]
+            if known:
+                return fixed[str(known[0])]
+            if rows:
+                return next((r.domain.value for r in rows if isinstance(r.domain, Fixed)), None)
+            return {**DEFAULT_TECHNIQUES, **base}.get(name)
+
+        return any(clause.holds(lookup) is False for clause in row.when)
+
+    def check(self) -> None:
+        """Raise for a field or value that the registry does not have (imports the techniques)."""
+        for problem in problems(self.rows):
+            raise SpaceError(problem)
+
+    def _assignments(
+        self,
+        corpus: str | None,
+        context: _Context,
+        options: Callable[[Row], Iterable[Any]],
+        skip: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield all assignments (row name -> value); `skip` those that break a rule."""
+        rows = [row.at(self._corpus(corpus)) for row in self.order]
+
+        def assign_from(index: int, assigned: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            if skip and self.violated(assigned):
+                return
+            if index == len(rows):
+                yield assigned
+                return
+            for value in self._candidates(rows[index], assigned, context, options):
+                extended = assigned if value is None else {**assigned, rows[index].name: value}
+                yield from assign_from(index + 1, extended)
+
+        return assign_from(0, {})
+
+    def _candidates(
+        self,
+        row: Row,
+        assigned: dict[str, Any],
+        context: _Context,
+        options: Callable[[Row], Iterable[Any]],
+    ) -> Iterable[Any]:
+        if not all(clause.holds(self._lookup(row, assigned, context)) for clause in row.when):
+            return (None,)
+        for key in (row.name, row.field):
+            if key is not None and key in context.fixed:
+                return (context.fixed[key],)
+        if row.same_as is not None:
+            return (assigned.get(row.same_as),)
+        return (row.domain.value,) if isinstance(row.domain, Fixed) else options(row)
+
+    def _lookup(
+        self, row: Row, assigned: dict[str, Any], context: _Context
+    ) -> Callable[[str], Any]:
+        def lookup(name: str) -> Any:
+            rows = [row for row in self.rows if name in (row.name, row.field)]
+            if rows:
+                return next((assigned[row.name] for row in rows if row.name in assigned), None)
+            known = {**DEFAULT_TECHNIQUES, **context.base, **context.fixed}
+            if name not in known:
+                raise SpaceError(
+                    f"{row.where}: when '{row.condition}' needs '{name}', which no row of this "
+                    "file sets. Set it in the base or in the arm."
+                )
+            return known[name]
+
+        return lookup
+
+    def _checked(self, assigned: dict[str, Any]) -> dict[str, Any]:
+        """Return the values by field; raise if they break a rule."""
+        values = self._flat(assigned)
+        broken = self.violated(assigned)
+        if broken:
+            raise SpaceViolation(self, broken, values)
+        return values
+
+    def _flat(self, assigned: dict[str, Any]) -> dict[str, Any]:
+        """Return the values by field, in the paper's order."""
+        setters: dict[str, Row] = {}
+        for row in self.rows:
+            if row.field is None or row.name not in assigned:
+                continue
+            earlier = setters.setdefault(row.field, row)
+            if earlier is not row:
+                raise SpaceError(
+                    f"{row.where}: field '{row.field}' is set by row '{earlier.name}' (line "
+                    f"{earlier.line}) at the same time. Instead: use conditions that exclude each "
+                    "other."
+                )
+        return {field: assigned[row.name] for field, row in setters.items()}
+
+    def _corpus(self, corpus: str | None) -> str | None:
+        if self.corpora and corpus not in self.corpora:
+            where = f"{self.path}:1: the values differ by corpus"
+            raise SpaceError(unknown("corpus", corpus, self.corpora, where))
+        return corpus
+
+
+def load(name_or_path: str | Path, near: Path | None = None) -> Space:
+    """Load a space by path or bare name (see `folders`); `near` is the study's file.
+
+    `name:column` loads one column: a table may have one for each size of a model.
+    """
+    name, _, column = str(name_or_path).partition(":")
+    path = find(name, near)
+    space = Space(path=path, **vars(space_file.read(path)))
+    return space.at(column) if column else space
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A space in the list of all; `problem` says why it could not be read."""
+
+    name: str
+    path: Path
+    paper: str = ""
+    tables: tuple[str, ...] = ()
+    num_rows: int = 0
+    open: bool = False
+    problem: str = ""
+
+
+def index(near: Path | None = None) -> list[Entry]:
+    """List every space that can be loaded by a bare name."""
+    by_name: dict[str, Path] = {}
+    for folder in folders(near):
+        for path in folder.glob("*.toml"):
+            by_name.setdefault(path.stem, path)
+    return [_entry(path) for _, path in sorted(by_name.items())]
+
+
+def _entry(path: Path) -> Entry:
+    try:
+        space = load(path)
+    except SpaceError as error:
+        return Entry(path.stem, path, problem=str(error))
+    return Entry(space.name, path, space.paper, space.tables, len(space.rows), space.open)
+
+
+def _suggestion(suggest: Suggest, row: Row) -> Any:
+    value = suggest(row)
+    if row.domain is None or not row.domain.admits(value):
+        raise SpaceError(f"{row.where}: {value!r} was suggested. Expected: {row.domain}.")
+    return value
+
+
+def _points(row: Row, num: int | None) -> Iterable[Any]:
+    points = row.domain.points(num) if isinstance(row.domain, Choices | Range) else ()
+    if points is None:
+        raise SpaceError(
+            f"{row.where}: the range {row.domain} is continuous and cannot be enumerated. "
+            "Give a number of points, or fix the row."
+        )
+    return points

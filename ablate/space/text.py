@@ -1,0 +1,73 @@
+"""The text of a search-space file: line numbers of rows and keys, and TOML syntax errors."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ablate.errors import SpaceError
+
+
+class Lines:
+    """The lines of rows and keys in the text, to locate errors."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self.text = text
+        self.rows: list[tuple[int, str]] = []
+        self.keys: dict[tuple[str | None, str], int] = {}
+        row = None
+        for number, line in enumerate(text.split("\n"), start=1):
+            header = re.match(r"\s*\[\s*(\"[^\"]*\"|'[^']*'|[\w-]+)\s*[\].]", line)
+            key = re.match(r"\s*(\"[^\"]*\"|'[^']*'|[\w-]+)\s*[=.]", line)
+            if header:
+                row = header[1].strip("\"'")
+                self.rows.append((number, row))
+            elif key:
+                self.keys.setdefault((row, key[1].strip("\"'")), number)
+
+    def number(self, row: str, key: str | None = None) -> int:
+        header = next((number for number, name in self.rows if name == row), 1)
+        return self.keys.get((row, key), header) if key else header
+
+    def row(self, row: str, key: str | None = None) -> str:
+        return f"{self.path}:{self.number(row, key)}: row '{row}'"
+
+    def key(self, key: str) -> str:
+        return f"{self.path}:{self.keys.get((None, key), 1)}"
+
+    def of_number(self, number: int) -> str:
+        before = [name for start, name in self.rows if start <= number]
+        return f"{self.path}:{number}" + (f": row '{before[-1]}'" if before else "")
+
+    def of_text(self, item: str, key: str) -> str:
+        """Locate an item of the top-level list `key`."""
+        start = self.keys.get((None, key), 1)
+        lines = enumerate(self.text.split("\n"), start=1)
+        number = next((n for n, line in lines if n >= start and item in line), start)
+        return f"{self.path}:{number}"
+
+
+def read_text(path: Path) -> str:
+    """Read a file, or raise an error that names it."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SpaceError(f"{path}:1: not a text file in UTF-8 ({error.reason}).") from None
+    except OSError as error:
+        raise SpaceError(f"{path}:1: cannot be read: {error.strerror}.") from None
+
+
+def parse_toml(text: str, lines: Lines) -> dict[str, Any]:
+    """Parse the text, or raise an error with the line and the row."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        match = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
+        number = int(match[1]) if match and match[1] else max(1, len(text.splitlines()))
+        problem = str(error)[: match.start()] if match else str(error)
+        column = f" (column {match[2]})" if match and match[2] else ""
+        where = lines.of_number(number)
+        raise SpaceError(f"{where}: this is not valid TOML: {problem}{column}.") from None

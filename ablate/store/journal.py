@@ -1,0 +1,163 @@
+"""A trial's journal: one JSON file in the store that holds all that is known about it.
+
+`{"trial", "config", "attempts", "deaths", "epochs", "outcome"}`; the whole file is
+rewritten after every epoch, so that it is always consistent. A trial is done exactly when its
+outcome is there.
+
+The worker writes it while it runs. When the worker dies, its driver records the death, so that
+later drivers can count them. A driver that is stopped or killed records nothing, though its workers
+die with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablate.config.identity import Trial
+from ablate.errors import TrialError, nearest
+from ablate.store.numbers import without_nan
+from ablate.store.outcome import Outcome, Status
+from ablate.store.store import Store, damaged
+
+LISTED = '`ablate query "SELECT trial, arm, seed, status FROM trials"` lists them.'
+MOST_DEATHS = 4  # worker deaths without a new epoch before the trial counts as failed
+KERNELS, TORCH, UNKNOWN = (
+    "kernels",
+    "torch",
+    "unknown",
+)  # how the parts that have kernels were computed
+
+
+@dataclass
+class Journal:
+    """A trial, its attempts, its epochs and its outcome."""
+
+    trial: Trial
+    config: dict[str, Any] = field(default_factory=dict)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    outcome: Outcome | None = None
+    deaths: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # of workers, recorded by their driver
+
+    @property
+    def status(self) -> Status | None:
+        """Completed, diverged, pruned or failed; None while the trial has no outcome."""
+        return None if self.outcome is None else self.outcome.status
+
+    @property
+    def metrics(self) -> Mapping[str, Any]:
+        """The trial's final metrics; empty if it has none."""
+        return {} if self.outcome is None else self.outcome.metrics
+
+    @property
+    def last_attempt(self) -> Mapping[str, Any]:
+        return self.attempts[-1] if self.attempts else {}
+
+    @property
+    def deaths_in_vain(self) -> int:
+        """How many workers have died since the trial last finished a new epoch."""
+        epochs = [death["epochs"] for death in self.deaths]
+        return len(epochs) - epochs.index(max(epochs)) if epochs else 0
+
+    @property
+    def computed_by(self) -> frozenset[str]:
+        """KERNELS, TORCH or both; empty if the trial uses nothing that has a kernel; includes
+        UNKNOWN if the record does not say."""
+        return ways(self.last_attempt.get("computed_by", [UNKNOWN]))
+
+    def write(self, store: Store) -> None:
+        plain = {
+            "trial": self.trial.to_plain(),
+            "config": self.config,
+            "attempts": self.attempts,
+            "deaths": self.deaths,
+            "epochs": self.epochs,
+            "outcome": self.outcome and self.outcome.to_plain(),
+        }
+        store.write_json(key(self.trial.id), without_nan(plain))
+
+
+def key(trial_id: str) -> str:
+    return f"trials/{trial_id}/journal.json"
+
+
+def read(store: Store, trial_id: str) -> Journal | None:
+    """The journal of a trial, or None if it was never started."""
+    plain = store.read_json(key(trial_id))
+    if plain is None:
+        return None
+    try:
+        trial, result = Trial.from_plain(plain["trial"]), plain.get("outcome")
+        outcome = None if result is None else Outcome.from_plain(result)
+        return Journal(**{**plain, "trial": trial, "outcome": outcome})
+    except (TypeError, KeyError, ValueError) as error:
+        raise damaged(store, key(trial_id), f"{type(error).__name__}: {error}") from error
+
+
+def read_all(store: Store, trial_ids: Iterable[str] | None = None) -> dict[str, Journal]:
+    """The journals of the given trials (default: all trials in the store), where they exist."""
+    wanted = store.names("trials") if trial_ids is None else trial_ids
+    journals = ((trial_id, read(store, trial_id)) for trial_id in wanted)
+    return {trial_id: journal for trial_id, journal in journals if journal is not None}
+
+
+def find(store: Store, trial_id: str) -> Journal:
+    """The journal of the trial with that id; a unique prefix of an id is enough."""
+    known = store.names("trials")
+    matching = [name for name in known if name.startswith(trial_id)]
+    if len(matching) > 1:
+        raise TrialError(f"'{trial_id}' matches {len(matching)} trials: {matching[:5]}.")
+    journal = read(store, matching[0]) if matching else None
+    if journal is None:
+        hint = nearest(trial_id, known)
+        suggestion = f" Did you mean {hint}?" if hint else ""
+        raise TrialError(f"no trial '{trial_id}' in {store.uri}.{suggestion} {LISTED}")
+    return journal
+
+
+def close(store: Store, trial: Trial, status: Status, reason: str | None = None) -> Journal:
+    """Record an outcome that the worker did not: pruned by a search, or failed for good."""
+    journal = read(store, trial.id) or Journal(trial)
+    if journal.outcome is None:
+        journal.outcome = Outcome(status=status, reason=reason)
+        journal.write(store)
+    return journal
+
+
+def died(store: Store, trial: Trial, why: str) -> Journal:
+    """Record the death of a trial's worker. After MOST_DEATHS of them without a new epoch the
+    trial has failed."""
+    journal = read(store, trial.id) or Journal(trial)
+    if journal.outcome is not None:
+        return journal
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    journal.deaths.append({"epochs": len(journal.epochs), "seen": now, "why": why})
+    if journal.deaths_in_vain >= MOST_DEATHS:
+        reason = f"{MOST_DEATHS} workers died without finishing another epoch; the last: {why}"
+        journal.outcome = Outcome(status=Status.FAILED, reason=reason)
+    journal.write(store)
+    return journal
+
+
+def reopened(store: Store, trial_id: str) -> Journal | None:
+    """The journal; a failed trial loses its outcome, so that it is tried again."""
+    journal = read(store, trial_id)
+    if journal is not None and journal.status == Status.FAILED:
+        journal.outcome, journal.attempts, journal.deaths = None, [], []
+        journal.write(store)
+    return journal
+
+
+def ways(entries: Iterable[str]) -> frozenset[str]:
+    """KERNELS for "kernels: g++ 12.2", and so on: the compiler's version is left out."""
+    return frozenset(entry.partition(":")[0] for entry in entries) & {KERNELS, TORCH, UNKNOWN}
+
+
+def computed_alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether two trials were computed in the same way, as far as their records say."""
+    return not one or not other or UNKNOWN in one | other or one == other

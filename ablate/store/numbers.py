@@ -1,0 +1,33 @@
+"""Numbers in stored JSON: NaN and infinities, which JSON cannot express, are strings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+NOT_FINITE = ("nan", "inf", "-inf")
+
+
+def number(value: Any) -> float | None:
+    """The number that a stored value stands for, or None."""
+    if isinstance(value, bool):
+        return None
+    return float(value) if isinstance(value, int | float) or value in NOT_FINITE else None
+
+
+def finite(value: Any) -> float | None:
+    """The finite number that a stored value stands for, or None."""
+    parsed = number(value)
+    return parsed if parsed is not None and math.isfinite(parsed) else None
+
+
+def without_nan(data: Any) -> Any:
+    """The same plain data with NaN and infinities as strings."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else str(data)
+    if isinstance(data, list | tuple):
+        return [without_nan(item) for item in data]
+    if isinstance(data, Mapping):
+        return {name: without_nan(value) for name, value in data.items()}
+    return data

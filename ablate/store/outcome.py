@@ -1,0 +1,44 @@
+"""How a trial ended, and the statuses that a trial can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """A trial's status. Only the first four are outcomes."""
+
+    COMPLETED = "completed"
+    DIVERGED = "diverged"
+    PRUNED = "pruned"  # stopped early by its search
+    FAILED = "failed"
+    RUNNING = "running"  # started, no outcome yet, and a driver runs its study
+    INTERRUPTED = "interrupted"  # the same, but no driver runs its study
+    LEFT = "left"  # to be run or resumed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a trial ended. A part that is None is not in the journal's JSON."""
+
+    status: Status
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    num_parameters: int | None = None
+    digest: str | None = None  # of every bit of the weights
+    reason: str | None = None  # why there is no result
+    frames: str | None = None  # a traceback; only the user's own files if they are in it
+    error: str | None = None  # the text of an out-of-memory error
+    orphan_of: str | None = None  # the parent that did not complete
+
+    def to_plain(self) -> dict[str, Any]:
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: value for name, value in parts.items() if value is not None}
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> Outcome:
+        """The outcome in a journal's JSON; unknown keys are ignored."""
+        known = {part.name: plain[part.name] for part in fields(Outcome) if part.name in plain}
+        return Outcome(**{**known, "status": Status(plain["status"])})

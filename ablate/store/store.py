@@ -1,0 +1,231 @@
+"""The study's store: a folder, or any filesystem that pyarrow opens by URI.
+
+Every write is atomic and durable: a local file is written next to its final path, synced and
+renamed; an object store shows an object once it is complete. Nothing here is pickled.
+
+    trials/<id>/journal.json           what the trial is, its attempts, its epochs, its outcome
+    trials/<id>/last.safetensors       where a stopped trial resumes
+    trials/<id>/weights.safetensors    the weights that others build on
+    trials/<id>/tokens/<split>.arrow   log-probability of every token
+    trials/<id>/readings.json          later reads of the test split
+    studies/<key>/...                  the plan, its driver, the budget spent, its results
+    tables/<hash>.json                 what an exported table was made of
+    corpora/<key>/...                  encoded corpora, for other hosts to fetch
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ablate.errors import StoreError
+from ablate.store import files
+
+T = TypeVar("T")
+OBJECT_STORES = ("s3", "gcs", "abfs")  # where an object is visible only once it is complete
+ANSWERS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+PATIENCE_SECONDS = 60.0  # with a store over the network: a cut cable, a server that restarts
+PAUSE_SECONDS = 1.0  # between two attempts
+TORN = 8  # rereads of a remote JSON file: one that grew while it was read was cut short
+FOR_GOOD = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY", "SIGNATURE_DOES_NOT_MATCH")
+
+
+class Store:
+    """Files by key (`a/b/c`) under one root, read and written whole."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = str(uri)
+        self.folder = _local_folder(self.uri)
+        if self.folder is None:
+            self._remote, self._root = _open_remote(self.uri)
+        else:
+            self.uri = str(self.folder)
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
+        return Store, (self.uri,)
+
+    def write(self, key: str, data: bytes) -> None:
+        """Write `data` under `key`, atomically and durably."""
+        try:
+            if self.folder is None:
+                _patiently(lambda: self._write_remote(key, data))
+            else:
+                _write_patiently(self.folder / _safe(key), data)
+        except OSError as error:
+            raise self._refused("write", key, error) from error
+
+    def read(self, key: str) -> bytes | None:
+        """The data under `key`, or None."""
+        try:
+            if self.folder is not None:
+                return (self.folder / _safe(key)).read_bytes()
+            return _patiently(lambda: self._read_remote(key))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self._refused("read", key, error) from error
+
+    def write_json(self, key: str, data: Any) -> None:
+        self.write(key, json.dumps(data, indent=1, sort_keys=True).encode())
+
+    def read_json(self, key: str) -> Any | None:
+        """The plain data under `key`, or None; a damaged file is an error that names it."""
+        for again in range(TORN if self.folder is None else 0, -1, -1):
+            data = self.read(key)
+            if data is None:
+                return None
+            try:
+                return json.loads(data)
+            except ValueError as error:
+                if not again:
+                    raise damaged(self, key, str(error)) from error
+            time.sleep(0.1)
+        return None
+
+    def exists(self, key: str) -> bool:
+        if self.folder is not None:
+            return (self.folder / _safe(key)).exists()
+        return self._kind(key) != "NotFound"
+
+    def names(self, prefix: str) -> list[str]:
+        """The names directly under `prefix`, sorted."""
+        try:
+            listed = _patiently(lambda: self._listed(prefix))
+        except OSError as error:
+            raise self._refused("list", prefix, error) from error
+        return sorted(name for name in listed if not name.endswith(files.PARTIAL))
+
+    def delete(self, prefix: str) -> None:
+        """Remove the file at `prefix`, or the folder with everything in it."""
+        try:
+            _patiently(lambda: self._delete(prefix))
+        except OSError as error:
+            raise self._refused("delete", prefix, error) from error
+
+    def sweep(self, prefix: str) -> None:
+        """Remove partial files that killed writers have left directly under `prefix`."""
+        for name in self._listed(prefix):
+            if name.endswith(files.PARTIAL):
+                self.delete(f"{prefix}/{name}")
+
+    def _delete(self, prefix: str) -> None:
+        if self.folder is None:
+            kind = self._kind(prefix)
+            if kind == "Directory":
+                self._remote.delete_dir(self._path(prefix))
+            elif kind == "File":
+                self._remote.delete_file(self._path(prefix))
+            return
+        path = self.folder / _safe(prefix)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def _listed(self, prefix: str) -> list[str]:
+        if self.folder is not None:
+            path = self.folder / _safe(prefix)
+            return os.listdir(path) if path.is_dir() else []
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self._path(prefix), allow_not_found=True)
+        return [info.base_name for info in self._remote.get_file_info(selector)]
+
+    def _kind(self, key: str) -> str:
+        """NotFound, File or Directory."""
+        try:
+            return _patiently(lambda: self._remote.get_file_info(self._path(key)).type.name)
+        except OSError as error:
+            raise self._refused("look for", key, error) from error
+
+    def _refused(self, verb: str, key: str, error: OSError) -> StoreError:
+        advice = (
+            " Free some space or choose another location with --workspace or --store; the same "
+            "command then resumes where this one stopped."
+        )
+        why = f"{error.strerror or error}".rstrip(".")
+        text = f"cannot {verb} {key} in the store {self.uri}: {why}."
+        return StoreError(text + (advice if verb == "write" else ""))
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{_safe(key)}"
+
+    def _read_remote(self, key: str) -> bytes:
+        with self._remote.open_input_stream(self._path(key)) as stream:
+            return stream.read()
+
+    def _write_remote(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        whole = self._remote.type_name in OBJECT_STORES
+        if not whole:  # an object store has no folders: this would cost a request for each
+            self._remote.create_dir(path.rsplit("/", 1)[0], recursive=True)
+        partial = path if whole else f"{path}.{secrets.token_hex(4)}{files.PARTIAL}"
+        with self._remote.open_output_stream(partial) as stream:
+            stream.write(data)
+        if not whole:
+            self._remote.move(partial, path)
+
+
+def _patiently(work: Callable[[], T]) -> T:
+    """Do it, and retry if the failure may be the network's. A local folder's errors are final."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return work()
+        except OSError as error:
+            answered = error.errno is not None or isinstance(error, ANSWERS)
+            final = answered or any(word in str(error) for word in FOR_GOOD)
+            if final or time.monotonic() > end:
+                raise
+        time.sleep(PAUSE_SECONDS)
+
+
+def damaged(store: Store, key: str, why: str) -> StoreError:
+    """The error for a file in the store that cannot be read as what was written."""
+    return StoreError(
+        f"{key} in the store {store.uri} is damaged ({why}). Delete it, and run the "
+        "same command again to recreate it."
+    )
+
+
+def _safe(key: str) -> str:
+    """Refuse a key that would leave the store."""
+    parts = key.split("/")
+    if key.startswith("/") or ".." in parts or "\\" in key:
+        raise StoreError(f"'{key}' is not a path inside the store.")
+    return key
+
+
+def _local_folder(uri: str) -> Path | None:
+    if uri.startswith("file://"):
+        return Path(uri.removeprefix("file://"))
+    return None if "://" in uri else Path(uri).absolute()
+
+
+def _open_remote(uri: str) -> tuple[Any, str]:
+    from pyarrow import fs
+
+    try:
+        filesystem, root = fs.FileSystem.from_uri(uri)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot open the store {uri}: {error}.") from error
+    return filesystem, root.rstrip("/")
+
+
+def _write_patiently(path: Path, data: bytes) -> None:
+    """Write; try once more if the folder or the partial file was removed meanwhile."""
+    try:
+        _write_local(path, data)
+    except FileNotFoundError:
+        _write_local(path, data)
+
+
+def _write_local(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_whole(path, data)

@@ -1,0 +1,140 @@
+"""A study's record in the store: its question, its arms, and the trials behind each cell.
+
+Written when a study is started (`studies/<key>/study.json`) and read by everything that comes
+later (status, records, tables), so that none of it needs the study's file, or torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablate.errors import ConfigError, unknown
+from ablate.store.store import Store, damaged
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTrial:
+    """A trial's role in a study. `seed_index` pairs the arms: same index, same seed."""
+
+    id: str
+    arm: str
+    stage: str
+    seed: int
+    seed_index: int
+    final: bool  # its result enters the arm's cell
+    parents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmRecord:
+    """An arm as a table shows it. `published`: {"valid": ppl, "test": ppl}, with its source."""
+
+    name: str
+    num_parameters: int | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    published: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, str] = field(default_factory=dict)  # of a design's factors
+    against: str | None = None  # the arm it is compared with, if not the base arm
+    together: bool = False  # all its seeds together give one result
+    recipe: str = ""  # that its values start from
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRecord:
+    """A search of one arm: how many trials it may start, and those it has started."""
+
+    arm: str
+    repeat: int
+    num_trials: int
+    seed_index: int | None = None  # of the finished model whose evaluation it searches
+    trials: tuple[str, ...] = ()
+    chosen: str | None = None  # the winner on validation, once the search is over
+    inherits: str | None = None  # the arm whose winner it starts from
+    over: tuple[str, ...] = ()  # the rows that it searches after that
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRecord:
+    """One study at one scale."""
+
+    name: str
+    scale: str
+    question: str
+    paper: str
+    tables: tuple[str, ...]
+    file: str
+    command: str
+    corpus: str  # its name, with the options that change its text
+    corpus_digest: str
+    level: str  # "word" or "character"
+    num_seeds: int
+    base_arm: str
+    arms: tuple[ArmRecord, ...]
+    trials: tuple[PlannedTrial, ...]
+    searches: tuple[SearchRecord, ...] = ()
+    design: str = "table"
+    notes: tuple[str, ...] = ()
+    published_scale: bool = False  # comparable with published numbers
+    first_seed: int = 1  # default for older records, which do not have it
+    floor: Mapping[str, float] = field(
+        default_factory=dict
+    )  # split -> best possible nats per token
+
+    @property
+    def key(self) -> str:
+        return study_key(self.name, self.scale)
+
+    @property
+    def seeds(self) -> str:
+        """`5 seeds`, for display: with the number of the first one unless that is 1."""
+        start = "" if self.first_seed == 1 else f" from {self.first_seed} on"
+        return f"{self.num_seeds} seed{'' if self.num_seeds == 1 else 's'}{start}"
+
+    def arm(self, name: str) -> ArmRecord:
+        return next(arm for arm in self.arms if arm.name == name)
+
+    def trial_ids(self) -> list[str]:
+        searched = (trial for search in self.searches for trial in search.trials)
+        return list(dict.fromkeys([*(trial.id for trial in self.trials), *searched]))
+
+
+def study_key(name: str, scale: str) -> str:
+    """`doc_layer_mix@laptop`: the name of a study at a scale, used everywhere."""
+    return f"{name}@{scale}"
+
+
+def write(store: Store, record: StudyRecord) -> None:
+    store.write_json(f"studies/{record.key}/study.json", dataclasses.asdict(record))
+
+
+def read(store: Store, key: str) -> StudyRecord:
+    """The study `name@scale`; the name alone is enough if it was run at only one scale."""
+    known = names(store)
+    matching = [name for name in known if key in (name, name.split("@")[0])]
+    if len(matching) != 1:
+        raise ConfigError(unknown("study", key, matching or known, store.uri))
+    path = f"studies/{matching[0]}/study.json"
+    try:
+        return from_plain(store.read_json(path) or {})
+    except (TypeError, KeyError) as error:
+        raise damaged(store, path, f"{type(error).__name__}: {error}") from error
+
+
+def names(store: Store) -> list[str]:
+    """Every study started in this store."""
+    folders = store.names("studies")
+    return [name for name in folders if store.exists(f"studies/{name}/study.json")]
+
+
+def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
+    trials = [PlannedTrial(**{**t, "parents": tuple(t["parents"])}) for t in plain["trials"]]
+    searches = [
+        SearchRecord(**{**s, "trials": tuple(s["trials"]), "over": tuple(s.get("over", ()))})
+        for s in plain["searches"]
+    ]
+    arms = tuple(ArmRecord(**arm) for arm in plain["arms"])
+    lists = {"tables": tuple(plain["tables"]), "arms": arms, "notes": tuple(plain["notes"])}
+    return StudyRecord(**{**plain, **lists, "trials": tuple(trials), "searches": tuple(searches)})

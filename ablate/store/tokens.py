@@ -1,0 +1,77 @@
+"""The stored log-probability of every token of a trial, and the later reads of its test split.
+
+trials/<id>/tokens/<split>.arrow   position in the split and log p of every token but the first
+trials/<id>/readings.json          every read of the test split after the study's own
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from ablate.errors import TrialError
+from ablate.store.arrow import as_arrow  # `pa.table` would import pandas
+from ablate.store.store import Store
+
+
+def write(store: Store, trial_id: str, split: str, log_probs: np.ndarray) -> None:
+    """Store a split's log-probabilities, in single precision."""
+    import pyarrow as pa
+
+    positions = as_arrow(np.arange(1, len(log_probs) + 1, dtype=np.int32), pa.int32())
+    values = as_arrow(np.ascontiguousarray(log_probs, np.float32), pa.float32())
+    batch = pa.record_batch([positions, values], names=["position", "log_prob"])
+    buffer = io.BytesIO()
+    with pa.ipc.new_file(buffer, batch.schema) as writer:
+        writer.write_batch(batch)
+    store.write(_key(trial_id, split), buffer.getvalue())
+
+
+def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray:
+    """log p of every token of a split but its first; there must be `num_tokens` of them."""
+    import pyarrow as pa
+
+    data = store.read(_key(trial_id, split))
+    if data is None:
+        raise TrialError(
+            f"trial {trial_id} saved no log-probabilities of {split} in {store.uri}. Trials save "
+            "those of the splits that they read token by token: valid, and test in an arm's "
+            "final trials."
+        )
+    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+        column = reader.get_batch(0).column("log_prob")  # to_numpy would import pandas
+    values = np.frombuffer(column.buffers()[1], np.float32, len(column), 4 * column.offset)
+    if len(values) != num_tokens:
+        raise TrialError(
+            f"trial {trial_id} saved {len(values)} log-probabilities of {split}, which has "
+            f"{num_tokens} evaluated tokens: they cannot be matched token by token."
+        )
+    return values.astype(np.float64)
+
+
+def remember_reading(store: Store, trial_id: str, by: str, beside: Sequence[str] = ()) -> int:
+    """Record another read of the test split; return the number of reads so far."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    entry = {"at": now, "split": "test", "by": by, "with": list(beside)}
+    readings = [*_readings(store, trial_id), entry]
+    store.write_json(_readings_key(trial_id), readings)
+    return len(readings)
+
+
+def num_readings(store: Store, trial_id: str) -> int:
+    return len(_readings(store, trial_id))
+
+
+def _readings(store: Store, trial_id: str) -> list[dict]:
+    return store.read_json(_readings_key(trial_id)) or []
+
+
+def _readings_key(trial_id: str) -> str:
+    return f"trials/{trial_id}/readings.json"
+
+
+def _key(trial_id: str, split: str) -> str:
+    return f"trials/{trial_id}/tokens/{split}.arrow"

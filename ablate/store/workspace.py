@@ -1,0 +1,160 @@
+"""The folder that everything is stored in (default: `.ablate` in the working directory).
+
+.ablate/
+    data/        corpora, downloaded and encoded
+    store/       trials and studies (elsewhere with --store URI)
+    mlflow.db    records, unless a server is configured
+    mlflow-artifacts/
+    searches/    Optuna's searches, one file per study, unless a database is configured
+    studies/     the latest table of every study, and its driver
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from ablate.errors import HeldError, StoreError
+from ablate.store import lease
+from ablate.store.files import lock
+from ablate.store.lease import Lease
+from ablate.store.store import Store
+
+DEFAULT = ".ablate"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A workspace folder, and the parts of it that are stored elsewhere."""
+
+    folder: Path
+    store_uri: str | None = None
+    mlflow_uri: str | None = None
+    searches_url: str | None = None
+
+    @property
+    def data(self) -> str:
+        return str(self.folder / "data")
+
+    @property
+    def store(self) -> Store:
+        return Store(self.store_uri or str(self.folder / "store"))
+
+    @property
+    def tracking_uri(self) -> str:
+        return self.mlflow_uri or f"sqlite:///{self.folder / 'mlflow.db'}"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.folder / "mlflow-artifacts"
+
+    @property
+    def searches(self) -> str:
+        return self.searches_url or f"folder:{self.folder / 'searches'}"
+
+    def study_folder(self, key: str) -> Path:
+        return self.folder / "studies" / key
+
+
+def open_workspace(
+    folder: str | None = None,
+    *,
+    store: str | None = None,
+    mlflow: str | None = None,
+    searches: str | None = None,
+) -> Workspace:
+    """The workspace at `folder`, else at $ABLATE_WORKSPACE, else at `.ablate` here."""
+    chosen = Path(folder or os.environ.get("ABLATE_WORKSPACE") or DEFAULT).absolute()
+    return Workspace(
+        chosen,
+        store or os.environ.get("ABLATE_STORE"),
+        mlflow or os.environ.get("MLFLOW_TRACKING_URI"),
+        searches or os.environ.get("ABLATE_SEARCHES"),
+    )
+
+
+def make_folders(workspace: Workspace) -> None:
+    """Create the workspace's folders, or say why it cannot be written."""
+    try:
+        for folder in (workspace.folder, workspace.folder / "studies", workspace.artifacts):
+            folder.mkdir(parents=True, exist_ok=True)
+        probe = workspace.folder / f".probe-{os.getpid()}"
+        probe.write_bytes(b"x" * 4096)
+        probe.unlink()
+    except OSError as error:
+        raise StoreError(
+            f"the workspace {workspace.folder} cannot be written: {error.strerror or error}. "
+            "Free some space, or choose another folder with --workspace."
+        ) from error
+
+
+@contextmanager
+def held(workspace: Workspace, key: str) -> Iterator[Lease | None]:
+    """Lock the study so that no second driver runs it; a killed driver's lock is released.
+
+    Yields a lease if drivers on other hosts might run it too, else None.
+    """
+    with _locked_here(workspace, key):
+        if workspace.store.folder is not None:
+            yield None
+            return
+        with Lease(workspace.store, key).held() as lease:
+            yield lease
+
+
+@contextmanager
+def _locked_here(workspace: Workspace, key: str) -> Iterator[None]:
+    with _lock_file(workspace, key) as file:
+        if not lock(file, seconds=1.0):  # `running_driver` locks it for a moment
+            file.seek(0)
+            raise HeldError(
+                f"{key} is already being run by {_holder(file.read())}. Wait for it, or stop it "
+                "and run the same command again."
+            )
+        holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+        file.truncate(0)
+        file.write(json.dumps(holder))
+        file.flush()
+        yield
+
+
+def _lock_file(workspace: Workspace, key: str) -> TextIO:
+    """Open a study's lock file: in its store if that is on a local disk, else in the workspace."""
+    folder = _lock_folder(workspace, key)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / "driver.json").open("a+")
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror or error}.") from error
+
+
+def _lock_folder(workspace: Workspace, key: str) -> Path:
+    store = workspace.store.folder
+    return workspace.study_folder(key) if store is None else store / "studies" / key
+
+
+def running_driver(workspace: Workspace, key: str) -> str | None:
+    """The driver that runs the study now, or None."""
+    if workspace.store.folder is None:
+        return lease.holder(workspace.store, key)
+    try:
+        with (_lock_folder(workspace, key) / "driver.json").open() as file:
+            return None if lock(file, shared=True, seconds=0) else _holder(file.read())
+    except OSError:  # never run, or not readable by this user
+        return None
+
+
+def _holder(text: str) -> str:
+    try:
+        holder = json.loads(text)
+    except ValueError:
+        return "another process"
+    since = time.strftime("%H:%M:%S", time.localtime(holder["since"]))
+    return f"process {holder['pid']} on {holder['host']} since {since}"

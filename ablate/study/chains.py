@@ -1,0 +1,166 @@
+"""Chains of trials: for each seed of an arm, training and then each stage, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ablate.config.identity import Parent, Trial
+from ablate.config.resolve import merge
+from ablate.config.tasks import EVALUATION
+from ablate.store.study_record import PlannedTrial
+from ablate.study.record import arm_stages
+from ablate.study.searches import PlannedSearch, plan_evaluation_search
+from ablate.study.trials import find_arm, plan_trial, planned_trial
+from ablate.study.values import Values
+from ablate.study.words import Stage
+
+if TYPE_CHECKING:
+    from ablate.study.plan import Plan
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Trials for every seed of an arm, their roles in the study, and the searches that follow."""
+
+    trials: tuple[Trial, ...]
+    planned: tuple[PlannedTrial, ...]
+    searches: tuple[PlannedSearch, ...] = ()
+
+
+def chains(
+    plan: Plan, arm: str, values: Values, repeat: int = 0, read: Collection[str] = ()
+) -> Chains:
+    """Plan an arm: for every seed, training and each stage; then the stages over all seeds.
+
+    `read`: ids of trials that read the test split anyway, as the last ones of another arm.
+    """
+    by_seed, together = _split_stages(plan, arm)
+    searched = by_seed[-1].search if by_seed else None
+    alone = not together  # each seed is a result of its own
+    trials: list[Trial] = []
+    planned: list[PlannedTrial] = []
+    searches: list[PlannedSearch] = []
+    finals: list[Trial] = []
+    first = repeat * plan.scale.seeds
+    for index in range(first, first + plan.scale.seeds):
+        seed = plan.scale.first_seed + index
+        chain = _chain(plan, arm, values, by_seed, seed, read, judged=alone)
+        trials += chain
+        finals.append(chain[-1])
+        last = chain[-1] if alone and not searched else None
+        planned += [planned_trial(t, arm, index, final=t is last) for t in chain]
+        if searched:
+            how = (by_seed[-1], searched)
+            searches.append(plan_evaluation_search(plan, arm, *how, chain[-1], index))
+    if plan.scale.ensemble and alone and not searched and len(finals) > 1:
+        together = [Stage("ensemble", kind="evaluate", over="seeds")]
+    for stage in together:
+        joint = _joint_trial(plan, arm, stage, finals)
+        trials.append(joint)
+        planned.append(planned_trial(joint, arm, _joint_index(plan, repeat), final=not alone))
+    return Chains(tuple(trials), tuple(planned), tuple(searches))
+
+
+def _split_stages(plan: Plan, arm: str) -> tuple[list[Stage], list[Stage]]:
+    """Return an arm's stages after training: those for each seed, and those over all seeds."""
+    if plan.configs[arm].ngram is not None:
+        return [], []
+    stages = arm_stages(plan.scale, find_arm(plan.study, arm))
+    by_seed = [stage for stage in stages if stage.over == "seed"]
+    together = [stage for stage in stages if stage.over == "seeds"]
+    return by_seed, together
+
+
+def _joint_index(plan: Plan, repeat: int) -> int:
+    """Return a seed index for a trial over all seeds: one that is paired with no seed."""
+    repeats = plan.scale.search.repeats if plan.scale.search else 1
+    return repeats * plan.scale.seeds + repeat
+
+
+def _chain(
+    plan: Plan,
+    arm: str,
+    values: Values,
+    stages: Sequence[Stage],
+    seed: int,
+    read: Collection[str],
+    *,
+    judged: bool,
+) -> list[Trial]:
+    """Plan one seed's trials, each built on the one before, without a stage that is searched."""
+    listed = [stage for stage in stages if stage.search is None]
+    judged = judged and len(listed) == len(stages)
+    chain: list[Trial] = []
+    for position, stage in enumerate([Stage("train"), *listed]):
+        values = merge(values, stage.changes)
+        trains = stage.kind == "train"
+        role = "start" if trains else "member"
+        more = {
+            "arm": arm,
+            "seed": seed,
+            "parents": (Parent(role, chain[-1].id),) if chain else (),
+            "runner": None if trains else EVALUATION,
+            "keep": "weights" if trains else "nothing",
+            "stage": stage.name,
+        }
+        last = judged and position == len(listed)
+        trial = plan_trial(plan, values, reads_test=True, **more)
+        if not last and trial.id not in read:
+            trial = plan_trial(plan, values, reads_test=False, **more)
+        chain.append(trial)
+    return chain
+
+
+def _joint_trial(plan: Plan, arm: str, stage: Stage, members: Sequence[Trial]) -> Trial:
+    """Plan a trial over all seeds of an arm: an evaluation, or the training of one gate."""
+    trains = stage.kind == "train"
+    role = "base" if trains else "member"
+    return plan_trial(
+        plan,
+        merge(dict(members[-1].values), stage.changes),
+        arm=arm,
+        seed=0,
+        parents=tuple(Parent(role, member.id) for member in members),
+        runner=None if trains else EVALUATION,
+        stage=stage.name,
+        keep="weights" if trains else "nothing",
+    )
+
+
+def confirm_search(plan: Plan, search: PlannedSearch, winner: Values) -> Chains:
+    """Plan what confirms a search's winner: chains, or an evaluation that reads the test split."""
+    if search.parents:
+        return _confirm_evaluation(plan, search, winner)
+    values = merge(search.values, winner)
+    shorter = [other for other in plan.searches if _is_shorter(plan, other, search)]
+    others = (chains(plan, other.arm, values, repeat=search.repeat) for other in shorter)
+    read = {planned.id for chain in others for planned in chain.planned if planned.final}
+    return chains(plan, search.arm, values, repeat=search.repeat, read=read)
+
+
+def _is_shorter(plan: Plan, other: PlannedSearch, search: PlannedSearch) -> bool:
+    """Return whether another arm has the same search, and fewer stages after it.
+
+    This arm's chains then continue from that arm's last trials.
+    """
+    if other.key.rsplit("/", 2)[1:] != search.key.rsplit("/", 2)[1:]:
+        return False
+    return len(find_arm(plan.study, other.arm).then) < len(find_arm(plan.study, search.arm).then)
+
+
+def _confirm_evaluation(plan: Plan, search: PlannedSearch, winner: Values) -> Chains:
+    """Plan the best evaluation that a search found, on the test split as well."""
+    trial = plan_trial(
+        plan,
+        merge(search.values, winner),
+        arm=search.arm,
+        seed=search.place["seed"],
+        parents=search.parents,
+        runner=EVALUATION,
+        keep="nothing",
+        stage=search.stage.removesuffix(" search"),
+    )
+    planned = planned_trial(trial, search.arm, search.place["seed_index"], final=True)
+    return Chains((trial,), (planned,))

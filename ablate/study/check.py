@@ -1,0 +1,122 @@
+"""Checks of a study that need more than one of its parts."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ablate.config.tasks import TASKS
+from ablate.errors import StudyError, unknown, wrong_value
+
+if TYPE_CHECKING:
+    from ablate.study.words import Scale, Stage, Study
+
+RESERVED_STAGES = ("train", "search", "ensemble")
+
+
+def check(study: Study) -> None:
+    """Raise for a study that contradicts itself, before anything is planned."""
+    _check_key("name", study.name or "study")
+    if not study.scales:
+        raise StudyError("a study needs at least one scale.")
+    names = [arm.name for arm in study.design.arms]
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
+    if twice is not None:
+        raise StudyError(f"two arms are called '{twice}'. Names of arms must be unique.")
+    if study.base_arm not in names:
+        raise StudyError(unknown("base_arm", study.base_arm, names))
+    for arm in study.design.arms:
+        if arm.against is not None and arm.against not in names:
+            raise StudyError(unknown("against", arm.against, names, f"arm '{arm.name}'"))
+    _check_runner(study.runner)
+    for name, scale in study.scales.items():
+        _check_key("scale", name)
+        _check_scale(scale, names, f"scale '{name}'")
+        _check_inheritance(study, scale, names, f"scale '{name}': inherit")
+    stages = list(dict.fromkeys(s.name for scale in study.scales.values() for s in scale.stages))
+    everywhere = [*stages, *(stage.name for arm in study.design.arms for stage in arm.then)]
+    for name, scale in study.scales.items():
+        for stage in scale.stage_changes:
+            if stage not in everywhere:
+                raise StudyError(unknown("stage", stage, everywhere, f"scale '{name}'"))
+    for arm in study.design.arms:
+        for stage in arm.stages:
+            if stage not in stages:
+                raise StudyError(unknown("stage", stage, stages, f"arm '{arm.name}'"))
+        for scale in study.scales.values():
+            _check_stages((*scale.stages, *arm.then), f"arm '{arm.name}'")
+
+
+def _check_scale(scale: Scale, arms: Sequence[str], where: str) -> None:
+    for arm in scale.arms or ():
+        if arm not in arms:
+            raise StudyError(unknown("arm", arm, arms, where))
+    if scale.share_gpus and scale.gpus != 1:
+        raise StudyError(
+            f"{where}: share_gpus measures how many trials fit on one GPU, but gpus = "
+            f"{scale.gpus:g}. Instead: set gpus=1, or leave out share_gpus."
+        )
+    _check_stages(scale.stages, where)
+
+
+def _check_inheritance(study: Study, scale: Scale, arms: Sequence[str], where: str) -> None:
+    """Check that inheriting arms, and those they inherit from, are tuned and form no cycle."""
+    inherit = scale.search.inherit if scale.search else {}
+    tuned = arms if scale.arms is None else {study.base_arm, *scale.arms}
+    for heir, source in inherit.items():
+        for name in (heir, source.arm):
+            if name not in arms:
+                raise StudyError(unknown("arm", name, arms, where))
+        if heir in tuned and source.arm not in tuned:
+            raise StudyError(
+                f"{where}: '{heir}' starts from the winner of '{source.arm}', which this scale "
+                "leaves out and does not tune. Instead: inherit from an arm of the scale."
+            )
+        chain = [heir]
+        while chain[-1] in inherit:
+            chain.append(inherit[chain[-1]].arm)
+            if chain[-1] in chain[:-1]:
+                cycle = " -> ".join(chain[chain.index(chain[-1]) :])
+                raise StudyError(
+                    f"{where}: these arms wait for each other: {cycle}. Instead: tune one of them "
+                    "from scratch."
+                )
+
+
+def _check_stages(stages: Sequence[Stage], where: str) -> None:
+    """Check that names are unique, and that only the last stage evaluates or joins seeds."""
+    names = [*RESERVED_STAGES, *(stage.name for stage in stages)]
+    for stage in stages:
+        if names.count(stage.name) > 1:
+            expected = f"a unique name, and none of {', '.join(RESERVED_STAGES)}"
+            raise StudyError(wrong_value("stage", stage.name, expected, where))
+    for stage in stages[:-1]:
+        if stage.kind == "evaluate" or stage.over == "seeds":
+            raise StudyError(
+                f"{where}: no stage can continue from stage '{stage.name}', which trains no model "
+                "for each seed. Instead: make it the last one."
+            )
+
+
+def _check_key(word: str, name: str) -> None:
+    """Check the name of a study or scale: together they name a folder, `name@scale`."""
+    if not re.fullmatch(r"[^./\\@\s\x00-\x1f][^/\\@\x00-\x1f]*", name):
+        expected = "text without / \\ @ that does not start with . or a space"
+        raise StudyError(wrong_value(word, name, expected))
+
+
+def _check_runner(runner: str | None) -> None:
+    """Check that the runner's module exists. Errors of its code appear when it runs."""
+    if runner is None or runner in TASKS:
+        return
+    module, _, attribute = runner.partition(":")
+    try:
+        spec = importlib.util.find_spec(module) if attribute else None
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        expected = f"'module:Class' of a task that can be imported, or one of {', '.join(TASKS)}"
+        raise StudyError(wrong_value("runner", runner, expected))

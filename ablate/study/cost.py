@@ -1,0 +1,70 @@
+"""The cost of a plan: training tokens (exact), and arithmetic (estimated)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from ablate.config.identity import Trial
+from ablate.config.resolve import Config
+from ablate.store.journal import Journal
+
+FORWARD_PASSES = 3  # that a training step takes, about
+EFFICIENCY = 0.35  # measured speed of a whole training step, relative to a matrix product
+
+
+def training_tokens(config: Config, num_train: int) -> int:
+    """Return the training tokens of all epochs, as cut into batches; 0 for an n-gram model."""
+    if config.ngram is not None:
+        return 0
+    rows = config.training.batch_size
+    return config.training.epochs * (num_train // rows - 1) * rows
+
+
+def flops_per_token(config: Config, num_parameters: int, vocabulary: int) -> float:
+    """Estimate the operations per training token.
+
+    Every weight is used once, and the output matrix once for each expert.
+    """
+    if config.ngram is not None:
+        return 0.0
+    size = config.embedding.size
+    experts = getattr(config["head"].config, "experts", 1)
+    num_experts = sum(experts) if isinstance(experts, tuple) else int(experts)
+    inner = max(num_parameters - vocabulary * size, 0)
+    return 2 * FORWARD_PASSES * (inner + num_experts * vocabulary * size)
+
+
+def measured_rate(journals: Iterable[Journal], flops: Mapping[str, float]) -> float | None:
+    """Return the median operations per second of trials; `flops`: per token, by arm."""
+    rates = [
+        flops[journal.trial.arm] * sum(e.get("tokens", 0) for e in journal.epochs) / seconds
+        for journal in journals
+        if journal.trial.arm in flops and (seconds := _seconds(journal)) > 1
+    ]
+    return sorted(rates)[len(rates) // 2] if rates else None
+
+
+def probed_rate(threads: int) -> float:
+    """Estimate this machine's operations per second in training, from a matrix product."""
+    import torch
+
+    torch.set_num_threads(threads)
+    left, right = torch.randn(512, 512), torch.randn(512, 512)
+    torch.mm(left, right)
+    start, rounds = time.perf_counter(), 0
+    while time.perf_counter() - start < 0.1:
+        torch.mm(left, right)
+        rounds += 1
+    return 2 * 512**3 * rounds / (time.perf_counter() - start) * EFFICIENCY
+
+
+def _seconds(journal: Journal) -> float:
+    return journal.epochs[-1].get("seconds", 0.0) if journal.epochs else 0.0
+
+
+def left_to_do(trials: Iterable[Trial], journals: Mapping[str, Journal]) -> list[Trial]:
+    """Return the trials that have no outcome yet."""
+    return [
+        trial for trial in trials if trial.id not in journals or journals[trial.id].outcome is None
+    ]

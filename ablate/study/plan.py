@@ -1,0 +1,161 @@
+"""Pure: from a study and a scale to the graph of its trials, with stable ids.
+
+A listed arm is a chain for each seed: training, then each stage on the result of the one before. A
+tuned arm starts with a search; the winner's values then make the same chains, on seeds that the
+search never used. A stage over all seeds builds on an arm's last trials; one with a search finds
+out how to evaluate them. The test split is read once, by the last trial of a chain; a chain that
+continues another arm's builds on that arm's very trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ablate.config.identity import Trial
+from ablate.config.resolve import Config
+from ablate.errors import StudyError, unknown
+from ablate.store.study_record import PlannedTrial, StudyRecord
+from ablate.study.chains import Chains, chains, confirm_search
+from ablate.study.inherit import inherit_winner
+from ablate.study.record import arm_location, make_record
+from ablate.study.searches import PlannedSearch, plan_search_trial, plan_searches, search_record
+from ablate.study.trials import resolve_arm
+from ablate.study.values import Values, arm_values, find_space
+from ablate.study.words import Arm, Scale, Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A study at a scale, resolved: what is known of its trials before any of them runs."""
+
+    study: Study
+    scale_name: str
+    scale: Scale
+    record: StudyRecord
+    trials: tuple[Trial, ...]  # parents before their children
+    planned: tuple[PlannedTrial, ...]
+    searches: tuple[PlannedSearch, ...]
+    corpus_digest: str
+    configs: Mapping[str, Config]  # by arm, before any search
+
+    def confirmations(self, search: PlannedSearch, winner: Values) -> Chains:
+        """Plan the trials that confirm a search's winner."""
+        return confirm_search(self, search, winner)
+
+    def with_winner(self, index: int, other: PlannedSearch, winner: Values) -> Plan:
+        """Return the plan after the search at `index` has inherited from another one's winner."""
+        searches = list(self.searches)
+        searches[index] = inherit_winner(searches[index], other, winner)
+        return replace(self, searches=tuple(searches))
+
+    def search_trial(self, search: PlannedSearch, sampled: Values, index: int) -> Trial:
+        """Make the trial for values that a search's sampler suggested."""
+        return plan_search_trial(self, search, sampled, index)
+
+
+def make_plan(study: Study, scale_name: str | None = None, *, data: str, command: str = "") -> Plan:
+    """Resolve a study at a scale. An error names the arm that it is in."""
+    from ablate.data.corpus import corpus_digest
+    from ablate.trial.run import load_modules
+
+    load_modules(study.techniques)
+    name, scale = study.scale(scale_name)
+    arms = _chosen_arms(study, scale)
+    _check_column(study, name, scale, arms)
+    values = {arm.name: arm_values(study, scale, arm) for arm in arms}
+    configs = {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
+    _check_one_corpus(study, configs)
+    digest = corpus_digest(configs[study.base_arm].corpus, data)
+    record = make_record(study, name, scale, arms, configs, data, command)
+    plan = Plan(
+        study=study,
+        scale_name=name,
+        scale=scale,
+        record=replace(record, corpus_digest=digest),
+        trials=(),
+        planned=(),
+        searches=(),
+        corpus_digest=digest,
+        configs=configs,
+    )
+    if scale.search is None:
+        return _with_listed(plan, arms, values)
+    searches, notes = plan_searches(plan, scale.search, values)
+    notes = (*plan.record.notes, *notes)
+    record = replace(plan.record, searches=tuple(map(search_record, searches)), notes=notes)
+    return replace(plan, searches=searches, record=record)
+
+
+def _with_listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) -> Plan:
+    """Add every arm's chains. Shorter ones are made first: a longer one may continue from them."""
+    made: dict[str, Chains] = {}
+    for arm in sorted(arms, key=lambda arm: len(arm.then)):
+        read = {p.id for chain in made.values() for p in chain.planned if p.final}
+        made[arm.name] = chains(plan, arm.name, values[arm.name], read=read)
+    return with_chains(plan, [made[arm.name] for arm in arms])
+
+
+def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
+    """Return the plan with more trials; one that it already has is not added again."""
+    trials = {trial.id: trial for trial in plan.trials}
+    planned = {(p.id, p.arm, p.stage): p for p in plan.planned}
+    searches = plan.searches
+    for chain in added:
+        trials |= {trial.id: trial for trial in chain.trials if trial.id not in trials}
+        planned |= {(p.id, p.arm, p.stage): p for p in chain.planned}
+        searches += chain.searches
+    every = tuple(sorted(planned.values(), key=lambda planned: planned.seed_index))
+    first: dict[str, int] = {}  # trials that arms share run at their first position
+    for position, each in enumerate(every):
+        first.setdefault(each.id, position)
+    in_order = tuple(sorted(trials.values(), key=lambda trial: first[trial.id]))
+    record = replace(plan.record, trials=every, searches=tuple(map(search_record, searches)))
+    return replace(plan, trials=in_order, planned=every, record=record, searches=searches)
+
+
+def _check_column(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]) -> None:
+    """Check that the scale's column exists in a recipe or in a space that is searched."""
+    if scale.column is None:
+        return
+    stages = (*scale.stages, *(stage for arm in arms for stage in arm.then))
+    searches = [scale.search, *(stage.search for stage in stages)]
+    bases = [study.base, *(arm.recipe for arm in arms)]
+    names = [*bases, *(search.space for search in searches if search)]
+    tables = [find_space(study, name) for name in names if isinstance(name, str)]
+    columns = dict.fromkeys(column for table in tables for column in table.corpora)
+    if scale.column not in columns:
+        where = f"{study.file or study.name}: scale '{scale_name}'"
+        raise StudyError(unknown("column", scale.column, columns, where))
+
+
+def _chosen_arms(study: Study, scale: Scale) -> list[Arm]:
+    if scale.arms is None:
+        return list(study.design.arms)
+    chosen = {study.base_arm, *scale.arms}
+    return [arm for arm in study.design.arms if arm.name in chosen]
+
+
+def _check_one_corpus(study: Study, configs: Mapping[str, Config]) -> None:
+    """Check that all arms use the same corpus: results on different ones are never compared."""
+    base = configs[study.base_arm].flat
+    for arm, config in configs.items():
+        for key, value in config.flat.items():
+            if key.startswith("corpus.") and value != base[key]:
+                raise StudyError(
+                    f"{arm_location(study, arm)}: {key} = {value!r} is not allowed, since the base "
+                    f"arm has {base[key]!r}. Instead: use one corpus for all arms of a scale."
+                )
+
+
+def largest_trial(plan: Plan) -> Trial:
+    """Return a trial of the arm with the most parameters that builds on no other trial.
+
+    For an arm that is searched, it has the values from before the search.
+    """
+    sizes = {arm.name: arm.num_parameters or 0 for arm in plan.record.arms}
+    searched = [plan.search_trial(search, {}, 0) for search in plan.searches if not search.parents]
+    trained = [t for t in (*plan.trials, *searched) if not t.parents and sizes.get(t.arm)]
+    if not trained:
+        raise StudyError(f"{plan.record.key} trains nothing that could be measured.")
+    return max(trained, key=lambda trial: sizes[trial.arm])

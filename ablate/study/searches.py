@@ -1,0 +1,168 @@
+"""The searches of a plan: of each tuned arm's settings, or of how to evaluate a finished model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ablate.config.identity import Parent, Trial, digest
+from ablate.config.resolve import merge
+from ablate.config.streams import derived_seed
+from ablate.config.tasks import EVALUATION
+from ablate.space import space as spaces
+from ablate.store.study_record import SearchRecord
+from ablate.study import treatments
+from ablate.study.inherit import check_inherited, check_rows
+from ablate.study.record import arm_location
+from ablate.study.trials import find_arm, plan_trial, resolve_arm
+from ablate.study.values import Values, base_values, column_for, find_space, scale_values
+from ablate.study.words import Arm, Inherit, Search, Stage
+
+if TYPE_CHECKING:
+    from ablate.study.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSearch:
+    """One search of one arm: its starting values, the fixed ones among them, the sampler's seed."""
+
+    arm: str
+    repeat: int
+    values: Values  # the arm's values, before the search
+    fixed: Values  # those set by the arm or the scale: never searched, whatever the space contains
+    space: spaces.Space
+    words: Search
+    seed: int
+    parents: tuple[Parent, ...] = ()  # the finished model, in a search of how to evaluate it
+    place: Mapping[str, int] = field(default_factory=dict)  # that model's seed and seed_index
+    stage: str = "search"
+    column: str = ""  # of the space, if it has columns
+    inherits: Inherit | None = None
+    left: Values = field(default_factory=dict)  # fixed because they tell the arms apart
+    waits: bool = False  # for the winner to inherit from: until then, its values are not known
+
+    @property
+    def key(self) -> str:
+        """A name for the sampler's records that is the same for every equal search."""
+        words = self.words
+        how = [words.sampler, words.early_stopping, words.synchronous, words.batch, self.seed]
+        how += [parent.id for parent in self.parents]
+        how += [dict(words.rows)] if words.rows else []
+        how += [list(self.inherits.over)] if self.inherits else []
+        how += [dict(self.left)] if self.left else []
+        hashed = digest([dict(self.values), self.space.identity, dict(words.changes), *how])
+        return f"{self.arm}/{self.repeat}/{hashed}"
+
+
+def plan_searches(
+    plan: Plan, words: Search, values: Mapping[str, Values]
+) -> tuple[tuple[PlannedSearch, ...], list[str]]:
+    """Plan the search of every arm, for every repeat; and notes on what arms do not search."""
+    space = find_space(plan.study, words.space)
+    space.check()
+    check_rows(space, words.rows)
+    for arm, base in values.items():
+        resolve_arm(plan.study, arm, merge(base, words.changes, arm_location(plan.study, arm)))
+    arms = {arm: _tuned_arm(plan, find_arm(plan.study, arm), space) for arm in values}
+    location = f"{plan.study.file or plan.study.name}: search"
+    left = treatments.left_alone(arms, words.also, location)
+    searches = tuple(
+        _plan_search(plan, words, space, arm, base, repeat, arms[arm].fixed, left[arm])
+        for repeat in range(words.repeats)
+        for arm, base in values.items()
+    )
+    for search in searches:
+        check_inherited(search, arm_location(plan.study, search.arm))
+    return searches, treatments.notes(arms, left)
+
+
+def _plan_search(
+    plan: Plan,
+    words: Search,
+    space: spaces.Space,
+    name: str,
+    values: Values,
+    repeat: int,
+    fixed: Values,
+    left: Values,
+) -> PlannedSearch:
+    arm = find_arm(plan.study, name)
+    return PlannedSearch(
+        arm=name,
+        repeat=repeat,
+        values=values,
+        fixed={**left, **fixed, **words.rows},
+        left=left,
+        space=space,
+        words=words,
+        seed=repeat + 1,
+        column=column_for(plan.scale, arm.recipe or plan.study.base),
+        inherits=words.inherit.get(name),
+        waits=name in words.inherit,
+    )
+
+
+def _tuned_arm(plan: Plan, arm: Arm, space: spaces.Space) -> treatments.TunedArm:
+    column = column_for(plan.scale, arm.recipe or plan.study.base)
+    own = _set_values(plan, arm)
+    return treatments.TunedArm(
+        space=space.at(column) if space.corpora else space,
+        own=own,
+        fixed={**own, **scale_values(plan.scale), **arm.changes},
+        config=plan.configs[arm.name],
+    )
+
+
+def _set_values(plan: Plan, arm: Arm) -> dict[str, Any]:
+    """Return what the arm changes, including through the rows that it sets."""
+    base = arm.recipe or plan.study.base
+    without = base_values(plan.study, plan.scale, base)
+    values = base_values(plan.study, plan.scale, base, arm.rows)
+    changed = {key: value for key, value in values.items() if without.get(key, values) != value}
+    return {**changed, **arm.changes}
+
+
+def plan_evaluation_search(
+    plan: Plan, arm: str, stage: Stage, words: Search, model: Trial, seed_index: int
+) -> PlannedSearch:
+    """Plan a search of how to evaluate a finished model."""
+    return PlannedSearch(
+        arm=arm,
+        repeat=0,
+        values=merge(dict(model.values), stage.changes),
+        fixed={**stage.changes, **words.rows},
+        space=find_space(plan.study, words.space),
+        words=words,
+        seed=1,
+        parents=(Parent("member", model.id),),
+        place={"seed": model.seed, "seed_index": seed_index},
+        stage=f"{stage.name} search",
+        column=column_for(plan.scale, find_arm(plan.study, arm).recipe or plan.study.base),
+    )
+
+
+def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index: int) -> Trial:
+    """Make the trial for values that a search's sampler suggested."""
+    return plan_trial(
+        plan,
+        merge(merge(search.values, sampled), search.words.changes),
+        arm=search.arm,
+        seed=search.place.get("seed", derived_seed("search", search.seed, index) % 2**31),
+        runner=EVALUATION if search.parents else None,
+        reads_test=False,
+        parents=search.parents,
+        stage=search.stage,
+        keep="nothing",
+    )
+
+
+def search_record(search: PlannedSearch) -> SearchRecord:
+    return SearchRecord(
+        arm=search.arm,
+        repeat=search.repeat,
+        num_trials=search.words.trials,
+        seed_index=search.place.get("seed_index"),
+        inherits=search.inherits.arm if search.inherits else None,
+        over=tuple(search.inherits.over) if search.inherits else (),
+    )

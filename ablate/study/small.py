@@ -1,0 +1,49 @@
+"""Smaller scales: a paper's settings adapted to smaller models, and a run that takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ablate.study.words import Scale, Values
+
+
+def smaller(
+    *, strengths: float = 1, experts: int = 1, but: Sequence[str] = ("mixture_balance",)
+) -> Callable[[dict[str, Any]], Values]:
+    """Make a scale's `adapt` for smaller models.
+
+    It divides the strengths of all regularizers except those in `but`, and the numbers of experts
+    of a mixture (rounded up).
+    """
+
+    def divide(values: dict[str, Any]) -> Values:
+        changes: dict[str, Any] = {
+            key: value / strengths
+            for key, value in values.items()
+            if key.startswith("regularizer.") and key.split(".")[1] not in but
+            if type(value) in (int, float)
+        }
+        match values.get("head.experts"):
+            case int(count):
+                changes["head.experts"] = -(-count // experts)
+            case list() | tuple() as counts:
+                changes["head.experts"] = tuple(-(-count // experts) for count in counts)
+        return changes
+
+    return divide
+
+
+def smoke(scale: Scale, **words: Any) -> Scale:
+    """Shrink a scale to seconds, to check that everything runs; its results mean nothing."""
+    slices: Values = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
+    brief: Values = {"training.epochs": 1}
+    search = scale.search and replace(scale.search, trials=2, repeats=1, changes=brief)
+    stages = tuple(
+        replace(stage, changes={**stage.changes, **brief}) if stage.trains else stage
+        for stage in scale.stages
+    )
+    changes = {**scale.changes, **slices, **brief}
+    words = {"seeds": min(scale.seeds, 2), "changes": changes, **words}
+    return replace(scale, stages=stages, search=search, **words)

@@ -1,0 +1,117 @@
+"""What the search of an arm leaves alone, because the study asks about it.
+
+A field that some arm sets tells arms apart. An arm that does not set it keeps its own value, and
+its search passes over the space's row for it; otherwise a control could take up the treatment. So
+it is with the technique of a slot in which arms differ, by their recipes say.
+
+Two exceptions: numbers that arms only set to 0 are searched in the arms that do not, which have
+the technique on; and `Search(also=...)` names fields that are searched wherever no arm sets them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ablate.config.resolve import SINGLE_SLOTS, Config
+from ablate.errors import StudyError, unknown
+from ablate.space.row import Choices, Fixed, Range, Row, same
+from ablate.space.space import Space
+
+Values = Mapping[str, Any]
+SHOWN = 3  # arms that a note names
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedArm:
+    """An arm before its search."""
+
+    space: Space  # as it stands in the arm's column
+    own: Values  # what the arm sets
+    fixed: Values  # what the scale sets too: never searched
+    config: Config
+
+    def sets(self, field: str) -> bool:
+        return any(_whole(name) == _whole(field) for name in self.own)
+
+    def changes(self, row: Row, fixed: Values) -> bool:
+        """Whether a search of this arm may change the row's field."""
+        flat = self.config.flat
+        if {row.name, row.field} & fixed.keys() or self.space.excludes(row, fixed, flat):
+            return False
+        if isinstance(row.domain, Fixed):
+            return not same(row.domain.value, flat.get(str(row.field)))
+        return isinstance(row.domain, Choices | Range)
+
+    def searches(self, field: str, left: Values) -> bool:
+        rows = [row for row in self.space.rows if row.field == field]
+        fixed = {**self.fixed, **left}
+        return any(not isinstance(r.domain, Fixed) and self.changes(r, fixed) for r in rows)
+
+
+def left_alone(
+    arms: Mapping[str, TunedArm], also: Collection[str], place: str
+) -> dict[str, dict[str, Any]]:
+    """For each arm, the fields that it does not set and its search must not change, with their
+    values; None: the arm has no such field."""
+    differing = _differing(arms, also, place)
+    left: dict[str, dict[str, Any]] = {}
+    for name, arm in arms.items():
+        kept = left[name] = {}
+        for row in arm.space.order:
+            field = row.field or ""
+            asked = _whole(field) in differing and not arm.sets(field)
+            if asked and arm.changes(row, {**arm.fixed, **kept}):
+                kept[field] = arm.config.flat.get(field)
+    return left
+
+
+def notes(arms: Mapping[str, TunedArm], left: Mapping[str, Values]) -> list[str]:
+    """What a reader must know of fields that some arms set and the space has a row for."""
+    lines = []
+    rows = (row for arm in arms.values() for row in arm.space.rows if row.field)
+    for field in dict.fromkeys(str(row.field) for row in rows):
+        keeping = [_keeps(name, values[field]) for name, values in left.items() if field in values]
+        setting = [f"'{name}'" for name, arm in arms.items() if arm.sets(field)]
+        searching = [f"'{n}'" for n, arm in arms.items() if arm.searches(field, left[n])]
+        if keeping:
+            lines.append(f"{field} tells arms apart, and is not searched in {_listed(keeping)}.")
+        if setting and searching:
+            lines.append(
+                f"{field} is set by {_listed(setting)}, and searched in {_listed(searching)}."
+            )
+    return lines
+
+
+def _differing(arms: Mapping[str, TunedArm], also: Collection[str], place: str) -> set[str]:
+    given: dict[str, list[Any]] = {}
+    for arm in arms.values():
+        for field, value in arm.own.items():
+            given.setdefault(_whole(field), []).append(value)
+    for field in also:
+        if field not in given:
+            raise StudyError(unknown("field that an arm sets", field, given, f"{place}: also"))
+    differing = {field for field, values in given.items() if not all(map(_off, values))}
+    neural = [arm.config for arm in arms.values() if arm.config.ngram is None]
+    differing |= {slot for slot in SINGLE_SLOTS if len({c[slot].name for c in neural}) > 1}
+    return differing - set(also)
+
+
+def _whole(field: str) -> str:
+    """`backbone.units` of `backbone.units[0]`."""
+    return field.partition("[")[0]
+
+
+def _off(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and value == 0)
+
+
+def _keeps(arm: str, value: Any) -> str:
+    return f"'{arm}'" if value is None else f"'{arm}' ({json.dumps(value)})"
+
+
+def _listed(arms: Sequence[str]) -> str:
+    more = f" and {len(arms) - SHOWN} more" if len(arms) > SHOWN else ""
+    return ", ".join(arms[:SHOWN]) + more

@@ -1,0 +1,14 @@
+"""The contracts of the slots, to hold a technique to in a test of your own.
+
+    from ablate.testing import check_technique
+
+    def test_it_keeps_the_contract_of_its_slot():
+        check_technique("regularizer", "gaussian_noise", file="gaussian_noise.py")
+
+Each file has the contracts of one slot, as functions that raise an `AssertionError`.
+"""
+
+from ablate.testing.check import check_technique, contracts
+from ablate.testing.subject import SmallModel, Subject
+
+__all__ = ["SmallModel", "Subject", "check_technique", "contracts"]

@@ -1,0 +1,106 @@
+"""What every backbone owes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ablate.config.streams import Streams
+from ablate.model.masks import OFF, Chance, Masks
+from ablate.model.regularizer import Regularizer
+from ablate.model.slots import Backbone
+from ablate.testing.subject import ROWS, STEPS, Subject, require
+
+
+class Run:
+    """A backbone, what it read, and what it gave."""
+
+    def __init__(self, subject: Subject, masks: Masks = OFF) -> None:
+        small = subject.small()
+        self.backbone: Backbone = small.model.backbone  # type: ignore[assignment]
+        self.inputs = small.model.embedding(small.ids).detach() * 10
+        self.ids = small.ids
+        self.state = tuple(torch.randn_like(s) for s in self.backbone.initial_state(ROWS))
+        self.raw, self.masked, self.after = self.backbone(self.inputs, self.ids, self.state, masks)
+
+
+def widths_and_states(subject: Subject) -> None:
+    """Layers are as wide as `widths` says, and the state keeps its shape."""
+    run = Run(subject)
+    shapes = [tuple(x.shape) for x in run.raw]
+    expected = [(STEPS, ROWS, width) for width in run.backbone.widths]
+    require(shapes == expected, f"outputs of {shapes}, where `widths` says {expected}.")
+    require(all(map(torch.equal, run.raw, run.masked)), "without masks, outputs are masked.")
+    before, after = ([tuple(s.shape) for s in state] for state in (run.state, run.after))
+    require(before == after, f"a state of {before} becomes one of {after}.")
+    require(all(shape[1] == ROWS for shape in before), "dimension 1 of a state is not the rows.")
+
+
+def first_state_is_zero(subject: Subject) -> None:
+    """The state before the first token is zero."""
+    state = subject.small().model.backbone.initial_state(2)
+    require(not any(s.any() for s in state), "initial_state() is not zero.")
+
+
+def windows_can_be_cut(subject: Subject) -> None:
+    """Two windows, the state passed on, give what one window gives."""
+    run = Run(subject)
+    first, _, between = run.backbone(run.inputs[:2], run.ids[:2], run.state, OFF)
+    second, _, last = run.backbone(run.inputs[2:], run.ids[2:], between, OFF)
+    _close([torch.cat(pair) for pair in zip(first, second, strict=True)], run.raw)
+    _close(last, run.after)
+
+
+def rows_are_independent(subject: Subject) -> None:
+    """What a row gives does not depend on the other rows of the batch."""
+    run, order = Run(subject), [2, 0, 1]
+    state = tuple(s[:, order] for s in run.state)
+    turned, _, after = run.backbone(run.inputs[:, order], run.ids[:, order], state, OFF)
+    _close(turned, [x[:, order] for x in run.raw])
+    _close(after, [s[:, order] for s in run.after])
+
+
+def nothing_is_read_ahead(subject: Subject) -> None:
+    """What a step gives does not depend on later tokens, but does on earlier ones."""
+    run = Run(subject)
+    later, ids = run.inputs.clone(), run.ids.clone()
+    later[4:] += 1
+    ids[4:] = 0
+    changed, _, _ = run.backbone(later, ids, run.state, OFF)
+    _close([x[:4] for x in changed], [x[:4] for x in run.raw])
+    same = torch.allclose(changed[-1][4:], run.raw[-1][4:])
+    require(not same, "other tokens give the same outputs.")
+
+
+def masks_apply_after_each_layer(subject: Subject) -> None:
+    """The sites "hidden/1", ... stand between layers, and "output" after the last."""
+    double = _Double()
+    run = Run(subject, Masks((double,), Chance(Streams(1), 0)))
+    _close(run.masked, [2 * x for x in run.raw])
+    between = [f"hidden/{layer}" for layer in range(1, len(run.backbone.widths))]
+    sites = [site for site in double.sites if site.partition("/")[0] in ("hidden", "output")]
+    require(sites == [*between, "output"], f"masked at {', '.join(sites)}.")
+
+
+class _Double(Regularizer):
+    def __init__(self) -> None:
+        self.sites: list[str] = []
+
+    def mask(self, site: str, x_TBH: Tensor, chance: Chance) -> Tensor:
+        self.sites.append(site)
+        return 2 * x_TBH
+
+
+def _close(ours, theirs) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+CONTRACTS = (
+    widths_and_states,
+    first_state_is_zero,
+    windows_can_be_cut,
+    rows_are_independent,
+    nothing_is_read_ahead,
+    masks_apply_after_each_layer,
+)

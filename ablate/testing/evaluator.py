@@ -1,0 +1,89 @@
+"""What every evaluator owes: the log-probability of every token, the same again."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ablate.config import registry
+from ablate.errors import CombinationError
+from ablate.model.evaluator import Reading
+from ablate.model.language_model import LanguageModel
+from ablate.testing.subject import RandomText, SmallModel, Subject, require, require_equal
+
+LENGTH = 39  # tokens of the test split after the first
+
+
+def log_probs_of_every_token(subject: Subject) -> None:
+    """It gives every token but the first, in float64; without log-probabilities it says so."""
+    small = SmallModel({}, dtype=torch.float32)
+    if not subject.technique.build.gives_log_probs:
+        return _refuses(subject, small)
+    first, second = (_log_probs(subject, [small.model]) for _ in range(2))
+    require(first.dtype == np.float64, f"log-probabilities in {first.dtype}.")
+    require(first.shape == (LENGTH,), f"{first.shape} log-probabilities, not ({LENGTH},).")
+    require(bool(np.isfinite(first).all()), "some log-probabilities are not finite.")
+    require(bool((first <= 0).all()), "some log-probabilities are above 0.")
+    require(np.array_equal(first, second), "a second time gives other log-probabilities.")
+    return None
+
+
+def models_are_left_alone(subject: Subject) -> None:
+    """The model is as it was: its weights, its gradients, what of it is trained."""
+    small = SmallModel({}, dtype=torch.float32)
+    before = {name: value.clone() for name, value in small.model.state_dict().items()}
+    _metrics(subject, [small.model])
+    require_equal(before, small.model.state_dict(), "changed")
+    parameters = list(small.model.parameters())
+    require(all(p.requires_grad for p in parameters), "some parameters are no longer trained.")
+    require(all(p.grad is None for p in parameters), "gradients are left behind.")
+
+
+def metrics_repeat(subject: Subject) -> None:
+    """Its metrics are finite, and the same again."""
+    small = SmallModel({}, dtype=torch.float32)
+    first, second = (_metrics(subject, [small.model]) for _ in range(2))
+    require(bool(first), "no metrics.")
+    require(first == second, f"{first} at first, then {second}.")
+    require(all(map(np.isfinite, first.values())), f"not finite: {first}.")
+
+
+def several_models_are_judged_together(subject: Subject) -> None:
+    """A model with itself is judged as it is alone."""
+    if subject.technique.build.gives_log_probs:
+        model = SmallModel({}).model
+        one, two = (_log_probs(subject, [model] * number) for number in (1, 2))
+        np.testing.assert_allclose(one, two, rtol=1e-9)
+
+
+def _reading(subject: Subject, models: list[LanguageModel]) -> Reading:
+    """With the plain evaluation, which it may build on."""
+    plain = registry.get("evaluator", "standard")
+    built = {plain.name: plain.build(plain.config()), subject.name: subject.build()}
+    return Reading(models, RandomText(), built)
+
+
+def _log_probs(subject: Subject, models: list[LanguageModel]) -> np.ndarray:
+    return _reading(subject, models).log_probs(subject.name, "test")
+
+
+def _metrics(subject: Subject, models: list[LanguageModel]) -> dict[str, float]:
+    reading = _reading(subject, models)
+    return reading.evaluators[subject.name].metrics(reading, subject.name, "test")
+
+
+def _refuses(subject: Subject, small: SmallModel) -> None:
+    try:
+        _log_probs(subject, [small.model])
+    except CombinationError as error:
+        require(subject.name in str(error), f"the refusal does not name it: {error}")
+    else:
+        raise AssertionError("gives_log_probs is False, and yet it gives some.")
+
+
+CONTRACTS = (
+    log_probs_of_every_token,
+    models_are_left_alone,
+    metrics_repeat,
+    several_models_are_judged_together,
+)

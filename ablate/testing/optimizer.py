@@ -1,0 +1,96 @@
+"""What every optimizer owes: it lowers a loss, and resumes from a checkpoint to the same bits."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from ablate.config import registry
+from ablate.testing.subject import Subject, require, require_equal, require_finite, weights
+
+UPDATES_AN_EPOCH = 3
+UPDATES = 30
+CUTS = (0, 4, 27)
+
+
+class Run:
+    """A model and its optimizer, a number of updates long."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.small = subject.small(dtype=torch.float32)
+        config = self.small.config["optimizer"].config
+        self.optimizer = registry.make("optimizer", subject.name, config, self.small.model)
+        self.update = 0
+
+    def go(self, updates: int) -> Run:
+        for _ in range(updates):
+            self.small.gradients()
+            torch.nn.utils.clip_grad_norm_(self.small.model.parameters(), 0.01)
+            self.optimizer.step(scale=0.5 + 0.1 * (self.update % 5))
+            self.update += 1
+            if self.update % UPDATES_AN_EPOCH == 0:
+                epoch = self.update // UPDATES_AN_EPOCH
+                self.optimizer.epoch_ended(epoch, 3.0 + (epoch > 1))
+        return self
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        return weights(self.small.model)
+
+    @property
+    def evaluated(self) -> dict[str, Tensor]:
+        with self.optimizer.evaluated_weights(self.small.model):
+            return self.weights
+
+
+def a_step_lowers_the_loss(subject: Subject) -> None:
+    """A step lowers the loss, at a rate above 0."""
+    run = Run(subject)
+    before = run.small.summed_loss().item()
+    after = run.go(1).small.summed_loss().item()
+    require(after < before, f"a loss of {before} becomes {after}.")
+    require(run.optimizer.rate > 0, f"a rate of {run.optimizer.rate}.")
+
+
+def resumes_to_the_same_bits(subject: Subject) -> None:
+    """Resumed from `saved`, through files, it gives the bits of a run without a break."""
+    whole = Run(subject).go(UPDATES)
+    for cut in CUTS:
+        first, second = Run(subject).go(cut), Run(subject)
+        tensors, plain = first.optimizer.saved()
+        second.small.model.load_state_dict(first.small.model.state_dict())
+        second.optimizer.restore(load(save(tensors)), json.loads(json.dumps(plain)))
+        second.update = cut
+        second.go(UPDATES - cut)
+        what = f"resumed after {cut} of {UPDATES} updates, they differ"
+        require_equal(whole.weights, second.weights, what)
+        require_equal(whole.evaluated, second.evaluated, f"evaluated weights, {what}")
+        require(whole.optimizer.rate == second.optimizer.rate, f"the rate: {what}.")
+
+
+def saved_state_is_a_copy(subject: Subject) -> None:
+    """What was saved does not change with later updates."""
+    run = Run(subject).go(25)
+    tensors, plain = run.optimizer.saved()
+    before = save(tensors), json.dumps(plain)
+    run.go(8)
+    require((save(tensors), json.dumps(plain)) == before, "later updates changed what was saved.")
+
+
+def evaluation_leaves_the_weights(subject: Subject) -> None:
+    """`evaluated_weights` gives finite weights, and leaves those in training as they were."""
+    run = Run(subject).go(UPDATES)
+    before = run.weights
+    require_finite(run.evaluated, "evaluated weights")
+    require_equal(before, run.weights, "changed by an evaluation")
+
+
+CONTRACTS = (
+    a_step_lowers_the_loss,
+    resumes_to_the_same_bits,
+    saved_state_is_a_copy,
+    evaluation_leaves_the_weights,
+)

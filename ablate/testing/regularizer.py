@@ -1,0 +1,128 @@
+"""What every regularizer owes: off is exactly the identity, and on it repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ablate.config.fields import describe
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
+from ablate.model.masks import Chance, Masks
+from ablate.testing.subject import (
+    VOCABULARY,
+    SmallModel,
+    Subject,
+    require,
+    require_equal,
+    require_finite,
+    weights,
+)
+
+SITES = ("input", "hidden/1", "hidden/2", "output", "latent", "gate_input", "recurrent/1")
+ON = 0.5
+MODEL = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
+
+
+def switched_on(subject: Subject) -> dict[str, Any]:
+    """Its numbers at 0.5, or the nearest allowed, where the subject's values set none."""
+    values = {}
+    for field in describe(subject.technique.config):
+        if field.type == "number":
+            at_least, at_most = field.limits.low or 0.0, field.limits.high or ON
+            values[subject.prefix + field.name] = min(max(ON, at_least), at_most)
+    return {**values, **subject.values}
+
+
+def off_is_the_identity(subject: Subject) -> None:
+    """At its defaults it changes nothing: not a bit, not an object."""
+    off = subject.technique.build(subject.technique.config())
+    small, x, chance = SmallModel({"head": "mos"}), torch.randn(4, 3, 8), Chance(Streams(1), 0)
+    before = weights(small.model)
+    for site in SITES:
+        require(off.mask(site, x, chance) is x, f"mask() acts at {site}.")
+        require(off.locked(site, (1, 3, 8), x, chance) is None, f"locked() acts at {site}.")
+    require(off.weight("weight_hh_l0", x, chance) is x, "weight() acts.")
+    ids = torch.zeros(4, 3, dtype=torch.long)
+    require(off.words(ids, x, VOCABULARY, chance) is x, "words() acts.")
+    require(off.penalty(small.run(), small.model) is None, "penalty() gives a term.")
+    require(off.num_passes == 1, f"{off.num_passes} passes.")
+    off.project(small.model)
+    require_equal(before, weights(small.model), "project() moves")
+
+
+def off_leaves_no_trace(subject: Subject) -> None:
+    """A default that is written down leaves a trial's id as it is."""
+    field = describe(subject.technique.config)[0]
+    off = {**MODEL, subject.prefix + field.name: field.default}
+    same = resolve(off).identity == resolve(MODEL).identity
+    require(same, f"{field.name} = {field.default!r} makes another trial.")
+
+
+def on_it_repeats(subject: Subject) -> None:
+    """On, the same streams give the same loss, and finite gradients."""
+    small = _model(switched_on(subject), torch.float32)
+    require(bool(small.regularizers), "none of its numbers switches it on.")
+    first, second = _loss(small), _loss(small)
+    require(torch.equal(first, second), f"{first.item()} at first, then {second.item()}.")
+    first.backward()
+    gradients = {n: p.grad for n, p in small.model.named_parameters() if p.grad is not None}
+    require_finite(gradients, "the gradients")
+
+
+def on_it_does_something(subject: Subject) -> None:
+    """On, it changes the loss or moves the parameters."""
+    on, off = _model(switched_on(subject)), _model(subject.others)
+    before = weights(on.model)
+    for regularizer in on.regularizers:
+        regularizer.project(on.model)
+    moved = any(not torch.equal(p, before[name]) for name, p in on.model.named_parameters())
+    require(moved or not torch.equal(_loss(on), _loss(off)), "it changes nothing.")
+
+
+def strengths_are_numbers(subject: Subject) -> None:
+    """It is off where all its numbers are 0; its other fields are text, or true or false.
+
+    `compare --except` goes by this: it reads records, and knows no technique's config.
+    """
+    fields = describe(subject.technique.config)
+    numbers = [field for field in fields if field.type.startswith("number")]
+    on = [field.name for field in numbers if field.default]
+    require(bool(numbers), "it has no number.")
+    require(not on, f"not 0 by default: {', '.join(on)}.")
+    types = {field.type for field in fields if field not in numbers}
+    others = types - {"text", "true or false"}
+    require(not others, f"fields of other types: {', '.join(sorted(others))}.")
+
+
+def _model(values: Mapping[str, Any], dtype: torch.dtype = torch.float64) -> SmallModel:
+    return SmallModel({"head": "mos"}, values, dtype=dtype)
+
+
+def _loss(small: SmallModel) -> Tensor:
+    """The training loss of one update, with penalties and differences between passes."""
+    chances = [Chance(Streams(3), 0, twin) for twin in (0, 1)]
+    passes = [small.run(Masks(small.regularizers, chance)) for chance in chances]
+    weight = small.model.embedding.weight
+    total = small.loss(passes[0], small.targets, weight, chances[0])
+    for regularizer in small.regularizers:
+        terms = [regularizer.penalty(passes[0], small.model)]
+        if regularizer.num_passes > 1:
+            terms.append(regularizer.between(passes))
+        for term in terms:
+            if term is not None:
+                require(term.shape == (), f"a term of shape {tuple(term.shape)}.")
+                total = total + term
+    return total
+
+
+CONTRACTS = (
+    off_is_the_identity,
+    off_leaves_no_trace,
+    on_it_repeats,
+    on_it_does_something,
+    strengths_are_numbers,
+)

@@ -1,0 +1,86 @@
+"""Checkpoints: tensors by name and plain data in one safetensors file; nothing is pickled.
+
+trials/<id>/last.safetensors       all state of a running trial, deleted when it is done
+trials/<id>/weights.safetensors    the best weights on validation, with their lineage
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from ablate.config.identity import Trial
+from ablate.errors import TrialError
+from ablate.store.store import Store
+
+
+def last_key(trial_id: str) -> str:
+    return f"trials/{trial_id}/last.safetensors"
+
+
+def weights_key(trial_id: str) -> str:
+    return f"trials/{trial_id}/weights.safetensors"
+
+
+def write(store: Store, key: str, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
+    """Write tensors and plain data as one file, atomically."""
+    ready = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    store.write(key, save(ready, metadata={"plain": json.dumps(plain)}))
+
+
+def read(store: Store, key: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """The tensors and the plain data of a checkpoint, or None if there is none."""
+    data = store.read(key)
+    if data is None:
+        return None
+    try:
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return load(data), json.loads(header["__metadata__"]["plain"])
+    except Exception as error:
+        raise TrialError(
+            f"{key} in the store {store.uri} is damaged ({error}). The same command ignores "
+            f"it and trains from scratch; if it holds another trial's weights, delete its folder."
+        ) from error
+
+
+def write_weights(store: Store, trial: Trial, weights: Mapping[str, Tensor]) -> None:
+    """Save a trial's best weights with their lineage."""
+    lineage = [{"role": parent.role, "id": parent.id} for parent in trial.parents]
+    plain = {"trial": trial.id, "parents": lineage, "keep": trial.keep}
+    write(store, weights_key(trial.id), weights, plain)
+
+
+def read_weights(store: Store, trial_id: str) -> dict[str, Tensor]:
+    """The weights that a finished trial saved for others to build on."""
+    saved_weights = read(store, weights_key(trial_id))
+    if saved_weights is None:
+        raise TrialError(
+            f"trial {trial_id} saved no weights in the store {store.uri}, and another trial "
+            "builds on them. Was its folder deleted? Run the study that trained it again."
+        )
+    return saved_weights[0]
+
+
+def weights_digest(weights: Mapping[str, Tensor]) -> str:
+    """A digest of every bit of the weights."""
+    total = hashlib.sha256()
+    for name in sorted(weights):
+        total.update(name.encode())
+        total.update(weights[name].detach().contiguous().cpu().view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def within(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names start with `prefix.`, without it."""
+    start = f"{prefix}."
+    return {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}

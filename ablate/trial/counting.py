@@ -1,0 +1,66 @@
+"""An n-gram model evaluated as an arm: counted in one step, nothing trained.
+
+Interpolated modified Kneser-Ney, mixed with a unigram cache whose weight is tuned on the
+validation text and then used on test.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from ablate.config.identity import Trial
+from ablate.config.sections import NgramConfig
+from ablate.data.corpus import open_corpus
+from ablate.errors import ConfigError
+from ablate.model import ngram
+from ablate.trial.checkpoint import weights_digest
+from ablate.trial.task import AtOnce, Conclusion, Place
+
+Parts = dict[str, np.ndarray]  # model in the mixture -> log p of a split's tokens
+
+
+class Counting(AtOnce):
+    """A `Task` for trials with model = "ngram"."""
+
+    def __init__(self, trial: Trial, place: Place) -> None:
+        config = trial.config
+        if config.ngram is None:
+            raise ConfigError(f"trial {trial.id} counts n-grams, and has model != 'ngram'.")
+        self.trial = trial
+        self.config: NgramConfig = config.ngram
+        self.corpus = open_corpus(config.corpus, place.data, trial.seed)
+
+    def conclude(self) -> Conclusion:
+        corpus, config = self.corpus, self.config
+        model = ngram.fit(corpus.splits["train"], corpus.num_words, corpus.eos, config.order)
+        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
+        parts = {split: self._parts(model, split) for split in splits}
+        weights = ngram.tuned_weights(np.stack(list(parts["valid"].values())))
+        log_probs = {
+            split: ngram.interpolated(np.stack(list(found.values())), weights)
+            for split, found in parts.items()
+        }
+        return Conclusion(
+            metrics=_metrics(log_probs, dict(zip(parts["valid"], weights, strict=True))),
+            num_parameters=model.num_ngrams,
+            digest=weights_digest({s: torch.from_numpy(found) for s, found in log_probs.items()}),
+            token_log_probs=log_probs,
+        )
+
+    def _parts(self, model: ngram.KneserNey, split: str) -> Parts:
+        stream = self.corpus.splits[split]
+        found = {"ngram": model.log_probs(stream)}
+        if self.config.cache_window:
+            found["cache"] = ngram.cache_log_probs(stream, self.config.cache_window)
+        return found
+
+
+def _metrics(log_probs: Parts, weights: dict[str, float]) -> dict[str, float]:
+    found = {}
+    for split, each in log_probs.items():
+        nll = -float(each.mean())
+        found |= {f"{split}_nll": nll, f"{split}_ppl": math.exp(min(nll, 700))}
+    return found | {f"weight_{part}": float(weight) for part, weight in weights.items()}

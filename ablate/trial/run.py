@@ -1,0 +1,260 @@
+"""One trial in this process: its results are durable in the store before they are reported.
+
+    run = TrialRun(trial, store, data)
+    while not run.advance(seconds=2).done:
+        ...
+
+A trial that was started before resumes from its last checkpoint and reaches the same bits. Errors
+inside it become its outcome (diverged, failed) and are never raised to the caller.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablate.config.identity import Keep, Trial, digest
+from ablate.config.streams import Streams
+from ablate.config.tasks import find_task
+from ablate.errors import AblateError, StoreError, StudyError, TrialError
+from ablate.model.native import library
+from ablate.store import journal as journals
+from ablate.store import tokens as kept
+from ablate.store.outcome import Outcome, Status
+from ablate.store.store import Store
+from ablate.trial import checkpoint
+from ablate.trial.environment import environment
+from ablate.trial.task import Conclusion, Diverged, Place, Task, check_conclusion, check_epoch
+from ablate.trial.user_code import RAISED, executed, user_frames
+from ablate.trial.user_sources import sources
+
+SAVE_SECONDS = 5.0  # the shortest time between checkpoints ...
+SAVE_SHARE = 20  # ... which take at most a twentieth of the time
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The result of a slice: whether the trial is done, and an epoch's metrics if one ended."""
+
+    done: bool
+    epoch: dict[str, Any] | None = None
+
+
+class TrialRun:
+    """A trial being run: its task, its journal, its checkpoints."""
+
+    def __init__(
+        self, trial: Trial, store: Store, data: str, code: Mapping[str, str] | None = None
+    ) -> None:
+        """`code`: path of a trial's module -> its path here, if different."""
+        self.trial, self.store, self._code = trial, store, code or {}
+        self.journal = journals.read(store, trial.id) or journals.Journal(trial)
+        self._saved_at, self._save_cost = time.monotonic(), 0.0
+        self._uses, self._inherited = library.uses(), list[str]()
+        self._task: Task | None = None
+        if self.journal.outcome is None:
+            self._guarded(lambda: self._begin(data))
+
+    def _begin(self, data: str) -> None:
+        self.journal.attempts.append(self._attempt())
+        load_modules(self.trial.modules, self._code)
+        self.journal.config = self.trial.config.flat
+        made_by = sources(self.trial)
+        self.journal.attempts[-1] |= {"sources": made_by} if made_by else {}
+        self.journal.write(self.store)  # record the attempt before anything large can kill it
+        self._seed_global("begin")
+        task = find_task(self.trial.runner)(self.trial, Place(self.store, data))
+        found = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
+        if found is not None or self.journal.epochs:
+            self._take_up(task, found)
+        self._task = task
+
+    def _take_up(self, task: Task, found: Any) -> None:
+        """Resume from the checkpoint, if any; epochs after it are trained again."""
+        done_epochs = 0
+        if found is not None:
+            tensors, plain = found
+            task.restore(tensors, plain["task"])
+            done_epochs = plain["num_epochs"]
+            self._inherited = plain.get("computed_by", [journals.UNKNOWN])
+        self.journal.epochs = self.journal.epochs[:done_epochs]
+        self.journal.attempts[-1]["from_epoch"] = done_epochs
+        self._note_computed_by()
+        self.journal.write(self.store)
+
+    def _attempt(self) -> dict[str, Any]:
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        here = {"pid": os.getpid(), **environment()}
+        epochs = {"epochs_before": len(self.journal.epochs), "from_epoch": 0}
+        return {"started": now, **epochs, **here, "computed_by": []}
+
+    def advance(self, seconds: float) -> Progress:
+        """Work for about `seconds`, or to the end of an epoch or of the trial."""
+        if self.journal.outcome is not None:
+            return Progress(done=True)
+        epoch = self._guarded(lambda: self._slice(seconds))
+        return Progress(self.journal.outcome is not None, epoch)
+
+    def _seed_global(self, purpose: str) -> None:
+        Streams(self.trial.seed, self.trial.device).seed_global(purpose)
+
+    def _slice(self, seconds: float) -> dict[str, Any] | None:
+        task = self._running
+        epoch = None if task.finished else task.advance(seconds)
+        if epoch is not None:
+            check_epoch(epoch, self.trial.runner)
+            self.journal.epochs.append(epoch)
+            self._write_journal()
+        if task.finished:
+            self._seed_global("conclude")
+            self._conclude(task.conclude())
+        elif self._save_is_due():
+            self.save()
+        return epoch
+
+    def save(self) -> None:
+        """Write a checkpoint now."""
+        if self.journal.outcome is not None or self._task is None:
+            return
+        self._check_still_ours()
+        start = time.monotonic()
+        if self._note_computed_by():
+            self.journal.write(self.store)
+        tensors, plain = self._task.saved()
+        wrapped = {
+            "task": plain,
+            "num_epochs": len(self.journal.epochs),
+            "computed_by": self.journal.attempts[-1]["computed_by"],
+        }
+        checkpoint.write(self.store, checkpoint.last_key(self.trial.id), tensors, wrapped)
+        self._saved_at = time.monotonic()
+        self._save_cost = self._saved_at - start
+
+    def _save_is_due(self) -> bool:
+        interval = max(SAVE_SECONDS, SAVE_SHARE * self._save_cost)
+        return time.monotonic() - self._saved_at > interval
+
+    def _conclude(self, found: Conclusion) -> None:
+        """Write everything that others may need to the store first, the outcome last."""
+        check_conclusion(found, self.trial.runner)
+        for name, value in found.metrics.items():
+            if not math.isfinite(value):
+                raise Diverged(f"{name} became {value}")
+        if self.trial.keep == Keep.WEIGHTS and found.weights:
+            checkpoint.write_weights(self.store, self.trial, found.weights)
+        for split, log_probs in found.token_log_probs.items():
+            kept.write(self.store, self.trial.id, split, log_probs)
+        self._close(
+            Outcome(
+                status=Status.COMPLETED,
+                metrics=dict(found.metrics),
+                num_parameters=found.num_parameters,
+                digest=found.digest,
+            )
+        )
+
+    def _close(self, outcome: Outcome, *, resumable: bool = False) -> None:
+        """Record the outcome. Without `resumable`, a retry of the trial starts from scratch."""
+        self.journal.outcome = outcome
+        self._write_journal()
+        if not resumable:
+            self.store.delete(checkpoint.last_key(self.trial.id))
+        self.store.sweep(f"trials/{self.trial.id}")
+        self._task = None
+
+    def _write_journal(self) -> None:
+        self._check_still_ours()
+        self._note_computed_by()
+        self.journal.write(self.store)
+
+    def _note_computed_by(self) -> bool:
+        """Record how the trial was computed, including the attempts that it resumed; return whether
+        that changed the record."""
+        attempt = self.journal.attempts[-1]
+        before = attempt["computed_by"]
+        ways = [*self._inherited, *library.computed_by(self._uses)]
+        attempt["computed_by"] = list(dict.fromkeys(ways))
+        return attempt["computed_by"] != before
+
+    def _check_still_ours(self) -> None:
+        """Stop a worker that was cut off and replaced from overwriting its successor's work."""
+        if self.store.folder is not None or not self.journal.attempts:
+            return  # on one machine a worker dies with its driver
+        stored = journals.read(self.store, self.trial.id)
+        if stored is not None and stored.attempts:
+            last, own = (
+                {**each.attempts[-1], "computed_by": []} for each in (stored, self.journal)
+            )
+            if last != own or stored.deaths != self.journal.deaths:
+                raise StoreError(f"trial {self.trial.id} has been taken over by another worker.")
+
+    @property
+    def _running(self) -> Task:
+        if self._task is None:
+            raise TrialError(f"trial {self.trial.id} is not running.")
+        return self._task
+
+    def _guarded(self, work: Any) -> Any:
+        """Do `work`; a failure of the trial becomes its outcome."""
+        try:
+            return work()
+        except StoreError:
+            raise  # not the trial's fault: nothing is recorded, and it can be resumed
+        except Diverged as error:
+            self._close(Outcome(status=Status.DIVERGED, reason=str(error)))
+        except AblateError as error:
+            self._close(Outcome(status=Status.FAILED, reason=str(error)))
+        except RAISED as error:
+            self._close(_failure(error, self.trial), resumable=_out_of_memory(error))
+        return None
+
+
+def load_modules(modules: tuple[str, ...], code: Mapping[str, str] | None = None) -> None:
+    """Import the files in which a study registers its own techniques, once each."""
+    for path in modules:
+        name = f"ablate_user.{Path(path).stem}_{digest(path)}"
+        if name not in sys.modules:
+            file = Path((code or {}).get(path, path))
+            if not file.is_file():
+                raise StudyError(f"{file}: this file of the study's techniques does not exist.")
+            executed(file, name)
+
+
+def check_gpus(scale: str, gpus: float) -> None:
+    """Check, without Ray, that torch finds a GPU if trials need one."""
+    import torch
+
+    if gpus and not torch.cuda.is_available():
+        raise TrialError(
+            f"scale '{scale}' gives each trial {gpus:g} GPU, and torch finds none on this "
+            "machine. Allowed here: gpus=0, which makes them different trials."
+        )
+
+
+def gpu_memory() -> Any:
+    """`torch.cuda`, which reports a GPU's memory; the peak is measured from now on."""
+    import torch
+
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda
+
+
+def _failure(error: BaseException, trial: Trial) -> Outcome:
+    if _out_of_memory(error):
+        reason = "out of memory: a smaller batch_size or window, or fewer workers, needs less."
+        return Outcome(status=Status.FAILED, reason=reason, error=str(error))
+    frames = user_frames(error, trial.modules)
+    return Outcome(status=Status.FAILED, reason=f"{type(error).__name__}: {error}", frames=frames)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    typed = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return typed or "not enough memory" in str(error) or "can't allocate memory" in str(error)

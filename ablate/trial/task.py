@@ -1,0 +1,116 @@
+"""What a trial does: `ablate/trial/run.py` runs it in slices and can save its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from ablate.errors import TrialError
+from ablate.store.store import Store
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a trial finds what it needs: other trials' weights, and encoded corpora."""
+
+    store: Store
+    data: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """The result of a finished task."""
+
+    metrics: Mapping[str, float]
+    num_parameters: int
+    digest: str  # of every bit of the weights
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    token_log_probs: Mapping[str, np.ndarray] = field(default_factory=dict)  # by split
+
+
+class Diverged(Exception):
+    """The loss is no longer a number."""
+
+
+class AtOnce:
+    """Base of a `Task` that trains nothing and only concludes; restarted if interrupted."""
+
+    finished = True
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        return None
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return {}, {}
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Do nothing: there is no state."""
+
+
+def check_epoch(epoch: Any, runner: str) -> None:
+    """Refuse a result of a task's `advance` that is not an epoch."""
+    number = epoch.get("epoch") if isinstance(epoch, Mapping) else None
+    if type(number) is not int:
+        given = _names(epoch) if isinstance(epoch, Mapping) else repr(epoch)
+        raise TrialError(
+            f"runner {runner}: advance() ended an epoch without its number. Given: {given}. "
+            "Allowed: None, or a dict with 'epoch', the number of epochs so far."
+        )
+
+
+def check_conclusion(found: Conclusion, runner: str) -> None:
+    """Refuse a conclusion that no table and no search could use."""
+    if "valid_nll" not in found.metrics:
+        raise TrialError(
+            f"runner {runner}: conclude() gave no metric 'valid_nll', the mean nats per token on "
+            "validation, which tables compare and searches minimize. "
+            f"Given: {_names(found.metrics)}."
+        )
+
+
+def validation_of(epoch: Mapping[str, Any], runner: str) -> float:
+    """The validation loss of an epoch, for an early-stopping rule."""
+    if "valid_nll" not in epoch:
+        raise TrialError(
+            f"runner {runner}: advance() ended an epoch without 'valid_nll', which the search "
+            f"needs to stop trials early. Given: {_names(epoch)}. Allowed: epochs with it, or a "
+            "search without early_stopping."
+        )
+    return epoch["valid_nll"]
+
+
+def _names(found: Mapping[str, Any]) -> str:
+    return ", ".join(map(str, found)) or "nothing"
+
+
+class Task(Protocol):
+    """Built as `Task(trial, place)` by the name in `Trial.runner`."""
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        """Work for about `seconds`, or to the end of an epoch; return its metrics if one ended.
+
+        They have "epoch", the number of epochs so far, and "valid_nll" if a search stops trials
+        early.
+        """
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Return whether only `conclude` is left."""
+        ...
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The whole state, as tensors and plain data."""
+        ...
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Restore a state from `saved`, to continue with the same bits."""
+        ...
+
+    def conclude(self) -> Conclusion:
+        """Evaluate the result. The metrics have "valid_nll", and "test_nll" if test is read."""
+        ...

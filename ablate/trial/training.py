@@ -1,0 +1,330 @@
+"""Training by truncated backpropagation through time, which resumes bit for bit.
+
+Everything random comes from streams named by purpose and update (`ablate/config/streams.py`),
+so the state of a run is its tensors, the epoch, and how many of the epoch's windows are done.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ablate.config import registry
+from ablate.config.identity import Role, Trial
+from ablate.config.resolve import Config
+from ablate.config.streams import Streams
+from ablate.data.batches import Window, batchify, spread, whole_windows, window_lengths
+from ablate.data.corpus import Corpus, open_corpus
+from ablate.errors import CombinationError
+from ablate.model.fast.precision import full, products_in
+from ablate.model.flow import Pass, State
+from ablate.model.language_model import num_parameters
+from ablate.model.masks import Chance, Masks
+from ablate.trial.checkpoint import prefixed, read_weights, weights_digest, within
+from ablate.trial.drawn import drawn
+from ablate.trial.evaluation import judge, rows_nll
+from ablate.trial.finished import assembled, base_models, check_parents
+from ablate.trial.task import Conclusion, Diverged, Place
+
+PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start", "start_nll")
+
+
+class Training:
+    """One model trained on one corpus; a `Task`."""
+
+    def __init__(self, trial: Trial, place: Place) -> None:
+        torch.set_num_threads(trial.threads)
+        self.trial = trial
+        self.config: Config = trial.config
+        self.corpus: Corpus = open_corpus(self.config.corpus, place.data, trial.seed)
+        self.streams = Streams(trial.seed, trial.device)
+        self._assemble(place)
+        training = self.config.training
+        self.train_rows = self._rows("train", training.batch_size)
+        self.valid_rows = self._rows("valid", training.valid_batch_size)
+        self.epoch, self.update, self.seconds = 0, 0, 0.0
+        self.valid_history: list[float] = []
+        self.start_nll: float | None = None  # validation loss of the weights that it started from
+        self.round_start = 0  # the epoch after which the round started
+        self.best: dict[str, Tensor] = {}
+        self._begin_epoch()
+
+    def _rows(self, split: str, rows: int) -> Tensor:
+        """A split, cut into rows: a GPU gets all of it, once; a CPU maps the file, unless the rows
+        are spread."""
+        cut = spread if self.config.training.batching == "zaremba" else batchify
+        return cut(self.corpus.stream(split), rows).to(self.trial.device)
+
+    def _assemble(self, place: Place) -> None:
+        trial, config = self.trial, self.config
+        check_parents(trial, config)
+        given = (self.corpus, trial.device)
+        bases = base_models(place.store, trial.parent_ids(Role.BASE), *given, config)
+        assembly = drawn(lambda: assembled(config, bases, *given), self.streams, config)
+        self.model, self.loss = assembly.model, assembly.loss
+        self.regularizers = assembly.regularizers
+        starts = trial.parent_ids(Role.START)
+        taken = [
+            _take_over(self.model, read_weights(place.store, start), start) for start in starts
+        ]
+        self.takes_over = any(taken)
+        if config.training.only_gate:
+            self.model.train_only_gate()
+        self._make_optimizer()
+
+    def _make_optimizer(self) -> None:
+        chosen, training = self.config["optimizer"], self.config.training
+        self.optimizer = registry.make("optimizer", chosen.name, chosen.config, self.model)
+        self.optimizer.prepare(training.batch_size * training.window)
+
+    def _begin_epoch(self) -> None:
+        self.windows = self._cut_windows()
+        self.done_windows = 0
+        self.nll_sum = torch.zeros((), dtype=torch.float64, device=self.trial.device)
+        self.num_tokens = 0
+        self.state = self.model.initial_state(self.config.training.batch_size)
+
+    def _cut_windows(self) -> list[Window]:
+        training = self.config.training
+        if training.batching == "zaremba":
+            return whole_windows(len(self.train_rows), training.window)
+        rng = np.random.Generator(
+            np.random.PCG64(self.streams.python("windows", self.epoch).getrandbits(63))
+        )
+        return window_lengths(
+            rng,
+            len(self.train_rows),
+            training.window,
+            training.variable_window,
+            training.max_window_excess,
+        )
+
+    @property
+    def finished(self) -> bool:
+        return self.epoch >= self.config.training.epochs or self._worse_for_long()
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        """Train for about `seconds`, or to the end of the epoch; return its metrics if it ended."""
+        start = time.monotonic()
+        if self.takes_over and self.start_nll is None:
+            self._keep_start()
+        self.model.train()
+        while self.done_windows < len(self.windows):
+            self._train_window(*self.windows[self.done_windows])
+            if time.monotonic() - start > seconds:
+                break
+        self.seconds += time.monotonic() - start
+        if not torch.isfinite(self.nll_sum):
+            raise Diverged(f"the training loss became {self.nll_sum.item()}")
+        if self.done_windows < len(self.windows):
+            return None
+        return self._end_epoch()
+
+    def _keep_start(self) -> None:
+        """Keep the weights that it started from as the best so far."""
+        self.start_nll = self._validate()
+        self._keep_best()
+
+    def _keep_best(self) -> None:
+        weights = self.model.state_dict()
+        self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
+
+    def _train_window(self, start: int, length: int, drawn: int) -> None:
+        """One update: forward, backward, clip, step. The rate follows the window's drawn length."""
+        training = self.config.training
+        rows = self.train_rows[start : start + length + 1].to(torch.long)
+        inputs_TB, targets_TB = rows[:-1], rows[1:]
+        per_token = 1 / (length if training.loss_reduction == "mean" else 1) / training.batch_size
+        chance = Chance(self.streams, self.update)
+        self.streams.seed_global("update", self.update)
+        self._backward(inputs_TB, targets_TB, per_token, chance)
+        if training.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
+        self.optimizer.step(drawn / training.window if training.variable_window else 1.0)
+        self.model.zero_grad(set_to_none=True)
+        self._project()
+        self.num_tokens += targets_TB.numel()
+        self.done_windows += 1
+        self.update += 1
+
+    def _project(self) -> None:
+        """Project the parameters back within their bounds. Frozen ones stay as they are."""
+        if self.model.only_gate:
+            return
+        self.model.backbone.project()
+        for regularizer in self.regularizers:
+            regularizer.project(self.model)
+
+    def _backward(
+        self, inputs_TB: Tensor, targets_TB: Tensor, per_token: float, chance: Chance
+    ) -> None:
+        """Add up the gradients of the window's sub-batches (usually one with all rows), each
+        under its own masks."""
+        parts = torch.arange(inputs_TB.shape[1]).chunk(self.config.training.accumulate)
+        after: list[State] = []
+        for number, rows in enumerate(parts):
+            own = replace(chance, part=number)
+            span = slice(int(rows[0]), int(rows[-1]) + 1)
+            state = tuple(tensor[:, span].contiguous() for tensor in self.state)
+            with products_in(self.trial.precision, self.trial.device):
+                passes = self._passes(inputs_TB[:, span], state, own)
+                nll = self._losses(passes, targets_TB[:, span].reshape(-1), own)
+                penalties = self._penalties(passes)
+            total = nll * per_token
+            if penalties is not None:
+                total = total + penalties * (len(rows) / inputs_TB.shape[1])
+            total.backward()
+            self.nll_sum += nll.detach().double()
+            after.append(passes[0].state)
+        joined = (torch.cat(tensors, dim=1) for tensors in zip(*after, strict=True))
+        self.state = tuple(full(tensor.detach()) for tensor in joined)
+
+    def _passes(self, inputs_TB: Tensor, state: State, chance: Chance) -> list[Pass]:
+        """One forward pass, or as many as a regularizer compares, under masks of their own."""
+        passes = max((r.num_passes for r in self.regularizers), default=1)
+        chances = [chance, *(replace(chance, twin=twin) for twin in range(1, passes))]
+        return [self.model(inputs_TB, state, Masks(self.regularizers, c)) for c in chances]
+
+    def _losses(self, passes: Sequence[Pass], targets_N: Tensor, chance: Chance) -> Tensor:
+        embedding = self.model.embedding.weight
+        losses = [self.loss(passed, targets_N, embedding, chance) for passed in passes]
+        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+
+    def _penalties(self, passes: Sequence[Pass]) -> Tensor | None:
+        """The regularizers' terms: of each pass, averaged, and between passes."""
+        found = [
+            penalty / len(passes) if len(passes) > 1 else penalty
+            for regularizer in self.regularizers
+            for passed in passes
+            if (penalty := regularizer.penalty(passed, self.model)) is not None
+        ]
+        between = (r.between(passes) for r in self.regularizers if r.num_passes > 1)
+        found += [term for term in between if term is not None]
+        return sum(found[1:], found[0]) if found else None
+
+    def _end_epoch(self) -> dict[str, Any]:
+        start = time.monotonic()
+        with self.optimizer.evaluated_weights(self.model):
+            valid_nll = self._validate()
+            if all(valid_nll < earlier for earlier in self._bars()):
+                self._keep_best()
+        self.epoch += 1
+        self.valid_history.append(valid_nll)
+        rate = self.optimizer.rate
+        change = self.optimizer.epoch_ended(self.epoch, valid_nll)
+        self.seconds += time.monotonic() - start
+        if self._goes_round_again():
+            change = f"round ended after epoch {self.epoch}: again from the best weights"
+            self._begin_round()
+        metrics = self._epoch_metrics(valid_nll, rate) | ({"event": change} if change else {})
+        self._begin_epoch()
+        return metrics
+
+    def _goes_round_again(self) -> bool:
+        """Return whether a round has ended, and its best is better than anything before it."""
+        if not self.config.training.repeat_while_better or not self._worse_for_long():
+            return False
+        best = min(self.valid_history[self.round_start :])
+        return all(best < earlier for earlier in self._bars(self.round_start))
+
+    def _bars(self, epochs: int | None = None) -> list[float]:
+        """The validation losses of the first `epochs` epochs, and of weights it started from."""
+        start = [] if self.start_nll is None else [self.start_nll]
+        return start + self.valid_history[:epochs]
+
+    def _begin_round(self) -> None:
+        """Start over from the best weights, with a fresh optimizer."""
+        self.round_start = self.epoch
+        self.model.load_state_dict(self.best)
+        self._make_optimizer()
+
+    def _validate(self) -> float:
+        nll = rows_nll(self.model, self.valid_rows, self.config.training.valid_window)
+        if not math.isfinite(nll):
+            raise Diverged(f"the validation loss became {nll}")
+        return nll
+
+    def _epoch_metrics(self, valid_nll: float, rate: float) -> dict[str, Any]:
+        train_nll = self.nll_sum.item() / max(self.num_tokens, 1)
+        return {
+            "epoch": self.epoch,
+            "train_nll": train_nll,
+            "valid_nll": valid_nll,
+            "valid_ppl": math.exp(min(valid_nll, 700)),
+            "learning_rate": rate,
+            "tokens": self.num_tokens,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def _worse_for_long(self) -> bool:
+        """AWD's fine-tuning rule: the loss exceeds the best of all but the last few epochs."""
+        patience = self.config.training.stop_after_worse
+        history = self.valid_history[self.round_start :]
+        if patience is None or len(history) <= patience + 1:
+            return False
+        return history[-1] > min(history[: -1 - patience])
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        optimizer_tensors, optimizer_plain = self.optimizer.saved()
+        tensors = {
+            **prefixed("model", self.model.state_dict()),
+            **prefixed("best", self.best),
+            **prefixed("optimizer", optimizer_tensors),
+            **{f"state.{index}": tensor for index, tensor in enumerate(self.state)},
+            "nll_sum": self.nll_sum,
+        }
+        names = ("done_windows", "num_tokens", *PROGRESS)
+        plain = {name: getattr(self, name) for name in names}
+        return tensors, {**plain, "optimizer": optimizer_plain}
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        device = self.trial.device
+        tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+        self.model.load_state_dict(within("model", tensors))
+        self.optimizer.restore(within("optimizer", tensors), plain["optimizer"])
+        self.best = within("best", tensors)
+        for name in PROGRESS:
+            setattr(self, name, plain[name])
+        self._begin_epoch()
+        self.done_windows, self.num_tokens = plain["done_windows"], plain["num_tokens"]
+        self.nll_sum = tensors["nll_sum"]
+        self.state = tuple(tensors[f"state.{index}"] for index in range(len(self.state)))
+
+    def conclude(self) -> Conclusion:
+        """Evaluate the weights that were best on validation, once."""
+        if self.best:
+            self.model.load_state_dict(self.best)
+        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
+        given = (self.config, self.corpus, splits, [self.regularizers])
+        metrics, token_log_probs = judge([self.model], *given)
+        weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
+        return Conclusion(
+            metrics=metrics,
+            num_parameters=num_parameters(self.model),
+            digest=weights_digest(weights),
+            weights=weights,
+            token_log_probs=token_log_probs,
+        )
+
+
+def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:
+    """Load another trial's weights. Only a gate may be new: it keeps its initial values.
+
+    Returns True if every parameter was loaded.
+    """
+    found = model.load_state_dict(weights, strict=False)
+    missing = [name for name in found.missing_keys if not name.startswith("gate.")]
+    if missing or found.unexpected_keys:
+        wrong = ", ".join([*missing, *found.unexpected_keys][:4])
+        raise CombinationError(
+            f"the model cannot start from trial {trial_id}: their parameters differ ({wrong}). "
+            "Allowed: the same techniques at the same sizes, and an additional gate."
+        )
+    return not found.missing_keys

@@ -1,0 +1,61 @@
+"""Which of the user's files a trial ran: the techniques it uses, and its runner.
+
+A technique's `version` and the runner's name are part of a trial's id; the text of their files is
+not. So their digests are recorded with every attempt, and reusing a trial reports if its files have
+changed since.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from ablate.config.identity import Trial
+from ablate.config.tasks import TASKS
+from ablate.store.journal import Journal
+
+
+def sources(trial: Trial) -> dict[str, str]:
+    """The user's files that such a trial runs: name -> digest."""
+    config = trial.config
+    listed = (choice for choices in config.listed.values() for choice in choices)
+    modules = {choice.technique.module for choice in (*config.slots.values(), *listed)}
+    modules.add(TASKS.get(trial.runner, trial.runner).partition(":")[0])
+    own = (_file(name) for name in sorted(modules) if name.partition(".")[0] != "ablate")
+    return {Path(file).name: _digest(file) for file in own if file}
+
+
+def edited_since(journal: Journal) -> set[str]:
+    """The files that a trial, or a part of it, ran with and that have changed since."""
+    made = [attempt["sources"] for attempt in journal.attempts if "sources" in attempt]
+    if not made:
+        return set()
+    now = sources(journal.trial)
+    return {name for each in made for name, text in each.items() if text not in now.values()}
+
+
+def reused(edited: Mapping[str, Collection[str]]) -> list[str]:
+    """A note for each edited file on the trials from before the edit, which are reused."""
+    return [
+        f"{name} was edited after it made {len(trials)} of this study's trials, which are reused. "
+        "To train them again, raise the technique's version in @register, or rename the runner."
+        for name, trials in sorted(edited.items())
+    ]
+
+
+def _file(module: str) -> str | None:
+    loaded = sys.modules.get(module)
+    if loaded is not None:
+        return getattr(loaded, "__file__", None)
+    spec = importlib.util.find_spec(module)
+    return spec.origin if spec else None
+
+
+@functools.cache
+def _digest(file: str) -> str:
+    """Read once per process, like the module, so that later edits of the file do not count."""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]

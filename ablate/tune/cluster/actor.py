@@ -1,0 +1,76 @@
+"""The Ray actor: one worker in its own process, kept warm from trial to trial."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import signal
+import sys
+import traceback
+from typing import Any
+
+from ray.tune import Trainable
+
+from ablate.errors import AblateError, StoreError
+
+WORKER = "ablate.tune.worker:Worker"
+
+
+class WarmWorker(Trainable):
+    """A worker in a Ray actor, reused from trial to trial."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        _die_with_parent()
+        self._worker: Any = None
+        self.reset_config(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self._order, self._started = new_config["order"], False
+        self.config = {}  # otherwise Tune would send the order back with every result
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Run one slice. The list keeps Tune from flattening and averaging its contents."""
+        return {"slice": [self._advance()]}
+
+    def preserve(self) -> str | None:
+        """Save the running trial; return the error as text, if any."""
+        try:
+            if self._started:
+                self._worker.save()
+        except Exception as error:
+            return _as_text(error)
+        return None
+
+    def _advance(self) -> dict[str, Any]:
+        try:
+            if self._worker is None:
+                self._worker = _load(self._order.get("worker", WORKER))()
+            if not self._started:
+                self._worker.begin(self._order)
+                self._started = True
+            return dict(self._worker.advance())
+        except Exception as error:  # the worker handles errors of user code: this is ours
+            self._worker, self._started = None, False
+            kind = "no_store" if isinstance(error, StoreError) else "failure"
+            return {kind: _as_text(error)}
+
+
+def _die_with_parent() -> None:
+    """Die at once with the raylet, so that no worker keeps writing after its driver was killed."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def _load(path: str) -> Any:
+    """The class at `module:name`."""
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _as_text(error: Exception) -> str:
+    """An error as text: the message of an `AblateError`, the whole traceback of any other."""
+    if isinstance(error, AblateError):
+        return str(error)
+    return "".join(traceback.format_exception(error)).rstrip()

@@ -1,0 +1,211 @@
+"""Ray Tune's roles, played by a schedule: search algorithm, scheduler, stopper, callback.
+
+Each Tune trial is one of the study's trials, with the same id. Tune finds it an actor, restarts it
+when the actor dies and keeps actors warm between trials. The schedule decides everything else: what
+runs next, what is pruned, how often a trial's worker may die. Tune saves nothing: all state is in
+the study's store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.exceptions import RayActorError
+from ray.tune import Callback, Stopper
+from ray.tune.experiment import Experiment
+from ray.tune.experiment import Trial as TuneTrial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search import SearchAlgorithm
+
+from ablate.errors import StoreError, TrialError
+
+if TYPE_CHECKING:
+    from ablate.config.identity import Trial
+    from ablate.tune.schedule import Schedule
+
+FOR_EVER = -1  # Tune's value for an unlimited number of failures
+ASK_AGAIN_SECONDS = 1.0  # if there was no trial to start, and none has ended since
+
+
+class Drive:
+    """What the roles share: the schedule, the running trials, the first failure."""
+
+    def __init__(
+        self, schedule: Schedule, order: Callable[[Trial], Mapping[str, Any]], workers: int
+    ) -> None:
+        self.schedule, self.order, self.workers = schedule, order, workers
+        self.live: dict[str, TuneTrial] = {}
+        self.failure: Exception | None = None
+        self._nothing_since: float | None = None
+        self.causes: dict[str, Exception] = {}  # of a trial's last death
+        self._saves: dict[str, Any] = {}
+
+    @property
+    def stopping(self) -> bool:
+        return self.failure is not None or self.schedule.stopping
+
+    @property
+    def over(self) -> bool:
+        """Return whether no trial will be started any more."""
+        if self.stopping or self.schedule.exhausted:
+            return True
+        return self._nothing_since is not None and not self.live
+
+    def next(self) -> Trial | None:
+        if self.over or len(self.live) >= self.workers or self._asked_just_now():
+            return None
+        trial = self.guard(self.schedule.next)
+        self._nothing_since = time.monotonic() if trial is None else None
+        return trial
+
+    def take(self, trial: TuneTrial, slice_: Mapping[str, Any]) -> str:
+        """Pass a slice to the schedule; return what Tune should do with the trial now."""
+        continues = self.guard(self._report, trial.trial_id, slice_)
+        if continues is False:
+            self.ended(trial)
+            return TrialScheduler.STOP
+        if not self.stopping:
+            return TrialScheduler.CONTINUE
+        actor: Any = trial.temporary_state.ray_actor
+        self._saves[trial.trial_id] = actor.preserve.remote()
+        return TrialScheduler.NOOP
+
+    def died(self, trial: TuneTrial, error: Exception) -> None:
+        """Count the death of a trial's actor, and tell Tune whether to restart the trial."""
+        self.causes[trial.trial_id] = error
+        if getattr(error, "preempted", False):  # Ray drained its host: not the trial's fault
+            restart = True
+        else:
+            restart = self.guard(self.schedule.died, trial.trial_id, cause(error))
+        trial.max_failures = FOR_EVER if restart else 0
+
+    def ended(self, trial: TuneTrial) -> None:
+        self.live.pop(trial.trial_id, None)
+        self._nothing_since = None
+
+    def all_saved(self) -> bool:
+        """Return whether every running trial has ended its slice and written its checkpoint."""
+        running = [t.trial_id for t in self.live.values() if t.status == TuneTrial.RUNNING]
+        if any(trial_id not in self._saves for trial_id in running):
+            return False
+        refs = [self._saves[trial_id] for trial_id in running]
+        if refs and ray.wait(refs, num_returns=len(refs), timeout=0.05)[1]:
+            return False
+        for trial_id in running:
+            self.guard(self._check_save, trial_id)
+        return True
+
+    def guard(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Call the schedule. Its first error stops the run: Tune would turn the error into text."""
+        try:
+            return call(*args)
+        except Exception as error:
+            self.failure = self.failure or error
+            return None
+
+    def _asked_just_now(self) -> bool:
+        since = self._nothing_since
+        return since is not None and time.monotonic() - since < ASK_AGAIN_SECONDS
+
+    def _check_save(self, trial_id: str) -> None:
+        with contextlib.suppress(RayActorError):  # it died: it resumes from its last checkpoint
+            failure = ray.get(self._saves[trial_id])
+            if failure is not None:
+                raise TrialError(f"trial {trial_id} could not be saved: {failure}")
+
+    def _report(self, trial_id: str, slice_: Mapping[str, Any]) -> bool:
+        if "no_store" in slice_:  # not the trial's fault: every other trial would fail too
+            raise StoreError(slice_["no_store"])
+        if "failure" in slice_:
+            self.schedule.lost(trial_id, slice_["failure"])
+            return False
+        epoch = slice_["epoch"]
+        self.schedule.progress(trial_id, epoch)
+        if slice_["done"]:
+            self.schedule.finished(trial_id)
+            return False
+        return epoch is None or self.schedule.report(trial_id, epoch)
+
+
+class Feed(SearchAlgorithm):
+    """Passes the schedule's trials to Tune."""
+
+    def __init__(self, drive: Drive, experiment: Experiment, **trial_options: Any) -> None:
+        self._drive, self._experiment, self._options = drive, experiment, trial_options
+
+    def next_trial(self) -> TuneTrial | None:
+        trial = self._drive.next()
+        if trial is None:
+            return None
+        tune_trial = TuneTrial(
+            str(self._experiment.run_identifier),
+            config={"order": dict(self._drive.order(trial))},
+            trial_id=trial.id,
+            storage=self._experiment.storage,
+            **self._options,
+        )
+        self._drive.live[trial.id] = tune_trial
+        return tune_trial
+
+    def is_finished(self) -> bool:
+        return self._drive.over
+
+
+class Judge(FIFOScheduler):
+    """Asks the schedule after every slice whether a trial continues."""
+
+    def __init__(self, drive: Drive) -> None:
+        super().__init__()
+        self._drive = drive
+
+    def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict) -> str:
+        return self._drive.take(trial, result["slice"][0])
+
+
+class Halt(Stopper):
+    """Ends the run when the schedule is stopping and the running trials are saved."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._drive.stopping and self._drive.all_saved()
+
+
+class Deaths(Callback):
+    """Reports dead workers to the schedule."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
+
+    def on_trial_recover(self, iteration: int, trials: list, trial: TuneTrial, **info: Any) -> None:
+        self._drive.guard(self._drive.schedule.retried, trial.trial_id, self._why(trial))
+
+    def on_trial_error(self, iteration: int, trials: list, trial: TuneTrial, **info: Any) -> None:
+        self._drive.guard(self._drive.schedule.lost, trial.trial_id, self._why(trial))
+        self._drive.ended(trial)
+
+    def _why(self, trial: TuneTrial) -> str:
+        return cause(self._drive.causes[trial.trial_id])
+
+
+def cause(error: Exception) -> str:
+    """Why a worker died, as one line of Ray's long message."""
+    text = str(error)
+    pid = re.search(r"pid: (\d+)", text)
+    host = re.search(r"\bip: (\S+)", text)
+    where = f" (pid {pid[1]} on {host[1]})" if pid and host else ""
+    last = text.strip().split("\n")[-1].split(" Some common causes")[0]
+    if "RAY_memory_usage_threshold" in text:
+        last = "Ray killed it because its machine ran out of memory"
+    elif "connection error" in last:
+        last = "it was killed, from outside or for lack of memory, or it crashed"
+    return f"the worker process{where} died: {last}"

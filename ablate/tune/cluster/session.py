@@ -1,0 +1,242 @@
+"""A quiet connection to Ray: the existing one, a cluster at an address, or a new local node."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray._private import node, services, worker
+
+from ablate.errors import TrialError
+
+OBJECT_STORE_BYTES = 80 * 1024**2  # results are small and travel inside messages
+CONNECT_SECONDS = 10.0
+LONGEST_FOLDER = 30  # Ray makes sockets below it, whose paths the system limits to 107 bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """The workers: how many, with what resources, where."""
+
+    workers: int | None = None  # None: as many as the cluster has room for
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float = 0.0
+    gpu_shared_by: Mapping[str, Any] | None = (
+        None  # an order; its memory use decides how many trials share one
+    )
+    address: str | None = None  # None: RAY_ADDRESS, else a new Ray node on this machine
+    verbose: bool = False
+    tmp: str | None = None  # for Tune's files; None: the system's default
+    env_vars: Mapping[str, str] = field(default_factory=dict)
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)  # working_dir, py_modules, ...
+
+
+@contextlib.contextmanager
+def connected(fleet: Fleet) -> Iterator[None]:
+    """Connect to Ray; a node that is started here is stopped at the end."""
+    if ray.is_initialized():
+        yield
+        return
+    address = fleet.address or os.environ.get("RAY_ADDRESS")
+    with quiet(fleet), contextlib.ExitStack() as stack:
+        try:
+            if address in (None, "local"):
+                _start(fleet, stack)
+            else:
+                _connect(fleet, str(address))
+        except TrialError:
+            raise
+        except Exception as error:
+            raise TrialError(_no_ray(address, error)) from error
+        finally:
+            stack.callback(ray.shutdown)
+        yield
+
+
+def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
+    """Start a local node. Its workers inherit this process's environment."""
+    # Ray protects a local node by a token, which it would otherwise leave in ~/.ray.
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    settings = {"RAY_USAGE_STATS_ENABLED": "0", **_worker_env(fleet)}
+    with environment(settings), _bare_node(), _handlers_kept():
+        ray.init(
+            address="local",
+            num_cpus=max(1, round((fleet.workers or 1) * fleet.cpus_per_trial)),
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            _temp_dir=_session_folder(fleet, stack),
+            **_loudness(fleet),
+        )
+    num_gpus = ray.cluster_resources().get("GPU", 0)
+    if num_gpus < fleet.gpus_per_trial:
+        raise TrialError(
+            f"each trial needs {fleet.gpus_per_trial:g} GPUs, and Ray finds {num_gpus:g} on this "
+            "machine. Request fewer, or set RAY_ADDRESS to a cluster."
+        )
+
+
+def _connect(fleet: Fleet, address: str) -> None:
+    _check_address(address)
+    env_vars = {**_worker_env(fleet), **fleet.runtime_env.get("env_vars", {})}
+    runtime_env = {**fleet.runtime_env, "env_vars": env_vars}
+    settings = {} if fleet.verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
+    settings["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"  # ours takes precedence over that of a Ray job
+    with environment(settings), _handlers_kept():
+        ray.init(address=address, runtime_env=runtime_env, **_loudness(fleet))
+
+
+def room(fleet: Fleet) -> int:
+    """How many trials the cluster can run at a time, at its current size."""
+    resources = ray.cluster_resources()
+    wanted = {"CPU": fleet.cpus_per_trial, "GPU": fleet.gpus_per_trial}
+    return max(1, min(int(resources.get(name, 0) / num) for name, num in wanted.items() if num))
+
+
+def _check_address(address: str) -> None:
+    """Try the port first: Ray itself takes two minutes to report that nothing listens."""
+    if address.startswith("ray://"):
+        raise TrialError(
+            f"the address {address} is Ray Client's. Use the cluster's own address (HOST:6379) "
+            "from a machine inside it, or submit the command as a job."
+        )
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return  # "auto", or something that Ray will refuse at once
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise TrialError(_no_ray(address, error)) from error
+
+
+def _no_ray(address: str | None, error: Exception) -> str:
+    if address is None:
+        return f"Ray does not start on this machine: {error}. To run without it: --local."
+    return (
+        f"no Ray answers at {address}: {error}. Check the address (RAY_ADDRESS) and that the "
+        "cluster is up. To use no cluster, unset RAY_ADDRESS; to run without Ray: --local."
+    )
+
+
+def _worker_env(fleet: Fleet) -> dict[str, str]:
+    return {
+        "OMP_NUM_THREADS": str(max(1, int(fleet.cpus_per_trial))),
+        "RAY_CHDIR_TO_TRIAL_DIR": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # unset, Ray warns about it
+        **fleet.env_vars,
+    }
+
+
+def _loudness(fleet: Fleet) -> dict[str, Any]:
+    level = logging.INFO if fleet.verbose else logging.CRITICAL
+    return {"log_to_driver": fleet.verbose, "logging_level": level}
+
+
+def _session_folder(fleet: Fleet, stack: contextlib.ExitStack) -> str | None:
+    """A temporary folder for the node's logs and sockets; None: Ray's default, which stays."""
+    parent = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    if fleet.verbose or len(parent) > LONGEST_FOLDER:
+        return None
+    folder = tempfile.mkdtemp(prefix="ablate-ray-", dir=parent)
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+class _Aside(subprocess.Popen):
+    """A process that a signal to the driver's group (Ctrl-C, `timeout`) does not reach."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, process_group=0, **options)
+
+
+@contextlib.contextmanager
+def _bare_node() -> Iterator[None]:
+    """Start nodes without dashboard, log monitor and autoscaler, which are not used here.
+
+    They are three of a node's five Python processes and half of its start time. A Ray version in
+    which these names have changed starts as usual.
+    """
+    with contextlib.ExitStack() as stack:
+        for name in ("start_api_server", "start_log_monitor", "start_monitor"):
+            stack.enter_context(_replaced(node.Node, name, _nothing))
+        if sys.platform != "win32":
+            stack.enter_context(_replaced(services, "ConsolePopen", _Aside))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute inside the block, if it exists."""
+    if not hasattr(owner, name):
+        yield
+        return
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Restore the caller's signal handlers: Ray installs its own for SIGTERM."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {num: signal.getsignal(num) for num in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for num, handler in handlers.items():
+            signal.signal(num, handler)
+
+
+@contextlib.contextmanager
+def environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables inside the block."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def quiet(fleet: Fleet) -> Iterator[None]:
+    """Silence Ray and Tune: what matters reaches the user through the schedule."""
+    if fleet.verbose:
+        yield
+        return
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        # The raylet's messages about dead workers are printed whatever `log_to_driver` is.
+        with _replaced(worker, "print_to_stdstream", _nothing), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _nothing(*args: Any, **options: Any) -> None:
+    pass

@@ -1,0 +1,296 @@
+"""One arm's search: Optuna's ask and tell on a durable storage, repeatable after a crash.
+
+- A trial that the search stopped early is marked as PRUNED, with its intermediate values.
+- A trial suggested before a crash is not suggested again: its values are read back and it
+  resumes. One that the crash left incomplete is marked as FAIL and drawn again with the same seed.
+- The sampler is reseeded for every trial from the search's seed and the trial's index, so that a
+  synchronous search repeats exactly, however often it was interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.exceptions import StorageInternalError
+from optuna.trial import TrialState
+from sqlalchemy.exc import SQLAlchemyError
+
+from ablate.config.identity import Trial
+from ablate.config.resolve import merge
+from ablate.config.streams import derived_seed
+from ablate.errors import RecordError, SpaceError, TrialError
+from ablate.space.row import Choices, Range, Row
+from ablate.space.space import SpaceViolation
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.study.plan import Plan
+from ablate.study.searches import PlannedSearch
+from ablate.study.words import Search
+from ablate.trial.task import validation_of
+from ablate.tune.search.log import LoggedStorage
+from ablate.tune.search.patient import open_patiently
+
+MAX_REFUSALS = 200  # combinations that a space's `require` may refuse in a row
+MAX_REPEATS = 3  # repeated combinations; after that they are drawn at random
+MAX_DRAWS = 20  # refused repeats; after that one is accepted: a space may be finite
+
+
+@contextlib.contextmanager
+def answering(url: str) -> Iterator[None]:
+    """Turn the errors of a database that does not answer, or is full, into one that names it."""
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError, ImportError) as error:
+        why = str(error.__cause__ or error).split("\n")[0]
+        raise RecordError(
+            f"the search storage {url.split('@')[-1]} does not answer: {why}. Is the database "
+            "up, and its disk not full? The same command resumes where this one stopped."
+        ) from error
+
+
+def open_storage(url: str, study: str) -> optuna.storages.BaseStorage:
+    """The storage of a study's searches: a file in the workspace's folder, or a database."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    if url.startswith("folder:"):
+        return LoggedStorage(Path(url.removeprefix("folder:")) / f"{study}.log")
+    with answering(url):
+        if not url.startswith("postgresql"):
+            return optuna.storages.RDBStorage(url)
+        small = {"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}
+        return open_patiently(url, engine_kwargs=small)
+
+
+def open_search(url: str) -> Callable[[PlannedSearch, Plan], ArmSearch]:
+    """A function that opens or resumes a search; it opens no database before its first call."""
+    opened: dict[str, optuna.storages.BaseStorage] = {}
+
+    def search(planned: PlannedSearch, plan: Plan) -> ArmSearch:
+        if plan.record.key not in opened:
+            opened[plan.record.key] = open_storage(url, plan.record.key)
+        with answering(url):
+            return ArmSearch(planned, plan, opened[plan.record.key], url)
+
+    return search
+
+
+class ArmSearch:
+    """Suggests trials until its budget is spent, then names the best on validation."""
+
+    def __init__(
+        self,
+        planned: PlannedSearch,
+        plan: Plan,
+        storage: optuna.storages.BaseStorage,
+        url: str = "",
+    ) -> None:
+        self.planned, self.plan, self._storage, self._url = planned, plan, storage, url
+        self.study = optuna.create_study(
+            study_name=f"{plan.record.key}/{planned.key}",
+            storage=storage,
+            sampler=_sampler(planned.words, 0),
+            pruner=_pruner(planned.words, plan),
+            load_if_exists=True,
+        )
+        self.trials: dict[str, Trial] = {}  # in the order in which they were suggested
+        self.sampled: dict[str, dict[str, Any]] = {}
+        self.tokens = 0
+        self._asked: dict[str, optuna.Trial] = {}  # without a result yet
+        self._ready: list[Trial] = []
+        self._abandoned = False
+        self._values: dict[str, float] = {}  # validation loss of completed trials
+        self._reported: set[tuple[str, int]] = set()  # (trial, epoch)
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Load the trials of an earlier run: finished ones are counted, the others resume."""
+        for frozen in self.study.get_trials(deepcopy=False):
+            index = frozen.user_attrs.get("ablate.index")
+            if index is None:
+                if not frozen.state.is_finished():
+                    self.study.tell(frozen.number, state=TrialState.FAIL)
+                continue
+            sampled = json.loads(frozen.user_attrs["ablate.values"])
+            trial = self._issued(sampled, index)
+            if frozen.state.is_finished():
+                self._count(trial, frozen)
+            else:
+                self._asked[trial.id] = optuna.Trial(self.study, frozen._trial_id)
+                self._ready.append(trial)
+                self._reported |= {(trial.id, step) for step in frozen.intermediate_values}
+        if self._ready and self.planned.words.synchronous:
+            self._fill_batch()
+
+    def _fill_batch(self) -> None:
+        """Ask for the rest of a batch before any result of it is known, as without a crash."""
+        words = self.planned.words
+        while len(self.trials) % words.batch and len(self.trials) < words.trials:
+            self._ready.append(self._ask_one())
+
+    def _issued(self, sampled: dict[str, Any], index: int) -> Trial:
+        trial = self.plan.search_trial(self.planned, sampled, index)
+        self.trials[trial.id] = trial
+        self.sampled[trial.id] = sampled
+        return trial
+
+    def _count(self, trial: Trial, frozen: optuna.trial.FrozenTrial) -> None:
+        self.tokens += frozen.user_attrs.get("ablate.tokens", 0)
+        if frozen.state == TrialState.COMPLETE and frozen.value is not None:
+            self._values[trial.id] = frozen.value
+
+    @property
+    def told(self) -> list[str]:
+        """The trials whose result the search knows."""
+        return [trial_id for trial_id in self.trials if trial_id not in self._asked]
+
+    @property
+    def over(self) -> bool:
+        """Return whether every trial was suggested and has its result."""
+        return (self._spent or self._abandoned) and not self._asked
+
+    def abandon(self) -> None:
+        """Suggest no more trials: the models that they build on will never be trained."""
+        self._abandoned = True
+
+    @property
+    def _spent(self) -> bool:
+        words = self.planned.words
+        out_of_tokens = words.tokens is not None and self.tokens >= words.tokens
+        return len(self.trials) >= words.trials or out_of_tokens
+
+    def ask(self) -> Trial | None:
+        """The next trial, or None if the search is over or waits for its running batch."""
+        waits = self.planned.words.synchronous and self._asked
+        if not self._ready and not self._spent and not waits:
+            with self._kept():
+                self._ready.append(self._ask_one())
+                if self.planned.words.synchronous:
+                    self._fill_batch()
+        return self._ready.pop(0) if self._ready else None
+
+    @contextlib.contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Make Optuna's changes inside the block durable at its end."""
+        with answering(self._url):
+            yield
+            if isinstance(self._storage, LoggedStorage):
+                self._storage.sync()
+
+    def _ask_one(self) -> Trial:
+        """Ask Optuna until the space accepts the values and no earlier trial has the same ones."""
+        index, refused, repeats = len(self.trials), None, 0
+        for attempt in range(MAX_REFUSALS):
+            seed = derived_seed("ask", self.planned.seed, index, attempt) % 2**32
+            self.study.sampler = _sampler(self.planned.words, seed, at_random=repeats > MAX_REPEATS)
+            asked = self.study.ask()
+            try:
+                sampled = self._sample(asked)
+            except SpaceViolation as violation:
+                self.study.tell(asked, state=TrialState.FAIL)
+                refused = violation
+                continue
+            if repeats < MAX_DRAWS and sampled in self.sampled.values():
+                self.study.tell(asked, state=TrialState.FAIL)
+                repeats += 1
+                continue
+            asked.set_user_attr("ablate.values", json.dumps(sampled))
+            asked.set_user_attr("ablate.index", index)
+            trial = self._issued(sampled, index)
+            self._asked[trial.id] = asked
+            return trial
+        raise SpaceError(f"{MAX_REFUSALS} combinations in a row were refused. The last: {refused}")
+
+    def _sample(self, asked: optuna.Trial) -> dict[str, Any]:
+        return self.planned.space.sample(
+            lambda row: suggest(asked, row),
+            self.planned.column,
+            fixed=self.planned.fixed,
+            base=self.planned.values,
+        )
+
+    def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
+        """Take in an epoch; return False if the trial should stop early."""
+        asked, step = self._asked.get(trial_id), epoch["epoch"]
+        if asked is None or self.planned.words.early_stopping is None:
+            return True  # without early stopping, reported values are not used
+        with self._kept():
+            if (trial_id, step) not in self._reported:  # else the epoch was repeated after a crash
+                asked.report(validation_of(epoch, self.trials[trial_id].runner), step)
+                self._reported.add((trial_id, step))
+            return not asked.should_prune()
+
+    def tell(self, journal: Journal) -> None:
+        """Take in a trial's outcome. One that diverged counts as worse than any other."""
+        asked = self._asked.pop(journal.trial.id, None)
+        if asked is None:
+            return
+        tokens = sum(epoch.get("tokens", 0) for epoch in journal.epochs)
+        self.tokens += tokens
+        with self._kept():
+            asked.set_user_attr("ablate.tokens", tokens)
+            self._tell(asked, journal)
+
+    def _tell(self, asked: optuna.Trial, journal: Journal) -> None:
+        if journal.status == Status.COMPLETED:
+            value = _chosen_by(journal)
+            self.study.tell(asked, value)
+            self._values[journal.trial.id] = value
+        else:
+            pruned = journal.status in (Status.PRUNED, Status.DIVERGED)
+            self.study.tell(asked, state=TrialState.PRUNED if pruned else TrialState.FAIL)
+
+    def winner(self) -> tuple[str, dict[str, Any]] | None:
+        """The trial with the lowest validation loss and its values; ties go to the earlier one."""
+        if not self._values:
+            return None
+        order = list(self.trials)
+        best = min(self._values, key=lambda trial: (self._values[trial], order.index(trial)))
+        return best, merge(self.planned.values, self.sampled[best])
+
+
+def _chosen_by(journal: Journal) -> float:
+    """The value that the search minimizes. Trials of older versions may lack it."""
+    if "valid_nll" not in journal.metrics:
+        trial = journal.trial
+        raise TrialError(
+            f"trial {trial.id} of the runner {trial.runner} completed without 'valid_nll', which "
+            f"its search minimizes. Return it from `conclude`, and delete trials/{trial.id}."
+        )
+    return journal.metrics["valid_nll"]
+
+
+def suggest(asked: optuna.Trial, row: Row) -> Any:
+    """A row's value from Optuna. Choices are passed as JSON text, so that they can be lists."""
+    domain = row.domain
+    if isinstance(domain, Choices):
+        texts = [json.dumps(choice) for choice in domain.values]
+        return domain.values[texts.index(asked.suggest_categorical(row.name, texts))]
+    if not isinstance(domain, Range):
+        raise SpaceError(f"row '{row.name}' has no values to choose from.")
+    if domain.integer:
+        return asked.suggest_int(row.name, int(domain.low), int(domain.high), log=domain.log)
+    return asked.suggest_float(row.name, domain.low, domain.high, log=domain.log)
+
+
+def _sampler(words: Search, seed: int, *, at_random: bool = False) -> optuna.samplers.BaseSampler:
+    if at_random or words.sampler == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    with warnings.catch_warnings():  # `group` is marked experimental; conditions need it
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.samplers.TPESampler(
+            seed=seed, multivariate=True, group=True, constant_liar=True
+        )
+
+
+def _pruner(words: Search, plan: Plan) -> optuna.pruners.BasePruner:
+    if words.early_stopping == "asha":
+        return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
+    if words.early_stopping == "hyperband":
+        epochs = max(config.training.epochs for config in plan.configs.values())
+        return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=max(epochs, 1))
+    return optuna.pruners.NopPruner()

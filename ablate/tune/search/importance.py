@@ -1,0 +1,118 @@
+"""Which hyperparameters mattered in a study's searches: PED-ANOVA and fANOVA, from Optuna.
+
+Only trials that were trained to their end are counted: one that was stopped early has the loss of
+a shorter run. PED-ANOVA (Watanabe et al. 2023) finds what sets the best tenth apart, fANOVA
+(Hutter et al. 2014) what explains the spread of all; where they disagree, read both.
+
+A hyperparameter that only some trials had (a technique's own) is evaluated over those trials.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+from optuna.importance import (
+    FanovaImportanceEvaluator,
+    PedAnovaImportanceEvaluator,
+    get_param_importances,
+)
+
+from ablate.errors import MissingDependency, TrialError
+from ablate.record.places import redacted
+from ablate.store.study_record import SearchRecord, StudyRecord
+from ablate.tune.search.arm import open_storage
+
+FEWEST = 4  # completed trials; with fewer no importance is reported
+EVALUATORS = {
+    "PED-ANOVA": lambda: PedAnovaImportanceEvaluator(),
+    "fANOVA": lambda: FanovaImportanceEvaluator(seed=0),
+}
+
+
+@dataclass(frozen=True)
+class Importance:
+    """One search's result: hyperparameter -> share of the importance, by evaluator."""
+
+    arm: str
+    repeat: int
+    num_completed: int
+    num_other: int
+    shares: dict[str, dict[str, float]]  # evaluator -> name -> share
+    num_with: dict[str, int]  # name -> completed trials that had it
+    note: str = ""
+
+
+def importances(record: StudyRecord, searches: str) -> list[Importance]:
+    """The importance of each hyperparameter, for each search of a study."""
+    if not record.searches:
+        raise TrialError(
+            f"{record.key} has no search: its arms are listed. Importances need a design with "
+            "a search."
+        )
+    storage = open_storage(searches, record.key)
+    known = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
+    found = []
+    for search in record.searches:
+        if search.inherits and not search.trials:
+            continue  # not started: it waits for another arm's winner
+        prefix = f"{record.key}/{search.arm}/{search.repeat}/"
+        named = [name for name in known if name.startswith(prefix)]
+        if not named:
+            raise TrialError(
+                f"{record.key}: the search of {search.arm} is not in {redacted(searches)}. Use "
+                "--workspace or --searches to name the storage that the study was run with."
+            )
+        # The last one: the study's file may have changed since its first search.
+        found.append(_importance(optuna.load_study(study_name=named[-1], storage=storage), search))
+    return found
+
+
+def _importance(study: optuna.Study, search: SearchRecord) -> Importance:
+    trials = study.get_trials(deepcopy=False)
+    completed = [t for t in trials if t.state == optuna.trial.TrialState.COMPLETE]
+    num_with: dict[str, int] = {}
+    for trial in completed:
+        for name in trial.params:
+            num_with[name] = num_with.get(name, 0) + 1
+    note = ""
+    shares: dict[str, dict[str, float]] = {}
+    if len(completed) < FEWEST:
+        note = f"{len(completed)} completed trials are too few to tell what mattered"
+    else:
+        shares = {name: _shares(study, completed, make()) for name, make in EVALUATORS.items()}
+    counts = (len(completed), len(trials) - len(completed))
+    return Importance(search.arm, search.repeat, *counts, shares, num_with, note)
+
+
+def _shares(study: optuna.Study, completed: list[Any], evaluator: Any) -> dict[str, float]:
+    """Shares of the hyperparameters that all completed trials had, then of each of the others."""
+    common = set.intersection(*(set(trial.params) for trial in completed))
+    shares = _evaluated(study, sorted(common), evaluator) if common else {}
+    others = {name for trial in completed for name in trial.params} - common
+    for name in sorted(others):
+        had = [trial for trial in completed if name in trial.params]
+        if len(had) >= FEWEST:
+            names = [*sorted(common), name]
+            shares[name] = _evaluated(_only(study, had), names, evaluator)[name]
+    return shares
+
+
+def _evaluated(study: optuna.Study, names: list[str], evaluator: Any) -> dict[str, float]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return dict(get_param_importances(study, evaluator=evaluator, params=names))
+    except ImportError as error:
+        raise MissingDependency(
+            "fANOVA needs the package scikit-learn. Install it with: pip install 'ablate[study]'."
+        ) from error
+
+
+def _only(study: optuna.Study, trials: list[Any]) -> optuna.Study:
+    """An in-memory study of only these trials."""
+    some = optuna.create_study(direction=study.direction)
+    some.add_trials(trials)
+    return some

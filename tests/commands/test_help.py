@@ -1,0 +1,80 @@
+"""The help of every command, against tests/golden/help.txt, and its examples."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+import pytest
+
+from ablate import cli, commands
+from tests.support.golden import golden
+
+PARSER = cli.parser(*commands.names())
+COMMANDS = next(a for a in PARSER._actions if isinstance(a, argparse._SubParsersAction)).choices
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "90")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def said(capsys, *arguments: str) -> str:
+    """What `ablate ARGUMENTS` prints before it exits."""
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    assert left.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.golden
+def test_every_help_text_is_the_golden_one(capsys):
+    pages = [said(capsys, *name, "--help") for name in [(), *((name,) for name in COMMANDS)]]
+    pages = [_usage_on_one_line(page) for page in pages]
+    text = f"\n{'=' * 90}\n\n".join(pages)
+    assert text == golden("help.txt", text)
+
+
+def _usage_on_one_line(page: str) -> str:
+    """Where it wraps is not the same in every Python."""
+    usage, _, rest = page.partition("\n\n")
+    return f"{' '.join(usage.split())}\n\n{rest}"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_an_example_that_parses(name, capsys):
+    _, _, example = said(capsys, name, "--help").partition("example:\n  ")
+    program, *arguments = shlex.split(example, comments=True)
+    assert program == "ablate" and arguments[0] == name
+    options = PARSER.parse_args(arguments)
+    assert options.run is commands.load(name).run
+
+
+def test_the_examples_of_the_whole_parse():
+    examples = [line.split("   ")[0] for line in cli.EXAMPLES.splitlines()[1:]]
+    assert len(examples) > 5
+    for example in examples:
+        program, *arguments = shlex.split(example)
+        assert program == "ablate" and PARSER.parse_args(arguments).run
+
+
+def test_every_option_is_explained():
+    unexplained = [
+        f"{name} {'/'.join(action.option_strings) or action.dest}"
+        for name, command in COMMANDS.items()
+        for action in command._actions
+        if not action.help
+    ]
+    assert unexplained == []
+
+
+def test_the_version(capsys):
+    assert said(capsys, "--version").startswith("ablate ")
+
+
+def test_a_misspelt_command_names_the_choices(capsys):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["stduy"])
+    assert left.value.code == 2
+    assert "study" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+"""Which way a machine trains fastest, and how many trials share a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ablate import Arm, Scale, Search, Study, table
+from ablate.commands.probe import show_probe, ways
+from ablate.config.identity import Trial
+from ablate.errors import StudyError, TrialError
+from ablate.study.check import check
+from ablate.study.plan import largest_trial, make_plan
+from ablate.tune.cluster.sharing import measured_share, share
+
+TINY = {"corpus.train_tokens": 2000, "corpus.eval_tokens": 200, "training.epochs": 1}
+SPACE = """
+paper = "none"
+tables = ["T"]
+
+["Rate"]
+field = "optimizer.learning_rate"
+range = [0.1, 10.0]
+"""
+SMALL, LARGE = Arm("small", {"backbone.units": 4}), Arm("large", {"backbone.units": 12})
+
+
+def plan_of(tmp_path, **words):
+    study = Study(
+        question="Which?",
+        base={"embedding.size": 8, "backbone": "lstm", "head": "softmax", "optimizer": "sgd"},
+        design=table(SMALL, LARGE),
+        base_arm="small",
+        scales={"s": Scale(seeds=1, changes=TINY, **words)},
+    )
+    return make_plan(study, data=str(tmp_path))
+
+
+def test_the_ways_use_every_core():
+    assert ways(1) == [(1, 1)]
+    assert ways(8) == [(1, 8), (2, 4), (4, 2), (8, 1)]
+    assert ways(6) == [(1, 6), (2, 3), (4, 1)]
+
+
+@pytest.mark.slow
+def test_the_largest_arm_is_measured(tmp_path):
+    assert largest_trial(plan_of(tmp_path)).arm == "large"
+
+
+@pytest.mark.slow
+def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("ablate.commands.probe.SECONDS", 0.3)
+    shown = show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
+    lines = shown.splitlines()
+    rates = {line.split()[0]: line.split() for line in lines if line[:1].isdigit()}
+    assert set(rates) == {"1", "2"}
+    assert all(float(row[2]) > 0 for row in rates.values())
+    best = max(rates, key=lambda threads: float(rates[threads][2]))
+    assert f"threads={best} in scale 's' is the fastest here" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        (
+            {1: 2.0, 2: 1.0},
+            "threads=1 in scale 's' is the fastest here, and is what the scale",
+        ),
+        ({1: 1.96, 2: 2.0}, "but 1, which the scale sets, is about as fast."),
+        ({1: 1.0, 2: 2.0}, "; the scale sets 1. Change it before the study starts"),
+    ],
+)
+def test_what_differs_by_little_is_no_reason_to_change(tmp_path, monkeypatch, rates, said):
+    monkeypatch.setattr("ablate.commands.probe._rate", lambda trial, *_: rates[trial.threads])
+    assert said in show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
+
+
+@pytest.mark.slow
+def test_of_a_searched_arm_that_which_its_search_departs_from_is_measured(tmp_path):
+    space = tmp_path / "space.toml"
+    space.write_text(SPACE)
+    plan = plan_of(tmp_path, search=Search(space=str(space), trials=3))
+    assert plan.trials == ()
+    trial = largest_trial(plan)
+    assert (trial.arm, trial.stage, trial.parents) == ("large", "search", ())
+
+
+@pytest.mark.slow
+def test_a_plan_that_trains_nothing_has_nothing_to_measure(tmp_path):
+    with pytest.raises(StudyError, match="trains nothing"):
+        largest_trial(replace(plan_of(tmp_path), trials=()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpus", [0, 0.5, 2])
+def test_what_is_shared_is_one_gpu(tmp_path, gpus):
+    study = plan_of(tmp_path).study
+    scales = {"s": replace(study.scales["s"], gpus=gpus, share_gpus=True)}
+    with pytest.raises(StudyError, match=r"scale 's': share_gpus .* Instead: set gpus=1"):
+        check(replace(study, scales=scales))
+
+
+def test_a_share_leaves_room_for_what_each_process_takes():
+    assert share(peak=10e9, total=140e9) == 1 / 10
+    assert share(peak=100e9, total=140e9) == 1
+    with pytest.raises(TrialError, match=r"200\.0 GB at its peak, and a GPU has 140\.0 GB"):
+        share(peak=200e9, total=140e9)
+
+
+@pytest.mark.slow
+def test_a_share_is_measured_by_training(tmp_path):
+    plan = plan_of(tmp_path)
+    trial = largest_trial(plan)
+    asked = []
+
+    class Memory:
+        """A GPU's own words, for a machine that has none."""
+
+        def max_memory_reserved(self):
+            asked.append("peak")
+            return 3e9
+
+        def mem_get_info(self):
+            return 1e9, 16e9
+
+    order = {
+        "trial": trial.to_plain(),
+        "store": str(tmp_path / "store"),
+        "data": str(tmp_path),
+    }
+    assert Trial.from_plain(order["trial"]) == trial
+    assert measured_share(order, Memory) == 1 / 3
+    assert asked == ["peak"]
+    assert not (tmp_path / "store" / "trials").exists()

@@ -1,0 +1,262 @@
+"""What goes wrong, as its user meets it: one clear message, an exit status, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ablate.cli import main
+from ablate.store import journal as journals
+from ablate.store.workspace import Workspace, held
+
+STUDY = """
+from ablate import Arm, Scale, Study, table
+
+study = Study(
+    question="Does it survive?",
+    base={{
+        "corpus.train_tokens": 600, "corpus.eval_tokens": 300, "embedding.size": 8,
+        "backbone": "lstm", "backbone.num_layers": 1, "backbone.units": 8, "head": "softmax",
+        "optimizer": "sgd", "optimizer.learning_rate": 1.0, "training.batch_size": 4,
+    }},
+    base_arm="a",
+    design=table(Arm("a"), Arm("b", {changes})),
+    scales={{"s": Scale(corpus="{corpus}", seeds=3)}},
+    {more}
+)
+"""
+
+
+def study_in(
+    folder: Path, changes: str = '{"training.window": 33}', corpus="grammar", more=""
+) -> str:
+    file = folder / "asked.py"
+    file.write_text(STUDY.format(changes=changes, corpus=corpus, more=more))
+    return str(file)
+
+
+NOWHERE = ("components", "spaces")  # commands that read no workspace
+
+
+class Asked:
+    """`ablate` in this process, on one workspace."""
+
+    def __init__(self, workspace: Workspace, capsys) -> None:
+        self.workspace, self.capsys = workspace, capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        place = ["--workspace", str(self.workspace.folder)]
+        status = main([*arguments, *([] if arguments[0] in NOWHERE else place)])
+        out, err = self.capsys.readouterr()
+        assert "Traceback" not in out + err
+        return status, out, err
+
+
+@pytest.fixture
+def ablate(workspace, capsys) -> Asked:
+    return Asked(workspace, capsys)
+
+
+@pytest.mark.slow
+def test_a_study_runs_and_runs_again_without_doing_anything(ablate, tmp_path):
+    file = study_in(tmp_path)
+    status, out, _ = ablate("study", file, "--local")
+    assert status == 0
+    first = journals.read_all(ablate.workspace.store)
+    assert len(first) == 6
+    status, again, _ = ablate("study", file, "--local")
+    assert status == 0
+    assert journals.read_all(ablate.workspace.store) == first
+    assert "Δ base" in out and "Δ base" in again
+
+
+@pytest.mark.slow
+def test_a_loss_that_is_no_number_is_counted_and_never_averaged(ablate, tmp_path):
+    wrong = '{"optimizer.learning_rate": 1e38, "training.clip": 1e38}'
+    status, out, err = ablate("study", study_in(tmp_path, wrong), "--local")
+    assert status == 5
+    assert "3 diverged" in out and "0/3" in out
+    assert "diverged" in err and "3 of 6 trials" in err
+    assert "nan" not in out.lower().replace("finance", "")
+
+
+def test_a_corpus_that_was_not_fetched(ablate, tmp_path):
+    status, _, err = ablate("study", study_in(tmp_path, corpus="wikitext-2"), "--local")
+    assert status == 3
+    assert "ablate data get wikitext-2" in err
+
+
+def test_an_unknown_scale(ablate, tmp_path):
+    status, _, err = ablate("study", study_in(tmp_path), "--local", "--scale", "papre")
+    assert status == 2
+    assert "unknown scale 'papre'" in err and "Expected one of: s" in err
+
+
+def test_a_folder_that_cannot_be_one(tmp_path, capsys):
+    (tmp_path / "file").write_text("not a folder")
+    status = main(
+        ["study", study_in(tmp_path), "--local", "--workspace", str(tmp_path / "file" / "w")]
+    )
+    err = capsys.readouterr().err
+    assert status == 4
+    assert "--workspace" in err and "Traceback" not in err
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path):
+    """A file system of one megabyte."""
+    place = tmp_path / "tiny"
+    place.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("mounting a tiny file system needs root")
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let us mount a tiny file system")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.slow
+def test_a_full_disk_loses_nothing_and_the_same_command_goes_on(ablate, tmp_path, tiny_disk):
+    (tiny_disk / "ballast").write_bytes(b"x" * 900_000)
+    store = ["--store", str(tiny_disk / "store")]
+    file = study_in(tmp_path, '{"backbone.units": 64, "embedding.size": 64}')
+    status, _, err = ablate("study", file, "--local", *store)
+    assert status == 4
+    assert "No space left" in err and str(tiny_disk) in err
+    (tiny_disk / "ballast").unlink()
+    subprocess.run(["mount", "-o", "remount,size=64m", str(tiny_disk)], check=True)
+    assert ablate("study", file, "--local", *store)[0] == 0
+
+
+def test_a_read_only_disk(tmp_path, tiny_disk, capsys):
+    subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
+    status = main(["study", study_in(tmp_path), "--local", "--workspace", str(tiny_disk / "w")])
+    err = capsys.readouterr().err
+    assert status == 4
+    assert "Read-only file system" in err
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_answer_stops_nothing(ablate, tmp_path):
+    file = study_in(tmp_path)
+    status, out, _ = ablate("study", file, "--local", "--mlflow", "http://127.0.0.1:9")
+    assert status == 0
+    assert "ablate sync" in out
+    status, out, _ = ablate("sync")
+    assert (status, "6 trials delivered now, all recorded" in out) == (0, True)
+
+
+def test_an_mlflow_uri_that_is_none(ablate, tmp_path):
+    status, _, err = ablate("study", study_in(tmp_path), "--local", "--mlflow", "htp://x")
+    assert status == 6
+    assert "htp://x" in err
+
+
+def test_two_drivers_of_one_study(ablate, tmp_path):
+    with held(ablate.workspace, "asked@s"):
+        status, _, err = ablate("study", study_in(tmp_path), "--local")
+    assert status == 4
+    assert f"process {os.getpid()}" in err
+
+
+@pytest.mark.slow
+def test_a_techniques_exception_shows_the_users_frames_and_none_of_ours(ablate, tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from ablate.components import Regularizer, register, setting\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class C:\n"
+        "    rate: float = setting(0.0, doc='rate')\n"
+        "@register('regularizer', 'broken', config=C)\n"
+        "class Broken(Regularizer):\n"
+        "    def __init__(self, config): pass\n"
+        "    def mask(self, site, x_TBH, chance):\n"
+        "        return x_TBH @ x_TBH.nonsense\n"
+    )
+    changes = '{"regularizer.broken.rate": 0.5}'
+    file = study_in(tmp_path, changes, more='techniques=("broken.py",),')
+    status, _, err = ablate("study", file, "--local")
+    assert status == 5
+    assert "broken.py" in err and "x_TBH.nonsense" in err
+    assert "ablate/model/language_model.py" not in err and "ablate/trial" not in err
+    assert err.count("x_TBH.nonsense") == 1  # three seeds, told once
+
+
+EXITING = """
+import sys
+from dataclasses import dataclass
+from ablate.model.regularizer import Regularizer
+from ablate.config.fields import setting
+from ablate.config.registry import register
+{early}
+@dataclass(frozen=True, kw_only=True)
+class C:
+    rate: float = setting(0.0, doc='rate')
+@register('regularizer', 'exiting', config=C)
+class Exiting(Regularizer):
+    def __init__(self, config): pass
+    def mask(self, site, x_TBH, chance):
+        sys.exit()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("early", "status"), [("sys.exit()", 8), ("", 5)])
+def test_a_technique_that_ends_python_is_an_error_with_its_line(ablate, tmp_path, early, status):
+    (tmp_path / "exiting.py").write_text(EXITING.format(early=early))
+    changes = '{"regularizer.exiting.rate": 0.5}'
+    file = study_in(tmp_path, changes, more='techniques=("exiting.py",),')
+    ended, _, err = ablate("study", file, "--local")
+    assert ended == status
+    line = EXITING.format(early=early).splitlines().index(early or "        sys.exit()") + 1
+    assert f"exiting.py:{line}: sys.exit()" in err or f'exiting.py", line {line}' in err
+
+
+@pytest.mark.slow
+def test_no_memory(ablate, tmp_path, monkeypatch):
+    import torch
+
+    from ablate.trial.stand_in import StandIn
+
+    def full(self, seconds):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
+
+    monkeypatch.setattr(StandIn, "advance", full)
+    file = study_in(tmp_path, more='runner="stand_in",')
+    status, _, err = ablate("study", file, "--local")
+    assert status == 5
+    assert "out of memory" in err and "batch_size" in err
+
+
+@pytest.mark.slow
+def test_a_damaged_journal_is_told_by_name(ablate, tmp_path):
+    file = study_in(tmp_path)
+    ablate("study", file, "--local")
+    trial = next(iter(journals.read_all(ablate.workspace.store)))
+    ablate.workspace.store.write(journals.key(trial), b'{"trial": ')
+    status, _, err = ablate("study", file, "--local")
+    assert status == 4
+    assert trial in err and "damaged" in err and "Delete it" in err
+
+
+@pytest.mark.slow
+def test_rerun_agrees_bit_for_bit_and_an_unknown_trial_is_told(ablate, tmp_path):
+    ablate("study", study_in(tmp_path), "--local")
+    trial = next(iter(journals.read_all(ablate.workspace.store)))
+    status, out, _ = ablate("rerun", trial[:8])
+    assert (status, "every bit agrees" in out) == (0, True)
+    status, _, err = ablate("rerun", "ffffnone")
+    assert status == 5
+    assert "no trial 'ffffnone'" in err and '"SELECT trial, arm, seed, status FROM trials"' in err
+
+
+def test_questions_about_what_is_not_there(ablate):
+    assert "No study has been run" in ablate("status")[1]
+    status, _, err = ablate("table", "nonsuch")
+    assert (status, "unknown study 'nonsuch'" in err) == (2, True)
+    status, _, err = ablate("trial", "nonsuch.toml")
+    assert (status, "nonsuch.toml" in err) == (2, True)

@@ -1,0 +1,87 @@
+"""What every writer has to do with a table, whatever the table is of."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from ablate.compare import formats
+from ablate.compare.formats import BEST, Best, Column, Table, table_of, table_of_values
+
+NASTY = "a|b *c* <b>d</b> [e](http://f) & 5% of {x}_1"
+WORDS = ("alpha", "2.5", "gamma")
+
+
+def whole() -> Table:
+    columns = [Column("name", left=True), Column("two\nlines"), Column("note", drop=0)]
+    return Table(
+        columns,
+        [("alpha", Best("2.5"), "gamma"), (NASTY, 1.0, None)],
+        title="study@scale · paper",
+        question="Which is lower?",
+        settings=["five seeds"],
+        below=["an ensemble: 2.1"],
+        warnings=["INCOMPLETE: one of two."],
+        notes=[f"{BEST}: lower than every other."],
+        cautions=["take care"],
+        further=[table_of(["effect", "size"], [["first", "+1"]], notes=["an effect"])],
+        reference="Table 0123",
+    )
+
+
+@pytest.mark.parametrize("form", formats.names())
+def test_cells_are_in_every_format(form):
+    table = table_of_values(["name", "number", "word"], [WORDS, ("delta", 3, None)])
+    text = formats.writer(form).write(table)
+    assert all(word in text for word in (*WORDS, "delta", "3"))
+    assert "None" not in text
+
+
+@pytest.mark.parametrize("form", [name for name in formats.names() if not formats.is_exact(name)])
+def test_all_that_surrounds_a_table_is_written_once(form):
+    text = formats.writer(form).write(whole())
+    for part in ("Which is lower?", "five seeds", "an ensemble", "take care", "an effect", "+1"):
+        assert text.count(part) == 1
+    assert "INCOMPLETE" in text and BEST not in text
+    mark = "*" if form == "text" else "bold"
+    assert f"{mark}: lower than every other." in text
+
+
+@pytest.mark.parametrize(
+    ("form", "markup"),
+    [
+        ("html", r"<b>d|& 5"),
+        ("markdown", r"(?<!\\)(\*c|<b>|\]\(|a\|b)"),
+        ("latex", r"(?<!\\)(& 5|% of|\{x|\}_1)"),
+    ],
+)
+def test_text_is_no_markup(form, markup):
+    text = formats.writer(form).write(whole())
+    assert re.search(markup, text) is None
+
+
+def test_exact_formats_have_values():
+    table = table_of_values(["a", "b"], [(1 / 3, None), (float("nan"), "x,y")])
+    rows = list(csv.DictReader(io.StringIO(formats.writer("csv").write(table))))
+    assert (float(rows[0]["a"]), rows[0]["b"], rows[1]["b"]) == (1 / 3, "", "x,y")
+    found = json.loads(formats.writer("json").write(table))
+    assert found == [{"a": 1 / 3, "b": None}, {"a": "nan", "b": "x,y"}]
+
+
+def test_columns_of_numbers_are_aligned_right():
+    table = table_of_values(["a", "b", "c"], [(1, "x", None), (2.5, "y", None)])
+    assert [column.left for column in table.columns] == [False, True, True]
+
+
+def test_a_narrow_terminal_drops_columns_and_wraps_one():
+    write = formats.writer("text").write
+    text = write(whole(), width=29)
+    assert "Left out to fit 29 columns:\n  note." in text and "gamma" not in text
+    assert max(map(len, text.splitlines())) <= 29
+    last = Table([Column("a"), Column("long", wraps=True)], [("1", "one two three four five")])
+    lines = write(last, width=16).splitlines()[2:]
+    assert [line.split() for line in lines] == [["1", "one", "two", "three"], ["four", "five"]]

@@ -1,0 +1,215 @@
+"""Pictures: what is in them is what the tables say, and lines can be told apart."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablate.commands.plot import plot
+from ablate.compare import plots
+from ablate.compare.plots import style
+from ablate.compare.plots.pictures import KINDS, pictures, written
+from ablate.compare.statistics import paired as statistics
+from ablate.compare.statistics.curves import budget_curves
+from ablate.errors import ConfigError
+from ablate.store import study_record
+from ablate.store.journal import Journal
+from ablate.store.study_record import ArmRecord
+from tests.support.studies_by_hand import ByHand
+from tests.support.whole_study import material_of
+
+
+def axes_of(name, material, index=0):
+    figure = plots.get(name).draw(material)
+    assert figure is not None
+    return figure.axes[index]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", plots.NAMES)
+def test_every_picture_is_drawn_as_png_and_svg_the_same_every_time(name, material):
+    figure = pictures(material, [name])[name]
+    files = {kind: written(figure, kind) for kind in KINDS}
+    assert files["png"].startswith(b"\x89PNG") and len(files["png"]) > 5000
+    assert ET.fromstring(files["svg"]).tag.endswith("svg")
+    again = pictures(material, [name])[name]
+    assert {kind: written(again, kind) for kind in KINDS} == files
+    assert plots.get(name).caption(material)
+
+
+@pytest.mark.parametrize("name", plots.NAMES)
+def test_a_study_of_which_nothing_is_known_has_no_picture(name):
+    assert plots.get(name).draw(material_of(ByHand({"base": [None]}))) is None
+
+
+@pytest.mark.parametrize("tuned", [True, False])
+def test_deltas_are_where_the_table_has_them(study, tuned):
+    """Filled where they are decided: of arms that one search tuned, nowhere."""
+    if not tuned:
+        del study.record_fields["searches"]
+    material = material_of(study)
+    axes = axes_of("deltas", material)
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    arms = [arm for arm in material.summary.arms if arm.comparison]
+    assert names == [arm.name for arm in reversed(arms)]
+    drawn = [line for line in axes.lines if line.get_marker() in ("o", "s", "D")]
+    for line, arm in zip(drawn, reversed(arms), strict=True):
+        assert line.get_xdata()[0] == arm.comparison.delta
+        decided = arm.comparison.verdict in (statistics.LOWER, statistics.HIGHER)
+        assert (line.get_markerfacecolor() != "white") == decided
+    assert any(line.get_markerfacecolor() != "white" for line in drawn) == (not tuned)
+    ends = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2][1:]
+    assert ends == [arm.comparison.interval for arm in reversed(arms)]
+
+
+def test_an_arm_far_from_all_others_is_an_arrow_and_hides_nothing():
+    losses = {"base": [4.0, 4.01, 4.03], "near": [3.98, 4.0, 4.0], "mid": [4.03, 4.02, 4.05]}
+    material = material_of(ByHand({**losses, "lost": [9.0, 9.1, 9.0]}))
+    axes = axes_of("deltas", material)
+    assert axes.get_xlim()[1] < 10
+    assert [line.get_marker() for line in axes.lines].count(">") == 1
+    assert any("8" in text.get_text() and "lost" not in text.get_text() for text in axes.texts)
+
+
+def test_learning_curves_are_the_mean_and_the_range_of_the_seeds(study, material):
+    axes = axes_of("curves", material)
+    line, band = axes.lines[0], axes.collections[0]
+    finals = [study.journals[f"a off, b off-{seed}"] for seed in range(4)]
+    at_end = [journal.epochs[-1]["valid_nll"] for journal in finals]
+    assert line.get_ydata()[-1] == pytest.approx(math.exp(sum(at_end) / 4))
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert heights.min() == pytest.approx(math.exp(min(at_end)))
+    assert len(line.get_xdata()) == 3 and len(axes.lines) == 4
+
+
+def test_the_curve_of_a_stage_goes_on_from_the_one_before():
+    study = ByHand({"base": [4.0, 4.1]})
+    for index in range(2):
+        first = study.trials[index]
+        study.trials[index] = study_record.PlannedTrial(
+            **{**vars(first), "final": False, "stage": "train"}
+        )
+        study.plan(
+            f"tuned-{index}", "base", index, stage="finetune", final=True, parents=(first.id,)
+        )
+        study.end(f"tuned-{index}", "completed", metrics={"valid_nll": 3.9})
+    axes = axes_of("curves", material_of(study))
+    assert len(axes.lines[0].get_xdata()) == 4
+
+
+def test_many_arms_get_a_panel_each():
+    material = material_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
+    figure = plots.get("curves").draw(material)
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title() for axes in shown] == [f"arm {i}" for i in range(9)]
+
+
+def test_parameters_stand_against_perplexity(material):
+    axes = axes_of("parameters", material)
+    points = {tuple(c.lines[0].get_xydata()[0]) for c in axes.containers}
+    wanted = {(a.num_parameters, a.cells["test"].mean) for a in material.summary.arms}
+    assert points == wanted
+
+
+def test_published_points_only_at_a_scale_that_may_stand_beside_them():
+    from ablate import papers
+
+    study = ByHand({"base": [4.0] * 3, "other": [3.9] * 3})
+    study.record_fields = {"paper": "takase2018doc", "tables": ("Table 7",), "corpus": "ptb"}
+    study.record_fields["arms"] = tuple(ArmRecord(name=n) for n in study.losses)
+    study.end("other-0", "completed", metrics={"test_nll": 3.9}, num_parameters=5000)
+    theirs = [
+        cell
+        for cell in papers.cells("takase2018doc", "Table 7", split="test")
+        if cell.corpus == "ptb" and cell.metric == "ppl" and cell.parameters
+    ]
+    assert len(theirs) > 2
+    alone = axes_of("parameters", material_of(study))
+    assert len(alone.containers) == 2
+    study.record_fields["published_scale"] = True
+    beside = axes_of("parameters", material_of(study))
+    assert len(beside.containers) == 2 + len(theirs)
+
+
+def test_the_budget_curve_is_the_expected_best(material):
+    axes = axes_of("budget", material)
+    curves = budget_curves(material.record, material.journals)
+    bold = [line for line in axes.lines if line.get_linewidth() == 2]
+    for line, curve in zip(bold, curves, strict=True):
+        assert [*line.get_xdata()] == [point.tokens for point in curve.expected]
+        assert [*line.get_ydata()] == [math.exp(point.nats) for point in curve.expected]
+
+
+def test_interactions_show_the_mean_at_every_two_levels(study, material):
+    axes = axes_of("interactions", material)
+    (first, *_), (second, *_) = [container.lines for container in axes.containers]
+    off = [statistics.mean(study.losses[f"a {level}, b off"]) for level in ("off", "on")]
+    assert [*first.get_ydata()] == pytest.approx([math.exp(each) for each in off])
+    assert len(second.get_xdata()) == 2
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["b: off", "b: on"]
+
+
+def test_a_search_has_an_axis_for_each_setting_that_varied(material):
+    axes = axes_of("search", material)
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names == ["optimizer\nlearning_rate", "head\ntied", "perplexity\nof valid"]
+    lines = [line for line in axes.lines if len(line.get_xdata()) > 1 and line.get_zorder() < 6]
+    lines = [line for line in lines if list(line.get_xdata()[:2]) == [0, 1]]
+    assert sorted(len(line.get_xdata()) for line in lines) == [2, 3, 3, 3, 3]  # one was pruned
+    heights = [y for line in lines for y in line.get_ydata()]
+    assert min(heights) >= 0 and max(heights) <= 1
+
+
+def test_a_trial_that_never_began_is_in_no_picture(study):
+    study.journals["a off, b off-10"] = Journal(study.journals["a off, b off-10"].trial)
+    axes = axes_of("search", material_of(study))
+    assert axes.get_title(loc="left").endswith("4 trials, 3 completed")
+
+
+def test_lines_differ_in_more_than_their_colour():
+    looks = [(str(style.line(i)["linestyle"]), style.marker(i)["marker"]) for i in range(7)]
+    assert len(set(looks)) == style.MAX_LINES == len({style.line(i)["color"] for i in range(7)})
+    assert len({marker for _, marker in looks}) == style.MAX_LINES
+
+
+def test_in_grey_a_line_that_looks_like_another_has_other_dashes():
+    def grey(colour: str) -> float:
+        red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    for a, b in itertools.combinations(map(style.line, range(style.MAX_LINES)), 2):
+        apart = abs(grey(a["color"]) - grey(b["color"]))
+        assert apart > 0.15 or a["linestyle"] != b["linestyle"]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.01, 0.08))
+def test_labels_are_moved_apart_and_stay_in_order(places, gap):
+    places = sorted(places)
+    moved = style.spread(places, gap)
+    assert all(b - a >= gap - 1e-9 for a, b in itertools.pairwise(moved))
+    assert min(moved) >= -1e-9 and max(moved) <= 1 + 1e-9
+
+
+def test_labels_that_are_apart_stay_where_they_are():
+    assert style.spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
+
+
+@pytest.mark.slow
+def test_the_command_writes_files_and_says_what_there_is_nothing_for(workspace):
+    study = ByHand({"base": [4.0, 4.1, 4.2], "other": [3.9, 4.0, 4.2]})
+    study_record.write(workspace.store, study.record)
+    for journal in study.journals.values():
+        journal.write(workspace.store)
+    said = plot(workspace, "mixture_layers", (), None)
+    folder = workspace.study_folder(study.record.key) / "pictures"
+    assert sorted(file.name for file in folder.iterdir()) == [
+        *("curves.png", "curves.svg", "deltas.png", "deltas.svg")
+    ]
+    assert "budget: nothing to draw; needs a search" in said
+    with pytest.raises(ConfigError, match="Did you mean 'deltas'"):
+        plot(workspace, "mixture_layers", ("delta",), None)

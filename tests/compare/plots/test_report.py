@@ -1,0 +1,216 @@
+"""The report: one page that needs nothing else, and says what the table says."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from ablate import Arm, Scale, Search, Stage, Study, smaller, table
+from ablate.commands.report import report
+from ablate.commands.sync import sync_records
+from ablate.compare import plots
+from ablate.compare.plots.report import TITLES
+from ablate.compare.table import provenance
+from ablate.engine import run as engine
+from ablate.record.database import _make_database
+from ablate.store import study_record
+from ablate.store.store import Store
+from tests.support.whole_study import whole_study
+
+KINDS_OF_LINK = ("src", "href", "srcset", "data", "action")
+STAND_IN = "stand_in"
+
+
+class Links(HTMLParser):
+    """Every tag, and every address that a browser would follow."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in KINDS_OF_LINK]
+
+
+def kept(study, workspace) -> str:
+    study_record.write(workspace.store, study.record)
+    for journal in study.journals.values():
+        journal.write(workspace.store)
+    path = report(workspace, study.record.key).splitlines()[0]
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+@pytest.mark.slow
+def test_it_needs_nothing_else(study, workspace):
+    found = Links(kept(study, workspace))
+    assert found.links and all(
+        link.startswith("data:image/svg+xml;base64,") for link in found.links
+    )
+    assert not {"script", "link", "iframe", "object"} & set(found.tags)
+    assert found.tags.count("img") == len(plots.NAMES)
+
+
+@pytest.mark.slow
+def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
+    text = kept(study, workspace)
+    headings = re.findall("<h2>(.*?)</h2>", text)
+    rest = ["Arms", "Trials", "To run it again"]
+    assert headings == ["Tests in full", *TITLES.values(), *rest]
+    key = re.search(r"ablate provenance ([0-9a-f]{16})", text)
+    assert key and "a on, b off" in provenance.show(workspace.store, key[1])
+    assert text.count("<tr>") > len(study.journals)  # every trial is in it
+
+
+@pytest.mark.slow
+def test_what_users_wrote_is_text(study, workspace):
+    study.record_fields["question"] = "<script>alert(1)</script> & more?"
+    study.record_fields["command"] = "ablate study '<b>.py'"
+    text = kept(study, workspace)
+    assert "script" not in Links(text).tags
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more?" in text
+    assert "&lt;b&gt;.py" in text
+
+
+@pytest.mark.slow
+def test_frozen_and_re_tuned_deltas_come_from_the_other_scale(study, workspace):
+    listed = whole_study()
+    listed.record_fields = {"design": "factorial", "scale": "listed"}
+    study_record.write(workspace.store, listed.record)
+    study.record_fields["scale"] = "tuned"
+    text = kept(study, workspace)
+    assert "Δ frozen (listed)" in text and "Δ re-tuned (tuned; of the settings found)" in text
+
+
+@pytest.mark.slow
+def test_further_readings_of_the_test_split_are_told(study, workspace):
+    assert "read again" not in kept(study, workspace)
+    trial = study.trials[0].id
+    workspace.store.write_json(f"trials/{trial}/readings.json", [{"split": "test"}])
+    assert "read again 1 time," in kept(study, workspace)
+
+
+def small_study() -> Study:
+    base = {
+        "corpus.name": "grammar",
+        "embedding.size": 8,
+        "backbone": "lstm",
+        "head": "softmax",
+        "optimizer": "sgd",
+        "optimizer.learning_rate": 1.0,
+        "training.epochs": 2,
+    }
+    return Study(
+        question="Is it kept?",
+        base=base,
+        base_arm="a",
+        design=table(Arm("a"), Arm("b", {"training.clip": 1.0})),
+        scales={"s": Scale(seeds=3)},
+        runner=STAND_IN,
+        name="kept",
+    )
+
+
+def run(workspace) -> Store:
+    engine.run_study(small_study(), None, workspace, engine.RunOptions(local=True, quiet=True))
+    return workspace.store
+
+
+@pytest.mark.slow
+def test_the_studys_run_has_the_page_among_its_artifacts(workspace):
+    _make_database(workspace.tracking_uri, workspace.artifacts)  # which may take MLflow a while
+    store = run(workspace)
+    assert sync_records(workspace) == 0
+    (page,) = workspace.artifacts.rglob("report.html")
+    text = page.read_text(encoding="utf-8")
+    assert "Is it kept?" in text and "data:image/svg+xml" in text
+    assert store.read("studies/kept@s/results/files/report.html") == text.encode()
+
+
+@pytest.mark.slow
+def test_a_page_that_fails_holds_up_no_study(workspace, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("of a picture")
+
+    monkeypatch.setattr("ablate.compare.plots.report.pictures", broken)
+    store = run(workspace)
+    assert store.names("studies/kept@s/results/files") == ["table.txt"]
+
+
+@pytest.mark.parametrize("name", ["nobody", "mixture_layer"])
+def test_a_study_that_is_not_there(name, workspace):
+    with pytest.raises(engine.study_record.ConfigError, match="study"):
+        report(workspace, name)
+
+
+def cells_of_arms(workspace, study: Study, scale: str) -> dict[str, str]:
+    """The last column of the section "Arms", by arm."""
+    engine.run_study(study, scale, workspace, engine.RunOptions(local=True, quiet=True))
+    path = report(workspace, study_record.study_key(study.name, scale)).splitlines()[0]
+    with open(path, encoding="utf-8") as file:
+        section = file.read().partition("<h2>Arms</h2>")[2].partition("</table>")[0]
+    rows = [
+        re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", section)
+    ]
+    return {row[0]: html.unescape(row[-1]) for row in rows if row}
+
+
+def test_arms_are_told_as_they_were_trained(workspace):
+    """After `adapt`, with the recipe of an arm that has another, and what a stage changes."""
+    rate = "regularizer.weight_drop.rate"
+    tuned = Stage("again", {"training.epochs": 1})
+    study = Study(
+        question="Which?",
+        base="merity2018awd",
+        base_arm="awd",
+        design=table(
+            Arm("awd"),
+            Arm("drop", {rate: 0.4}, stages={"again": {"optimizer.learning_rate": 7.0}}),
+            Arm("plain", {rate: 0.0}),
+            Arm("zaremba", recipe="zaremba2014:small"),
+            Arm("same", {rate: 0.5}),
+        ),
+        scales={
+            "s": Scale(
+                column="ptb",
+                seeds=2,
+                changes={"training.epochs": 2},
+                adapt=smaller(strengths=4),
+                stages=(tuned,),
+            )
+        },
+        runner=STAND_IN,
+        name="told",
+    )
+    cells = cells_of_arms(workspace, study, "s")
+    assert cells["awd"] == "the base arm: recipe merity2018awd, its values are below"
+    assert cells["drop"] == f"{rate} = 0.1; again: optimizer.learning_rate = 7.0"
+    assert cells["plain"] == "without regularizer.weight_drop"
+    assert cells["same"] == "nothing"
+    assert cells["zaremba"].startswith("recipe zaremba2014:small; ")
+    assert 'optimizer = "sgd"' in cells["zaremba"]
+
+
+def test_arms_of_a_tuned_study_have_the_values_that_the_search_chose(workspace, tmp_path):
+    space = tmp_path / "rates.toml"
+    space.write_text(
+        'paper = "ours"\ntables = ["none"]\n\n["Rate"]\nfield = "optimizer.learning_rate"\n'
+        'range = [0.1, 2.0]\nscale = "log"\n'
+    )
+    rate = "optimizer.learning_rate"
+    search = Search(space=str(space), trials=2, repeats=2, synchronous=True, batch=2, also=(rate,))
+    study = replace(
+        small_study(),
+        scales={"tuned": Scale(seeds=2, search=search)},
+        design=table(Arm("a", {rate: 0.7}), Arm("b", {"training.clip": 1.0})),
+    )
+    cells = cells_of_arms(workspace, study, "tuned")
+    found = re.findall(rf"seeds ([\d, ]+): {rate} = [\d.]+, training.clip = 1.0", cells["b"])
+    assert found == ["1, 2", "3, 4"], cells

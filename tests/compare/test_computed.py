@@ -1,0 +1,79 @@
+"""Pairs that kernels and torch computed are named under a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ablate.compare.statistics import computed
+from ablate.compare.table.summary import summarise
+from ablate.config.identity import Parent
+from tests.support.tables import written
+
+LOSSES = (4.1, 4.2, 4.3)
+KERNELS, TORCH = ["kernels: g++ 12.2"], ["torch: ABLATE_NATIVE=off"]
+
+
+@pytest.fixture
+def study(by_hand):
+    """Three arms of three seeds, all computed by kernels; `ways` changes that by trial."""
+
+    def make(ways):
+        made = by_hand({"base": LOSSES, "doc": LOSSES, "mos": LOSSES})
+        for name, journal in made.journals.items():
+            way = ways.get(name, KERNELS)
+            journal.attempts = [{} if way is None else {"computed_by": way}]
+        return made
+
+    return make
+
+
+def noted(made) -> list[str]:
+    return [note for note in summarise(made.record, made.journals).notes if "alike" in note]
+
+
+def test_arms_and_seeds_not_computed_alike_are_named(study):
+    made = study({"base-0": TORCH, "doc-0": TORCH, "doc-2": [*TORCH, *KERNELS]})
+    (note,) = noted(made)
+    expected = (
+        "Pairs not computed alike: base, seed 1 by torch; doc, seed 1 by torch, seed 3 by kernels "
+        "and torch; the other arms at these seeds by kernels."
+    )
+    assert note.startswith(f"{expected} Kernels and torch round differently")
+    summary = summarise(made.record, made.journals)
+    assert note in " ".join(written(summary).split())
+    assert note in written(summary, "markdown").replace("\\_", "_")
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        {},
+        {"base-1": TORCH, "doc-1": TORCH, "mos-1": TORCH},  # a whole seed
+        {"base-1": ["kernels: clang 19"]},
+        {"base-1": []},  # nothing for kernels to compute
+        {"base-1": None, "doc-1": None},  # recorded before this was
+        {"base-1": ["unknown", *TORCH]},  # resumed from a checkpoint of that time
+    ],
+)
+def test_pairs_computed_alike_as_far_as_is_known_need_no_note(study, ways):
+    assert noted(study(ways)) == []
+
+
+def test_what_a_trial_builds_on_counts(study):
+    made = study({})
+    made.end("start", "completed")
+    made.journals["start"].attempts = [{"computed_by": TORCH}]
+    journal = made.journals["doc-1"]
+    journal.trial = replace(journal.trial, parents=(Parent("start", "start"),))
+    assert "doc, seed 2 by kernels and torch;" in noted(made)[0]
+
+
+def test_trials_by_name(study):
+    made = study({"doc-1": TORCH})
+    some = {name: made.journals[name] for name in ("base-1", "doc-1")}
+    assert computed.of_trials(some).startswith(
+        "Not computed alike: base-1 by kernels, doc-1 by torch. Kernels and torch"
+    )
+    assert computed.of_trials({"base-1": made.journals["base-1"]}) is None

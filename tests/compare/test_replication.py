@@ -1,0 +1,254 @@
+"""What is repeated: seeds or whole searches, and what a table may say of few of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablate import cli
+from ablate.compare import formats
+from ablate.compare.plots import deltas, interactions
+from ablate.compare.statistics.replication import Replication
+from ablate.compare.statistics.verdicts import judged
+from ablate.compare.table.below import every_test
+from ablate.compare.table.rows import Summary
+from ablate.compare.table.summary import summarise
+from ablate.compare.text.units import unit_of
+from ablate.engine import run as engine
+from ablate.store import study_record
+from ablate.store.study_record import SearchRecord
+from ablate.study.designs import factorial
+from tests.support.tables import written
+
+KEY = "0123456789abcdef"
+LUCK = (0.0, 0.011, -0.007, 0.004)  # of an arm's searches
+WOBBLE = (0.0, 0.002, -0.001)  # of the seeds that confirm one
+FEW = [1, 2]
+
+
+def losses(num: int, effect: float, own: float = 0.3) -> list[float]:
+    """Nats of so many searches, confirmed on three seeds each."""
+    return [4.0 + effect + own * luck + seed for luck in LUCK[:num] for seed in WOBBLE]
+
+
+def searches_of(num: int, arms) -> tuple[SearchRecord, ...]:
+    return tuple(
+        SearchRecord(arm=arm, repeat=repeat, num_trials=4) for repeat in range(num) for arm in arms
+    )
+
+
+def tuned(by_hand, num: int, effect: float = -0.3, **fields):
+    """Two arms, each tuned by so many searches."""
+    study = by_hand({"base": losses(num, 0.0), "better": losses(num, effect, own=-0.3)})
+    searches = searches_of(num, study.losses)
+    study.record_fields = {"searches": searches, "num_seeds": len(WOBBLE), **fields}
+    return study
+
+
+def tuned_factorial(by_hand, num: int):
+    two = {"off": {}, "on": {}}
+    design = factorial({"gate": two, "drop": two})
+    sizes = {arm.name: -0.2 * i * i for i, arm in enumerate(design.arms)}
+    found = {name: losses(num, at, own=0.1 * i) for i, (name, at) in enumerate(sizes.items())}
+    study = by_hand(found, base_arm=design.arms[0].name)
+    study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in design.arms}
+    fields = {"design": design.kind, "searches": searches_of(num, found), "num_seeds": len(WOBBLE)}
+    study.record_fields = fields
+    return study
+
+
+def summary_of(study) -> Summary:
+    return summarise(study.record, study.journals)
+
+
+def in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("num", "header"),
+    [
+        (1, "1 search an arm, confirmed on 3 seeds, paired by seed"),
+        (2, "2 searches an arm, each confirmed on 3 seeds, paired by seed"),
+        (3, "3 searches an arm, each confirmed on 3 seeds, paired by search"),
+    ],
+)
+def test_the_header_names_searches_and_seeds(by_hand, num, header):
+    assert header in in_one_line(written(summary_of(tuned(by_hand, num))))
+
+
+def test_of_arms_as_listed_it_names_seeds_alone(by_hand):
+    study = by_hand({"base": [4.0, 4.1, 4.2], "other": [3.9, 4.0, 4.2]})
+    assert "3 seeds, paired · base arm base" in written(summary_of(study))
+
+
+def test_searches_are_counted_as_such_in_what_would_decide(by_hand):
+    """As many more searches as a t-test of searches needs, and not three seeds for each."""
+    summary = summary_of(tuned(by_hand, 3, effect=-0.004))
+    found = summary.arm("better").comparison
+    assert found is not None and found.difference.num_pairs == 3
+    effect = abs(found.difference.mean) / found.difference.spread
+    num = 3 + found.more
+    critical = stats.t.ppf(0.975, num - 1)
+    power = stats.nct.sf(critical, num - 1, effect * math.sqrt(num))
+    assert 0.8 <= power < 0.85
+    text = in_one_line(written(summary))
+    assert f"undecided +{found.more}" in text
+    assert "+n: more searches that would probably decide it" in text
+    assert "paired t-test over searches on nats of test" in text
+
+
+def test_three_searches_may_be_decided(by_hand):
+    summary = summary_of(tuned(by_hand, 3))
+    better = summary.arm("better")
+    assert better.comparison is not None and better.comparison.verdict == "lower" and better.best
+    assert "*" in written(summary) and "settings found" not in written(summary)
+
+
+@pytest.mark.parametrize("num", FEW)
+def test_fewer_give_no_verdict_and_mark_nothing(by_hand, num):
+    """Though every seed says that one arm is better by a quarter."""
+    summary = summary_of(tuned(by_hand, num))
+    found = summary.arm("better").comparison
+    assert found is not None
+    counted = {1: "1 search", 2: "2 searches"}[num]
+    assert (found.verdict, found.reason, found.more) == ("no verdict", counted, None)
+    assert found.p_holm is found.difference.p is found.difference.p_sign_flip is None
+    assert found.difference.num_pairs == num * len(WOBBLE)
+    assert not any(arm.best for arm in summary.arms)
+    (note,) = summary.notes
+    assert counted in note and "repeats=3" in note and "of the settings found" in note
+
+
+@pytest.mark.parametrize("num", FEW)
+@pytest.mark.parametrize("form", formats.names())
+def test_every_form_of_the_table_says_so(by_hand, num, form):
+    summary = summary_of(tuned(by_hand, num))
+    text = in_one_line(written(summary, form))
+    assert "no verdict" in text and "settings found" in text
+    assert not any(word in text for word in ("lower than every", "undecided", "&lt;.001", "<.001"))
+    assert not any(mark in text for mark in (" *5", "**5", "\\textbf{5", "<b>"))
+
+
+def test_csv_has_searches_and_seeds_apart(by_hand):
+    for num, unit, of in ((1, "seed", "settings found"), (3, "search", "arms")):
+        text = written(summary_of(tuned(by_hand, num)), "csv")
+        row = list(csv.DictReader(io.StringIO(text)))[-1]
+        assert (row["searches"], row["seeds"]) == (str(num), str(num * len(WOBBLE)))
+        assert (row["paired_by"], row["interval_of"], row["pairs"]) == (unit, of, "3")
+        assert (row["p"] == "", row["best"]) == ((True, "False") if num == 1 else (False, "True"))
+
+
+def test_effects_are_paired_by_search_or_have_no_verdict(by_hand):
+    few, enough = (summary_of(tuned_factorial(by_hand, num)) for num in (2, 3))
+    assert few.effects is not None and enough.effects is not None
+    assert {e.verdict for e in few.effects.effects} == {"no verdict"}
+    assert {e.p_holm for e in few.effects.effects} == {None}
+    assert few.effects.simple == few.effects.readings == ()
+    assert "no verdict (2 searches)" in written(few)
+    assert {e.difference.num_pairs for e in enough.effects.effects} == {3}
+    assert {e.verdict for e in enough.effects.effects} == {"lower"}
+    assert "over 3 searches" in in_one_line(written(enough))
+
+
+def test_the_every_test_say_what_is_paired(by_hand):
+    few, enough = (summary_of(tuned(by_hand, num)) for num in (1, 3))
+    tests, of_searches = every_test(few), every_test(enough)
+    assert tests is not None and of_searches is not None
+    assert "nothing is tested" in tests.notes[0] and "over searches" in of_searches.notes[0]
+    row = dict(zip(tests.headings, tests.rows[0], strict=True))
+    assert (row["t-test p"], row["verdict"]) == ("", "no verdict")
+    assert "95% interval of the settings found" in tests.headings
+
+
+def test_pictures_pair_what_the_table_pairs(by_hand):
+    from ablate.compare.material import Material
+
+    few, enough = (Material(summary_of(s), s.journals) for s in _both(by_hand))
+    assert "over seeds of the settings found" in deltas.caption(few)
+    assert "paired over searches" in deltas.caption(enough)
+    assert "over searches" in interactions.caption(enough)
+
+
+def _both(by_hand):
+    return tuned_factorial(by_hand, 1), tuned_factorial(by_hand, 3)
+
+
+def test_from_python_and_from_the_command_it_is_the_same_table(by_hand, workspace, capsys):
+    study = tuned(by_hand, 1)
+    study_record.write(workspace.store, study.record)
+    for journal in study.journals.values():
+        journal.write(workspace.store)
+    loaded = engine.load("mixture_layers", workspace=str(workspace.folder))
+    found = loaded.arm("better").comparison
+    assert found is not None and (found.verdict, found.reason) == ("no verdict", "1 search")
+    assert cli.main(["table", "mixture_layers", "--workspace", str(workspace.folder)]) == 0
+    assert "no verdict" in capsys.readouterr().out
+
+
+def test_results_over_all_seeds_are_one_for_each_search(by_hand):
+    """Their places come after all seeds of all searches."""
+    found = Replication(num_seeds=5, num_searches=3)
+    assert found.groups([0, 4, 5, 14]) == [[0, 4], [5], [14]]
+    assert found.groups([15, 16, 17]) == [[15], [16], [17]]
+    assert Replication(num_seeds=5, num_searches=2).groups([0, 1, 5]) == [[0], [1], [5]]
+    assert Replication(num_seeds=5).groups([0, 1, 5]) == [[0], [1], [5]]
+
+
+def drawn(generator, num: int, size: int) -> list[list[float]]:
+    """Searches whose seeds share their luck."""
+    luck = generator.normal(4.0, 0.03, num)
+    return [[*generator.normal(each, 0.02, size)] for each in luck]
+
+
+def test_one_more_tuned_run_is_called_not_reproduced_no_more_often_than_stated():
+    """Published numbers drawn as ours are, of one search and one seed; and seeds of a search, taken
+    for independent, would call far too many of them not reproduced."""
+    generator, num, unit = np.random.default_rng(6), 2000, unit_of("word")
+    wrong = by_seeds = 0
+    for _ in range(num):
+        ours, ((there,),) = drawn(generator, 4, 5), drawn(generator, 1, 1)
+        word = judged(ours, math.exp(there), unit, of="search")
+        wrong += word.startswith("not reproduced")
+        alone = judged([[each] for pair in ours for each in pair], math.exp(there), unit)
+        by_seeds += alone.startswith("not reproduced")
+    assert stats.binomtest(wrong, num, 0.05, alternative="greater").pvalue > 0.01
+    assert wrong > 0.02 * num
+    assert by_seeds > 1.5 * wrong
+
+
+def test_the_mean_of_clustered_seeds_is_called_reproduced_as_rarely_as_stated():
+    generator, num, unit = np.random.default_rng(8), 1000, unit_of("word")
+    wrong = by_seeds = 0
+    for _ in range(num):
+        luck = generator.normal(4.0 + 0.01, 0.004, 3)
+        ours = [[*generator.normal(each, 0.0005, 5)] for each in luck]
+        wrong += judged(ours, math.exp(4.0), unit, of="search") == "reproduced"
+        alone = [[each] for pair in ours for each in pair]
+        by_seeds += judged(alone, math.exp(4.0), unit) == "reproduced"
+    assert stats.binomtest(wrong, num, 0.025, alternative="greater").pvalue > 0.01
+    assert by_seeds > 0.1 * num
+
+
+def beside_the_paper(by_hand, num: int) -> str:
+    there = math.exp(4.0)
+    study = by_hand({"base": losses(num, 0.0)})
+    study.arm_fields = {"base": {"published": {"test": there}}}
+    study.record_fields = {
+        "searches": searches_of(num, ["base"]),
+        "num_seeds": len(WOBBLE),
+        "paper": "",
+        "published_scale": True,
+    }
+    return summary_of(study).verdicts["base", "test"]
+
+
+def test_beside_a_published_number_a_search_is_the_unit(by_hand):
+    assert beside_the_paper(by_hand, 1) == "not comparable: tuned by 1 search"
+    assert beside_the_paper(by_hand, 2) == "not comparable: tuned by 2 searches"
+    assert beside_the_paper(by_hand, 3) in ("reproduced", "within seed noise")

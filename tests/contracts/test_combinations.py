@@ -1,0 +1,164 @@
+"""Techniques combine freely: every pair of any two slots' techniques, in as few models as it takes.
+
+Each model is built, takes three optimizer steps, leaves its weights, and is judged again from them
+by another trial, to the same number. What makes no sense is refused by name before it trains.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from ablate.config import registry
+from ablate.config.identity import Parent, make_trial
+from ablate.config.resolve import resolve
+from ablate.config.tasks import EVALUATION
+from ablate.data.corpus import corpus_digest
+from ablate.errors import CombinationError
+from ablate.store import journal as journals
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.trial.run import TrialRun
+
+WIDTH = 6
+BASE = {
+    "corpus.level": "character",
+    "corpus.train_tokens": 125,  # three windows of ten steps for four rows
+    "corpus.eval_tokens": 100,
+    "embedding.size": WIDTH,
+    "training.batch_size": 4,
+    "training.window": 10,
+    "training.clip": 0.5,
+}
+LAYERS = {"backbone.num_layers": 2, "backbone.units": WIDTH}
+# What each technique is given, so that it is small, and does something.
+VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
+    ("backbone", "elman"): LAYERS,
+    ("backbone", "gru"): LAYERS,
+    ("backbone", "irlm"): {"backbone.units": WIDTH},
+    ("backbone", "lstm"): LAYERS,
+    ("backbone", "mogrifier"): {**LAYERS, "backbone.rank": 2, "backbone.dropout": 0.1},
+    ("backbone", "rhn"): {"backbone.units": WIDTH, "backbone.depth": 2},
+    ("backbone", "skipping_rnn"): LAYERS,
+    ("bridge", "dual"): {"bridge.units": WIDTH, "bridge.input_dropout": 0.1},
+    ("head", "mos"): {"head.experts": 3},
+    ("head", "doc"): {"head.experts": (2, 1)},
+    ("head", "mlp"): {"head.units": WIDTH},
+    ("gate", "iog"): {"gate.units": 3},
+    ("gate", "iog_hidden"): {"gate.units": 3},
+    ("gate", "iog_lstm"): {"gate.units": 3},
+    ("regularizer", "fraternal_dropout"): {"regularizer.dropout.output": 0.2},
+    ("evaluator", "dynamic"): {"evaluator.dynamic.gradient_batch_size": 5},
+    ("evaluator", "monte_carlo"): {"evaluator.monte_carlo.samples": 2},
+    ("evaluator", "completion"): {"evaluator.completion.num_questions": 3},
+}
+ON = {  # a regularizer's first field that switches it on
+    "activation_l2": "weight",
+    "activation_regularization": "alpha",
+    "column_norm": "norm",
+    "dropout": "hidden",
+    "embedding_dropout": "rate",
+    "fraternal_dropout": "kappa",
+    "l1": "recurrent",
+    "l2": "embedding",
+    "mixture_balance": "weight",
+    "temporal_activation_regularization": "beta",
+    "variational_dropout": "recurrent",
+    "weight_drop": "rate",
+}
+SLOTS = {slot: registry.names(slot) for slot in registry.SLOTS}
+Combination = dict[str, str]
+
+
+def makes_sense(chosen: Mapping[str, str]) -> bool:
+    """The only pair of techniques that is refused: a balance of one component."""
+    single = chosen.get("head") in ("softmax", "mlp")
+    return not (single and chosen.get("regularizer") == "mixture_balance")
+
+
+def covering(seed: int = 0) -> list[Combination]:
+    """Combinations in which every pair of two slots' techniques occurs, found greedily."""
+    rng = random.Random(seed)
+    left = {
+        pair
+        for one, other in itertools.combinations(SLOTS, 2)
+        for pair in itertools.product(_items(one), _items(other))
+        if makes_sense(dict(pair))
+    }
+    found = []
+    while left:
+        drawn = [_drawn(rng, rng.choice(sorted(left))) for _ in range(20)]
+        best = max(drawn, key=lambda chosen: len(left & _pairs(chosen)))
+        left -= _pairs(best)
+        found.append(best)
+    return found
+
+
+def _items(slot: str) -> list[tuple[str, str]]:
+    return [(slot, name) for name in SLOTS[slot]]
+
+
+def _pairs(chosen: Combination) -> set[tuple[tuple[str, str], tuple[str, str]]]:
+    return set(itertools.combinations([(slot, chosen[slot]) for slot in SLOTS], 2))
+
+
+def _drawn(rng: random.Random, pair: tuple[tuple[str, str], ...]) -> Combination:
+    while True:
+        chosen = {slot: rng.choice(names) for slot, names in SLOTS.items()} | dict(pair)
+        if makes_sense(chosen):
+            return chosen
+
+
+def values_of(chosen: Combination) -> dict[str, object]:
+    values: dict[str, object] = dict(BASE)
+    for slot, name in chosen.items():
+        values |= VALUES.get((slot, name), {})
+        values |= {f"regularizer.{name}.{ON[name]}": 0.1} if slot == "regularizer" else {slot: name}
+    return values
+
+
+def run(values: Mapping[str, object], store: Store, data: str, **more) -> journals.Journal:
+    config = resolve(values)
+    digest = corpus_digest(config.corpus, data)
+    trial = make_trial(config, values=values, seed=1, corpus_digest=digest, **more)
+    found = TrialRun(trial, store, data)
+    while not found.advance(60).done:
+        pass
+    return found.journal
+
+
+COMBINATIONS = covering()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", COMBINATIONS, ids=lambda chosen: " ".join(chosen.values()))
+def test_it_trains_keeps_its_weights_and_is_judged_the_same_again(chosen, tmp_path, data):
+    store, values = Store(str(tmp_path)), values_of(chosen)
+    trained = run(values, store, data)
+    assert trained.status == Status.COMPLETED, trained.outcome
+    assert all(math.isfinite(value) for value in trained.outcome.metrics.values())
+    parents = (Parent("member", trained.trial.id),)
+    judged = run(values, store, data, parents=parents, runner=EVALUATION)
+    assert judged.status == Status.COMPLETED, judged.outcome
+    assert judged.outcome.metrics == trained.outcome.metrics
+
+
+def test_every_pair_is_there():
+    met = set().union(*(_pairs(chosen) for chosen in COMBINATIONS))
+    for one, other in itertools.combinations(SLOTS, 2):
+        for pair in itertools.product(_items(one), _items(other)):
+            assert (pair in met) == makes_sense(dict(pair))
+
+
+@pytest.mark.parametrize("head", ["softmax", "mlp"])
+def test_a_balance_of_one_component_is_refused(head):
+    from ablate.model.assemble import count_parameters
+
+    given = {"backbone": "lstm", "optimizer": "sgd", "head": head, "loss": "cross_entropy"}
+    values = {**BASE, **given, "regularizer.mixture_balance.weight": 0.1}
+    with pytest.raises(CombinationError, match="mixture_balance"):
+        count_parameters(resolve(values), 30)

@@ -1,0 +1,318 @@
+"""The live view and the plain lines of a running study, on a clock of the test's own."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import threading
+import time
+
+import pytest
+from rich.console import Console
+
+from ablate.config.identity import Trial
+from ablate.engine.screen import Lines, Screen
+from ablate.store.journal import Journal
+from ablate.store.outcome import Outcome, Status
+from ablate.store.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
+
+ARMS = ("base", "doc [15,5]", "balance β")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def record_of(num_seeds: int = 2, arms=ARMS, **fields) -> StudyRecord:
+    trials = tuple(
+        PlannedTrial(id=f"{a}-{i}", arm=a, stage="train", seed=i + 1, seed_index=i, final=True)
+        for i in range(num_seeds)
+        for a in arms
+    )
+    known = {
+        "name": "layers",
+        "scale": "laptop",
+        "question": "Which layers?",
+        "paper": "",
+        "tables": (),
+        "file": "",
+        "command": "",
+        "corpus": "grammar",
+        "corpus_digest": "d",
+        "level": "word",
+        "num_seeds": num_seeds,
+        "base_arm": "base",
+        "arms": tuple(ArmRecord(name=name) for name in arms),
+        "trials": trials,
+    }
+    return StudyRecord(**{**known, **fields})
+
+
+def trial_of(trial_id: str, stage: str = "train") -> Trial:
+    arm, seed = trial_id.rsplit("-", 1)
+    return Trial(
+        id=trial_id,
+        values={"training.epochs": 4},
+        seed=int(seed) + 1,
+        corpus_digest="d",
+        arm=arm,
+        stage=stage,
+    )
+
+
+def ended(trial_id: str, status: str = "completed", nats: float = 4.0, reason: str = "") -> Journal:
+    metrics = {"valid_nll": nats, "test_nll": nats} if status == "completed" else {}
+    outcome = Outcome(status=Status(status), metrics=metrics, reason=reason)
+    return Journal(trial_of(trial_id), outcome=outcome)
+
+
+def epoch(number: int, nats: float = 4.5) -> dict:
+    return {"epoch": number, "valid_nll": nats, "tokens": 12_000, "seconds": 3.0 * number}
+
+
+def play(screen: Screen, clock: Clock, trial_ids, status: str = "completed") -> None:
+    """Every trial runs its four epochs of three seconds, one after the other."""
+    for trial_id in trial_ids:
+        screen.started(trial_of(trial_id))
+        for number in range(1, 5):
+            clock.now += 3
+            screen.progress(trial_id, None)
+            screen.progress(trial_id, epoch(number))
+        screen.finished(trial_id, ended(trial_id, status))
+        screen.refresh()
+
+
+def plain(record: StudyRecord, clock: Clock) -> tuple[Screen, io.StringIO]:
+    stream = io.StringIO()
+    return Screen(record, stream=stream, clock=clock), stream
+
+
+def test_plain_lines_tell_of_each_trial():
+    clock, record = Clock(), record_of()
+    screen, stream = plain(record, clock)
+    with screen:
+        screen.finished("base-0", ended("base-0"))
+        play(screen, clock, ["doc [15,5]-0", "balance β-0"])
+        screen.started(trial_of("base-1"))
+        screen.finished("base-1", ended("base-1", "diverged", reason="the loss became nan\nmore"))
+        screen.note("the search of base is over")
+    lines = stream.getvalue().splitlines()
+    assert lines == [
+        "layers@laptop: 6 trials of 3 arms",
+        "1 of 6 trials were already done",
+        "[2/6] doc [15,5] seed 1: valid 54.60 in 12s",
+        "[3/6] balance β seed 1: valid 54.60 in 12s",
+        "[4/6] base seed 2: diverged in 0s: the loss became nan",
+        "the search of base is over",
+        "layers@laptop: stopped, 4 of 6 trials done (1 diverged) after 24s",
+    ]
+
+
+def test_plain_lines_have_no_control_characters():
+    clock = Clock()
+    screen, stream = plain(record_of(arms=("base", "a\x1b[31m\rb")), clock)
+    with screen:
+        play(screen, clock, ["base-0", "a\x1b[31m\rb-0"])
+        screen.note("two\nlines\x07")
+    assert all(line.isprintable() for line in stream.getvalue().split("\n"))
+
+
+def test_thousands_of_trials_are_told_of_rarely():
+    clock, record = Clock(), record_of(num_seeds=1000)
+    screen, stream = plain(record, clock)
+    with screen:
+        for trial in record.trials:
+            clock.now += 0.1
+            screen.started(trial_of(trial.id))
+            screen.finished(
+                trial.id, ended(trial.id, "failed" if trial.seed > 950 else "completed")
+            )
+            if trial.seed % 10 == 0:
+                screen.refresh()
+    lines = stream.getvalue().splitlines()
+    assert 10 <= len(lines) - 22 <= 300 / 20 + 1  # a line in 20 s, 20 of troubles, first, last
+    assert lines[-1] == "layers@laptop: 3000 of 3000 trials done (150 failed) after 5m00s"
+
+
+def test_while_nothing_ends_lines_become_rarer():
+    clock = Clock()
+    screen, stream = plain(record_of(), clock)
+    with screen:
+        screen.started(trial_of("base-0"))
+        for _ in range(3600):
+            clock.now += 1
+            screen.refresh()
+    assert 5 <= len(stream.getvalue().splitlines()) <= 12
+
+
+def test_time_left_follows_from_what_trials_took():
+    clock = Clock()
+    screen, stream = plain(record_of(), clock)
+    with screen:
+        assert screen.board.seconds_left(0.0) is None
+        play(screen, clock, ["base-0", "base-1"])
+        assert screen.board.seconds_left(clock.now) == pytest.approx(4 * 12)
+        screen.started(trial_of("balance β-0"))
+        screen.progress("balance β-0", epoch(1))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(3 * 12 + 9)
+        clock.now += 25
+        screen.refresh()
+    assert "about 45s left · 2 of 6 trials done · 1 running" in stream.getvalue()
+
+
+def test_a_plan_that_grows_is_counted():
+    """A search asks for two trials of four; one is its arm's best, and none enters the mean."""
+    clock, search = Clock(), SearchRecord(arm="base", repeat=0, num_trials=4)
+    record = record_of(num_seeds=0, searches=(search,))
+    screen, _ = plain(record, clock)
+    with screen:
+        assert screen.board.total == 4
+        asked = SearchRecord(arm="base", repeat=0, num_trials=4, trials=("base-7", "base-8"))
+        screen.planned(record_of(num_seeds=0, searches=(asked,)))
+        play(screen, clock, ["base-7", "base-8"])
+        assert (screen.board.total, screen.board.arms["base"].left) == (4, 2)
+        screen.finished("base-1", ended("base-1", nats=3.9))  # before the plan says so
+        screen.refresh()
+        screen.planned(record_of(searches=(asked,)))
+        screen.refresh()
+        base = screen.board.arms["base"]
+        assert (len(base.done), base.total, base.best) == (3, 6, 3.9)
+        assert base.finals == {"base-0", "base-1"}
+
+
+def test_a_trial_shared_by_two_arms_is_one_trial():
+    trials = tuple(
+        PlannedTrial(id="same-0", arm=arm, stage="train", seed=1, seed_index=0, final=True)
+        for arm in ("base", "again")
+    )
+    record = record_of(arms=("base", "again"), trials=trials)
+    clock = Clock()
+    screen, _ = plain(record, clock)
+    with screen:
+        play(screen, clock, ["same-0"])
+        assert (screen.board.total, len(screen.board.ended)) == (1, 1)
+        assert [len(screen.board.arms[arm].done) for arm in ("base", "again")] == [1, 1]
+
+
+def interactive(record: StudyRecord, clock: Clock, height: int = 40) -> tuple[Screen, Console]:
+    console = Console(
+        file=io.StringIO(), force_terminal=True, width=100, height=height, record=True
+    )
+    return Screen(record, interactive=True, console=console, clock=clock), console
+
+
+def test_the_live_view_shows_arms_and_running_trials():
+    clock = Clock()
+    screen, console = interactive(record_of(), clock)
+    with screen:
+        play(screen, clock, ["base-0", "base-1", "doc [15,5]-0"])
+        play(screen, clock, ["balance β-0"], status="diverged")
+        screen.started(trial_of("doc [15,5]-1"))
+        screen.progress("doc [15,5]-1", epoch(1))
+        screen.retried("doc [15,5]-1", "its worker died")
+        console.export_text()  # forget what was shown before
+        screen.refresh()
+    text = console.export_text()
+    assert "layers@laptop: Which layers?" in text
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert "base 2/2 54.60 54.60±0.00" in rows
+    assert "doc [15,5] 1/2 1 54.60 54.60 9s" in rows
+    assert "balance β 1/2 1 – – 12s" in rows
+    assert "doc [15,5] train 2 1/4 90.02 4k" in rows
+    assert any("48s elapsed · about 21s left · 4 of 6 trials done" in row for row in rows)
+    assert "doc [15,5] seed 2 is being retried: its worker died" in rows
+    assert rows[-1] == "layers@laptop: stopped, 4 of 6 trials done (1 diverged) after 48s"
+
+
+def test_the_live_view_is_no_higher_than_the_terminal():
+    clock, arms = Clock(), tuple(f"arm{i}" for i in range(50))
+    screen, console = interactive(record_of(arms=arms), clock, height=24)
+    with screen:
+        for arm in arms[:30]:
+            screen.started(trial_of(f"{arm}-0"))
+        console.export_text()
+        screen.refresh()
+        lines = console.export_text().splitlines()
+    assert "more arms" in "".join(lines)
+    assert len(lines) <= 24
+
+
+def test_many_events_cost_their_sender_nearly_nothing():
+    record = record_of(num_seeds=2000)
+    screen, _ = interactive(record, Clock())
+    trials = [(trial_of(t.id), ended(t.id), epoch(1)) for t in record.trials]
+    with screen:
+        begun = time.perf_counter()
+        for trial, journal, metrics in trials:
+            screen.started(trial)
+            screen.progress(trial.id, metrics)
+            screen.finished(trial.id, journal)
+        seconds = time.perf_counter() - begun
+    assert seconds / (3 * len(trials)) < 1e-3
+    assert len(screen.board.ended) == len(trials)
+
+
+def test_events_may_come_from_many_threads():
+    record, clock = record_of(num_seeds=300), Clock()
+    screen, _ = plain(record, clock)
+
+    def tell(arm: str) -> None:
+        for index in range(300):
+            screen.started(trial_of(f"{arm}-{index}"))
+            screen.finished(f"{arm}-{index}", ended(f"{arm}-{index}"))
+            screen.refresh()
+
+    with screen:
+        threads = [threading.Thread(target=tell, args=(arm,)) for arm in ARMS]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(screen.board.ended) == 900
+    assert not screen.board.running
+
+
+def test_a_stream_that_goes_away_stops_nothing():
+    clock = Clock()
+    screen, stream = plain(record_of(), clock)
+    with screen:
+        stream.close()
+        play(screen, clock, ["base-0"])
+    assert len(screen.board.ended) == 1
+
+
+def test_a_stream_without_unicode_gets_ascii():
+    clock, raw = Clock(), io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    with Screen(record_of(), stream=stream, clock=clock) as screen:
+        play(screen, clock, ["balance β-0"])
+        stream.flush()
+    assert "balance beta seed 1" in raw.getvalue().decode("ascii")
+
+
+def test_without_rich_there_are_lines(monkeypatch):
+    real = builtins.__import__
+
+    def without_rich(name, *rest):
+        if name.startswith("rich"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_rich)
+    screen = Screen(record_of(), interactive=True, stream=io.StringIO())
+    assert isinstance(screen._presenter, Lines)
+
+
+def test_an_unknown_trial_is_no_harm():
+    clock = Clock()
+    screen, _ = plain(record_of(), clock)
+    with screen:
+        screen.progress("nobody-1", epoch(1))
+        screen.retried("nobody-1", "lost")
+        screen.finished("other-1", ended("other-1"))
+        screen.refresh()
+    assert screen.board.total == 7

@@ -1,0 +1,16 @@
+"""Masks: what a technique overrides is what is called."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate.components import Regularizer
+from ablate.errors import TechniqueError
+
+
+def test_a_mask_under_its_old_name_is_refused():
+    with pytest.raises(TechniqueError, match="`held` is now called `locked`"):
+
+        class Old(Regularizer):
+            def held(self, site, shape, like, chance):
+                return None

@@ -1,0 +1,90 @@
+"""Products with an output layer's matrix, and sums of them, against float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.model.fast import product as products
+from ablate.model.fast.product import SumOfProducts, product, product_back
+from ablate.model.native.library import usable
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+WIDTHS = (5, 16, 321, 336)  # narrow and wide; of rows that fill cache lines and that do not
+
+
+@pytest.fixture(params=[True, False], ids=["onednn", "torch"])
+def library(request, monkeypatch):
+    if request.param and not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        pytest.skip("this torch offers no linear map of oneDNN's")
+    monkeypatch.setattr(products, "prefers_onednn", lambda: request.param)
+
+
+def drawn(*shape: int, dtype=torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 1e-4), (torch.bfloat16, 0.3)]
+)
+def test_products_are_those_of_float64(library, width, dtype, close):
+    x, weight, bias = drawn(7, width, dtype=dtype), drawn(43, width, dtype=dtype), drawn(43)
+    bias = bias.to(torch.promote_types(dtype, torch.float32))
+    exact = x.double() @ weight.double().t()
+    slope = drawn(7, 43, dtype=dtype)
+    for found, wanted in (
+        (product(x, weight), exact),
+        (product(x, weight, bias), exact + bias.double()),
+        (product_back(slope, weight), slope.double() @ weight.double()),
+    ):
+        assert found.dtype == bias.dtype
+        torch.testing.assert_close(found.double(), wanted, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 1e-4)])
+def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width, dtype, close):
+    num_words = 2 * products.BLOCK + 3  # moved forward in three pieces, where rows were padded
+    total, exact = SumOfProducts(drawn(num_words, width, dtype=dtype)), 0
+    for rows in (4, 9):
+        slope = drawn(rows, num_words, dtype=dtype)
+        vectors = drawn(rows, width, dtype=dtype)
+        total.add(slope, vectors)
+        exact = exact + slope.double().t() @ vectors.double()
+    words, more = torch.tensor([3, 0, 3]), drawn(3, width, dtype=dtype)
+    total.add_rows(words, more)
+    exact = exact.index_add(0, words, more.double())
+    found = total.scaled(torch.tensor(0.5, dtype=dtype))
+    assert found.is_contiguous()
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), 0.5 * exact, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_sums_beside_it_are_those_of_float64(library, width):
+    """By the kernel, and only there; a column more would cost a panel where the width fills one."""
+    total, exact, sums = SumOfProducts(drawn(43, width), sums=True), 0, 0
+    for rows in (4, 9):
+        slope, vectors, weights = drawn(rows, 43), drawn(rows, width), drawn(rows, 1)
+        total.add(slope, vectors, weights if total.has_sums else None)
+        exact = exact + slope.double().t() @ vectors.double()
+        sums = sums + slope.double().t() @ weights.double()[:, 0]
+    if total.has_sums:
+        torch.testing.assert_close(total.sums().double(), sums, rtol=1e-4, atol=1e-4)
+    assert total.has_sums == (usable(slope) and width in (5, 16))
+    found = total.scaled(torch.tensor(1.0))
+    torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_factors_of_half_precision_are_summed_in_float32(library):
+    total = SumOfProducts(drawn(30, 20))
+    slope, vectors = drawn(6, 30, dtype=torch.bfloat16), drawn(6, 20)
+    for _ in range(64):
+        total.add(slope, vectors)
+    exact = 64 * slope.double().t() @ vectors.bfloat16().double()
+    found = total.scaled(torch.ones(()))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), exact, rtol=0.02, atol=0.5)

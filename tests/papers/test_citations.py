@@ -1,0 +1,77 @@
+"""Where a technique or an analysis says it stands in its paper, for the five papers read here."""
+
+import re
+from importlib import import_module
+
+import pytest
+
+from ablate.config import registry
+from tests.support import places
+
+EQUATIONS = {  # of each paper, those that anything here may cite
+    "takase2017iog": {6, 7, 8, 9, 10, 11, 12},
+    "takase2018doc": {7, 8, 10, 11, 12, 13},
+    "oliva2021dual": {3, 4, 5, 6, 7},
+    "inan2017tying": {3.1, 3.2, 3.3, 3.4, 3.5, 3.6, 3.7, 4.3},
+    "pachitariu2013irlm": set(),
+}
+CITED = {
+    ("head", "doc"): "Eq. 7, 8, 10, 11",
+    ("head", "softmax"): "Section 4 (tying, in the text: it has no equation)",
+    ("bridge", "dual"): "Section 2, Eq. 4-7",
+    ("loss", "nce"): "Section 5.2 (noise-contrastive estimation, after Mnih and Teh 2012)",
+    ("regularizer", "mixture_balance"): (
+        "Section 4, Eq. 12-13 (the coefficient of variation, lambda_beta)"
+    ),
+    ("regularizer", "variational_dropout"): "Section 4.2",
+}
+ANALYSES = {"mixture_use": "Table 4, Eq. 12-13", "by_preceding_word": "Section 3, Table 5"}
+
+
+def equations(text: str) -> set[float]:
+    """Every number after an "Eq.", those that a range leaves out included."""
+    found: set[float] = set()
+    for cited in re.findall(r"Eq\. (\d[\d., and-]*)", text):
+        numbers = [float(n) for n in re.findall(r"\d+(?:\.\d+)?", cited)]
+        found |= set(numbers)
+        for low, high in re.findall(r"(\d+)-(\d+)", cited) if "." not in cited else ():
+            found |= {float(n) for n in range(int(low), int(high) + 1)}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("where", "cited"), CITED.items(), ids=str)
+def test_a_technique_cites_what_its_paper_has(where, cited):
+    assert registry.get(*where).equation == cited
+
+
+@pytest.mark.parametrize(("name", "cited"), ANALYSES.items())
+def test_an_analysis_cites_what_its_paper_has(name, cited):
+    assert import_module(f"ablate.analysis.{name}").ANALYSIS.equation == cited
+
+
+@pytest.mark.parametrize("slot", registry.SLOTS)
+def test_no_technique_cites_an_equation_that_its_paper_has_not(slot):
+    for name in registry.names(slot):
+        technique = registry.get(slot, name)
+        if technique.paper in EQUATIONS:
+            prose = " ".join((technique.equation or "", *technique.departures))
+            assert equations(prose) <= EQUATIONS[technique.paper], (slot, name)
+
+
+PAGES = {  # of what is not in a technique's registration
+    "ablate/components/head/doc.py": {7, 8, 10, 11},
+    "ablate/components/regularizer/mixture_balance.py": {12, 13},
+    "ablate/analysis/mixture_use.py": {12, 13},
+    "ablate/papers/takase2018doc.toml": {12, 13},
+    "search_spaces/takase2018doc_table2.toml": {12, 13},
+    "studies/doc_balance.py": {12, 13},
+    "ablate/components/loss/augmented.py": {*EQUATIONS["inan2017tying"]},
+    "ablate/components/head/softmax.py": set(),
+    "search_spaces/oliva2021dual_table1.toml": {3, 7},
+}
+
+
+@pytest.mark.parametrize(("file", "cited"), PAGES.items())
+def test_a_page_cites_the_equations_that_it_is_about(file, cited):
+    assert equations((places.ROOT / file).read_text()) <= cited

@@ -1,0 +1,254 @@
+"""The papers' tables as data: everything that was typed in, nothing else, and no contradiction."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from ablate import papers
+from ablate.errors import ConfigError
+from tests.support import places
+
+TYPED = places.TABLES / "results.csv"
+IDS = {
+    "000": "takase2017iog",
+    "001": "pachitariu2013irlm",
+    "002": "oliva2021dual",
+    "003": "takase2018doc",
+    "004": "inan2017tying",
+}
+CORPORA = {"PTB": "ptb", "WikiText-2": "wikitext-2"}
+
+# The same model under the names that the papers give it: (paper, model, variant) of each.
+SAME_MODEL = {
+    "Zaremba medium": [
+        ("takase2017iog", "LSTM (medium) (Zaremba et al., 2014)", "base"),
+        ("takase2018doc", "LSTM (medium) (Zaremba et al., 2014)", ""),
+        ("inan2017tying", "LSTM (medium) (Zaremba et al., 2014)", ""),
+    ],
+    "Zaremba large": [
+        ("takase2017iog", "LSTM (large) (Zaremba et al., 2014)", "base"),
+        ("takase2018doc", "LSTM (large) (Zaremba et al., 2014)", ""),
+        ("inan2017tying", "LSTM (large) (Zaremba et al., 2014)", ""),
+    ],
+    "Gal medium": [
+        ("takase2017iog", "Variational LSTM (medium) (Gal and Ghahramani, 2016)", "base"),
+        ("takase2018doc", "Variational LSTM (medium) (Gal and Ghahramani, 2016)", ""),
+        ("inan2017tying", "VD-LSTM (medium, untied) (Gal, 2015)", ""),
+    ],
+    "Gal large": [
+        ("takase2017iog", "Variational LSTM (large) (Gal and Ghahramani, 2016)", "base"),
+        ("takase2018doc", "Variational LSTM (large) (Gal and Ghahramani, 2016)", ""),
+        ("inan2017tying", "VD-LSTM (large, untied) (Gal, 2015)", ""),
+    ],
+    "RHN": [
+        ("takase2017iog", "Variational RHN (depth 8) (Zilly et al., 2017)", "base"),
+        ("takase2018doc", "Variational RHN (Zilly et al., 2017)", ""),
+        ("inan2017tying", "VD-RHN (Zilly et al., 2016)", ""),
+    ],
+    "RHN + WT + IOG": [
+        ("takase2017iog", "Variational RHN (depth 8, replication)", "+WT+IOG"),
+        ("takase2018doc", "Variational RHN + WT + IOG (Takase et al., 2017)", ""),
+    ],
+    "Variational LSTM + IOG": [
+        ("takase2017iog", "Variational LSTM (medium, replication)", "+IOG"),
+        ("takase2018doc", "Variational LSTM + IOG (Takase et al., 2017)", ""),
+    ],
+    "VD-LSTM + REAL": [
+        ("takase2017iog", "Variational LSTM (large) + WT + AL (Inan et al., 2016)", "+WT+AL"),
+        ("inan2017tying", "VD-LSTM+REAL", "large (1500)"),
+        ("inan2017tying", "VD-LSTM +REAL (large)", ""),
+    ],
+    "Pointer Sentinel": [
+        ("takase2017iog", "Pointer Sentinel LSTM (medium) (Merity et al., 2017b)", "base"),
+        ("inan2017tying", "Pointer Sentinel-LSTM (medium) (Merity et al., 2016)", ""),
+    ],
+    "NAS": [
+        (
+            "takase2017iog",
+            "Neural Architecture Search with base 8 + WT (Zoph and Le, 2017)",
+            "+WT (larger)",
+        ),
+        ("takase2018doc", "Neural Architecture Search (Zoph and Le, 2017)", ""),
+    ],
+    "AWD-LSTM": [
+        ("takase2017iog", "AWD LSTM + WT (Merity et al., 2017a)", "+WT"),
+        ("takase2018doc", "AWD-LSTM (Merity et al., 2018)", ""),
+        ("oliva2021dual", "AWD-LSTM [13]", "no dyneval"),
+    ],
+    "AWD-LSTM-MoS": [
+        ("takase2018doc", "AWD-LSTM-MoS", "i3=15,i2=0,i1=0,i0=0,lambda_beta=0"),
+        ("takase2018doc", "AWD-LSTM-MoS (Yang et al., 2018)", ""),
+        ("oliva2021dual", "AWD-LSTM+MoS [21]", "no dyneval"),
+    ],
+    "AWD-LSTM-DOC": [
+        ("takase2018doc", "AWD-LSTM-DOC", ""),
+        ("takase2018doc", "AWD-LSTM-DOC", "i3=15,i2=5,i1=0,i0=0,lambda_beta=0.001"),
+    ],
+    "AWD-LSTM-DOC (fin)": [
+        ("takase2018doc", "AWD-LSTM-DOC", "fin"),
+        ("oliva2021dual", "AWD-LSTM-DOC [19]", "no dyneval"),
+    ],
+    "AWD-LSTM-DOC (fin) x5": [
+        ("takase2018doc", "AWD-LSTM-DOC", "fin ensemble x5"),
+        ("oliva2021dual", "AWD-LSTM-DOC x5 [19]", "no dyneval"),
+    ],
+    "KN5": [
+        ("pachitariu2013irlm", "5-gram Kneser-Ney", ""),
+        ("inan2017tying", "KN-5 (Mikolov & Zweig)", ""),
+    ],
+    "KN5 + cache": [
+        ("pachitariu2013irlm", "5-gram Kneser-Ney", "+KN5+cache"),
+        ("inan2017tying", "KN-5 + Cache (Mikolov & Zweig)", ""),
+    ],
+    "RNN": [
+        ("pachitariu2013irlm", "RNN [2]", ""),
+        ("inan2017tying", "RNN (Mikolov & Zweig)", ""),
+    ],
+}
+# Where the pages do disagree: (model, corpus, split) -> the values, lowest first.
+DISAGREE = {
+    ("RHN", "ptb", "valid"): [71.2, 72.8],  # 2017's figures, and those of 2016's first version
+    ("RHN", "ptb", "test"): [68.5, 71.3],
+}
+PARAMETERS_DISAGREE = {
+    ("AWD-LSTM-DOC (fin) x5", "ptb"): [114.0, 185.0],  # 002 has WikiText-2's
+}
+
+
+def test_each_typed_value_is_there_and_nothing_else():
+    with TYPED.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    typed = Counter(_typed(row) for row in rows)
+    ours = Counter(_ours(cell, paper) for paper in papers.ids() for cell in _cells(paper))
+    assert ours == typed
+    assert ours.total() == 444
+    noted = Counter(_typed(row) for row in rows if row["note"])
+    assert noted <= Counter(
+        _ours(c, paper) for paper in papers.ids() for c in _cells(paper) if c.note
+    )
+
+
+def _typed(row: dict[str, str]) -> tuple:
+    return (
+        IDS[row["paper_id"]],
+        row["table"],
+        CORPORA.get(row["dataset"], row["dataset"]),
+        row["model"],
+        row["variant"],
+        row["params_millions"] and float(row["params_millions"]),
+        row["split"],
+        row["metric"],
+        row["value"],
+        row["std"] and float(row["std"]),
+        row["dagger"],
+    )
+
+
+def _ours(cell: papers.Cell, paper: str) -> tuple:
+    return (
+        paper,
+        cell.table,
+        cell.corpus,
+        cell.model,
+        cell.variant,
+        "" if cell.parameters is None else cell.parameters,
+        cell.split or "-",
+        cell.metric,
+        cell.printed,
+        "" if cell.std is None else cell.std,
+        "yes" if cell.quoted else "no",
+    )
+
+
+def _cells(paper: str) -> tuple[papers.Cell, ...]:
+    return papers.load(paper).cells
+
+
+def test_the_five_papers_are_cited():
+    assert papers.ids() == sorted(IDS.values())
+    for paper in papers.ids():
+        found = papers.load(paper)
+        assert found.id == paper
+        assert paper.startswith(found.authors[0].split()[-1].lower())
+        assert str(found.year) in paper
+        assert found.url.startswith("https://")
+
+
+@pytest.mark.parametrize("name", SAME_MODEL)
+def test_papers_agree_on_the_same_model(name):
+    values: dict[tuple[str, str], set[float]] = {}
+    parameters: dict[str, set[float]] = {}
+    for paper, model, variant in SAME_MODEL[name]:
+        found = [
+            c for c in _cells(paper) if (c.model, c.variant, c.metric) == (model, variant, "ppl")
+        ]
+        assert found, f"{paper} has no {model} / {variant}"
+        for cell in found:
+            values.setdefault((cell.corpus, cell.split or ""), set()).add(cell.value)
+            if cell.parameters is not None:
+                parameters.setdefault(cell.corpus, set()).add(cell.parameters)
+    for (corpus, split), found in values.items():
+        assert sorted(found) == DISAGREE.get((name, corpus, split), sorted(found)[:1])
+    for corpus, found in parameters.items():
+        assert sorted(found) == PARAMETERS_DISAGREE.get((name, corpus), sorted(found)[:1])
+
+
+def test_a_paper_repeats_itself_without_contradiction():
+    """The same model, variant, corpus, split and metric in two tables of a paper: one value."""
+    for paper in papers.ids():
+        seen: dict[tuple, float] = {}
+        for cell in _cells(paper):
+            key = (cell.model, cell.variant, cell.corpus, cell.split, cell.metric)
+            assert seen.setdefault(key, cell.value) == cell.value, (paper, key)
+
+
+def test_values_are_of_their_kind():
+    for paper in papers.ids():
+        for cell in _cells(paper):
+            assert cell.split in ("train", "valid", "test", None)
+            assert cell.value > 0
+            if cell.metric == "ppl":
+                assert 30 < cell.value < 300
+
+
+def test_cells_are_those_of_a_table_or_of_its_split():
+    table = papers.cells("takase2018doc", "Table 3")
+    assert len(table) == 20
+    layers = "i3=15,i2=5,i1=0,i0=0,lambda_beta=0.001"
+    found = [c for c in table if (c.model, c.variant) == ("AWD-LSTM-DOC", layers)]
+    assert {cell.split: cell.value for cell in found} == {"valid": 54.62, "test": 52.87}
+    assert papers.cells("takase2018doc", "Table 3", split="test") == table[1::2]
+
+
+def test_digits_are_kept_as_printed():
+    table = papers.cells("oliva2021dual", "Table 2", split="valid")
+    one = next(cell for cell in table if cell.model == "AWD-LSTM [13]")
+    assert (one.value, one.decimals, one.printed) == (60.0, 2, "60.00")
+
+
+def test_unknown_papers_and_tables_are_named():
+    with pytest.raises(ConfigError) as paper:
+        papers.load("takase2018dco")
+    assert str(paper.value) == (
+        "unknown paper 'takase2018dco'. Did you mean 'takase2018doc'? Expected one of: "
+        "inan2017tying, oliva2021dual, pachitariu2013irlm, takase2017iog, takase2018doc."
+    )
+    with pytest.raises(ConfigError) as table:
+        papers.cells("inan2017tying", "Table1")
+    assert str(table.value) == (
+        "inan2017tying: unknown table 'Table1'. Did you mean 'Table 1'? Expected one of: Table 1, "
+        "Table 2, Figure 1a."
+    )
+
+
+def test_loading_imports_neither_torch_nor_pyarrow():
+    code = (
+        "import sys; from ablate import papers; [papers.load(i) for i in papers.ids()]; "
+        "sys.exit('torch' in sys.modules or 'pyarrow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

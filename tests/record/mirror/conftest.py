@@ -1,0 +1,130 @@
+"""Workspaces with records in MLflow's database, delivered as a study delivers them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablate.config.identity import Parent, Trial
+from ablate.record.database import _make_database
+from ablate.record.mlflow_records import Recorder
+from ablate.store import study_record
+from ablate.store.journal import Journal
+from ablate.store.outcome import Outcome, Status
+from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
+from ablate.store.workspace import Workspace, open_workspace
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory) -> Path:
+    """MLflow's tables, made once: it takes seconds."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    _make_database(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    return folder / "mlflow.db"
+
+
+@dataclass
+class Recorded:
+    """A workspace, and what is recorded there."""
+
+    workspace: Workspace
+    records: dict[str, StudyRecord] = field(default_factory=dict)
+
+    def trial(self, name: str, config: dict[str, Any], **more: Any) -> Journal:
+        """A trial that has ended, or not, where `status` is None."""
+        options: dict[str, Any] = {"seed": 1, "status": "completed", "nats": 4.0, "epochs": 2}
+        options |= {"started": "2026-01-02T03:04:05Z", "parents": (), "digest": "d", **more}
+        nats, status = options["nats"], options["status"]
+        trial = Trial(
+            id=name,
+            values=config,
+            seed=options["seed"],
+            corpus_digest=options.get("corpus_digest", "c0"),
+            parents=tuple(Parent("start", parent) for parent in options["parents"]),
+            arm=options.get("arm", ""),
+            **{name: options[name] for name in ("reads_test", "runner") if name in options},
+        )
+        epochs = [
+            {"epoch": e, "train_nll": nats + 2 / e, "valid_nll": nats + 1 / e, "seconds": 0.5 * e}
+            for e in range(1, options["epochs"] + 1)
+        ]
+        metrics = {"valid_nll": nats, "test_nll": nats - 0.1} if status == "completed" else {}
+        outcome = status and Outcome(
+            status=Status(status),
+            metrics=metrics,
+            num_parameters=1000,
+            digest=options["digest"],
+        )
+        attempt = {"started": options["started"], "from_epoch": 0, "host": "box"}
+        if "computed_by" in options:
+            attempt["computed_by"] = options["computed_by"]
+        attempt["ablate_git"] = {"commit": "abc", "dirty": False}
+        config = {"corpus.name": "grammar", **config}
+        return Journal(trial, config, [attempt], epochs=epochs, outcome=outcome)
+
+    def study(self, name: str, arms: dict[str, list[Journal]], **more: Any) -> StudyRecord:
+        """A study of these trials, recorded as far as they are."""
+        planned = [
+            PlannedTrial(
+                id=journal.trial.id,
+                arm=arm,
+                stage="train",
+                seed=journal.trial.seed,
+                seed_index=index,
+                final=True,
+                parents=tuple(journal.trial.parent_ids()),
+            )
+            for arm, journals in arms.items()
+            for index, journal in enumerate(journals)
+        ]
+        fields: dict[str, Any] = {
+            "name": name,
+            "scale": "laptop",
+            "question": "Why?",
+            "paper": "",
+            "tables": (),
+            "file": f"{name}.py",
+            "command": f"ablate study {name}.py",
+            "corpus": "grammar",
+            "corpus_digest": "c0",
+            "level": "word",
+            "base_arm": next(iter(arms)),
+            "num_seeds": max(len(journals) for journals in arms.values()),
+            "arms": tuple(ArmRecord(name=arm, num_parameters=1000) for arm in arms),
+        }
+        record = StudyRecord(**{**fields, **more, "trials": tuple(planned)})
+        for journals in arms.values():
+            for journal in journals:
+                journal.write(self.workspace.store)
+        study_record.write(self.workspace.store, record)
+        self.deliver(record)
+        return record
+
+    def deliver(self, record: StudyRecord) -> None:
+        place = self.workspace
+        recorder = Recorder(place.store, place.tracking_uri, record, place.artifacts)
+        recorder.begin()
+        recorder.open()
+        assert recorder.finish("", {}).complete
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, empty_database: Path) -> Iterator[Recorded]:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    shutil.copy(empty_database, folder / "mlflow.db")
+    yield Recorded(open_workspace(str(folder)))
+
+
+@pytest.fixture
+def asked() -> Callable[[Recorded, str], list[tuple]]:
+    """The rows of an answer from a mirror that is up to date."""
+    from ablate.compare.records.query import ask
+    from ablate.record.mirror.syncing import update_mirror
+
+    return lambda recorded, sql: ask(update_mirror(recorded.workspace), sql).rows

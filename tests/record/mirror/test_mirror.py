@@ -1,0 +1,316 @@
+"""The mirror against what was recorded: typed, incremental, whole, and no clock's fool."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sqlite3
+import threading
+from dataclasses import replace
+
+import pytest
+
+from ablate.commands.query import query as ask_records
+from ablate.errors import RecordError
+from ablate.record import runs
+from ablate.record.mirror import kinds
+from ablate.record.mirror.files import MANIFEST, Damaged, Folder
+from ablate.record.mirror.syncing import mirror_folder, update_mirror
+from ablate.record.mlflow_records import Recorder
+
+CONFIG = {
+    "head": "mos",
+    "head.experts": 15,
+    "optimizer.learning_rate": 0.5,
+    "training.variable_window": True,
+    "training.clip": None,
+}
+
+
+def database(recorded):
+    return contextlib.closing(sqlite3.connect(recorded.workspace.folder / "mlflow.db"))
+
+
+def files(recorded, pattern="*"):
+    return sorted(mirror_folder(recorded.workspace).glob(pattern))
+
+
+def test_a_config_has_the_types_that_it_had(recorded, asked):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    fields = '"head.experts", "optimizer.learning_rate", "training.variable_window"'
+    assert asked(recorded, f"SELECT {fields} FROM trials") == [(15, 0.5, True)]
+    kinds_of = asked(recorded, "SELECT column_name, column_type FROM (DESCRIBE trials)")
+    types = dict(kinds_of)
+    assert types["head.experts"] == types["seed"] == types["num_parameters"] == "BIGINT"
+    assert types["optimizer.learning_rate"] == types["valid_nll"] == "DOUBLE"
+    assert types["training.variable_window"] == types["in_cell"] == "BOOLEAN"
+    assert types["started"] == "TIMESTAMP"
+
+
+def test_a_column_widens_as_values_of_other_kinds_come(recorded, asked):
+    query = 'SELECT "head.experts" FROM trials ORDER BY trial'
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    assert asked(recorded, query) == [(15,)]
+    recorded.study("two", {"a": [recorded.trial("t2", {**CONFIG, "head.experts": 0.5})]})
+    assert asked(recorded, query) == [(15.0,), (0.5,)]
+    recorded.study("three", {"a": [recorded.trial("t3", {**CONFIG, "head.experts": [3, 1]})]})
+    assert [value for (value,) in asked(recorded, query)][2] == "[3, 1]"
+
+
+@pytest.mark.parametrize(
+    "text, value, kind",
+    [
+        ("15", 15, "BIGINT"),
+        ("-3", -3, "BIGINT"),
+        ("99999999999999999999", 1e20, "DOUBLE"),
+        ("1e-05", 1e-5, "DOUBLE"),
+        ("inf", math.inf, "DOUBLE"),
+        ("True", True, "BOOLEAN"),
+        ("None", None, None),
+        ("lstm", "lstm", "VARCHAR"),
+        ("[1, 2]", "[1, 2]", "VARCHAR"),
+        ("1_000", "1_000", "VARCHAR"),
+    ],
+)
+def test_texts_are_what_they_were(text, value, kind):
+    assert kinds.value_of(text) == value
+    assert kinds.kind_of([text]) == kind
+
+
+def test_epochs_are_the_journals(recorded, asked):
+    journal = recorded.trial("t1", CONFIG, epochs=3)
+    recorded.study("one", {"a": [journal]})
+    rows = asked(recorded, "SELECT epoch, train_nll, valid_nll, seconds FROM epochs ORDER BY 1")
+    names = ("epoch", "train_nll", "valid_nll", "seconds")
+    assert rows == [tuple(epoch[name] for name in names) for epoch in journal.epochs]
+
+
+def test_numbers_that_are_none_stay_what_they_are(recorded, asked):
+    journal = recorded.trial("t1", CONFIG, status="diverged")
+    journal.epochs[1] |= {"train_nll": "nan", "valid_nll": "inf"}
+    recorded.study("one", {"a": [journal]})
+    rows = asked(recorded, "SELECT train_nll, valid_nll FROM epochs WHERE epoch = 2")
+    assert math.isnan(rows[0][0]) and rows[0][1] == math.inf
+
+
+def test_only_what_is_new_is_read(recorded):
+    recorded.study("one", {"a": [recorded.trial(f"t{i}", CONFIG, seed=i) for i in range(5)]})
+    assert update_mirror(recorded.workspace).read == 6  # and the study's own run
+    before = files(recorded)
+    again = update_mirror(recorded.workspace)
+    assert (again.read, again.notes) == (0, ())
+    assert files(recorded) == before
+    recorded.study("two", {"a": [recorded.trial("new", CONFIG, seed=9)]})
+    assert update_mirror(recorded.workspace).read == 2
+
+
+def test_a_wrong_clock_hides_nothing(recorded, asked):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    update_mirror(recorded.workspace)
+    for year in ("1999", "2026", "2099"):
+        journal = recorded.trial(f"t{year}", CONFIG, started=f"{year}-01-02T03:04:05Z", seed=year)
+        recorded.study(f"study{year}", {"a": [journal]})
+        found = asked(recorded, f"SELECT trial FROM trials WHERE trial = 't{year}'")
+        assert found == [(f"t{year}",)]
+
+
+def test_a_trial_that_goes_on_is_read_again_and_old_epochs_go(recorded, asked):
+    running = recorded.trial("t1", CONFIG, status=None, epochs=1)
+    recorded.study("one", {"a": [running]})
+    assert asked(recorded, "SELECT status, valid_nll FROM trials") == [("interrupted", None)]
+    done = recorded.trial("t1", CONFIG, epochs=3)
+    recorded.study("one", {"a": [done]})
+    assert asked(recorded, "SELECT status, valid_nll FROM trials") == [("completed", 4.0)]
+    assert asked(recorded, "SELECT count(*), max(epoch) FROM epochs") == [(3, 3)]
+
+
+def test_a_run_deleted_in_the_ui_is_gone(recorded, asked):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG), recorded.trial("t2", CONFIG)]})
+    assert asked(recorded, "SELECT count(*) FROM trials") == [(2,)]
+    with database(recorded) as db, db:
+        where = (
+            "run_uuid IN (SELECT run_uuid FROM tags WHERE value = 't2' AND key = 'ablate.trial')"
+        )
+        db.execute(f"UPDATE runs SET lifecycle_stage = 'deleted' WHERE {where}")
+    assert asked(recorded, "SELECT trial FROM trials") == [("t1",)]
+    assert asked(recorded, "SELECT DISTINCT trial FROM epochs") == [("t1",)]
+
+
+@pytest.mark.slow
+def test_many_small_syncs_are_put_together(recorded, asked):
+    expected = {}
+    for number in range(10):
+        name = f"t{number}"
+        recorded.study(f"s{number}", {"a": [recorded.trial(name, CONFIG, seed=number)]})
+        expected[name] = 2
+        assert dict(asked(recorded, "SELECT trial, count(*) FROM epochs GROUP BY 1")) == expected
+    manifest = Folder(mirror_folder(recorded.workspace)).read()
+    assert manifest is not None and len(manifest.epochs) < 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["trials-*.parquet", "epochs-*.parquet", "seen-*", MANIFEST])
+@pytest.mark.parametrize("how", ["deleted", "cut", "changed", "emptied"])
+def test_a_damaged_mirror_is_rebuilt_and_says_so(recorded, asked, capsys, pattern, how):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    before = asked(recorded, "SELECT * EXCLUDE run_id FROM trials, epochs")
+    (place,) = files(recorded, pattern)
+    data = place.read_bytes()
+    middle = len(data) // 2
+    changed = data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
+    new = {"cut": data[:middle], "changed": changed, "emptied": b""}
+    place.unlink() if how == "deleted" else place.write_bytes(new[how])
+    found = ask_records(recorded.workspace, "SELECT count(*) AS n FROM trials", "csv")
+    assert found == "n\n1"
+    said = capsys.readouterr().err
+    assert "the mirror was damaged" in said and "rebuilt" in said
+    assert asked(recorded, "SELECT * EXCLUDE run_id FROM trials, epochs") == before
+
+
+def test_a_deleted_mirror_is_built_again_and_says_so(recorded, capsys):
+    import shutil
+
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    update_mirror(recorded.workspace)
+    shutil.rmtree(recorded.workspace.folder / "mirror")
+    assert ask_records(recorded.workspace, "SELECT trial FROM trials", "csv") == "trial\nt1"
+    assert "built from sqlite" in capsys.readouterr().err
+
+
+def test_a_touched_file_is_not_taken_for_a_damaged_one(recorded):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    update_mirror(recorded.workspace)
+    for place in files(recorded, "*.parquet"):
+        place.touch()
+    assert update_mirror(recorded.workspace).notes == ()
+
+
+def test_a_crash_before_the_manifest_leaves_the_mirror_as_it_was(recorded, monkeypatch):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    before = update_mirror(recorded.workspace)
+    recorded.study("two", {"a": [recorded.trial("t2", CONFIG, seed=2)]})
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            update_mirror(recorded.workspace)
+    assert Folder(mirror_folder(recorded.workspace)).read() == before.manifest
+    assert update_mirror(recorded.workspace).read == 2
+
+
+def test_a_mirror_of_another_format_is_made_again(recorded):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    update_mirror(recorded.workspace)
+    place = mirror_folder(recorded.workspace) / MANIFEST
+    place.write_text(json.dumps({**json.loads(place.read_text()), "format": 0}))
+    with pytest.raises(Damaged, match="format 0"):
+        Folder(place.parent).read()
+    assert "format 0" in update_mirror(recorded.workspace).notes[0]
+
+
+@pytest.mark.slow
+def test_readers_and_writers_at_once(recorded, asked):
+    recorded.study("one", {"a": [recorded.trial("t0", CONFIG)]})
+    troubles, done = [], threading.Event()
+
+    def read() -> None:
+        last = 0
+        while not done.is_set():
+            try:
+                ((num, epochs),) = asked(
+                    recorded,
+                    "SELECT (SELECT count(*) FROM trials), (SELECT count(*) FROM epochs)",
+                )
+                assert epochs == 2 * num and num >= last
+                last = num
+            except Exception as error:
+                troubles.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(1, 6):
+        recorded.study(f"s{number}", {"a": [recorded.trial(f"t{number}", CONFIG, seed=number)]})
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert troubles == []
+    assert asked(recorded, "SELECT count(*) FROM trials") == [(6,)]
+
+
+def test_a_server_that_does_not_answer_leaves_the_mirror(recorded):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    update_mirror(recorded.workspace)
+
+    def away(uri):
+        raise RecordError("nobody there.")
+
+    mirror = update_mirror(recorded.workspace, away)
+    assert mirror.manifest.generation == 1
+    assert "as of" in mirror.notes[0] and "nobody there" in mirror.notes[0]
+
+
+def test_without_any_record_the_tables_are_there_and_empty(tmp_path, asked):
+    from ablate.compare.records.query import ask as query
+    from ablate.store.workspace import open_workspace
+
+    mirror = update_mirror(open_workspace(str(tmp_path / "nothing")))
+    for name in ("trials", "epochs", "arms", "studies"):
+        assert query(mirror, f"SELECT * FROM {name}").rows == []
+    assert query(mirror, "SELECT count(*) FROM published").rows[0][0] > 400
+
+
+def test_arms_and_the_trials_that_they_share(recorded, asked):
+    shared = recorded.trial("t1", CONFIG, nats=4.0)
+    recorded.study("one", {"a": [shared, recorded.trial("t2", CONFIG, seed=2, nats=5.0)]})
+    recorded.study("two", {"b": [shared], "c": [recorded.trial("t3", CONFIG, status="failed")]})
+    rows = asked(
+        recorded,
+        "SELECT study, arm, num, num_lost, nll FROM arms WHERE split = 'valid' ORDER BY 1, 2",
+    )
+    assert rows == [
+        ("one", "a", 2, 0, 4.5),
+        ("two", "b", 1, 0, 4.0),
+        ("two", "c", 0, 1, None),
+    ]
+
+
+ARMS = "SELECT study, arm, num, nll FROM arms WHERE split = 'valid' ORDER BY 1, 2"
+
+
+def test_two_arms_with_the_same_trials_are_two_rows(recorded, asked):
+    shared = [recorded.trial(f"t{seed}", CONFIG, seed=seed) for seed in (1, 2)]
+    record = recorded.study("one", {"a": shared, "b": shared})
+    assert asked(recorded, ARMS) == [("one", "a", 2, 4.0), ("one", "b", 2, 4.0)]
+    assert runs.labels(record)["t1"].arm == "a"  # in `trials`, the first
+
+
+def test_a_trial_that_another_arm_builds_on_stays_in_its_own_arms_cell(recorded, asked):
+    first = recorded.trial("t1", CONFIG, nats=4.0)
+    later = recorded.trial("t2", CONFIG, nats=3.0, parents=("t1",))
+    record = recorded.study("one", {"plain": [first], "longer": [later]})
+    early = replace(record.trials[0], arm="longer", final=False)
+    record = replace(record, trials=(*record.trials, early))
+    recorded.deliver(record)
+    assert asked(recorded, ARMS) == [("one", "longer", 1, 3.0), ("one", "plain", 1, 4.0)]
+    assert runs.labels(record)["t1"].arm == "plain"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", ["finished", "running"])
+@pytest.mark.parametrize("name", ["what's new", "50% more", "ça va [2]", 'a "b"'])
+def test_a_study_of_any_name_has_its_arms(recorded, asked, name, status):
+    shared = recorded.trial("t1", CONFIG)
+    recorded.study("one", {"a": [shared]})
+    record = recorded.study(name, {"b": [shared]})
+    if status == "running":  # its record comes with its end: until then its trials' tags count
+        place = recorded.workspace
+        recorder = Recorder(place.store, place.tracking_uri, record, place.artifacts)
+        recorder.open()
+    assert (name, "b", 1, 4.0) in asked(recorded, ARMS)
+
+
+def test_published_is_what_the_papers_say(recorded, asked):
+    where = "paper = 'takase2018doc' AND table_name = 'Table 3' AND split = 'test'"
+    rows = asked(recorded, f"SELECT min(value) FROM published WHERE {where}")
+    assert rows == [(52.87,)]

@@ -1,0 +1,276 @@
+"""What a change bought, against all pairs held against each other one by one."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from scipy import stats
+
+from ablate.compare.records import pairs
+from ablate.errors import ConfigError
+from ablate.record.mirror.syncing import update_mirror
+
+BASE = {"head": "softmax", "backbone": "lstm", "backbone.units": 20, "training.valid_window": 200}
+
+
+def some_trials(recorded):
+    """Heads, units, seeds and corpora at random, some twice as likely as others, some not done."""
+    draws = random.Random(3)
+    journals = []
+    space = itertools.product(("softmax", "mos"), (None, 15), (20, 30), range(1, 7), ("c0", "c1"))
+    for number, (head, experts, units, seed, corpus) in enumerate(space):
+        if (head == "softmax") == (experts is not None) or draws.random() < 0.2:
+            continue
+        config = {**BASE, "head": head, "backbone.units": units}
+        config |= {"training.valid_window": draws.choice((100, 200))}
+        config |= {} if experts is None else {"head.experts": experts}
+        options = {"seed": seed, "corpus_digest": corpus, "nats": round(draws.gauss(4, 0.1), 6)}
+        status = "pruned" if draws.random() < 0.1 else "completed"
+        journals.append(recorded.trial(f"t{number}", config, status=status, **options))
+    recorded.study("one", {"a": journals[::2]})
+    recorded.study("two", {"b": journals[1::2]})
+    return journals
+
+
+def by_hand(journals, names):
+    """(mean difference, t interval, pairs) of the change from softmax to mos, or 20 to 30 units."""
+
+    def split(config):
+        named = {
+            k: v for k, v in config.items() if any(k == n or k.startswith(f"{n}.") for n in names)
+        }
+        rest = {k: v for k, v in config.items() if k not in named and k != "training.valid_window"}
+        return named, rest
+
+    deltas = []
+    done = [j for j in journals if j.status == "completed"]
+    for one, other in itertools.permutations(done, 2):
+        (named, rest), (named_other, rest_other) = split(one.config), split(other.config)
+        same = one.trial.seed == other.trial.seed
+        same &= one.trial.corpus_digest == other.trial.corpus_digest and rest == rest_other
+        if same and named != named_other and str(named) > str(named_other):
+            losses = [j.outcome.metrics["valid_nll"] for j in (one, other)]
+            deltas.append(losses[0] - losses[1])
+    return deltas
+
+
+@pytest.mark.parametrize("name", ["head", "backbone.units"])
+def test_pairs_are_those_found_one_by_one(recorded, name):
+    journals = some_trials(recorded)
+    found = pairs.exchange(update_mirror(recorded.workspace), [name])
+    expected = by_hand(journals, [name])
+    assert len(expected) > 5
+    (change,) = found.changes
+    assert change.difference is not None
+    deltas = change.difference.deltas
+    same_way = sorted(abs(d) for d in deltas) == pytest.approx(sorted(abs(d) for d in expected))
+    assert same_way and change.num_pairs == len(expected)
+    assert abs(change.difference.mean) == pytest.approx(abs(sum(expected)) / len(expected))
+    interval = stats.ttest_1samp(deltas, 0).confidence_interval(0.95)
+    assert change.difference.interval == pytest.approx((interval.low, interval.high))
+    assert change.studies == ("one", "two")
+
+
+def test_what_differs_in_two_things_is_no_pair_for_one(recorded):
+    one = recorded.trial("t1", BASE)
+    other = recorded.trial("t2", {**BASE, "head": "mos", "backbone.units": 30}, nats=3.5)
+    recorded.study("one", {"a": [one], "b": [other]})
+    mirror = update_mirror(recorded.workspace)
+    assert pairs.exchange(mirror, ["head"]).changes == ()
+    assert "No two of 2" in pairs.plain_text(pairs.exchange(mirror, ["head"]))
+    (change,) = pairs.exchange(mirror, ["head", "backbone"]).changes
+    assert change.difference is not None
+    assert abs(change.difference.mean) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    "differs",
+    [
+        {"seed": 2},
+        {"corpus_digest": "c9"},
+        {"reads_test": False},
+        {"runner": "evaluation"},
+    ],
+)
+def test_another_seed_corpus_or_runner_is_no_pair(recorded, differs):
+    other = recorded.trial("t2", {**BASE, "head": "mos"}, **differs)
+    recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
+    assert pairs.exchange(update_mirror(recorded.workspace), ["head"]).changes == ()
+
+
+def test_what_ran_a_trial_and_whether_it_read_test_can_be_asked(recorded, asked):
+    judged = recorded.trial("t2", BASE, reads_test=False, runner="evaluation")
+    recorded.study("one", {"a": [recorded.trial("t1", BASE), judged]})
+    assert asked(recorded, "SELECT reads_test, runner FROM trials ORDER BY trial") == [
+        (True, "training"),
+        (False, "evaluation"),
+    ]
+
+
+def test_fine_tuned_trials_are_pairs_if_those_before_are(recorded):
+    heads = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
+    first = {h: recorded.trial(f"{h}-1", c) for h, c in heads.items()}
+    tuned = {
+        h: recorded.trial(f"{h}-2", {**c, "training.epochs": 3}, parents=[f"{h}-1"])
+        for h, c in heads.items()
+    }
+    wide = recorded.trial("wide-1", {**heads["mos"], "backbone.units": 99})
+    stray = recorded.trial("stray", {**heads["mos"], "training.epochs": 3}, parents=["wide-1"])
+    arms = {"a": [first["softmax"], tuned["softmax"]], "b": [first["mos"], tuned["mos"]]}
+    recorded.study("one", {**arms, "c": [wide, stray]})
+    found = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    assert sum(change.num_pairs for change in found.changes) == 2
+
+
+BY_KERNELS, BY_TORCH = ["kernels: g++ 12.2"], ["torch: ABLATE_NATIVE=off"]
+
+
+@pytest.mark.parametrize(
+    ("befores", "odd"),
+    [
+        ((BY_TORCH, BY_KERNELS, [*BY_TORCH, *BY_KERNELS]), ("1", "3")),
+        ((BY_KERNELS, BY_KERNELS, BY_KERNELS), ()),
+        ((["kernels: clang 19"], [], ["unknown"]), ()),  # neither, and not recorded
+    ],
+)
+def test_pairs_of_kernels_and_torch_are_named(recorded, befores, odd):
+    heads = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
+    ways = {"softmax": befores, "mos": (BY_KERNELS,) * 3}
+    arms = {
+        head: [
+            recorded.trial(f"{head}-{seed}", config, seed=seed, computed_by=way, nats=4 + seed / 9)
+            for seed, way in enumerate(ways[head], 1)
+        ]
+        for head, config in heads.items()
+    }
+    recorded.study("one", arms)
+    found = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    (change,) = found.changes
+    assert change.not_alike == odd
+    assert pairs.table(found).rows[0][-1] == ", ".join(odd)
+    said = " ".join(pairs.plain_text(found).split())
+    assert ("seeds 1, 3. Kernels and torch round differently" in said) == bool(odd)
+
+
+def test_a_record_that_does_not_say_is_no_alarm_and_what_a_trial_builds_on_counts(recorded):
+    first = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
+    later = {head: {**config, "training.epochs": 3} for head, config in first.items()}
+    arms = {
+        "old": [recorded.trial("old-1", first["softmax"])],
+        "new": [recorded.trial("new-1", first["mos"], computed_by=BY_TORCH)],
+        "a": [
+            recorded.trial("a-1", first["softmax"], seed=2, computed_by=BY_TORCH),
+            recorded.trial("a-2", later["softmax"], seed=2, computed_by=[], parents=["a-1"]),
+        ],
+        "b": [
+            recorded.trial("b-1", first["mos"], seed=2, computed_by=BY_TORCH),
+            recorded.trial("b-2", later["mos"], seed=2, computed_by=BY_KERNELS, parents=["b-1"]),
+        ],
+    }
+    recorded.study("one", arms)
+    (change,) = pairs.exchange(update_mirror(recorded.workspace), ["head"]).changes
+    assert change.difference.num_pairs == 3
+    assert change.not_alike == ("2",)
+
+
+def test_an_unknown_slot_names_the_nearest(recorded):
+    recorded.study("one", {"a": [recorded.trial("t1", BASE)]})
+    with pytest.raises(ConfigError, match=r"Did you mean 'backbone\.units'"):
+        pairs.exchange(update_mirror(recorded.workspace), ["backbone.unit"])
+
+
+def test_the_change_is_told_by_what_differs():
+    sep = chr(31)
+    before, after = f"head=mos{sep}head.experts=15", f"head=mos{sep}head.experts=20"
+    assert pairs.describe_change(before, after) == ("head.experts=15", "head.experts=20")
+    assert pairs.describe_change("", "gate=iog") == ("not set", "gate=iog")
+
+
+def balanced(weight: float, mode: str) -> dict:
+    of = "regularizer.mixture_balance"
+    return {**BASE, "head": "doc", f"{of}.weight": weight, f"{of}.mode": mode}
+
+
+def test_a_technique_that_is_off_is_a_pair_for_its_only_strength(recorded):
+    """Off, it leaves no trace: neither of its weight nor of the formula that the weight is of."""
+    off = [recorded.trial(f"off{s}", {**BASE, "head": "doc"}, seed=s, nats=4.0) for s in (1, 2)]
+    on = [recorded.trial(f"on{s}", balanced(0.1, "code"), seed=s, nats=3.5) for s in (1, 2)]
+    paper = [recorded.trial("paper", balanced(0.1, "paper"), seed=1, nats=3.0)]
+    strong = [recorded.trial("strong", balanced(0.2, "paper"), seed=1, nats=2.0)]
+    recorded.study("one", {"off": off, "on": on, "paper": paper, "strong": strong})
+    found = pairs.exchange(
+        update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
+    )
+    deltas = {
+        pairs.describe_change(c.before, c.after): (
+            tuple(sorted(c.difference.deltas)),
+            c.num_settings,
+        )
+        for c in found.changes
+        if c.difference
+    }
+    name = "regularizer.mixture_balance.weight"
+    assert deltas == {
+        ("not set", f"{name}=0.1"): (pytest.approx((-1.0, -0.5, -0.5)), 2),
+        ("not set", f"{name}=0.2"): (pytest.approx((-2.0,)), 1),
+        (f"{name}=0.1", f"{name}=0.2"): (pytest.approx((-1.0,)), 1),  # of the paper's formula
+    }
+
+
+def test_a_technique_with_another_strength_is_no_pair_with_none_at_all(recorded):
+    of = "regularizer.variational_dropout"
+    rates = {f"{of}.input": 0.4, f"{of}.hidden": 0.2, f"{of}.gate_masks": "shared"}
+    alone = {**rates, f"{of}.hidden": 0.0}
+    recorded.study(
+        "one",
+        {
+            "off": [recorded.trial("t1", BASE)],
+            "both": [recorded.trial("t2", {**BASE, **rates})],
+            "input": [recorded.trial("t3", {**BASE, **alone})],
+        },
+    )
+    found = pairs.exchange(update_mirror(recorded.workspace), [f"{of}.input"])
+    assert [c.num_pairs for c in found.changes] == [1]  # t1 and t3
+    found = pairs.exchange(update_mirror(recorded.workspace), [f"{of}.input", f"{of}.hidden"])
+    assert len(found.changes) == 3
+
+
+def test_stages_of_a_technique_that_is_off_are_pairs_too(recorded):
+    plain, on = {**BASE, "head": "doc"}, balanced(0.1, "code")
+    first = [recorded.trial("off-1", plain), recorded.trial("on-1", on)]
+    later = [
+        recorded.trial("off-2", {**plain, "training.epochs": 3}, parents=["off-1"]),
+        recorded.trial("on-2", {**on, "training.epochs": 3}, parents=["on-1"]),
+    ]
+    recorded.study("one", {"a": [*first, *later]})
+    found = pairs.exchange(
+        update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
+    )
+    assert [c.num_pairs for c in found.changes] == [2]
+
+
+def test_pairs_with_a_diverged_trial_are_counted_and_named(recorded):
+    heads = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
+    plain = [recorded.trial(f"p{seed}", heads["softmax"], seed=seed) for seed in (1, 2, 3)]
+    mixed = [recorded.trial(f"m{seed}", heads["mos"], seed=seed, nats=3.5) for seed in (1, 2)]
+    lost = recorded.trial("m3", heads["mos"], seed=3, status="diverged")
+    recorded.study("one", {"plain": plain, "mixed": [*mixed, lost]})
+    found = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    (change,) = found.changes
+    assert change.num_pairs == 2
+    assert [one.trial for one in change.diverged] == ["m3"]
+    (row,) = pairs.table(found).rows
+    assert dict(zip(pairs.table(found).headings, row, strict=True))["diverged"] == "m3"
+    text = " ".join(pairs.plain_text(found).split())
+    assert "1 pair is left out because a trial diverged: m3 (one, head=mos, seed 3)." in text
+
+
+def test_a_change_of_which_every_pair_diverged_is_named(recorded):
+    other = recorded.trial("t2", {**BASE, "head": "mos"}, status="diverged")
+    recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
+    found = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    text = " ".join(pairs.plain_text(found).split())
+    assert "head=mos → head=softmax" in text or "head=softmax → head=mos" in text
+    assert "undecided" in text and "t2 (one, head=mos, seed 1)" in text

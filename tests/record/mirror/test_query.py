@@ -1,0 +1,179 @@
+"""Questions in SQL: read alone, answered in four forms, refused in one clear message."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ablate import cli
+from ablate.compare.records import query
+from ablate.errors import ConfigError
+from ablate.record.mirror.syncing import update_mirror
+
+CONFIG = {
+    "head": "mos",
+    "head.experts": 15,
+    "backbone.units": 20,
+    "optimizer.learning_rate": 20.0,
+}
+
+
+@pytest.fixture
+def mirror(recorded):
+    trials = [recorded.trial(f"t{i}", CONFIG, seed=i, nats=4 + i / 10) for i in range(3)]
+    recorded.study("one", {"a|b": trials})
+    return update_mirror(recorded.workspace)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY trials TO '{place}/out.csv'",
+        "COPY (SELECT 1) TO '{place}/out.parquet' (FORMAT parquet)",
+        "EXPORT DATABASE '{place}/out'",
+        "ATTACH '{place}/out.db'",
+        "CREATE TABLE x AS SELECT 1",
+        "CREATE VIEW trials2 AS SELECT 1",
+        "INSERT INTO trials VALUES (1)",
+        "DELETE FROM trials",
+        "UPDATE trials SET seed = 1",
+        "DROP VIEW trials",
+        "WITH x AS (DELETE FROM trials RETURNING *) SELECT * FROM x",
+        "PRAGMA database_list",
+        "SET threads = 1",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "CALL pragma_version()",
+        "SELECT * FROM read_csv('{place}/secret.csv')",
+        "SELECT * FROM read_text('{place}/secret.csv')",
+        "SELECT * FROM '{place}/secret.csv'",
+        "SELECT * FROM glob('{place}/*')",
+        "SELECT * FROM sniff_csv('{place}/secret.csv')",
+        "SELECT * FROM read_csv('https://example.org/x.csv')",
+        "SELECT * FROM sql",  # a variable of the Python that asks
+        "EXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
+        "EXPLAIN CREATE TABLE z AS SELECT 1",
+        "EXPLAIN (ANALYZE, FORMAT json) CREATE TABLE z AS SELECT 1",
+        "explain(analyze) create table z as select 1",
+        "EXPLAIN ANALYZE WITH x AS (SELECT 1) INSERT INTO z SELECT * FROM x",
+        "EXPLAIN ANALYZE /* EXPLAIN */ CREATE TABLE z AS SELECT 1",
+        "EXPLAIN ANALYZE /* /* */ SELECT 1 -- */ */ CREATE TABLE z AS SELECT 1",
+        "EXPLAIN ANALYZE -- EXPLAIN SELECT 1\nCREATE TABLE z AS SELECT 1",
+        "-- EXPLAIN SELECT 1\nEXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
+        "EXPLAIN ANALYZE SET threads = 1",
+        "EXPLAIN ANALYZE SELECT * FROM read_text('{place}/secret.csv')",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; DROP VIEW trials",
+        "",
+        ";",
+        "-- nothing",
+    ],
+)
+def test_nothing_but_reading(mirror, tmp_path, sql):
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    (place / "secret.csv").write_text("a\n1\n")
+    before = {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()}
+    with pytest.raises(ConfigError) as refused:
+        query.ask(mirror, sql.format(place=place))
+    assert len(str(refused.value).splitlines()) == 1
+    assert "Traceback" not in str(refused.value)
+    assert [f.name for f in place.iterdir()] == ["secret.csv"]
+    assert {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()} == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sql, told",
+    [
+        ("SELECT valdi_nll FROM trials", "Did you mean valid_nll?"),
+        ("SELECT t.sedd FROM trials t", "Did you mean seed?"),
+        ('SELECT "backbone.unit" FROM trials', 'Did you mean "backbone.units"?'),
+        ("SELECT head.expert FROM trials", 'Did you mean "head.experts"?'),
+        ("SELECT * FROM trials WHERE lr = 1", 'Nearest: "optimizer.learning_rate", '),
+        ("SELECT * FROM trials WHERE zzz = 1", '"DESCRIBE trials"` lists the columns of a table'),
+        ("SELECT * FROM trails", "Did you mean trials?"),
+        ("SELECT * FROM zzzzzzz", "Expected one of: trials, epochs, arms, studies, published."),
+        ("SELEC * FROM trials", "syntax error"),
+        ("SELECT count( FROM trials", "syntax error"),
+        ("COPY trials TO 'x'", "changes nothing"),
+        ("SELECT * FROM read_csv('x')", "reads a file or the network"),
+    ],
+)
+def test_a_wrong_question_gets_one_message_and_a_status(mirror, recorded, capsys, sql, told):
+    place = ["--workspace", str(recorded.workspace.folder)]
+    assert cli.main(["query", sql, *place]) == 2
+    out, err = capsys.readouterr()
+    assert told in err and err.count("\n") == 1 and out == ""
+
+
+def test_what_is_asked_is_answered(mirror):
+    found = query.ask(mirror, "SELECT seed, valid_nll FROM trials WHERE head = 'mos' ORDER BY seed")
+    assert found.headings == ["seed", "valid_nll"]
+    assert found.rows == [(0, 4.0), (1, 4.1), (2, 4.2)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "EXPLAIN SELECT 1",
+        "EXPLAIN ANALYZE SELECT seed FROM trials",
+        "explain (analyze, format json) (SELECT 1);",
+        "-- how?\n EXPLAIN WITH x AS (SELECT 1) SELECT * FROM x",
+        "EXPLAIN FROM trials",
+    ],
+)
+def test_a_question_may_be_explained(mirror, sql):
+    assert query.ask(mirror, sql).rows
+
+
+def test_the_forms_say_the_same(mirror):
+    sql = "SELECT arm, seed, valid_nll, reason FROM trials ORDER BY seed"
+    answer = query.ask(mirror, sql)
+    rows = list(csv.DictReader(io.StringIO(query.written(answer, "csv"))))
+    assert [(row["arm"], int(row["seed"]), float(row["valid_nll"])) for row in rows] == [
+        row[:3] for row in answer.rows
+    ]
+    plain = json.loads(query.written(answer, "json"))
+    assert [tuple(row.values()) for row in plain] == answer.rows
+    lines = query.written(answer, "markdown").splitlines()
+    assert lines[1] == "| --- | ---: | ---: | --- |"
+    assert lines[2] == "| a\\|b | 0 | 4 |  |"
+    assert query.written(answer, "text").splitlines()[-1] == "(3 rows)"
+
+
+def test_json_has_a_word_for_everything(mirror):
+    sql = "SELECT 'nan'::DOUBLE AS n, 'inf'::DOUBLE AS i, NULL AS none, TIMESTAMP '2026-01-02' AS t"
+    (row,) = json.loads(query.written(query.ask(mirror, sql), "json"))
+    assert row == {"n": "nan", "i": "inf", "none": None, "t": "2026-01-02T00:00:00"}
+
+
+def test_times_with_a_zone_need_no_further_package(mirror, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytz", None)  # as where it is not installed
+    sql = "SELECT seed, now() AS a, [now()] AS a, sum(seed) OVER () FROM trials ORDER BY seed DESC"
+    found = query.ask(mirror, sql)
+    assert found.headings[:3] == ["seed", "a", "a"]
+    assert [row[0] for row in found.rows] == [2, 1, 0]
+    for _, moment, (same,), total in found.rows:
+        assert (moment, total) == (same, 3)
+        assert abs(moment - datetime.now(UTC).replace(tzinfo=None)) < timedelta(hours=1)
+    assert query.written(found, "csv") and query.written(found, "json")
+
+
+def test_now_is_compared_with_times_in_utc(mirror, monkeypatch):
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead
+    time.tzset()
+    try:
+        ((utc,),) = query.ask(mirror, "SELECT now()::TIMESTAMP").rows
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert abs(utc - datetime.now(UTC).replace(tzinfo=None)) < timedelta(hours=1)

@@ -1,0 +1,222 @@
+"""What rows, conditions and rules mean, and which of them are refused."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from ablate.errors import SpaceError
+from ablate.space.row import Choices, Row
+from ablate.space.space import Space, SpaceViolation, load
+from tests.support.spaces import SMALL, draw, written
+
+
+@pytest.fixture
+def small(tmp_path) -> Space:
+    return load(written(tmp_path, SMALL))
+
+
+def test_rows_are_asked_for_once_their_conditions_are_known(small):
+    asked: list[str] = []
+
+    def suggest(row: Row) -> Any:
+        asked.append(row.name)
+        domain = row.domain
+        return domain.values[-1] if isinstance(domain, Choices) else domain.ends[0]
+
+    assert small.sample(suggest, "ptb") == {
+        "optimizer.learning_rate": 1e-3,
+        "training.epochs": 1,
+        "backbone.rank": 50,
+        "backbone": "mogrifier",
+        "embedding.size": 4,
+        "backbone.last_units": 4,
+        "training.batch_size": 20,
+    }
+    assert asked == ["Rate", "Epochs", "Kind", "Depth", "Rank and file", "Width"]
+
+
+def test_open_rows_and_fixed_values(small):
+    assert [row.name for row in small.open_rows("ptb")] == [
+        *("Rate", "Epochs", "Rank and file", "Kind", "Depth", "Units", "Width"),
+    ]
+    assert small.values("wikitext-2") == {"training.batch_size": 80}
+    assert small.values("ptb", {"Width": 4}) == {
+        "embedding.size": 4,
+        "backbone.last_units": 4,
+        "training.batch_size": 20,
+    }
+    assert small.corpora == ("ptb", "wikitext-2")
+
+
+def test_a_broken_rule_is_seen(small):
+    fixed = {"backbone": "mogrifier", "Depth": 2, "Rank and file": 0, "Units": 4, "Width": 2}
+    with pytest.raises(SpaceViolation) as broken:
+        small.sample(draw(random.Random(0)), "ptb", {**fixed, "Rate": 0.1, "Epochs": 2})
+    assert broken.value.rules == ["Units <= Width"]
+    assert broken.value.values["backbone.units"] == 4
+    assert str(broken.value).startswith(f"{small.path}:3: these values break the rule 'Units <=")
+    assert small.violated(broken.value.values) == ["Units <= Width"]
+    assert small.violated({"embedding.size": 2, "backbone.units": 2}) == []
+    assert small.violated({"embedding.size": 2}) == []
+    every = list(small.enumerate("ptb", points=2))
+    assert every
+    assert not any(small.violated(values) for values in every)
+
+
+def test_enumerating_needs_points_for_a_range_and_none_for_whole_numbers(small):
+    fixed = {"Kind": "lstm", "Depth": 1, "Width": 2}
+    with pytest.raises(SpaceError) as error:
+        next(small.enumerate("ptb", fixed))
+    assert str(error.value) == (
+        f"{small.path}:5: row 'Rate': the range 0.001 .. 1.0, log scale is continuous and cannot "
+        "be enumerated. Give a number of points, or fix the row."
+    )
+    epochs = [v["training.epochs"] for v in small.enumerate("ptb", {**fixed, "Rate": 0.1})]
+    assert epochs == [1, 2, 3, 4, 5]
+    rates = [
+        v["optimizer.learning_rate"]
+        for v in small.enumerate("ptb", {**fixed, "training.epochs": 1}, points=4)
+    ]
+    assert rates == pytest.approx([0.001, 0.01, 0.1, 1.0])
+    with pytest.raises(SpaceError, match=r"points = 1 is not allowed\. Expected: 2 or more"):
+        small.enumerate("ptb", points=1)
+
+
+def test_a_corpus_that_the_table_does_not_have_is_refused(small):
+    for ask in (small.values, small.open_rows):
+        with pytest.raises(SpaceError) as error:
+            ask("wikitext2")
+        assert str(error.value) == (
+            f"{small.path}:1: the values differ by corpus: unknown corpus 'wikitext2'. "
+            "Did you mean 'wikitext-2'? Expected one of: ptb, wikitext-2."
+        )
+    with pytest.raises(SpaceError, match="unknown corpus 'None'"):
+        small.values()
+
+
+def test_a_suggestion_outside_its_row_is_refused(small):
+    with pytest.raises(SpaceError) as error:
+        small.sample(lambda row: 2.0, "ptb")
+    assert str(error.value) == (
+        f"{small.path}:5: row 'Rate': 2.0 was suggested. Expected: 0.001 .. 1.0, log scale."
+    )
+
+
+def test_a_condition_on_a_field_outside_the_file_is_told_by_what_is_fixed(tmp_path):
+    text = SMALL.replace("Kind = mogrifier", "head = doc")
+    found = load(written(tmp_path, text))
+    every = list(found.enumerate("ptb", {"head": "doc", "Rate": 1, "Depth": 2}))
+    assert any("backbone.rank" in values for values in every)
+    base = {"head": "mos", "training.epochs": 99}
+    every = list(found.enumerate("ptb", {"Rate": 1, "Depth": 2}, base=base))
+    assert {values["training.epochs"] for values in every} == {1, 2, 3, 4, 5}
+    assert not any("backbone.rank" in values for values in every)
+    with pytest.raises(SpaceError) as error:
+        found.values("ptb")
+    assert str(error.value) == (
+        f"{found.path}:15: row 'Rank and file': when 'head = doc and Depth != 1' needs 'head', "
+        "which no row of this file sets. Set it in the base or in the arm."
+    )
+
+
+def test_slots_that_have_a_default_can_be_asked_about(tmp_path):
+    found = load(written(tmp_path, SMALL.replace("Kind = mogrifier", "bridge = none")))
+    assert "backbone.rank" in next(found.enumerate("ptb", {"Rate": 1, "Depth": 2}))
+
+
+def test_a_field_may_have_rows_whose_conditions_exclude_each_other(tmp_path):
+    more = '\n["Few"]\nfield = "training.window"\nvalue = 5\nwhen = "Depth = 1"\n'
+    more += '\n["Many"]\nfield = "training.window"\nvalue = 50\nwhen = "Depth > 1"\n'
+    found = load(written(tmp_path, SMALL + more))
+    windows = {
+        depth: next(found.enumerate("ptb", {"Rate": 1, "Depth": depth}))["training.window"]
+        for depth in (1, 2)
+    }
+    assert windows == {1: 5, 2: 50}
+    found = load(written(tmp_path, SMALL + more.replace("Depth > 1", "Depth >= 1")))
+    with pytest.raises(SpaceError) as error:
+        next(found.enumerate("ptb", {"Rate": 1, "Depth": 1}))
+    assert str(error.value) == (
+        f"{found.path}:49: row 'Many': field 'training.window' is set by row 'Few' (line 44) at "
+        "the same time. Instead: use conditions that exclude each other."
+    )
+
+
+def test_prose_and_place_are_no_part_of_what_a_space_is(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    one = load(written(tmp_path, SMALL))
+    other = load(written(tmp_path / "elsewhere", "\n# moved\n" + SMALL + 'note = "a remark"\n'))
+    assert one.identity == other.identity
+    assert repr(one.rows) == repr(other.rows)
+    changed = load(written(tmp_path, SMALL.replace("[1, 5]", "[1, 6]")))
+    assert changed.identity != one.identity
+    changed = load(written(tmp_path, SMALL.replace("Units <= Width", "Units < Width")))
+    assert changed.identity != one.identity
+
+
+CONDITIONS = {
+    "Kind = mogrfier": "'Kind' is never 'mogrfier'. Did you mean 'mogrifier'? "
+    "Expected: lstm | mogrifier.",
+    "backbone != rhn": "'backbone' is never 'rhn'. Expected: lstm | mogrifier.",
+    "Depth in [1, 9]": "'Depth' is never 9. Expected: 1 | 2 | 3.",
+    "Depth = true": "'Depth' is never True. Expected: 1 | 2 | 3.",
+    "Epochs = 9": "'Epochs' is never 9. Expected: 1 .. 5, whole.",
+    "Last = 3": "'Last' is never 3. Expected: 2 | 4.",
+    "Depth < deep": "'Depth < deep' needs a number after '<', not 'deep'.",
+}
+UNREADABLE = (
+    "Kind",
+    "Kind mogrifier",
+    "Kind = ",
+    "Kind in mogrifier",
+    "Kind == lstm",
+    "Kind = [1]",
+)
+
+
+@pytest.mark.parametrize("condition", [*CONDITIONS, *UNREADABLE])
+def test_a_condition_that_cannot_be_is_refused(condition, tmp_path):
+    text = SMALL.replace("Kind = mogrifier and Depth != 1", condition)
+    path = written(tmp_path, text)
+    with pytest.raises(SpaceError) as error:
+        load(path)
+    cannot = (
+        f"'{condition}' is not a valid condition. Expected: 'NAME = VALUE', with = != < <= > >= or "
+        "'in [..]', joined by ' and '."
+    )
+    rest = CONDITIONS.get(condition, cannot)
+    assert str(error.value) == f"{path}:18: row 'Rank and file': when: {rest}"
+
+
+RULES = {
+    "Units <= Widht": "'Units <= Widht' needs a number after '<=', not 'Widht'.",
+    "Units = Widht": "'Units' is never 'Widht'. Did you mean 'Width'? Expected: 2 | 4, or a row.",
+    "Unitz = Width": "unknown row or field 'Unitz'. Did you mean 'Units'? Expected one of: ",
+    "Units = embedding.sise": "unknown row or field of a row 'embedding.sise'. Did you mean "
+    "'embedding.size'? Expected one of: Rate, ",
+    "Units = 3": "'Units' is never 3. Expected: 2 | 4, or a row.",
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_about_nothing_is_refused(rule, tmp_path):
+    path = written(tmp_path, SMALL.replace("Units <= Width", rule))
+    with pytest.raises(SpaceError) as error:
+        load(path)
+    assert str(error.value).startswith(f"{path}:3: require: {RULES[rule]}")
+
+
+def test_a_longer_circle_is_named_whole(tmp_path):
+    text = SMALL.replace(
+        'choices = ["lstm", "mogrifier"]', 'choices = ["lstm"]\nwhen = "Units = 2"'
+    )
+    path = written(tmp_path, text.replace("Kind = mogrifier", "Kind = lstm"))
+    with pytest.raises(SpaceError) as error:
+        load(path)
+    assert str(error.value) == (
+        f"{path}:15: row 'Rank and file': these rows depend on each other: "
+        "Rank and file -> Kind -> Units -> Rank and file."
+    )

@@ -1,0 +1,246 @@
+"""The shipped search spaces: each is its paper's table, and is found by its name."""
+
+from __future__ import annotations
+
+import csv
+import random
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from ablate.commands.spaces import list_spaces, show_space
+from ablate.config.resolve import resolve
+from ablate.errors import SpaceError
+from ablate.space import space
+from ablate.space.row import Fixed, Range, Row
+from ablate.space.space import Space, SpaceViolation, load
+from tests.support import places
+from tests.support.spaces import DOC, DUAL, MOS, SHIPPED, SMALL, draw
+
+ROOT = places.ROOT
+NAMES = ", ".join(sorted(p.stem for p in (ROOT / "search_spaces").glob("*.toml")))
+TABLE = places.TABLES / "hyperparameters.csv"
+CORPORA = {"PTB": "ptb", "WikiText-2": "wikitext-2"}
+
+
+def printed(paper: str, *tables: str) -> list[dict[str, str]]:
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [row for row in rows if row["paper_id"] == paper and row["table"] in tables]
+
+
+def test_doc_is_its_table_in_order():
+    rows = printed("003", "Table 2")
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    found = load(DOC)
+    assert [row.name for row in found.rows if row.printed] == names
+    for row in rows:
+        domain = found[row["name"]].at(CORPORA[row["applies_to"]]).domain
+        assert isinstance(domain, Fixed)
+        assert domain.value == float(row["values"])
+
+
+def test_dual_is_its_tables_in_order():
+    rows = printed("002", "Table 3", "Table 4")
+    found = load(DUAL)
+    ours = [row for row in found.rows if row.printed]
+    assert [f"{row.name}{row.marker}" for row in ours] == [row["name"] for row in rows]
+    assert [row.description for row in ours] == [row["description"] for row in rows]
+    for row, typed in zip(ours, rows, strict=True):
+        if isinstance(row.domain, Range):
+            low, high = map(float, typed["values"].split(".."))
+            assert (row.domain.low, row.domain.high) == (low, high)
+        else:
+            values = [end for domain in row.domains for end in domain.ends]
+            assert values == [float(value) for value in typed["values"].split("|")]
+        starred = "*" if typed["applies_to"] == "dual only" else ""
+        assert row.marker == starred
+
+
+def test_the_best_published_dual_is_in_its_space():
+    best = {row["name"]: row["values"] for row in printed("002", *_best_of())}
+    found = load(DUAL)
+    named = {name: float(text) for name, text in best.items() if name in _names(found)}
+    assert len(named) >= 17
+    for name, value in named.items():
+        domain = found[name].at("ptb").domain
+        assert domain is not None
+        assert domain.admits(value), name
+
+
+def _best_of() -> tuple[str]:
+    return ("text 4.2 (best Dual mdLSTM, PTB)",)
+
+
+def _names(found: Space) -> list[str]:
+    return [row.name for row in found.rows]
+
+
+@pytest.mark.parametrize("name", [DOC, MOS])
+@pytest.mark.parametrize("corpus", ["ptb", "wikitext-2"])
+def test_recipes_are_whole_and_valid(name, corpus):
+    found = load(name)
+    found.check()
+    assert not found.open
+    assert found.open_rows(corpus) == []
+    values = found.values(corpus)
+    assert set(values) == found.fields
+    config = resolve(values)
+    assert config["optimizer"].name == "nt_asgd"
+    assert list(found.enumerate(corpus)) == [values]
+    assert found.sample(draw(random.Random(0)), corpus) == values
+
+
+def test_recipes_have_the_published_sizes():
+    from ablate.model.assemble import count_parameters
+
+    counts = {
+        (name, corpus): count_parameters(resolve(load(name).values(corpus)), vocabulary)
+        for name in (DOC, MOS)
+        for corpus, vocabulary in (("ptb", 10_000), ("wikitext-2", 33_278))
+    }
+    assert counts == {
+        (DOC, "ptb"): 22_849_120,
+        (DOC, "wikitext-2"): 36_639_278,
+        (MOS, "ptb"): 21_500_620,
+        (MOS, "wikitext-2"): 34_909_528,
+    }
+
+
+@pytest.mark.parametrize("name", [DOC, MOS])
+def test_every_value_of_a_recipe_is_part_of_what_a_trial_is(name):
+    """Another value anywhere gives another trial."""
+    values = load(name).values("ptb")
+    ids = [repr(resolve(values).identity)]
+    for field, value in values.items():
+        if field == "backbone.num_layers" or isinstance(value, str):
+            continue
+        other = not value if isinstance(value, bool) else [16, 5, 0, 0]
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            other = value / 2 if isinstance(value, float) else value + 1
+        ids.append(repr(resolve({**values, field: other}).identity))
+    assert len(ids) > 20
+    assert len(set(ids)) == len(ids)
+
+
+def test_dual_names_registered_techniques_only():
+    load(DUAL).check()
+
+
+def test_dual_samples_only_what_can_exist():
+    found, chance = load(DUAL), random.Random(0)
+    refused = 0
+    for _ in range(300):
+        try:
+            values = found.sample(draw(chance), "ptb")
+        except SpaceViolation as violation:
+            refused += 1
+            assert violation.rules == ["Dual units = Embedding units"]
+            assert violation.values["bridge.units"] != violation.values["embedding.size"]
+            continue
+        dual = values["bridge"] == "dual"
+        assert ("bridge.units" in values) == dual == ("bridge.input_dropout" in values)
+        assert not dual or values["bridge.units"] == values["embedding.size"]
+        mogrifier = values["backbone"] == "mogrifier"
+        assert ("backbone.rounds" in values) == mogrifier
+        assert ("backbone.rank" in values) == (mogrifier and values["backbone.rounds"] != 0)
+        assert ("backbone.units" in values) == (values["backbone.num_layers"] != 1)
+        assert values["backbone.last_units"] == values["embedding.size"]
+        assert isinstance(values.get("evaluator.dynamic.window", 5), int)
+        assert values["training.batch_size"] == 32
+    assert 30 < refused < 120
+
+
+def test_a_search_can_be_narrowed_by_fixing():
+    found = load(DUAL)
+    fixed = {"backbone": "mogrifier", "bridge": "dual", "Dynamic evaluation": False}
+    fixed |= {"embedding.size": 850, "Dual units": 850, "optimizer.learning_rate": 1e-4}
+    asked: list[str] = []
+
+    def suggest(row: Row) -> Any:
+        asked.append(row.name)
+        return draw(random.Random(len(asked)))(row)
+
+    values = found.sample(suggest, "wikitext-2", fixed)
+    assert not set(asked) & {"Backbone", "Bridge", "Dynamic evaluation", "Embedding units"}
+    assert values["bridge.units"] == values["embedding.size"] == 850
+    assert values["optimizer.learning_rate"] == 1e-4
+    assert values["corpus.lowercase"] is True
+    assert asked.index("Mogrifier deep") < asked.index("Mogrifier L2reg")
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_a_file_prints_as_its_table(name, width):
+    found = load(name)
+    page = show_space(found, width)
+    lines = page.splitlines()
+    assert all(line == line.rstrip() for line in lines)
+    assert page.startswith(f"{name}: {found.paper}, ")
+    head = page.index("\nParameter ")
+    starts = [page.index(f"\n{row.name}{row.marker}  ", head) for row in found.rows if row.printed]
+    assert starts == sorted(starts)
+    after = page.index("Not in the printed table")
+    assert starts[-1] < after
+    for row in found.rows:
+        assert row.printed or page.index(f"\n{row.name}  ", after)
+        assert row.field is None or f"  {row.field}" in page
+        assert " ".join(row.condition.split()) in " ".join(page.split())
+    for rule in found.rules:
+        assert rule.text in page
+
+
+def test_doc_prints_a_column_for_each_corpus():
+    lines = show_space(load(DOC), 100).splitlines()
+    assert "Parameter                  ptb    wikitext-2" in lines
+    assert "Learning rate              20     15" in lines
+    assert "Dropout rate for h1t, h2t  0.225  0.2" in lines
+
+
+def test_the_list_of_spaces_shows_which_are_open(tmp_path, monkeypatch):
+    folder = tmp_path / "search_spaces"
+    folder.mkdir()
+    (folder / "broken.toml").write_text("paper = 3\n")
+    monkeypatch.chdir(tmp_path)
+    entries = {entry.name: entry for entry in space.index()}
+    assert [entries[name].open for name in SHIPPED] == [False, False, True]
+    assert entries[DOC].num_rows == len(load(DOC).rows)
+    assert entries["broken"].problem.startswith(f"{folder / 'broken.toml'}:1: ")
+    page = list_spaces()
+    assert [name for name in SHIPPED if f"\n{name}  " in page] == list(SHIPPED)
+
+
+def test_names_are_looked_up_here_then_beside_the_study_then_in_the_checkout(tmp_path, monkeypatch):
+    here, beside = tmp_path / "here", tmp_path / "there"
+    for folder, paper in ((here, "here"), (beside, "beside")):
+        (folder / "search_spaces").mkdir(parents=True)
+        text = SMALL.replace("somebody2020", paper)
+        (folder / "search_spaces" / "small.toml").write_text(text)
+    (here / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(here / "deep" / "er")
+    assert load("small").paper == "here"
+    assert load("small", near=beside / "study.py").paper == "here"
+    monkeypatch.chdir(tmp_path)
+    assert load("small", near=beside / "study.py").paper == "beside"
+    assert load("here/search_spaces/small.toml").paper == "here"
+    assert load("search_spaces/small.toml", near=beside / "study.py").paper == "beside"
+    assert load(here / "search_spaces" / "small.toml").paper == "here"
+    assert load(DOC).path.parent == ROOT / "search_spaces"
+    with pytest.raises(SpaceError) as unknown:
+        load("takase2018doc_tabel2")
+    assert str(unknown.value) == (
+        "unknown search space 'takase2018doc_tabel2'. Did you mean 'takase2018doc_table2'? "
+        f"Expected one of: {NAMES}."
+    )
+
+
+def test_loading_sampling_and_printing_import_no_torch():
+    code = (
+        "import sys; from ablate.commands import spaces; from ablate.space import load; "
+        "s = load('oliva2021dual_table3_4'); next(s.enumerate('ptb', points=2)); "
+        "spaces.show_space(s); spaces.list_spaces(); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0

@@ -1,0 +1,567 @@
+"""Plans: pure, with ids that say what determines a trial, and lineage that adds up.
+
+The ids of some trials are kept in tests/golden/ids.json (`tests/support/golden.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ablate.config.identity import Parent, Trial, make_trial
+from ablate.config.resolve import merge, resolve
+from ablate.data.corpus import vocabulary_size
+from ablate.errors import AblateError, ConfigError, StudyError
+from ablate.space.space import load
+from ablate.store.study_record import from_plain
+from ablate.study.designs import table
+from ablate.study.plan import Plan, make_plan
+from ablate.study.words import Arm, Scale, Search, Stage, Study
+from tests.support.golden import golden
+
+SMALL = {
+    "corpus.train_tokens": 5000,
+    "backbone": "lstm",
+    "backbone.num_layers": 2,
+    "backbone.units": [12, 8],
+    "embedding.size": 8,
+    "head": "doc",
+    "head.experts": [2, 1, 0],
+    "optimizer": "nt_asgd",
+    "training.epochs": 2,
+}
+ARMS = {
+    "a": Arm("a"),
+    "same": Arm("same"),
+    "window": Arm("window", {"training.window": 33}),
+    "mos": Arm("mos", {"head": "mos", "head.experts": 3}),
+    "tuned on": Arm("tuned on", stages={"finetune": {"optimizer.learning_rate": 1.0}}),
+}
+STAGES = (Stage("finetune", {"optimizer.trigger": "at_once"}), Stage("again", {}))
+FAST = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
+
+
+def study_of(*arms: str, **scale: Any) -> Study:
+    words = {"seeds": 2, "stages": STAGES[:1], **scale}
+    return Study(
+        question="Which?",
+        base=SMALL,
+        base_arm="a",
+        design=table(*(ARMS[name] for name in ("a", *arms))),
+        scales={"s": Scale(**words)},
+        name="planned",
+    )
+
+
+@st.composite
+def studies(draw: st.DrawFn) -> Study:
+    arms = draw(st.lists(st.sampled_from([*ARMS][1:]), unique=True))
+    stages = STAGES[: draw(st.integers(1, 2))]
+    ensemble, seeds = draw(st.booleans()), draw(st.integers(1, 3))
+    first = draw(st.sampled_from([1, 13]))
+    return study_of(*arms, seeds=seeds, first_seed=first, stages=stages, ensemble=ensemble)
+
+
+def ids(plan: Plan) -> list[str]:
+    return [trial.id for trial in plan.trials]
+
+
+@pytest.mark.slow
+@FAST
+@given(study=studies())
+def test_planning_is_pure(study: Study, data: str):
+    before = sorted(Path(data).rglob("*"))
+    plan = make_plan(study, data=data)
+    again = make_plan(study, data=data)
+    assert (plan.trials, plan.planned, plan.record) == (again.trials, again.planned, again.record)
+    assert sorted(Path(data).rglob("*")) == before
+
+
+@pytest.mark.slow
+@FAST
+@given(study=studies())
+def test_parents_come_before_their_children(study: Study, data: str):
+    seen: set[str] = set()
+    for trial in make_plan(study, data=data).trials:
+        assert set(trial.parent_ids()) <= seen
+        assert trial.id not in seen
+        seen.add(trial.id)
+
+
+@pytest.mark.slow
+@FAST
+@given(study=studies())
+def test_every_arm_has_the_same_places_on_the_same_seeds(study: Study, data: str):
+    plan, scale = make_plan(study, data=data), study.scales["s"]
+    arms = [arm.name for arm in study.design.arms]
+    finals = {arm: [p for p in plan.planned if p.arm == arm and p.final] for arm in arms}
+    for planned in finals.values():
+        assert sorted(p.seed_index for p in planned) == list(range(scale.seeds))
+        assert all(p.seed == p.seed_index + scale.first_seed for p in planned)
+        assert {p.stage for p in planned} == {scale.stages[-1].name}
+    stages = Counter((p.arm, p.stage) for p in plan.planned)
+    ensembles = 1 if scale.ensemble and scale.seeds > 1 else 0
+    for arm in arms:
+        assert [stages[arm, name] for name in ("train", *(s.name for s in scale.stages))] == [
+            scale.seeds
+        ] * (len(scale.stages) + 1)
+        assert stages[arm, "ensemble"] == ensembles
+    assert {p.id for p in plan.planned} == set(ids(plan))
+
+
+@pytest.mark.slow
+@FAST
+@given(study=studies())
+def test_the_test_split_is_read_at_the_end_of_a_chain_only(study: Study, data: str):
+    plan = make_plan(study, data=data)
+    last = {p.id for p in plan.planned if p.final or p.stage == "ensemble"}
+    assert {trial.id for trial in plan.trials if trial.reads_test} == last
+
+
+def test_seeds_start_where_the_scale_says_and_make_the_same_trials(data: str):
+    usual = make_plan(study_of("window", seeds=4), data=data)
+    later = make_plan(study_of("window", seeds=2, first_seed=3), data=data)
+    assert later.record.first_seed == 3 and usual.record.first_seed == 1
+    assert [t.id for t in later.trials] == [t.id for t in usual.trials if t.seed in (3, 4)]
+    assert {(p.seed, p.seed_index) for p in later.planned} == {(3, 0), (4, 1)}
+
+
+def test_a_record_from_before_first_seed_was_written_starts_at_the_first(data: str):
+    record = make_plan(study_of(), data=data).record
+    plain = asdict(record)
+    del plain["first_seed"]
+    assert from_plain(plain) == record
+
+
+def test_identical_arms_share_their_trials(data: str):
+    plan = make_plan(study_of("same", "tuned on"), data=data)
+    places = {arm: [p.id for p in plan.planned if p.arm == arm] for arm in ("a", "same")}
+    assert places["a"] == places["same"]
+    train = {p.arm: p.id for p in plan.planned if p.stage == "train" and p.seed == 1}
+    finetune = {p.arm: p.id for p in plan.planned if p.stage == "finetune" and p.seed == 1}
+    assert train["a"] == train["tuned on"] and finetune["a"] != finetune["tuned on"]
+
+
+def test_lineage(data: str):
+    plan = make_plan(study_of(stages=STAGES, ensemble=True), data=data)
+    trials = {trial.id: trial for trial in plan.trials}
+    for place in plan.planned:
+        trial = trials[place.id]
+        roles = Counter(parent.role for parent in trial.parents)
+        expected = {"train": {}, "finetune": {"start": 1}, "again": {"start": 1}}
+        assert roles == expected.get(place.stage, {"member": 2})
+        assert place.parents == tuple(trial.parent_ids())
+        if place.stage in ("finetune", "again"):
+            (parent,) = (trials[each] for each in trial.parent_ids("start"))
+            assert parent.seed == trial.seed and parent.arm == trial.arm
+
+
+def test_another_parent_is_another_trial(data: str):
+    plain, other = study_of(), study_of()
+    other = replace(other, base={**SMALL, "training.epochs": 3})
+    stages = [
+        {(t.stage, t.seed): t.id for t in make_plan(s, data=data).trials} for s in (plain, other)
+    ]
+    assert all(stages[0][place] != stages[1][place] for place in stages[0])
+
+
+def changed(study: Study, **scale: Any) -> Study:
+    return replace(study, scales={"s": replace(study.scales["s"], **scale)})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"question": "Whatever?"},
+        {"name": "another"},
+        {"paper": "takase2018doc", "tables": ("Table 3",)},
+        {"file": "elsewhere.py"},
+    ],
+)
+def test_what_a_study_is_called_is_no_part_of_an_id(words: dict[str, Any], data: str):
+    study = study_of("window")
+    assert ids(make_plan(replace(study, **words), data=data)) == ids(make_plan(study, data=data))
+
+
+def test_more_seeds_arms_and_ensembles_add_trials_and_change_none(data: str):
+    known = set(ids(make_plan(study_of("window"), data=data)))
+    more = [
+        study_of("window", seeds=5),
+        study_of("window", "mos"),
+        study_of("window", ensemble=True),
+        study_of("window", stages=(*STAGES[:1], STAGES[1])),
+    ]
+    for study in more[:3]:
+        assert known < set(ids(make_plan(study, data=data)))
+    later = {trial.id for trial in make_plan(more[3], data=data).trials if trial.stage == "train"}
+    assert later < known  # a stage that is no longer the last does not read the test split
+
+
+@pytest.mark.parametrize(
+    "scale", [{"threads": 2}, {"gpus": 0.5}, {"changes": {"corpus.eval_tokens": 300}}]
+)
+def test_where_and_on_what_it_runs_is_part_of_an_id(scale: dict[str, Any], data: str):
+    study = study_of("window")
+    before, after = (ids(make_plan(s, data=data)) for s in (study, changed(study, **scale)))
+    assert len(before) == len(after) and not set(before) & set(after)
+
+
+def test_a_fraction_of_a_gpu_is_the_same_trial(data: str):
+    plans = [make_plan(changed(study_of(), gpus=gpus), data=data) for gpus in (0.25, 1)]
+    assert ids(plans[0]) == ids(plans[1])
+    assert {trial.device for trial in plans[0].trials} == {"cuda"}
+
+
+def test_a_runner_is_part_of_an_id(data: str):
+    study = study_of()
+    other = replace(study, runner="stand_in")
+    assert not set(ids(make_plan(study, data=data))) & set(ids(make_plan(other, data=data)))
+
+
+def test_scales_leave_arms_out_but_never_the_base(data: str):
+    plan = make_plan(study_of("window", "mos", arms=["mos"]), data=data)
+    assert [arm.name for arm in plan.record.arms] == ["a", "mos"]
+
+
+def test_later_values_win(data: str):
+    study = study_of("window", changes={"training.window": 20, "training.epochs": 9})
+    adapted = changed(
+        study, adapt=lambda values: {"training.epochs": values["training.epochs"] + 1}
+    )
+    configs = make_plan(adapted, data=data).configs
+    windows = {name: config.training.window for name, config in configs.items()}
+    assert windows == {"a": 20, "window": 33}
+    assert {config.training.epochs for config in configs.values()} == {10}
+
+
+SPACE = """
+paper = "none"
+tables = ["T"]
+["Rate"]
+field = "optimizer.learning_rate"
+range = [1.0, 10.0]
+"""
+
+
+@pytest.fixture
+def searched(tmp_path: Path):
+    file = tmp_path / "rates.toml"
+    file.write_text(SPACE)
+
+    def study(first_seed: int = 1, **words: Any) -> Study:
+        search = Search(space=str(file), trials=4, **words)
+        return study_of("window", search=search, first_seed=first_seed)
+
+    return study
+
+
+@pytest.mark.parametrize("first", [1, 13])
+def test_a_searched_arm_is_confirmed_on_seeds_that_no_other_repeat_has(searched, first, data: str):
+    plan = make_plan(searched(repeats=2, first_seed=first), data=data)
+    assert plan.trials == () and len(plan.searches) == 4
+    asked = [plan.search_trial(search, {}, index) for search in plan.searches for index in (0, 1)]
+    assert not any(trial.reads_test for trial in asked)
+    assert all(trial.keep == "nothing" for trial in asked)
+    seeds = []
+    for search in plan.searches[:1] + plan.searches[2:3]:
+        chains = plan.confirmations(search, {"optimizer.learning_rate": 2.0})
+        seeds += [place.seed for place in chains.planned if place.final]
+    assert seeds == [first, first + 1, first + 2, first + 3]
+    assert not {trial.seed for trial in asked} & set(seeds)
+
+
+def test_a_search_asks_the_same_wherever_its_confirmation_starts(searched, data: str):
+    plans = [make_plan(searched(first_seed=first), data=data) for first in (1, 13)]
+    one, other = ([search.key for search in plan.searches] for plan in plans)
+    assert one == other
+    first, again = (plan.search_trial(plan.searches[0], {}, 0).id for plan in plans)
+    assert first == again
+
+
+def test_arms_are_searched_with_the_same_seeds(searched, data: str):
+    plan = make_plan(searched(), data=data)
+    a, window = plan.searches
+    pairs = [(plan.search_trial(a, {}, i), plan.search_trial(window, {}, i)) for i in range(3)]
+    assert all(one.seed == other.seed and one.id != other.id for one, other in pairs)
+
+
+def test_a_searched_arm_s_own_stage_goes_on_from_what_another_arm_is_confirmed_by(
+    tmp_path: Path, data: str
+):
+    file = tmp_path / "rates.toml"
+    file.write_text(SPACE)
+    arms = (Arm("more", then=(GATE,)), Arm("other", {"training.window": 3}, then=(GATE,)))
+    plan = make_plan(study_with(*arms, search=Search(space=str(file), trials=4)), data=data)
+    won = {"optimizer.learning_rate": 2.0}
+    confirmed = {search.arm: plan.confirmations(search, won) for search in plan.searches}
+    base = {trial.id for trial in confirmed["a"].trials}
+    begun = {trial.id for trial in confirmed["more"].trials if trial.stage == "train"}
+    assert begun == base and len(base) == 2
+    assert not base & {trial.id for trial in confirmed["other"].trials}
+    first = [trial for trial in confirmed["other"].trials if trial.stage == "train"]
+    assert not any(trial.reads_test for trial in first)
+
+
+def test_an_arm_is_as_large_as_what_it_trains_last(data: str):
+    gate = Stage("gate", {"gate": "iog", "gate.units": 3})
+    arms = (Arm("gated", then=(gate,)), Arm("joint", then=(replace(gate, over="seeds"),)))
+    plan = make_plan(study_with(*arms), data=data)
+    sizes = {arm.name: arm.num_parameters for arm in plan.record.arms}
+    last = next(trial for trial in plan.trials if trial.stage == "gate")
+    words = vocabulary_size(resolve(last.values).corpus, data)
+    assert sizes["gated"] == sizes["a"] + words * (3 + 3 + 1)
+    assert sizes["joint"] is None
+
+
+def test_what_a_search_changes_is_checked_when_it_is_planned(searched, data: str):
+    with pytest.raises(ConfigError, match=r"arm 'a': training: unknown field 'epohcs'"):
+        make_plan(searched(changes={"training.epohcs": 1}), data=data)
+
+
+def test_arms_of_different_corpora_are_refused(data: str):
+    other = Arm("other", {"corpus.level": "character"})
+    study = replace(study_of(), design=table(ARMS["a"], other))
+    with pytest.raises(StudyError, match=r"arm 'other': corpus\.level = 'character' is not"):
+        make_plan(study, data=data)
+
+
+def golden_trials() -> dict[str, Trial]:
+    """Trials of a corpus that is told by its digest alone."""
+    start = Parent("start", "0123456789abcdef")
+    members = tuple(Parent("member", f"{number:016x}") for number in range(3))
+    cases: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "small": (SMALL, {}),
+        "small, seed 2": (SMALL, {"seed": 2}),
+        "small, fine-tuned": (SMALL, {"parents": (start,)}),
+        "small, an ensemble": (SMALL, {"parents": members, "seed": 0}),
+        "small, in a search": (SMALL, {"reads_test": False}),
+        "small, on a GPU": (SMALL, {"device": "cuda"}),
+        "DOC, Penn Treebank": (load("takase2018doc_table2").values("ptb"), {}),
+        "DOC, WikiText-2": (load("takase2018doc_table2").values("wikitext-2"), {}),
+        "MoS, Penn Treebank": (load("yang2018mos").values("ptb"), {}),
+        "tied softmax": (merge(SMALL, {"head": "softmax"}), {}),
+    }
+    return {
+        name: make_trial(
+            resolve(values), values=values, **{"seed": 1, "corpus_digest": "text", **more}
+        )
+        for name, (values, more) in cases.items()
+    }
+
+
+@pytest.mark.golden
+def test_the_ids_are_the_golden_ones():
+    """If they are not, every trial that was ever run is a new one: was that intended?
+
+    `make goldens` leaves this file alone, so that it cannot change unnoticed.
+    """
+    ids = {name: trial.id for name, trial in golden_trials().items()}
+    assert ids == json.loads(golden("ids.json", json.dumps(ids, indent=1) + "\n", "ids"))
+    assert len(set(ids.values())) == len(ids)
+
+
+def test_a_trial_goes_through_json():
+    for trial in golden_trials().values():
+        assert Trial.from_plain(json.loads(json.dumps(trial.to_plain()))).id == trial.id
+        again = Trial.from_plain(json.loads(json.dumps(trial.to_plain())))
+        assert resolve(again.values).identity == resolve(trial.values).identity
+        assert replace(again, values={}) == replace(trial, values={})
+
+
+GATE = Stage("gate", {"gate": "none", "regularizer": "none", "optimizer.learning_rate": 0.5})
+JUDGED = Stage("judged", {"evaluator.standard.batch_size": 2}, kind="evaluate")
+TOGETHER = Stage("together", {"training.epochs": 1}, over="seeds")
+
+
+def study_with(*arms: Arm, **scale: Any) -> Study:
+    given = {"seeds": 2, **scale}
+    return Study(
+        question="Which?",
+        base=SMALL,
+        base_arm="a",
+        design=table(Arm("a"), *arms),
+        scales={"s": Scale(**given)},
+        name="planned",
+    )
+
+
+def placed(plan: Plan, arm: str) -> list[tuple[str, bool]]:
+    return [(p.stage, p.final) for p in plan.planned if p.arm == arm]
+
+
+def test_an_arms_own_stage_goes_on_from_the_trial_that_another_arm_ends_with(data: str):
+    plan = make_plan(study_with(Arm("more", then=(GATE,))), data=data)
+    assert placed(plan, "more") == [("train", False), ("gate", True)] * 2
+    base = {p.id for p in plan.planned if p.arm == "a"}
+    gates = [trial for trial in plan.trials if trial.stage == "gate"]
+    assert {parent.id for trial in gates for parent in trial.parents} == base
+    assert len(plan.trials) == 4
+    assert all(trial.reads_test for trial in plan.trials)
+
+
+def test_a_stage_that_only_evaluates_trains_nothing_and_keeps_nothing(data: str):
+    plan = make_plan(study_with(Arm("judged otherwise", then=(JUDGED,))), data=data)
+    judged = [trial for trial in plan.trials if trial.stage == "judged"]
+    assert {trial.runner for trial in judged} == {"evaluation"}
+    assert {parent.role for trial in judged for parent in trial.parents} == {"member"}
+    assert {trial.keep for trial in judged} == {"nothing"}
+
+
+def test_all_seeds_of_an_arm_under_one_stage_are_one_result(data: str):
+    plan = make_plan(study_with(Arm("joint", then=(TOGETHER,)), seeds=3), data=data)
+    assert placed(plan, "joint") == [("train", False)] * 3 + [("together", True)]
+    joint = next(trial for trial in plan.trials if trial.stage == "together")
+    assert [parent.role for parent in joint.parents] == ["base"] * 3
+    indices = {p.arm: p.seed_index for p in plan.planned if p.final}
+    assert indices["joint"] == 3  # no seed of any arm's
+
+
+def test_an_n_gram_model_is_an_arm_without_anything_neural(data: str):
+    arm = Arm("kn5", {"model": "ngram", "ngram.order": 5})
+    plan = make_plan(study_with(arm, stages=(Stage("finetune", {}),)), data=data)
+    counted = [trial for trial in plan.trials if trial.arm == "kn5"]
+    assert placed(plan, "kn5") == [("train", True)] * 2
+    assert {trial.runner for trial in counted} == {"counting"}
+    assert {key.split(".")[0] for key in counted[0].values} == {"model", "ngram", "corpus"}
+    assert plan.record.arm("kn5").num_parameters is None
+
+
+def test_an_evaluation_is_searched_for_each_finished_model(data: str, tmp_path: Path):
+    space = 'paper = "none"\ntables = ["T"]\n["Rows"]\nfield = "evaluator.standard.batch_size"\n'
+    (tmp_path / "how.toml").write_text(space + "choices = [1, 2, 3]\n")
+    stage = Stage("how", kind="evaluate", search=Search(space="how", trials=2))
+    study = replace(study_with(stages=(stage,)), file=str(tmp_path / "study.py"))
+    plan = make_plan(study, data=data)
+    assert placed(plan, "a") == [("train", False)] * 2
+    assert not any(trial.reads_test for trial in plan.trials)
+    assert [search.parents[0].id for search in plan.searches] == ids(plan)
+    asked = plan.search_trial(plan.searches[0], {"evaluator.standard.batch_size": 2}, 0)
+    assert (asked.reads_test, asked.keep, asked.parents) == (
+        False,
+        "nothing",
+        plan.searches[0].parents,
+    )
+    (found,) = plan.confirmations(plan.searches[0], {"evaluator.standard.batch_size": 2}).trials
+    assert (found.reads_test, found.seed, found.stage) == (True, 1, "how")
+    assert len({search.key for search in plan.searches}) == 2
+
+
+def test_what_leaves_nothing_to_go_on_from_comes_last():
+    with pytest.raises(StudyError, match="no stage can continue from stage 'judged'"):
+        study_with(stages=(JUDGED, GATE))
+    with pytest.raises(StudyError, match="a search in a stage tunes the evaluation"):
+        Stage("x", search=Search(space="s", trials=1))
+
+
+RECIPE = """
+paper = "somebody2020"
+tables = ["Table 1"]
+["Size"]
+field = "embedding.size"
+value = { small = 8, large = 16 }
+["Backbone"]
+field = "backbone"
+value = "gru"
+["Head"]
+field = "head"
+value = "softmax"
+["Optimizer"]
+field = "optimizer"
+value = "adam"
+["Model"]
+choices = ["plain", "clipped"]
+["Clipping"]
+field = "training.clip"
+value = 0.5
+when = "Model = clipped"
+["Window"]
+field = "training.window"
+choices = [20, 30]
+"""
+
+
+@pytest.fixture
+def with_recipe(tmp_path: Path):
+    (tmp_path / "own.toml").write_text(RECIPE)
+
+    def planned(*arms: Arm, **scale: Any) -> Study:
+        words = {"seeds": 1, "column": "small", **scale}
+        scales = {"s": Scale(**words)}
+        more = {"base": "own", "base_arm": arms[0].name, "file": str(tmp_path / "x.py")}
+        return Study(question="Which?", design=table(*arms), scales=scales, **more)
+
+    return planned
+
+
+def test_a_recipe_is_read_in_the_column_that_it_is_named_with(with_recipe, data: str):
+    study = with_recipe(Arm("a"), Arm("b", recipe="own:large"))
+    sizes = {t.arm: t.values["embedding.size"] for t in make_plan(study, data=data).trials}
+    assert sizes == {"a": 8, "b": 16}
+    with pytest.raises(AblateError, match=r"'huge'.*small, large"):
+        make_plan(with_recipe(Arm("a", recipe="own:huge")), data=data)
+
+
+def test_an_arm_settles_rows_of_its_recipe_by_their_names(with_recipe, data: str):
+    study = with_recipe(Arm("a"), Arm("b", rows={"Model": "clipped", "Window": 30}))
+    values = {t.arm: t.values for t in make_plan(study, data=data).trials}
+    assert "training.clip" not in values["a"]
+    assert "training.window" not in values["a"]
+    assert (values["b"]["training.clip"], values["b"]["training.window"]) == (0.5, 30)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"Modle": "plain"}, "unknown row 'Modle'. Did you mean 'Model'"),
+        ({"Model": "fancy"}, "Model = 'fancy' is not allowed. Expected: plain | clipped"),
+    ],
+)
+def test_a_row_that_is_not_there_or_not_allowed_is_refused(with_recipe, data, rows, message):
+    with pytest.raises(AblateError) as caught:
+        make_plan(with_recipe(Arm("a", rows=rows)), data=data)
+    assert message in str(caught.value)
+
+
+def test_a_search_leaves_alone_what_an_arm_s_rows_settle(with_recipe, data: str):
+    def fixed(**words: Any) -> dict[str, Any]:
+        search = Search(space="own", trials=2, **words)
+        study = with_recipe(Arm("a"), Arm("b", rows={"Window": 30}), search=search)
+        searches = make_plan(study, data=data).searches
+        return {each.arm: each.fixed.get("training.window") for each in searches}
+
+    assert fixed(also=("training.window",)) == {"a": None, "b": 30}
+    assert fixed() == {"a": 70, "b": 30}  # which the arms differ in, and a has the default
+
+
+def test_a_scale_changes_stages_by_their_names(data: str):
+    gate = {"gate": "iog", "gate.units": 4, "training.only_gate": True}
+    arm = Arm("gated", then=(Stage("gate", {**gate, "training.epochs": 5}),))
+    scales = {"s": Scale(seeds=1, stage_changes={"gate": {"training.epochs": 1}})}
+    words = {"question": "?", "base": SMALL, "base_arm": "a", "design": table(Arm("a"), arm)}
+    plan = make_plan(Study(scales=scales, **words), data=data)
+    assert [t.values["training.epochs"] for t in plan.trials if t.stage == "gate"] == [1]
+    with pytest.raises(StudyError, match=r"unknown stage 'gatt'"):
+        Study(scales={"s": Scale(stage_changes={"gatt": {}})}, **words)
+
+
+@pytest.mark.parametrize(("corpus", "published"), [("ptb", 64.91), ("wikitext-2", 88.28)])
+def test_of_a_table_of_two_corpora_the_scale_s_is_published(data: str, corpus, published):
+    study = Study(
+        question="?",
+        paper="oliva2021dual",
+        tables=("Table 1",),
+        base={**SMALL, "head": "softmax", "optimizer": "sgd"},
+        base_arm="LSTM",
+        design=table(Arm("LSTM", published=("LSTM", "no dyneval"))),
+        scales={"s": Scale(corpus=corpus, seeds=1)},
+    )
+    base = {k: v for k, v in study.base.items() if not k.startswith(("corpus.", "head."))}
+    plan = make_plan(replace(study, base=base), data=data)
+    assert plan.record.arms[0].published["test"] == published

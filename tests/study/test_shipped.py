@@ -1,0 +1,231 @@
+"""The shipped studies: every one plans at every scale, runs in seconds, and is the paper's in size.
+
+`make test-paper` goes further (`tests/paper_scale.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ablate import papers, run
+from ablate.commands.plan import show_plan
+from ablate.compare.statistics.replication import MIN_SEARCHES
+from ablate.config.resolve import resolve
+from ablate.config.sections import CorpusConfig
+from ablate.data import corpus as corpora
+from ablate.model.assemble import count_parameters
+from ablate.store import journal as journals
+from ablate.study.chains import chains
+from ablate.study.file import load
+from ablate.study.plan import Plan, make_plan
+from ablate.study.values import arm_values
+from ablate.study.words import Arm, Inherit, Study
+from tests.support import places
+
+FOLDER = places.STUDIES
+FILES = sorted(FOLDER.glob("*.py"))
+SCALES = [(file, scale) for file in FILES for scale in load(file).scales]
+PAPER = [(file, scale) for file, scale in SCALES if scale.startswith("paper")]
+
+# Where the page and the paper's own formulas disagree: (model, variant, corpus) -> millions of
+# parameters, as counted and as printed.
+SLIPS = {
+    ("AWD-LSTM (Merity et al., 2018)", "", "wikitext-2"): (33.56, 33),
+    ("AWD-LSTM-DOC", "ensemble x5", "wikitext-2"): (183.20, 185),
+    ("AWD-LSTM-DOC", "fin ensemble x5", "wikitext-2"): (183.20, 185),
+    ("VD-LSTM +REAL (medium)", "", "ptb"): (13.27, 14),
+    ("AWD LSTM + WT (run with authors' code)", "+WT", "wikitext-2"): (33.56, 33),
+    ("AWD LSTM + WT (run with authors' code)", "+WT+IOG", "wikitext-2"): (53.56, 53),
+    ("AWD LSTM + WT (run with authors' code)", "+WT+cache3785", "wikitext-2"): (33.56, 33),
+    ("AWD LSTM + WT (run with authors' code)", "+WT+cache3785+IOG", "wikitext-2"): (53.56, 53),
+    ("Ensemble of 10 Variational RHNs", "base", "ptb"): (320.82, 320),
+    ("Ensemble of 10 Variational RHNs", "+IOG", "ptb"): (326.83, 326),
+    ("RNN", "no reg", "ptb"): (10.50, 10),  # R's 512 x 512 weights go just beyond a half
+    ("RNN", "DO&CN", "ptb"): (10.50, 10),
+}
+
+
+def names(pairs: list[tuple[Path, str]]) -> list[str]:
+    return [f"{file.stem}@{scale}" for file, scale in pairs]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def texts_that_users_bring(num_words):
+    """They are planned with as if they were there."""
+    digest = corpora.corpus_digest
+
+    def known(corpus, folder=None) -> str:
+        return "brought" if corpus.name.startswith("folder:") else digest(corpus, folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpora, "vocabulary_size", lambda corpus, folder: num_words(corpus))
+        patch.setattr(corpora, "corpus_digest", known)
+        yield
+
+
+@cache
+def planned(file: Path, scale: str, data: str) -> Plan:
+    return make_plan(load(file), scale, data=data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
+def test_a_study_plans_at_every_scale(file, scale, data):
+    plan = planned(file, scale, data)
+    asked = {trial.arm for trial in plan.planned} | {search.arm for search in plan.searches}
+    assert asked == {arm.name for arm in plan.record.arms} == set(plan.configs)
+    known = {trial.id for trial in plan.trials}
+    assert {parent for trial in plan.trials for parent in trial.parent_ids()} <= known
+
+
+def test_the_first_study_asks_on_seeds_that_its_sizes_were_not_chosen_on(data):
+    file = FOLDER / "doc_layer_mix.py"
+    assert next(iter(load(file).scales)) == "laptop", "which `make study` runs"
+    for scale, num_arms, seeds in (("laptop", 4, range(13, 25)), ("ten_arms", 10, range(1, 5))):
+        plan = planned(file, scale, data)
+        assert len(plan.record.arms) == num_arms
+        for arm in plan.record.arms:
+            assert [place.seed for place in plan.planned if place.arm == arm.name] == [*seeds]
+
+
+@pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
+def test_no_shipped_search_has_a_row_for_what_its_arms_differ_in(file, scale, data):
+    """Or it says in `also` that this is searched: a reader of the file need not know the rule."""
+    assert not any(search.left for search in planned(file, scale, data).searches)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "scale"), PAPER, ids=names(PAPER))
+def test_each_arm_has_the_parameters_that_its_paper_prints(file, scale, data):
+    plan = planned(file, scale, data)
+    for arm in plan.study.design.arms:
+        if arm.name not in plan.configs or plan.configs[arm.name].ngram is not None:
+            continue
+        millions = _parameters(plan, arm, data) / 1e6
+        assert millions > 0
+        printed = _printed(plan.study, arm, plan.configs[arm.name].corpus)
+        if printed is None:
+            continue
+        model, variant = arm.published or ("", "")
+        counted, slip = SLIPS.get((model, variant, plan.scale.corpus), (None, None))
+        if counted is None:
+            half = 0.5 if printed == int(printed) else 0.05
+            assert abs(millions - printed) <= half, f"{arm.name}: {millions} counted"
+        else:
+            assert (round(millions, 2), printed) == (counted, slip), arm.name
+
+
+def test_dual_table1_tunes_a_dual_layer_s_own_dropout_alone_as_its_paper_does(data):
+    searches = planned(FOLDER / "dual_table1.py", "paper", data).searches
+    for search in searches:
+        asked: list[str] = []
+
+        def suggest(row, asked=asked):
+            asked.append(row.name)
+            return row.domain.points(2)[-1]
+
+        search.space.sample(suggest, search.column, fixed=search.fixed, base=search.values)
+        assert "Dynamic evaluation" not in asked  # else a static column is dynamic by chance
+        if not search.arm.startswith("Dual "):
+            assert search.inherits is None
+            continue
+        ers = search.arm.removeprefix("Dual ").removesuffix(", dynamic")
+        assert search.inherits == Inherit(ers, over=("Dual input Drop.", "Dual output Drop."))
+
+
+def _parameters(plan: Plan, arm: Arm, data: str) -> int:
+    """Of what an arm ends with: its last stage, and all members of an ensemble."""
+    made = chains(plan, arm.name, arm_values(plan.study, plan.scale, arm))
+    last = made.trials[-1]
+    own = _count(last.values, data)
+    joint = max(len(last.parent_ids("member")), len(last.parent_ids("base")))
+    if joint < 2:
+        return own
+    member = next(trial for trial in made.trials if trial.id == last.parents[0].id)
+    return own + (joint - 1) * _count(member.values, data)
+
+
+def _count(values, data: str) -> int:
+    config = resolve(values)
+    return count_parameters(config, corpora.vocabulary_size(config.corpus, data))
+
+
+def _printed(study: Study, arm: Arm, ours: CorpusConfig) -> float | None:
+    model, variant = arm.published or (None, None)
+    corpus = papers.corpus_name(ours.name, ours.level)
+    for cell in papers.load(study.paper).cells if model else ():
+        known = (cell.model, cell.variant, cell.corpus, cell.table in study.tables)
+        if known == (model, variant, corpus, True):
+            return cell.parameters
+    return None
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_a_study_runs_from_its_file_as_shipped(file, workspace):
+    study = load(file)
+    assert "smoke" in study.scales, "every study has a scale that shows in seconds that it runs"
+    assert study.scales["smoke"].corpus == "grammar", "and needs no text for it"
+    summary = run(file, "smoke", workspace=str(workspace.folder), local=True)
+    found = {arm.name: len(arm.values) for arm in summary.arms}
+    assert all(found.values()), found
+
+
+SEARCHED = {
+    (file.stem, name): scale
+    for file in FILES
+    for name, scale in load(file).scales.items()
+    if scale.search
+}
+
+
+@pytest.mark.parametrize("file, scale", SEARCHED)
+def test_a_scale_that_tunes_its_arms_can_have_verdicts(file, scale):
+    """But for the one that only shows that it runs."""
+    assert SEARCHED[file, scale].search.repeats >= (1 if scale == "smoke" else MIN_SEARCHES)
+
+
+def test_the_plan_counts_every_search_and_its_confirmations(workspace):
+    """Two of its three arms ask the same."""
+    text = " ".join(show_plan(str(FOLDER / "iog_tuned_base.py"), "laptop", workspace).split())
+    assert "each arm is tuned first: 3 searches of 8 trials" in text
+    assert f"searches and their confirmations: up to {2 * 3 * (8 + 3)} more" in text
+
+
+@pytest.mark.parametrize("name", ["iog_variants", "dual_search"])
+def test_over_ray_a_study_finds_what_it_finds_without(name, workspace, tmp_path, monkeypatch):
+    """But for arms that are searched: what a sampler suggests depends on who ends first."""
+    pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a Ray of our own
+    file = FOLDER / f"{name}.py"
+    over_ray = run(file, "smoke", workspace=str(workspace.folder), workers=2)
+    without = run(file, "smoke", workspace=str(tmp_path / "without"), local=True)
+    assert over_ray.whole and without.whole
+    searched = {search.arm for search in over_ray.record.searches}
+    assert searched == ({"dynamic, tuned"} if name == "dual_search" else set())
+    for ours, theirs in zip(over_ray.arms, without.arms, strict=True):
+        assert (ours.name, len(ours.values)) == (theirs.name, len(theirs.values))
+        assert ours.values and (ours.values == theirs.values or ours.name in searched)
+    tried = journals.read_all(workspace.store, over_ray.record.trial_ids()).values()
+    processes = {attempt["pid"] for journal in tried for attempt in journal.attempts}
+    assert processes and os.getpid() not in processes
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_a_study_opens_with_question_cost_and_published_numbers(file):
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    parts = {part.split()[0]: part for part in re.split(r"\n(?=[A-Z][a-z]+ {2,})", text)}
+    assert {"Question", "Run", "Cost"} <= set(parts), "what each study opens with"
+    perplexities = re.findall(r"(?<![\d.,])\d{2,3}\.\d+(?![\d.])", parts.get("Paper", ""))
+    assert set(perplexities) <= _published(), "numbers that no table of the papers has"
+
+
+@cache
+def _published() -> frozenset[str]:
+    cells = [cell for paper in papers.ids() for cell in papers.load(paper).cells]
+    return frozenset(f"{cell.value:.{cell.decimals}f}" for cell in cells)

@@ -1,0 +1,183 @@
+"""What the Kustomize tree renders to, and the pods that would come of it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import places
+
+ROOT = places.ROOT
+TREE = ROOT / "k8s"
+PLATFORMS = ("cpu", "gpu", "spot", "kueue")
+RENDERED = tuple(f"{name}{part}" for name in PLATFORMS for part in ("", "/study"))
+SCHEMAS = places.SCHEMAS / "kuberay-1.7.0.json"
+
+# Variants that no overlay takes: what the README tells to add, as a kustomization of its own.
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "own-services": {
+        "resources": ["../k8s/base", "../k8s/ray"],
+        "components": ["../k8s/components/own-postgres", "../k8s/components/own-s3"],
+    },
+    "bucket-store": {
+        "resources": ["../k8s/base", "../k8s/ray"],
+        "components": [
+            "../k8s/components/store-s3",
+            "../k8s/components/store-s3/network",
+            "../k8s/components/downloads",
+        ],
+    },
+    "bucket-store-gpu": {
+        "images": [{"name": "ablate", "newTag": "0.1.0-cuda"}],
+        "resources": ["../k8s/base", "../k8s/ray"],
+        "components": [
+            "../k8s/components/autoscaling",
+            "../k8s/components/api-server",
+            "../k8s/components/gpu",
+            "../k8s/components/gpu-quota",
+            "../k8s/components/store-s3",
+            "../k8s/components/store-s3/gpu",
+            "../k8s/components/store-s3/network",
+        ],
+    },
+}
+
+
+def _command() -> list[str]:
+    """A Kustomize: `kubectl` has one inside, which asks no server."""
+    if shutil.which("kustomize"):
+        return ["kustomize", "build"]
+    if shutil.which("kubectl"):
+        return ["kubectl", "kustomize"]
+    pytest.skip("neither kustomize nor kubectl is installed")
+
+
+def build(folder: Path) -> list[dict[str, Any]]:
+    done = subprocess.run([*_command(), str(folder)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, done.stderr  # warnings of deprecated fields
+    return list(yaml.safe_load_all(done.stdout))
+
+
+@functools.cache
+def _objects(name: str) -> list[dict[str, Any]]:
+    return build(TREE / "overlays" / name)
+
+
+def objects(name: str) -> list[dict[str, Any]]:
+    """The objects of an overlay, or of its study."""
+    return copy.deepcopy(_objects(name))
+
+
+def together(platform: str) -> list[dict[str, Any]]:
+    """All objects of an overlay while a study runs in it."""
+    return objects(platform) + objects(f"{platform}/study")
+
+
+def variant(name: str, folder: Path) -> list[dict[str, Any]]:
+    """The objects of one of VARIANTS, from a copy of the tree in `folder`."""
+    if not (folder / "k8s").exists():
+        shutil.copytree(TREE, folder / "k8s")
+    place = folder / name
+    place.mkdir()
+    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    (place / "kustomization.yaml").write_text(yaml.safe_dump({**kind, **VARIANTS[name]}))
+    return build(place)
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod that would come of an object, with what the operator adds to it."""
+
+    name: str
+    kind: str
+    labels: Mapping[str, str]
+    spec: Mapping[str, Any]
+    count: tuple[int, int] = (1, 1)  # at least, at most
+
+    @property
+    def containers(self) -> list[Mapping[str, Any]]:
+        return [*self.spec.get("initContainers", []), *self.spec["containers"]]
+
+
+def pods(found: Sequence[Mapping[str, Any]]) -> list[Pod]:
+    return [pod for item in found for pod in _pods_of(item)]
+
+
+def _pods_of(item: Mapping[str, Any]) -> Iterator[Pod]:
+    name, kind, spec = item["metadata"]["name"], item["kind"], item.get("spec", {})
+    if kind == "RayCluster":
+        yield from _ray_pods(name, spec)
+    elif kind == "RayJob":
+        yield from _ray_pods(name, spec["rayClusterSpec"])
+        template = spec["submitterPodTemplate"]
+        yield Pod(f"{name}-submitter", kind, template["metadata"]["labels"], template["spec"])
+    elif kind in ("Deployment", "StatefulSet", "Job"):
+        template = spec["template"]
+        number = spec.get("replicas", 1)
+        yield Pod(name, kind, template["metadata"]["labels"], template["spec"], (number, number))
+
+
+def _ray_pods(name: str, spec: Mapping[str, Any]) -> Iterator[Pod]:
+    head = copy.deepcopy(spec["headGroupSpec"]["template"]["spec"])
+    if spec.get("enableInTreeAutoscaling"):
+        options = spec["autoscalerOptions"]
+        kept = ("resources", "securityContext", "volumeMounts", "env", "envFrom")
+        head["containers"].append(
+            {
+                "name": "autoscaler",
+                "image": head["containers"][0]["image"],
+                **{key: options[key] for key in kept if key in options},
+            }
+        )
+    yield Pod(f"{name}-head", "Ray", _ray_labels(name, "head"), head)
+    for group in spec["workerGroupSpecs"]:
+        yield Pod(
+            f"{name}-{group['groupName']}",
+            "Ray",
+            _ray_labels(name, "worker"),
+            group["template"]["spec"],
+            (group["minReplicas"], group["maxReplicas"]),
+        )
+
+
+def _ray_labels(cluster: str, node_type: str) -> dict[str, str]:
+    return {
+        "ray.io/cluster": cluster,
+        "ray.io/node-type": node_type,
+        "app.kubernetes.io/name": "kuberay",
+        "app.kubernetes.io/created-by": "kuberay-operator",
+    }
+
+
+def ray_specs(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The cluster specs among objects: of RayClusters and of RayJobs."""
+    clusters = [item["spec"] for item in found if item["kind"] == "RayCluster"]
+    return clusters + [item["spec"]["rayClusterSpec"] for item in found if item["kind"] == "RayJob"]
+
+
+def of_kind(found: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    return [item for item in found if item["kind"] == kind]
+
+
+def secrets(tmp_environment: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
+    """What the documented command makes: Secret -> key -> value."""
+    done = subprocess.run(
+        ["sh", str(TREE / "make-secrets.sh")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin", **(tmp_environment or {})},
+    )
+    made = list(yaml.safe_load_all(done.stdout))
+    assert all(item["kind"] == "Secret" for item in made)
+    return {item["metadata"]["name"]: item["stringData"] for item in made}

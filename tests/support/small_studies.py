@@ -1,0 +1,45 @@
+"""The smallest language model worth a study, spaces to search for its rate, and its trials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ablate.config.identity import Trial
+from ablate.store.workspace import Workspace
+
+BASE = {
+    "corpus.name": "grammar",
+    "backbone": "lstm",
+    "head": "softmax",
+    "embedding.size": 8,
+    "backbone.num_layers": 1,
+    "backbone.units": 8,
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 1.0,
+    "training.epochs": 1,
+}
+RATE = """
+paper = "none"
+tables = ["T"]
+
+["Rate"]
+field = "optimizer.learning_rate"
+range = [1e-3, 10.0]
+scale = "log"
+"""
+RATE_AND_WINDOW = f"""{RATE}
+["Window"]
+field = "training.window"
+choices = [10, 20]
+"""
+
+
+def order_in(workspace: Workspace, begun: list[Trial] | None = None):
+    """Return what makes a worker's order of a trial, and adds the trial to `begun`."""
+
+    def order(trial: Trial) -> dict[str, Any]:
+        if begun is not None:
+            begun.append(trial)
+        return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
+
+    return order

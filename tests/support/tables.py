@@ -1,0 +1,19 @@
+"""A study's table in every format."""
+
+from __future__ import annotations
+
+from ablate.compare import formats
+from ablate.compare.table import numbers, provenance
+from ablate.compare.table.rows import Summary
+from ablate.compare.table.study_table import study_table
+
+KEY = "0123456789abcdef"
+
+
+def written(summary: Summary, form: str = "text", other_scales=(), **options) -> str:
+    """As `ablate table` writes it; `options` are the writer's own."""
+    if formats.is_exact(form):
+        return formats.writer(form).write(numbers.arms(summary, KEY))
+    reference = "" if form == "text" else provenance.reference(KEY)
+    table = study_table(summary, other_scales=other_scales, reference=reference)
+    return formats.writer(form).write(table, **options)

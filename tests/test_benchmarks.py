@@ -1,0 +1,61 @@
+"""Whole studies are timed against other tools' only if both sides are one training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import same_training, studies, text
+
+SETTING = {**studies.SETTING, "epochs": 1, "train_tokens": 6_000, "batch_size": 4, "window": 10}
+
+
+@pytest.fixture
+def alike(tmp_path: Path, monkeypatch):
+    """Compares the sides on a small made-up text."""
+    monkeypatch.setattr(text, "_ptb", lambda: None)
+    monkeypatch.setattr(text, "NUM_WORDS", 300)
+    monkeypatch.setattr(text, "LINES", {"train": 300, "valid": 30, "test": 30})
+    corpus = text.corpus_name(tmp_path)
+    setting = {**SETTING, "paths": studies.text_files(tmp_path, corpus)}
+    return lambda: same_training.train_alike(setting, studies.ARMS, corpus, tmp_path)
+
+
+@pytest.mark.slow
+def test_both_sides_are_one_training_but_for_what_is_drawn(alike):
+    alike()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("optimizer.learning_rate", 0.02),
+        ("training.window", 12),
+        ("head.tied", False),
+        ("regularizer.weight_drop.rate", 0.5),
+    ],
+)
+def test_another_training_is_noticed(alike, monkeypatch, field, value):
+    ours = same_training.values_of
+    monkeypatch.setattr(same_training, "values_of", lambda given: {**ours(given), field: value})
+    with pytest.raises(SystemExit, match="arm 4,0,0,0: losses"):
+        alike()
+
+
+def run_of(mean: float, spread: float, trials: int = 8) -> studies.Run:
+    return studies.Run(1.0, 1.0, 0.0, mean, spread, trials)
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "same"),
+    [
+        (6.80, 0.02, True),
+        (6.94, 0.26, True),  # one of eight trials ended at 7.5, as some of either side do
+        (6.94, 0.02, False),  # more than 2%, and all trials say so
+        (6.85, 0.02, False),
+        (float("nan"), 0.02, False),
+    ],
+)
+def test_mean_losses_agree_as_far_as_their_spread_allows(mean, spread, same):
+    assert studies.means_agree(run_of(mean, spread), run_of(6.80, 0.02)) is same

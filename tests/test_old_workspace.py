@@ -1,0 +1,145 @@
+"""A workspace that version 0.1.0 wrote, before its files were moved, opens and resumes as before.
+
+`golden/workspace_0.1.0.tar.xz` was made by commit dbf9005: two studies, their files, the store and
+MLflow's database. The store lacks one trial of `asked@s`, which had run and been recorded.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import ablate
+from ablate.cli import main
+from ablate.store import journal as journals
+from ablate.store.store import Store
+from ablate.study.file import load
+from ablate.study.plan import make_plan
+from tests.support import places
+
+ARCHIVE = places.GOLDEN / "workspace_0.1.0.tar.xz"
+MISSING = "e2321995814f60bb"  # clipped, seed 3
+RECORDED = "00b27cd8cbb29f21"  # plain, seed 3
+
+
+@pytest.fixture
+def folder(tmp_path: Path, data: str) -> Path:
+    shutil.unpack_archive(ARCHIVE, tmp_path, filter="data")
+    (tmp_path / "workspace" / "data").symlink_to(data)
+    return tmp_path
+
+
+@pytest.fixture
+def status_and_output(folder, capsys):
+    """`ablate` in this process, on the old workspace."""
+
+    def command(*arguments: str) -> tuple[int, str]:
+        status = main([*arguments, "--workspace", str(folder / "workspace")])
+        out, err = capsys.readouterr()
+        return status, out + err * bool(status)
+
+    return command
+
+
+@pytest.fixture
+def run(status_and_output):
+    def command(*arguments: str) -> str:
+        status, output = status_and_output(*arguments)
+        assert status == 0, output
+        return output
+
+    return command
+
+
+def old_table(folder: Path, study: str) -> str:
+    """The table as version 0.1.0 printed it, all trials done."""
+    return (folder / f"workspace/store/studies/{study}/results/files/table.txt").read_text()
+
+
+def numbers(table: str, arm: str) -> list[str]:
+    """The numbers of an arm's row, without marks that say which is best."""
+    (row,) = (line for line in table.splitlines() if re.match(rf"{arm}\s", line))
+    return re.findall(r"[\d.]+", row.removeprefix(arm))
+
+
+def files(store: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in (store / "trials").rglob("*") if path.is_file()}
+
+
+def test_status_counts_its_trials(run):
+    counts = {
+        line.split()[0]: line.split()[1:] for line in run("status").splitlines() if "@" in line
+    }
+    assert counts == {"asked@s": [*"500001"], "counted@s": [*"900000"]}
+
+
+def test_its_table_has_the_same_numbers(run, folder):
+    table, old = run("table", "counted"), old_table(folder, "counted@s")
+    assert all(numbers(table, arm) == numbers(old, arm) for arm in ("a", "b", "kn"))
+    unfinished = run("table", "asked")
+    assert numbers(unfinished, "plain")[:2] == ["3", "3"]  # of its trials
+    assert numbers(unfinished, "plain")[2:] == numbers(old_table(folder, "asked@s"), "plain")
+
+
+def test_resuming_runs_the_missing_trial_and_keeps_the_others(run, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    store = Store(str(folder / "workspace" / "store"))
+    before, old = files(folder / "workspace/store"), old_table(folder, "asked@s")
+    assert journals.read(store, MISSING) is None
+    table = run("study", "asked.py", "--local")
+    after = files(folder / "workspace/store")
+    assert {path.parent.name for path in after.keys() - before.keys()} >= {MISSING}
+    assert {path: after[path] for path in before} == before
+    trial = journals.read(store, MISSING)
+    assert trial is not None and trial.status == "completed"
+    assert (trial.trial.arm, trial.trial.seed) == ("clipped", 3)
+    assert numbers(table, "plain") == numbers(old, "plain")
+    for now, then in zip(numbers(table, "clipped"), numbers(old, "clipped"), strict=True):
+        assert float(now) == pytest.approx(float(then), rel=0.1), table  # another processor's bits
+
+
+def test_its_mlflow_database_answers_queries(run):
+    sql = "SELECT study, arm, seed, runner, test_ppl FROM trials ORDER BY study, arm, seed"
+    rows = list(csv.reader(io.StringIO(run("query", sql, "--format", "csv"))))[1:]
+    assert len(rows) == 15
+    assert {(row[0], row[3]) for row in rows} == {("asked", "training"), ("counted", "stand_in")}
+    (recorded,) = (row for row in rows if row[:3] == ["asked", "plain", "3"])
+    assert float(recorded[4]) == pytest.approx(779.3839510145287)
+    change = run("compare", "--except", "training.clip")
+    assert "+0.0142" in change
+
+
+def test_a_recorded_trial_can_be_repeated(status_and_output, folder):
+    """To the same bits on the processor that recorded it; elsewhere the difference is printed."""
+    status, output = status_and_output("rerun", RECORDED[:8])
+    recorded = journals.read(Store(str(folder / "workspace" / "store")), RECORDED)
+    assert recorded is not None and recorded.outcome is not None
+    shown = [float(nats) for nats in re.findall(r"train ([\d.]+) nats", output)]
+    assert shown == pytest.approx([epoch["train_nll"] for epoch in recorded.epochs], abs=1e-3)
+    if status:
+        assert repr(recorded.metrics["test_nll"]) in output
+    else:
+        assert "agree" in output
+
+
+def test_provenance_of_a_table_made_then(run):
+    assert MISSING in run("provenance", "c46d3344")
+
+
+def test_a_runner_named_by_its_old_import_path(folder, data, tmp_path):
+    """It is the same runner: its trials keep their ids, and it runs."""
+    study = load(folder / "counted.py")
+    assert study.runner == "stand_in"
+    old = ablate.load("counted", workspace=str(folder / "workspace"))
+    store = Store(str(folder / "workspace" / "store"))
+    found = journals.read_all(store, [trial.id for trial in make_plan(study, data=data).trials])
+    assert len(found) == 9
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "data").symlink_to(data)
+    new = ablate.run(study, workspace=str(tmp_path / "new"), local=True)
+    assert [arm.cells for arm in new.arms] == [arm.cells for arm in old.arms]

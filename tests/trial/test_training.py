@@ -1,0 +1,335 @@
+"""Training: the same seed gives the same bits, however often it was interrupted."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from ablate.config.identity import Parent, Trial, make_trial
+from ablate.config.resolve import merge, resolve
+from ablate.data.corpus import corpus_digest
+from ablate.errors import CombinationError
+from ablate.model.masks import Chance
+from ablate.store import journal as journals
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.trial import checkpoint
+from ablate.trial.run import TrialRun
+from ablate.trial.task import Place
+from ablate.trial.training import Training
+
+TINY = {
+    "corpus.name": "grammar",
+    "corpus.train_tokens": 2000,
+    "corpus.eval_tokens": 500,
+    "embedding.size": 8,
+    "backbone": "lstm",
+    "backbone.num_layers": 2,
+    "backbone.units": [10, 8],
+    "head": "doc",
+    "head.experts": [2, 1, 0],
+    "optimizer": "nt_asgd",
+    "optimizer.learning_rate": 5.0,
+    "optimizer.nonmono": 0,
+    "training.epochs": 3,
+    "training.batch_size": 4,
+    "training.window": 20,
+    "training.variable_window": True,
+    "training.clip": 0.25,
+    "regularizer.weight_drop.rate": 0.3,
+    "regularizer.embedding_dropout.rate": 0.1,
+    "regularizer.variational_dropout.hidden": 0.2,
+    "regularizer.variational_dropout.latent": 0.2,
+    "regularizer.activation_regularization.alpha": 2.0,
+    "regularizer.temporal_activation_regularization.beta": 1.0,
+    "regularizer.mixture_balance.weight": 0.001,
+}
+
+
+def trial_of(data: str, changes=None, seed: int = 1, **more) -> Trial:
+    values = merge(TINY, changes or {})
+    config = resolve(values)
+    digest = corpus_digest(config.corpus, data)
+    return make_trial(config, values=values, seed=seed, corpus_digest=digest, **more)
+
+
+def finish(trial: Trial, store: Store, data: str) -> journals.Journal:
+    run = TrialRun(trial, store, data)
+    while not run.advance(60).done:
+        pass
+    return run.journal
+
+
+def steps_of(trial: Trial, store: Store, data: str, stops: tuple[int, ...]) -> journals.Journal:
+    """The trial in many slices, begun anew from its checkpoint after each of `stops` slices."""
+    run = TrialRun(trial, store, data)
+    for number in itertools.count(1):
+        if run.advance(0).done:  # a slice of no time is one window
+            return run.journal
+        if number in stops:
+            run.save()
+            run = TrialRun(trial, store, data)
+    raise RuntimeError
+
+
+def test_each_seed_trains_on_a_random_slice_of_its_own(data, tmp_path):
+    """Section 6.2 of 004; the judged text is the same."""
+    drawn = {"corpus.train_slice": "random"}
+    one, other, again, first = (
+        Training(trial_of(data, changes, seed), Place(Store(tmp_path), data)).corpus.splits
+        for changes, seed in ((drawn, 1), (drawn, 2), (drawn, 1), ({}, 1))
+    )
+    assert len({splits["train"].tobytes() for splits in (one, other, again, first)}) == 3
+    assert one["train"].tobytes() == again["train"].tobytes()
+    assert len({splits["valid"].tobytes() for splits in (one, other, first)}) == 1
+
+
+@pytest.mark.slow
+def test_same_seed_same_bits_and_another_seed_others(tmp_path, data):
+    first = finish(trial_of(data), Store(tmp_path / "a"), data)
+    again = finish(trial_of(data), Store(tmp_path / "b"), data)
+    other = finish(trial_of(data, seed=2), Store(tmp_path / "c"), data)
+    assert first.status == Status.COMPLETED, first.outcome
+    assert first.outcome == again.outcome
+    assert first.outcome.digest != other.outcome.digest
+
+
+TWICE = {  # two passes of a window, a step off the loss, and an optimizer with a memory
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 0.5,
+    "optimizer.momentum": 0.9,
+    "optimizer.schedule": "validation",
+    "optimizer.validation": "better",
+    "optimizer.decay": 2.0,
+    "regularizer.fraternal_dropout.kappa": 0.1,
+    "regularizer.l2.everything": 1e-3,
+    "regularizer.l2.mode": "decoupled",
+}
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_of_two_passes_gives_the_same_bits(tmp_path, data):
+    trial = trial_of(data, TWICE)
+    undisturbed = finish(trial, Store(tmp_path / "a"), data)
+    interrupted = steps_of(trial, Store(tmp_path / "b"), data, (8, 60))
+    assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
+    assert interrupted.outcome == undisturbed.outcome
+    rates = [epoch["learning_rate"] for epoch in interrupted.epochs]
+    assert rates == [0.5, 0.5, 0.25] == [epoch["learning_rate"] for epoch in undisturbed.epochs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stops", [(1,), (7, 8, 25), (30, 50, 70)])
+def test_an_interrupted_run_gives_the_very_bits_of_an_undisturbed_one(tmp_path, data, stops):
+    trial = trial_of(data)
+    undisturbed = finish(trial, Store(tmp_path / "a"), data)
+    interrupted = steps_of(trial, Store(tmp_path / "b"), data, stops)
+    assert interrupted.outcome == undisturbed.outcome
+    timeless = [
+        [{k: v for k, v in epoch.items() if k != "seconds"} for epoch in journal.epochs]
+        for journal in (undisturbed, interrupted)
+    ]
+    assert timeless[0] == timeless[1]
+    assert len(interrupted.attempts) == len(stops) + 1
+
+
+@pytest.mark.slow
+def test_what_was_learnt_after_the_last_checkpoint_is_learnt_again_not_twice(tmp_path, data):
+    """Killed without a save: the journal is ahead of the checkpoint, and is cut back to it."""
+    trial, store = trial_of(data), Store(tmp_path)
+    run = TrialRun(trial, store, data)
+    while run.advance(60).epoch is None:
+        pass
+    assert len(journals.read(store, trial.id).epochs) == 1
+    journal = finish(trial, store, data)
+    assert [epoch["epoch"] for epoch in journal.epochs] == [1, 2, 3]
+
+
+def test_a_finished_trial_is_not_run_again(tmp_path, data):
+    trial, store = trial_of(data), Store(tmp_path)
+    finish(trial, store, data)
+    before = store.read(journals.key(trial.id))
+    assert TrialRun(trial, store, data).advance(60).done
+    assert store.read(journals.key(trial.id)) == before
+
+
+def test_finetuning_starts_from_its_parents_weights(tmp_path, data):
+    store, parent = Store(tmp_path), trial_of(data)
+    finish(parent, store, data)
+    child = trial_of(data, {"training.epochs": 0}, parents=(Parent("start", parent.id),))
+    journal = finish(child, store, data)
+    assert journal.outcome.metrics == journals.read(store, parent.id).outcome.metrics
+    assert child.id != trial_of(data, {"training.epochs": 0}).id
+
+
+def test_a_parent_without_weights_is_told(tmp_path, data):
+    child = trial_of(data, parents=(Parent("start", "0123456789abcdef"),))
+    journal = finish(child, Store(tmp_path), data)
+    assert journal.status == Status.FAILED
+    assert "0123456789abcdef saved no weights" in journal.outcome.reason
+
+
+def test_a_loss_that_is_no_number_is_recorded_as_diverged(tmp_path, data):
+    trial = trial_of(data, {"optimizer.learning_rate": 1e38, "training.clip": 1e38})
+    journal = finish(trial, Store(tmp_path), data)
+    assert journal.status == Status.DIVERGED
+    assert "nan" in journal.outcome.reason or "inf" in journal.outcome.reason
+    assert journal.outcome.metrics == {}
+
+
+def test_every_token_of_valid_and_test_is_kept_and_adds_up(tmp_path, data):
+    import pyarrow as pa
+
+    trial, store = trial_of(data), Store(tmp_path)
+    journal = finish(trial, store, data)
+    for split in ("valid", "test"):
+        kept = pa.ipc.open_file(store.read(f"trials/{trial.id}/tokens/{split}.arrow")).read_all()
+        assert kept.num_rows == 499
+        mean = -sum(kept["log_prob"].to_pylist()) / kept.num_rows
+        assert math.isclose(mean, journal.outcome.metrics[f"{split}_nll"], rel_tol=1e-5)
+
+
+def test_a_search_trial_does_not_read_the_test_split(tmp_path, data):
+    journal = finish(trial_of(data, reads_test=False), Store(tmp_path), data)
+    assert set(journal.outcome.metrics) == {"valid_nll", "valid_ppl"}
+
+
+def test_accumulated_sub_batches_give_the_gradient_of_the_whole(tmp_path, data):
+    """Without random masks, two halves of a batch are the batch, with its penalties."""
+    off = {key: 0.0 for key in TINY if key.startswith("regularizer.")}
+    off |= {"regularizer.l2.everything": 0.1, "regularizer.activation_l2.weight": 0.1}
+    gradients = []
+    for parts in (1, 2):
+        trial = trial_of(data, {**off, "training.accumulate": parts})
+        task = Training(trial, Place(Store(tmp_path), data))
+        task.optimizer.step = lambda scale=1.0: None
+        task.model.zero_grad = lambda set_to_none=True: None
+        task._train_window(*task.windows[0])
+        gradients.append([p.grad.clone() for p in task.model.parameters()])
+    for whole, halves in zip(*gradients, strict=True):
+        torch.testing.assert_close(whole, halves, rtol=1e-4, atol=1e-6)
+
+
+def test_accumulated_sub_batches_have_masks_of_their_own(tmp_path, data):
+    """The same rows three times: what the passes make of them differs, part by part."""
+    trial = trial_of(data, {"training.batch_size": 6, "training.accumulate": 3})
+    task = Training(trial, Place(Store(tmp_path), data))
+    seen = []
+    passes = task._passes
+
+    def noticed(*given):
+        found = passes(*given)
+        seen.append(found[0].features.output_TBH.detach())
+        return found
+
+    task._passes = noticed
+    rows_TB = task.train_rows[:9, :2].repeat(1, 3).to(torch.long)
+    task._backward(rows_TB[:-1], rows_TB[1:], 1.0, Chance(task.streams, 0))
+    assert len(seen) == 3
+    for one, other in itertools.combinations(seen, 2):
+        assert one.shape == other.shape and not torch.allclose(one, other)
+    alone = passes(rows_TB[:-1, :2], task.model.initial_state(2), Chance(task.streams, 0))
+    assert torch.equal(seen[0], alone[0].features.output_TBH)
+
+
+def test_zarembas_windows_are_whole_and_never_drawn(tmp_path, data):
+    """2,000 tokens in 4 rows of 500: 24 windows of 20 steps, and 19 steps are left out."""
+    asked = {"training.batching": "zaremba", "training.variable_window": False}
+    task = Training(trial_of(data, asked), Place(Store(tmp_path), data))
+    assert [tuple(window) for window in task.windows] == [(20 * i, 20, 20) for i in range(24)]
+    with pytest.raises(CombinationError, match="variable_window"):
+        Training(trial_of(data, {"training.batching": "zaremba"}), Place(Store(tmp_path), data))
+
+
+@pytest.mark.slow
+def test_what_is_trained_on_ends_no_worse_than_it_began(tmp_path, data):
+    """A stage whose steps only harm keeps the weights that it started from."""
+    store = Store(tmp_path)
+    parent = trial_of(data, keep="weights")
+    begun = finish(parent, store, data)
+    harm = {"optimizer.learning_rate": 500.0, "training.clip": 100.0, "training.epochs": 1}
+    child = trial_of(data, harm, parents=(Parent("start", parent.id),))
+    ended = finish(child, store, data)
+    assert ended.epochs[-1]["valid_nll"] > begun.outcome.metrics["valid_nll"] + 0.1
+    assert ended.outcome.digest == begun.outcome.digest
+    assert ended.outcome.metrics == begun.outcome.metrics
+
+
+def test_an_optimizer_is_told_how_many_tokens_an_update_has(tmp_path, data):
+    """Of 800 tokens an update of 4 rows and 20 steps has a tenth."""
+    trial = trial_of(data, {"optimizer": "sgd", "optimizer.momentum_tokens": 800})
+    task = Training(trial, Place(Store(tmp_path), data))
+    assert [group["momentum"] for group in task.optimizer.torch.param_groups] == [0.9]
+
+
+@pytest.mark.slow
+def test_a_damaged_checkpoint_is_told_by_name(tmp_path, data):
+    trial, store = trial_of(data), Store(tmp_path)
+    run = TrialRun(trial, store, data)
+    run.advance(0)
+    run.save()
+    store.write(checkpoint.last_key(trial.id), b"\x08" + b"\x00" * 20)
+    told = TrialRun(trial, store, data).journal.outcome
+    assert "last.safetensors" in told.reason and "is damaged" in told.reason
+    journals.reopened(store, trial.id)
+    assert finish(trial, store, data).outcome == finish(trial, Store(tmp_path / "b"), data).outcome
+
+
+@pytest.mark.slow
+def test_rounds_begin_again_from_the_best_as_long_as_they_help(tmp_path, data, monkeypatch):
+    losses = iter([3.0, 2.0, 2.5, 1.9, 2.2, 2.1, 2.3, 9.9])
+    weights: list[dict[str, torch.Tensor]] = []
+
+    def validate(self) -> float:
+        weights.append({n: t.clone() for n, t in self.model.state_dict().items()})
+        return next(losses)
+
+    begun: list[dict[str, torch.Tensor]] = []
+    begin = Training._begin_round
+
+    def begin_round(self) -> None:
+        begin(self)
+        begun.append({n: t.clone() for n, t in self.model.state_dict().items()})
+
+    monkeypatch.setattr(Training, "_validate", validate)
+    monkeypatch.setattr(Training, "_begin_round", begin_round)
+    changes = {
+        "optimizer": "sgd",
+        "training.epochs": 30,
+        "training.stop_after_worse": 0,
+        "training.repeat_while_better": True,
+    }
+    journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
+    told = {e["epoch"]: e["event"] for e in journal.epochs if "round ended" in e.get("event", "")}
+    assert (len(journal.epochs), list(told)) == (7, [3, 5])
+    for found, best in zip(begun, (weights[1], weights[3]), strict=True):
+        assert all(torch.equal(found[name], best[name]) for name in best)
+
+
+@pytest.mark.slow
+def test_rounds_go_on_from_a_checkpoint(tmp_path, data):
+    changes = {
+        "optimizer.trigger": "at_once",
+        "training.epochs": 8,
+        "training.stop_after_worse": 0,
+        "training.repeat_while_better": True,
+        "optimizer.learning_rate": 60.0,
+    }
+    whole = finish(trial_of(data, changes), Store(str(tmp_path / "whole")), data)
+    store = Store(str(tmp_path / "cut"))
+    run = TrialRun(trial_of(data, changes), store, data)
+    while not run.advance(0.02).done:
+        run.save()
+        run = TrialRun(trial_of(data, changes), store, data)
+    assert any("round ended" in epoch.get("event", "") for epoch in whole.epochs)
+    assert run.journal.outcome.digest == whole.outcome.digest
+
+
+def test_log_probabilities_are_kept_only_where_every_token_has_one(tmp_path, data):
+    store = Store(str(tmp_path))
+    by_rows = finish(trial_of(data, {"evaluator.standard.batch_size": 4}), store, data)
+    assert "valid_nll" in by_rows.outcome.metrics
+    assert not store.exists(f"trials/{by_rows.trial.id}/tokens/valid.arrow")

@@ -1,0 +1,106 @@
+"""Trials that the user's own files made before they were edited: reused, and said to be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ablate.store import journal as journals
+from ablate.store.workspace import Workspace
+from tests.support import places
+
+STUDY = """
+from ablate import Arm, Scale, Study, table
+
+study = Study(
+    question="Is it noticed?",
+    base={
+        "corpus.train_tokens": 600, "corpus.eval_tokens": 300, "embedding.size": 8,
+        "backbone": "lstm", "backbone.num_layers": 1, "backbone.units": 8, "head": "softmax",
+        "optimizer": "sgd", "optimizer.learning_rate": 1.0, "training.batch_size": 4,
+    },
+    base_arm="without",
+    design=table(Arm("without"), Arm("with", {"regularizer.halving.rate": 0.5})),
+    scales={"s": Scale(seeds=2)},
+    techniques=("halving.py",),
+    runner="own_runner:Own",
+)
+"""
+TECHNIQUE = """
+from dataclasses import dataclass
+from ablate.components import Regularizer, register, setting
+@dataclass(frozen=True, kw_only=True)
+class C:
+    rate: float = setting(0.0, doc='rate')
+@register('regularizer', 'halving', config=C)
+class Halving(Regularizer):
+    def __init__(self, config): pass
+"""
+RUNNER = """
+from ablate.trial.stand_in import StandIn
+class Own(StandIn): pass
+"""
+
+
+class Place:
+    """A study with a technique and a runner of its own, run by processes of their own."""
+
+    def __init__(self, folder: Path, workspace: Workspace) -> None:
+        self.folder, self.workspace = folder, workspace
+        for name, text in (("halving", TECHNIQUE), ("own_runner", RUNNER), ("asked", STUDY)):
+            (folder / f"{name}.py").write_text(text)
+
+    def edit(self, name: str) -> None:
+        file = self.folder / name
+        file.write_text(file.read_text() + "# edited\n")
+
+    def ablate(self, *arguments: str) -> str:
+        command = [sys.executable, "-m", "ablate", *arguments]
+        place = ["--workspace", str(self.workspace.folder)]
+        code = {"PYTHONPATH": f"{places.ROOT}:{self.folder}"}
+        done = subprocess.run(
+            [*command, *place], capture_output=True, text=True, check=False, env=code
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return " ".join(done.stdout.split())
+
+    def study(self) -> str:
+        return self.ablate("study", str(self.folder / "asked.py"), "--local")
+
+
+@pytest.fixture
+def place(tmp_path, workspace) -> Place:
+    return Place(tmp_path, workspace)
+
+
+@pytest.mark.slow
+def test_what_made_a_trial_is_recorded_and_an_edit_is_said_at_the_run_and_in_the_table(place):
+    assert "was edited" not in place.study()
+    before = journals.read_all(place.workspace.store)
+    made = {(j.trial.arm, *sorted(j.attempts[-1]["sources"])) for j in before.values()}
+    assert made == {("without", "own_runner.py"), ("with", "halving.py", "own_runner.py")}
+    assert "was edited" not in place.study()
+
+    place.edit("halving.py")
+    note = "halving.py was edited after it made 2 of this study's trials, which are reused."
+    assert place.study().count(note) == 2  # while it runs, and under the table
+    assert note in place.ablate("table", "asked")
+
+    place.edit("own_runner.py")
+    said = place.study()
+    assert note in said and "own_runner.py was edited after it made 4 of this" in said
+    assert journals.read_all(place.workspace.store) == before
+
+
+@pytest.mark.slow
+def test_a_tables_provenance_has_the_digests(place):
+    place.study()
+    exported = place.ablate("table", "asked", "--format", "csv")
+    digest = next(iter(place.workspace.store.names("tables"))).removesuffix(".json")
+    assert exported
+    journal = next(iter(journals.read_all(place.workspace.store).values()))
+    text = journal.attempts[-1]["sources"]["own_runner.py"]
+    assert f"own_runner.py {text}" in place.ablate("provenance", digest)
