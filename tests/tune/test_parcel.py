@@ -52,7 +52,7 @@ def test_the_same_code_is_the_same_parcel(tmp_path: Path) -> None:
 def test_too_much_to_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parcel, "MOST_FILES", 2)
     _write(tmp_path / "mine", "a.py", "b.py", "c.py")
-    with pytest.raises(StudyError, match="a folder of its own"):
+    with pytest.raises(StudyError, match="into a separate folder"):
         parcel.pack(str(tmp_path / "mine" / "a.py"), (), tmp_path / "out")
 
 
