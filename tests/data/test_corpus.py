@@ -1,5 +1,4 @@
 import dataclasses
-import json
 import os
 import random
 import shutil

@@ -253,11 +253,10 @@ def test_a_sender_of_events_never_waits_for_the_screen():
             screen.finished(trial.id, journal)
 
     sender = threading.Thread(target=send, daemon=True)
-    with screen:
-        with screen._lock:
-            sender.start()
-            sender.join(timeout=60)
-            assert not sender.is_alive()
+    with screen, screen._lock:
+        sender.start()
+        sender.join(timeout=60)
+        assert not sender.is_alive()
     assert len(screen.board.ended) == len(trials)
 
 
