@@ -1,19 +1,32 @@
-"""The kinds of trial by name, and the class that runs each.
+"""The kinds of trials: a language model, an n-gram model, and every task that a study registers.
 
-A trial's id hashes the name of its kind, never the path of the code, so that files may move. A
-custom kind is named by "module:Class".
+    @task("digits", config=DigitsConfig, metrics=(Metric("accuracy", better="higher"),))
+    def train(run): ...
+
+A trial's id hashes the name of what runs it, never the path of the code, so that files may move. A
+custom runner of language models is named by "module:Class".
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-TRAINING, EVALUATION, COUNTING = "training", "evaluation", "counting"
-TASKS = {
+from ablate.config.metrics import PERPLEXITY, Metric
+from ablate.config.sections import CorpusConfig, EmbeddingConfig, NgramConfig, TrainingConfig
+from ablate.errors import ConfigError, unknown, wrong_value
+
+TRAINING, EVALUATION, COUNTING, FUNCTION = "training", "evaluation", "counting", "function"
+RUNNERS = {
     TRAINING: "ablate.trial.training:Training",
     EVALUATION: "ablate.trial.evaluation:Evaluation",
     COUNTING: "ablate.trial.counting:Counting",
+    FUNCTION: "ablate.trial.function:Function",
     "stand_in": "ablate.trial.stand_in:StandIn",
     "noise": "ablate.trial.stand_in:Noise",
     "slow": "ablate.trial.stand_in:Slow",
@@ -30,17 +43,117 @@ _PATHS = {
 _NAMES = {path: name for name, path in _PATHS.items()}
 
 
-def task_name(recorded: str) -> str:
-    """Return the name of a recorded kind of trial, which in format 1 is an import path."""
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of trial: what its config consists of, what runs it, and what judges it."""
+
+    name: str
+    sections: Mapping[str, type]  # config sections by name
+    runner: str
+    metrics: tuple[Metric, ...]  # the first one judges, unless a study names another
+    slots: bool = False  # has a technique in every slot of the registry
+    version: int = 1  # part of trials' ids, if not 1
+    function: Callable[..., Any] | None = field(default=None, compare=False)
+
+    @property
+    def file(self) -> str:
+        """The file that defines the task's function."""
+        return inspect.unwrap(self.function).__code__.co_filename if self.function else ""
+
+    def metric(self, name: str, where: str = "") -> Metric:
+        """Return the metric of that name; `""` is the first one."""
+        by_name = {metric.name: metric for metric in self.metrics}
+        if name and name not in by_name:
+            raise ConfigError(unknown("metric", name, by_name, where))
+        return by_name[name] if name else self.metrics[0]
+
+
+LANGUAGE = Kind(
+    name="language",
+    sections={"corpus": CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig},
+    runner=TRAINING,
+    metrics=(PERPLEXITY,),
+    slots=True,
+)
+NGRAM = Kind(
+    name="ngram",
+    sections={"corpus": CorpusConfig, "ngram": NgramConfig},
+    runner=COUNTING,
+    metrics=(PERPLEXITY,),
+)
+_kinds = {LANGUAGE.name: LANGUAGE, NGRAM.name: NGRAM}
+
+
+def task(
+    name: str,
+    *,
+    config: type,
+    metrics: Metric | Sequence[Metric],
+    version: int = 1,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator that registers a function as a task.
+
+    `config` is a frozen dataclass of `setting`s; a study sets them as `"<name>.<field>"`. The
+    first metric judges, unless the study names another. Raise `version` when an edit changes what
+    is computed: trials of another version are not reused.
+    """
+    listed = (metrics,) if isinstance(metrics, Metric) else tuple(metrics)
+    _check_task(name, config, listed, version)
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        made = Kind(
+            name=name,
+            sections={name: config},
+            runner=FUNCTION,
+            metrics=listed,
+            version=version,
+            function=function,
+        )
+        known = _kinds.get(name)
+        if known is not None and known.file != made.file:
+            raise ConfigError(
+                f"the task '{name}' is already registered by {known.file or 'ablate'}."
+            )
+        _kinds[name] = made
+        return function
+
+    return add
+
+
+def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: int) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ConfigError(f"the task name '{name}' is not in snake_case.")
+    where = f"task '{name}'"
+    if not (isinstance(config, type) and dataclasses.is_dataclass(config)):
+        raise ConfigError(wrong_value("config", config, "a frozen dataclass", where))
+    if not metrics or not all(isinstance(metric, Metric) for metric in metrics):
+        raise ConfigError(wrong_value("metrics", metrics, "at least one Metric", where))
+    if type(version) is not int or version < 1:
+        raise ConfigError(wrong_value("version", version, "a whole number from 1 on", where))
+
+
+def kind_names() -> list[str]:
+    return sorted(_kinds)
+
+
+def find_kind(name: str, where: str = "") -> Kind:
+    """Return the kind of task of that name."""
+    if name not in _kinds:
+        raise ConfigError(unknown("task", name, kind_names(), where))
+    return _kinds[name]
+
+
+def runner_name(recorded: str) -> str:
+    """Return the name of a recorded runner, which in format 1 is an import path."""
     return _NAMES.get(recorded, recorded)
 
 
-def name_in_id(name: str) -> str:
-    """Return what ids of format 1 hash for this kind of trial."""
-    return _PATHS.get(name, name)
+def name_in_id(runner: str) -> str:
+    """Return what ids of format 1 hash for this runner."""
+    return _PATHS.get(runner, runner)
 
 
-def find_task(name: str) -> Any:
-    """Import and return the class that runs trials of this kind."""
-    module, _, attribute = TASKS.get(name, name).partition(":")
+def find_runner(name: str) -> Any:
+    """Import and return the class that runs such trials."""
+    module, _, attribute = RUNNERS.get(name, name).partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,111 @@
+"""What a trial is judged by: a metric's name, which direction is better, and the scale of tests.
+
+    Metric("accuracy", better="higher", scale="logit", factor=100, shown="accuracy in %")
+
+A trial reports `valid_accuracy` and `test_accuracy`. Searches, tables and tests work on the
+metric's `loss`: the reported value on the metric's scale, negated if higher is better, so that a
+lower loss is always better. `show` turns a loss into the number that people read.
+
+scale     loss, if lower is better      differences on it are
+linear    x                             differences
+log       ln x                          ratios
+logit     ln x / (1 - x)                ratios of odds, for shares between 0 and 1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ablate.config import fields
+from ablate.config.fields import setting
+from ablate.errors import TrialError
+
+LARGEST_EXPONENT = 300.0  # so that squares of shown values do not overflow
+SHARE = 1e-6  # shares are moved at least this far from 0 and 1, where log odds are infinite
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that trials report for each split, and how to read it."""
+
+    name: str = setting(doc="trials report valid_<name> and test_<name>")
+    better: str = setting("lower", doc="which direction is better", choices=("lower", "higher"))
+    scale: str = setting(
+        "linear", doc="scale of tests and intervals", choices=("linear", "log", "logit")
+    )
+    shown: str = setting("", doc="its name in tables; default: name")
+    digits: int = setting(2, doc="decimal places", low=0, high=9)
+    factor: float = setting(1.0, doc="multiplies shown values: 100 for percentages", low=1e-12)
+    reports_scaled: bool = setting(
+        False, doc="trials report it on its scale: nats, and tables show perplexity"
+    )
+    published: tuple[str, ...] = setting((), doc="names in the papers' tables")
+
+    def __post_init__(self) -> None:
+        fields.check(self)
+        object.__setattr__(self, "shown", self.shown or self.name)
+
+    def key(self, split: str) -> str:
+        """The name under which trials report it for a split."""
+        return f"{split}_{self.name}"
+
+    def loss(self, reported: float) -> float:
+        """A reported value as a loss; an error says why it has none."""
+        value = reported if self.reports_scaled else self._scaled(reported)
+        return -value if self.better == "higher" else value
+
+    def loss_of(self, metrics: Mapping[str, Any], split: str) -> float | None:
+        """The loss among a trial's metrics; None if it is missing or not finite."""
+        value = metrics.get(self.key(split))
+        if isinstance(value, int | float) and math.isfinite(value):
+            return self.loss(value)
+        return None
+
+    def loss_of_shown(self, shown: float) -> float:
+        """The loss of a number that people read, such as a published one."""
+        value = shown / self.factor
+        return (-1 if self.better == "higher" else 1) * self._scaled(value)
+
+    def show(self, loss: float) -> float:
+        """The number that people read."""
+        value = -loss if self.better == "higher" else loss
+        if self.scale == "log":
+            value = math.exp(min(value, LARGEST_EXPONENT))
+        elif self.scale == "logit":
+            value = 1 / (1 + math.exp(min(-value, LARGEST_EXPONENT)))
+        return self.factor * value
+
+    def shift(self, difference: float, at: float) -> float:
+        """A difference of losses as a difference of shown values, from the shown value `at`.
+
+        Monotone, so that an interval excludes 0 in one exactly when it does in the other.
+        """
+        if self.scale == "linear":
+            return self.factor * (-difference if self.better == "higher" else difference)
+        if self.scale == "log" and self.better == "lower":  # exact for tiny differences
+            return at * math.expm1(min(difference, LARGEST_EXPONENT))
+        return self.show(self.loss_of_shown(at) + difference) - at
+
+    def _scaled(self, value: float) -> float:
+        if self.scale == "linear":
+            return value
+        if self.scale == "log":
+            if value <= 0:
+                raise TrialError(f"{self.name} = {value:g} has no logarithm; its scale is log.")
+            return math.log(value)
+        if not 0 <= value <= 1:
+            raise TrialError(
+                f"{self.name} = {value:g} is not a share between 0 and 1; its scale is logit."
+            )
+        inside = min(max(value, SHARE), 1 - SHARE)
+        return math.log(inside / (1 - inside))
+
+
+PERPLEXITY = Metric("nll", shown="perplexity", scale="log", reports_scaled=True, published=("ppl",))
+BITS = Metric(
+    "nll", shown="bits per character", digits=3, factor=1 / math.log(2), reports_scaled=True,
+    published=("bpc",),
+)  # fmt: skip

@@ -1,0 +1,281 @@
+"""A trial that runs a function of the user's: whatever it trains, `ablate` sees its numbers.
+
+    @task("digits", config=DigitsConfig, metrics=(Metric("accuracy", better="higher"),))
+    def train(run):
+        model, optimizer = ...
+        for epoch in run.epochs(model, optimizer, total=run.config.epochs):
+            ...
+            yield {"valid_accuracy": ...}
+        return {"test_accuracy": ...}
+
+Each `yield` ends an epoch. `run.epochs` saves the state of the objects that it is given, and puts
+it back when an interrupted trial resumes; without it, the trial starts from scratch. The global
+generators are seeded at the start of every epoch, so that a resumed trial draws the same numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import textwrap
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ablate.config.identity import Trial
+from ablate.config.metrics import Metric
+from ablate.config.streams import Streams
+from ablate.errors import TrialError
+from ablate.trial.checkpoint import weights_digest
+from ablate.trial.plain_state import join, load_state, read_state, split
+from ablate.trial.task import Conclusion, Diverged, Place
+
+RESERVED = ("epoch", "seconds")  # what an epoch's record has besides what the function yields
+
+
+@dataclass
+class Run:
+    """What a task's function is given."""
+
+    config: Any  # the task's config, checked
+    seed: int
+    streams: Streams  # named random generators: run.streams.generator("shuffle", epoch)
+    device: str  # "cpu" or "cuda"
+    data: Path  # the workspace's folder for data, shared by all trials
+    reads_test: bool  # whether this trial may evaluate the test split
+    _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
+    _epoch: int = field(default=0, init=False)  # epochs that have ended
+    _resume: list[Any] | None = field(default=None, init=False)
+
+    def epochs(self, *saved: Any, total: int) -> Iterator[int]:
+        """Count epochs from 1 to `total`, saving the state of `saved` after each.
+
+        When an interrupted trial resumes, it restores that state and goes on counting.
+        """
+        if self._saved:
+            raise TrialError("run.epochs() was called twice. Call it once, with all objects.")
+        self._saved = saved
+        for thing in saved:
+            read_state(thing)  # refuse what cannot be saved before training it
+        if self._resume is not None:
+            if len(self._resume) != len(saved):
+                raise TrialError(
+                    f"run.epochs() was given {len(saved)} objects; the checkpoint has the state "
+                    f"of {len(self._resume)}. Was the function edited? Raise its version."
+                )
+            for thing, state in zip(saved, self._resume, strict=True):
+                load_state(thing, state)
+        else:
+            self._epoch = 0
+        for epoch in range(self._epoch + 1, total + 1):
+            self.streams.seed_global("epoch", epoch)
+            yield epoch
+        self.streams.seed_global("conclude")
+
+
+class Function:
+    """A `Task` that runs a function, one epoch for each of its yields."""
+
+    def __init__(self, trial: Trial, place: Place) -> None:
+        kind = trial.config.kind
+        self.trial, self.metrics = trial, kind.metrics
+        self.function: Callable[[Run], Any] = kind.function
+        self.where = location(self.function)
+        self.run = Run(
+            config=trial.config.sections[kind.name],
+            seed=trial.seed,
+            streams=Streams(trial.seed, trial.device),
+            device=trial.device,
+            data=Path(place.data),
+            reads_test=trial.reads_test,
+        )
+        self.epoch, self.seconds, self.finished = 0, 0.0, False
+        self.last: dict[str, float] = {}  # the metrics of the last epoch
+        self.result: Mapping[str, float] | None = None
+        self._running: Generator[Any, None, Any] | None = None
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        """Run the function to its next yield, or to its end."""
+        start = time.monotonic()
+        self.run.streams.seed_global("epoch", self.epoch + 1)
+        try:
+            yielded = next(self._generator())
+        except StopIteration as end:
+            self.result = self._numbers(end.value or {}, self.where, "returned")
+            self.finished = True
+            return None
+        self.last = self._numbers(yielded, self._line(), "yielded")
+        self.epoch += 1
+        self.run._epoch += 1
+        self.seconds += time.monotonic() - start
+        return {"epoch": self.epoch, **self.last, "seconds": round(self.seconds, 3)}
+
+    def _generator(self) -> Generator[Any, None, Any]:
+        if self._running is None:
+            check_yields_last(self.function)
+            started = self.function(self.run)
+            self._running = started if inspect.isgenerator(started) else _returning(started)
+        return self._running
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The state that `run.epochs` was given; without it, a mark to start from scratch."""
+        tensors: dict[str, Tensor] = {}
+        states = [split(read_state(thing), tensors) for thing in self.run._saved]
+        plain = {"states": states, "epoch": self.epoch, "seconds": self.seconds, "last": self.last}
+        return tensors or {"nothing": torch.zeros(1)}, plain
+
+    @property
+    def can_resume(self) -> bool:
+        """Return whether a checkpoint would hold what the function needs to resume."""
+        return bool(self.run._saved)
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        self.epoch, self.seconds, self.last = plain["epoch"], plain["seconds"], plain["last"]
+        self.run._epoch = plain["epoch"]
+        self.run._resume = [join(state, tensors) for state in plain["states"]]
+
+    def conclude(self) -> Conclusion:
+        """The metrics that the function returned; validation is the last epoch's if not returned."""
+        result = {**self.last, **(self.result or {})}
+        if not self.trial.reads_test:
+            result = {name: value for name, value in result.items() if not name.startswith("test_")}
+        self._check(result)
+        weights = _weights(self.run._saved)
+        digest = weights_digest(weights) if weights else f"{sorted(result.items())!r}"
+        return Conclusion(metrics=result, num_parameters=_num_parameters(self.run._saved),
+                          digest=digest)  # fmt: skip
+
+    def _check(self, result: Mapping[str, float]) -> None:
+        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
+        missing = [m.key(s) for m in self.metrics[:1] for s in splits if m.key(s) not in result]
+        if not missing:
+            return
+        given = ", ".join(result) or "nothing"
+        never = "" if self.epoch else " and never yielded"
+        raise TrialError(
+            f"{self.where}: the task's function ended{never} without '{missing[0]}'. Given: "
+            f"{given}. Yield or return it: {_example(self.metrics[0], missing[0])}."
+        )
+
+    def _numbers(self, given: Any, where: str, how: str) -> dict[str, float]:
+        """Check what the function yielded or returned, and convert its values to floats."""
+        if not isinstance(given, Mapping):
+            raise TrialError(
+                f"{where}: the task's function {how} {_short(given)}, which is not a mapping of "
+                f"names to numbers. Expected: {_example(self.metrics[0])}."
+            )
+        numbers: dict[str, float] = {}
+        for name, value in given.items():
+            if not isinstance(name, str) or name in RESERVED:
+                raise TrialError(f"{where}: {name!r} is not a name that a function can give.")
+            try:
+                numbers[name] = float(value)
+            except (TypeError, ValueError):
+                raise TrialError(
+                    f"{where}: the task's function {how} {name} = {_short(value)}, which is not "
+                    "a number."
+                ) from None
+            if not math.isfinite(numbers[name]):
+                raise Diverged(f"{where}: {name} became {numbers[name]}")
+        for metric in self.metrics:
+            for split_name in ("valid", "test"):
+                if metric.key(split_name) in numbers:
+                    _check_metric(metric, numbers[metric.key(split_name)], where)
+        return numbers
+
+    def _line(self) -> str:
+        """The file and line of the yield that the function has stopped at."""
+        frame = self._running.gi_frame if self._running is not None else None
+        file = inspect.getsourcefile(self.function) or "the task"
+        return f"{file}:{frame.f_lineno}" if frame is not None else self.where
+
+
+def _returning(result: Any) -> Generator[Any, None, Any]:
+    """A function without a yield, as a generator that only returns."""
+    return result
+    yield
+
+
+def _check_metric(metric: Metric, value: float, where: str) -> None:
+    try:
+        metric.loss(value)
+    except TrialError as error:
+        raise TrialError(f"{where}: {error}") from None
+
+
+def _example(metric: Metric, key: str = "") -> str:
+    return f'{{"{key or metric.key("valid")}": 0.9}}'
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def location(function: Callable[..., Any]) -> str:
+    """The file and line where a function is defined."""
+    code = inspect.unwrap(function).__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def check_yields_last(function: Callable[..., Any]) -> None:
+    """Refuse code after the yield in a loop over `run.epochs`: a resumed trial would skip it.
+
+    The state is saved at the yield, and a resumed trial starts with the next epoch.
+    """
+    try:
+        lines, first = inspect.getsourcelines(inspect.unwrap(function))
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return  # without a source there is nothing to read
+    for loop in ast.walk(tree):
+        if isinstance(loop, ast.For) and _over_epochs(loop.iter):
+            line = _after_yield(loop.body)
+            if line is not None:
+                file = inspect.getsourcefile(function)
+                raise TrialError(
+                    f"{file}:{first + line - 1}: this follows the yield of an epoch, and would be "
+                    "skipped when a trial resumes. Put the yield last in the loop."
+                )
+
+
+def _over_epochs(iterated: ast.expr) -> bool:
+    calls = (node for node in ast.walk(iterated) if isinstance(node, ast.Call))
+    return any(isinstance(c.func, ast.Attribute) and c.func.attr == "epochs" for c in calls)
+
+
+def _after_yield(body: list[ast.stmt]) -> int | None:
+    """The line of the first statement that runs after a yield in this block, if any."""
+    for statement, following in zip(body, [*body[1:], None], strict=True):
+        yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(statement))
+        if yields and following is not None:
+            return following.lineno
+        if yields and isinstance(statement, ast.If | ast.With | ast.Try):
+            blocks = [statement.body, getattr(statement, "orelse", []) or []]
+            for block in blocks:
+                line = _after_yield(block)
+                if line is not None:
+                    return line
+    return None
+
+
+def _weights(saved: tuple[Any, ...]) -> dict[str, Tensor]:
+    """The tensors of the modules among the saved objects."""
+    return {
+        f"{index}.{name}": tensor
+        for index, thing in enumerate(saved)
+        if isinstance(thing, torch.nn.Module)
+        for name, tensor in thing.state_dict().items()
+        if isinstance(tensor, Tensor)
+    }
+
+
+def _num_parameters(saved: tuple[Any, ...]) -> int:
+    modules = [thing for thing in saved if isinstance(thing, torch.nn.Module)]
+    return sum(parameter.numel() for module in modules for parameter in module.parameters())
