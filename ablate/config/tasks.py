@@ -54,11 +54,7 @@ class Kind:
     slots: bool = False  # has a technique in every slot of the registry
     version: int = 1  # part of trials' ids, if not 1
     function: Callable[..., Any] | None = field(default=None, compare=False)
-
-    @property
-    def file(self) -> str:
-        """The file that defines the task's function."""
-        return inspect.unwrap(self.function).__code__.co_filename if self.function else ""
+    where: tuple[str, int] = ("", 0)  # file and line that register it
 
     def metric(self, name: str, where: str = "") -> Metric:
         """Return the metric of that name; `""` is the first one."""
@@ -90,12 +86,14 @@ def task(
     config: type,
     metrics: Metric | Sequence[Metric],
     version: int = 1,
+    where: tuple[str, int] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that registers a function as a task.
 
     `config` is a frozen dataclass of `setting`s; a study sets them as `"<name>.<field>"`. The
     first metric judges, unless the study names another. Raise `version` when an edit changes what
-    is computed: trials of another version are not reused.
+    is computed: trials of another version are not reused. `where` is the file and line to name
+    in errors, if not the function's.
     """
     listed = (metrics,) if isinstance(metrics, Metric) else tuple(metrics)
     _check_task(name, config, listed, version)
@@ -118,6 +116,11 @@ def task(
         return function
 
     return add
+
+
+def _location(function: Callable[..., Any]) -> tuple[str, int]:
+    code = inspect.unwrap(function).__code__
+    return code.co_filename, code.co_firstlineno
 
 
 def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: int) -> None:

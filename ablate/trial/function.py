@@ -86,7 +86,7 @@ class Function:
         kind = trial.config.kind
         self.trial, self.metrics = trial, kind.metrics
         self.function: Callable[[Run], Any] = kind.function
-        self.where = location(self.function)
+        self.where = ":".join(map(str, kind.where))
         self.run = Run(
             config=trial.config.sections[kind.name],
             seed=trial.seed,
@@ -123,17 +123,14 @@ class Function:
             self._running = started if inspect.isgenerator(started) else _returning(started)
         return self._running
 
-    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The state that `run.epochs` was given; without it, a mark to start from scratch."""
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The state of what `run.epochs` was given; without it, a trial starts from scratch."""
+        if not self.run._saved:
+            return None
         tensors: dict[str, Tensor] = {}
         states = [split(read_state(thing), tensors) for thing in self.run._saved]
         plain = {"states": states, "epoch": self.epoch, "seconds": self.seconds, "last": self.last}
-        return tensors or {"nothing": torch.zeros(1)}, plain
-
-    @property
-    def can_resume(self) -> bool:
-        """Return whether a checkpoint would hold what the function needs to resume."""
-        return bool(self.run._saved)
+        return tensors, plain
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         self.epoch, self.seconds, self.last = plain["epoch"], plain["seconds"], plain["last"]
@@ -141,7 +138,7 @@ class Function:
         self.run._resume = [join(state, tensors) for state in plain["states"]]
 
     def conclude(self) -> Conclusion:
-        """The metrics that the function returned; validation is the last epoch's if not returned."""
+        """The metrics that the function returned, after those of its last epoch."""
         result = {**self.last, **(self.result or {})}
         if not self.trial.reads_test:
             result = {name: value for name, value in result.items() if not name.startswith("test_")}
@@ -192,8 +189,9 @@ class Function:
     def _line(self) -> str:
         """The file and line of the yield that the function has stopped at."""
         frame = self._running.gi_frame if self._running is not None else None
-        file = inspect.getsourcefile(self.function) or "the task"
-        return f"{file}:{frame.f_lineno}" if frame is not None else self.where
+        file = self.trial.config.kind.where[0]
+        own = frame is not None and frame.f_code.co_filename == file
+        return f"{file}:{frame.f_lineno}" if own and frame else self.where
 
 
 def _returning(result: Any) -> Generator[Any, None, Any]:
@@ -216,12 +214,6 @@ def _example(metric: Metric, key: str = "") -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def location(function: Callable[..., Any]) -> str:
-    """The file and line where a function is defined."""
-    code = inspect.unwrap(function).__code__
-    return f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def check_yields_last(function: Callable[..., Any]) -> None:
