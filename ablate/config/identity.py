@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ablate.config.resolve import Config, resolve
-from ablate.config.tasks import COUNTING, TRAINING, name_in_id, task_name
+from ablate.config.tasks import TRAINING, name_in_id, runner_name
 
 FORMAT = 1  # version of the identity itself: raising it gives every trial a new id
 
@@ -86,7 +86,7 @@ class Trial:
     @staticmethod
     def from_plain(data: Mapping[str, Any]) -> Trial:
         parents = tuple(Parent(**parent) for parent in data["parents"])
-        more = {"modules": tuple(data["modules"]), "runner": task_name(data["runner"])}
+        more = {"modules": tuple(data["modules"]), "runner": runner_name(data["runner"])}
         return Trial(**{**data, "parents": parents, **more})
 
     def parent_ids(self, role: str | None = None) -> list[str]:
@@ -116,7 +116,7 @@ def make_trial(
 
     `config` is `values`, resolved. Without a `runner` the trial trains, or counts n-grams.
     """
-    runner = runner or (TRAINING if config.ngram is None else COUNTING)
+    runner = runner or config.kind.runner
     determining = {
         "format": FORMAT,
         "config": config.identity,

@@ -3,6 +3,9 @@
 Recipes, arms and samplers all give flat values; later ones override earlier ones:
 
     {"backbone": "lstm", "backbone.units": 960, "regularizer.weight_drop.rate": 0.5}
+    {"task": "digits", "digits.learning_rate": 0.1}
+
+Without a `task` the trial is of a language model, or of an n-gram model by `"model": "ngram"`.
 
 `resolve` checks every value against the registry and returns a `Config`; `Config.identity` is the
 part that determines a trial's result. A regularizer whose fields are all at their defaults is the
@@ -13,18 +16,20 @@ define the property `off` to decide this itself (its weight is 0, whichever form
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.config import fields, registry
-from ablate.config.sections import CorpusConfig, EmbeddingConfig, NgramConfig, TrainingConfig
+from ablate.config.metrics import BITS, Metric
+from ablate.config.sections import CorpusConfig, EmbeddingConfig, TrainingConfig
+from ablate.config.tasks import LANGUAGE, NGRAM, Kind, find_kind
 from ablate.errors import ConfigError, unknown, wrong_value
 
 Values = Mapping[str, Any]
 
 NONE = "none"  # the value that empties a listed slot
-SECTIONS = {"corpus": CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig}
+SECTIONS = LANGUAGE.sections
 SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
 DEFAULT_TECHNIQUES = {"bridge": "none", "gate": "none", "loss": "cross_entropy"}
 
@@ -51,39 +56,49 @@ class Choice:
 class Config:
     """All settings of a trial except its seed and where it runs."""
 
-    corpus: CorpusConfig
-    embedding: EmbeddingConfig
-    training: TrainingConfig
-    slots: Mapping[str, Choice]
+    kind: Kind
+    sections: Mapping[str, Any]
+    slots: Mapping[str, Choice] = field(default_factory=dict)  # of a language model
     listed: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
-    ngram: NgramConfig | None = None  # set for an n-gram model, whose slots are empty
 
     def __getitem__(self, slot: str) -> Choice:
         return self.slots[slot]
 
     @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What such trials are judged by, the most important first."""
+        by_character = "corpus" in self.sections and self.corpus.level == "character"
+        return (BITS,) if by_character else self.kind.metrics
+
+    @property
+    def corpus(self) -> CorpusConfig:
+        return self.sections["corpus"]
+
+    @property
+    def embedding(self) -> EmbeddingConfig:
+        return self.sections["embedding"]
+
+    @property
+    def training(self) -> TrainingConfig:
+        return self.sections["training"]
+
+    @property
     def identity(self) -> dict[str, Any]:
         """Plain data that is equal for two configs exactly when their results are."""
-        if self.ngram is not None:
-            corpus = fields.identity_fields(self.corpus)
-            return {"corpus": corpus, "ngram": fields.identity_fields(self.ngram)}
-        sections = {name: fields.identity_fields(getattr(self, name)) for name in SECTIONS}
+        sections = {name: fields.identity_fields(own) for name, own in self.sections.items()}
         slots = {slot: choice.identity for slot, choice in self.slots.items()}
         listed = {slot: [c.identity for c in choices] for slot, choices in self.listed.items()}
-        return {**sections, **slots, **{k: v for k, v in listed.items() if v}}
+        parts = {**sections, **slots, **{k: v for k, v in listed.items() if v}}
+        if self.kind in (LANGUAGE, NGRAM):  # the sections tell these apart
+            return parts
+        return {"task": {"name": self.kind.name, "version": self.kind.version}, **parts}
 
     @property
     def flat(self) -> dict[str, Any]:
         """Every value, defaults included, by its dotted name."""
-        if self.ngram is not None:
-            corpus = _prefixed("corpus", fields.all_fields(self.corpus))
-            ngram = _prefixed("ngram", fields.all_fields(self.ngram))
-            return {"model": "ngram", **corpus, **ngram}
-        values = {
-            f"{name}.{key}": value
-            for name in SECTIONS
-            for key, value in fields.all_fields(getattr(self, name)).items()
-        }
+        values = dict(_CHOSEN_BY.get(self.kind.name, {"task": self.kind.name}))
+        for name, section in self.sections.items():
+            values |= _prefixed(name, fields.all_fields(section))
         for choice in self.slots.values():
             values[choice.slot] = choice.name
             values |= _prefixed(choice.slot, fields.all_fields(choice.config))
@@ -93,24 +108,35 @@ class Config:
         return values
 
 
+# The values that choose a kind of task, where it is not `task = <its name>`.
+_CHOSEN_BY = {LANGUAGE.name: {}, NGRAM.name: {"model": "ngram"}}
+
+
+def kind_of(values: Values, where: str = "config") -> Kind:
+    """Return the kind of task that the values describe."""
+    model = values.get("model", "neural")
+    if model not in ("neural", "ngram"):
+        raise ConfigError(unknown("model", model, ("neural", "ngram"), where))
+    default = NGRAM.name if model == "ngram" else LANGUAGE.name
+    return find_kind(str(values.get("task", default)), where)
+
+
 def resolve(values: Values, where: str = "config") -> Config:
     """Build the config that flat values describe, or raise an error that names the wrong value."""
-    grouped = _group(_collect_elements(values, where), where)
-    if _is_ngram(values, where):
-        corpus = fields.build(CorpusConfig, grouped.get("corpus", {}), f"{where}: corpus")
-        ngram = fields.build(NgramConfig, grouped.get("ngram", {}), f"{where}: ngram")
-        unused = {"embedding": EmbeddingConfig(), "training": TrainingConfig()}
-        return Config(corpus=corpus, **unused, slots={}, ngram=ngram)
+    kind = kind_of(values, where)
+    grouped = _group(_collect_elements(values, where), kind, where)
     sections = {
         name: fields.build(section, grouped.get(name, {}), f"{where}: {name}")
-        for name, section in SECTIONS.items()
+        for name, section in kind.sections.items()
     }
+    if not kind.slots:
+        return Config(kind=kind, sections=sections)
     slots = {slot: _choose(slot, grouped, values, where) for slot in SINGLE_SLOTS}
     listed = {
         slot: _choose_several(slot, grouped.get(slot, {}), values.get(slot), where)
         for slot in registry.LISTED_SLOTS
     }
-    return Config(**sections, slots=slots, listed=listed)
+    return Config(kind=kind, sections=sections, slots=slots, listed=listed)
 
 
 def merge(base: Values, changes: Values, where: str = "changes") -> dict[str, Any]:
@@ -132,15 +158,15 @@ def merge(base: Values, changes: Values, where: str = "changes") -> dict[str, An
 def _without_cleared(base: Values, changes: Values) -> dict[str, Any]:
     """Drop what the changes clear.
 
-    `"regularizer": "none"` clears the whole list, and `"model": "ngram"` everything except corpus
-    and n-gram settings.
+    `"regularizer": "none"` clears the whole list; another kind of task clears what it has not.
     """
     remaining = dict(base)
     for slot in registry.LISTED_SLOTS:
         if changes.get(slot) == NONE:
             remaining = {k: v for k, v in remaining.items() if k.partition(".")[0] != slot}
-    if changes.get("model") == "ngram":
-        used = ("corpus", "ngram")
+    if "model" in changes or "task" in changes:
+        kind = kind_of({**base, **changes})
+        used = (*kind.sections, *(registry.SLOTS if kind.slots else ()))
         remaining = {k: v for k, v in remaining.items() if k.partition(".")[0] in used}
     return remaining
 
@@ -153,18 +179,6 @@ def _choose(slot: str, grouped: Mapping[str, dict], values: Values, where: str) 
     technique = registry.get(slot, str(name), where)
     config = fields.build(technique.config, grouped.get(slot, {}), f"{where}: {slot} {name}")
     return Choice(slot, technique.name, config)
-
-
-def _is_ngram(values: Values, where: str) -> bool:
-    """Return whether the model is an n-gram model; refuse values of the other kind of model."""
-    kind = values.get("model", "neural")
-    if kind not in ("neural", "ngram"):
-        raise ConfigError(unknown("model", kind, ("neural", "ngram"), where))
-    wrong = ("ngram",) if kind == "neural" else (*SECTIONS, *registry.SLOTS)
-    for key in values:
-        if key.partition(".")[0] in wrong and not key.startswith("corpus."):
-            raise ConfigError(f"{where}: '{key}' has no meaning with model = '{kind}'.")
-    return kind == "ngram"
 
 
 def _choose_several(
@@ -208,21 +222,32 @@ def _is_off(config: Any) -> bool:
     return getattr(config, "off", not fields.non_defaults(config))
 
 
-def _group(values: Values, where: str) -> dict[str, dict[str, Any]]:
-    """Group values by section or slot, without that prefix."""
-    prefixes = (*SECTIONS, *registry.SLOTS, "ngram", "model")
+def _group(values: Values, kind: Kind, where: str) -> dict[str, dict[str, Any]]:
+    """Group values by section or slot, without that prefix; refuse those of another kind."""
+    prefixes = (*kind.sections, *(registry.SLOTS if kind.slots else ()))
     grouped: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         prefix, _, rest = key.partition(".")
+        if key in ("task", "model"):
+            continue
         if prefix not in prefixes:
-            raise ConfigError(unknown("slot or section", prefix, prefixes, where))
+            raise ConfigError(_wrong_prefix(key, prefix, prefixes, kind, where))
         if rest:
             grouped.setdefault(prefix, {})[rest] = value
         elif prefix in registry.LISTED_SLOTS:
             _check_first(prefix, value, where)
-        elif prefix not in (*SINGLE_SLOTS, "model"):
+        elif prefix not in SINGLE_SLOTS:
             raise ConfigError(wrong_value(prefix, value, f"'{prefix}.<field>' keys", where))
     return grouped
+
+
+def _wrong_prefix(key: str, prefix: str, prefixes: Sequence[str], kind: Kind, where: str) -> str:
+    """Compose the message for a value that this kind of task does not have."""
+    if prefix in {*SECTIONS, *NGRAM.sections, *registry.SLOTS}:
+        model = {LANGUAGE.name: "model = 'neural'", NGRAM.name: "model = 'ngram'"}
+        of = model.get(kind.name, f"task = '{kind.name}'")
+        return f"{where}: '{key}' has no meaning with {of}."
+    return unknown("slot or section", prefix, (*prefixes, "model", "task"), where)
 
 
 def _check_first(slot: str, value: Any, where: str) -> None:

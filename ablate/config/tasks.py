@@ -106,12 +106,12 @@ def task(
             metrics=listed,
             version=version,
             function=function,
+            where=where or _location(function),
         )
         known = _kinds.get(name)
-        if known is not None and known.file != made.file:
-            raise ConfigError(
-                f"the task '{name}' is already registered by {known.file or 'ablate'}."
-            )
+        if known is not None and known.where[0] != made.where[0]:
+            by = known.where[0] or "ablate"
+            raise ConfigError(f"the task '{name}' is already registered by {by}.")
         _kinds[name] = made
         return function
 

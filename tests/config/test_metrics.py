@@ -30,7 +30,7 @@ def test_what_is_shown_is_what_was_reported(metric, value):
 @BY_NAME
 @given(one=SHARES, other=SHARES)
 def test_a_lower_loss_is_better(metric, one, other):
-    if one != other:
+    if abs(one - other) > 1e-9:
         higher_is_better = metric.better == "higher"
         assert (metric.loss(one) < metric.loss(other)) == ((one > other) == higher_is_better)
 

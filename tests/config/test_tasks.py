@@ -1,0 +1,105 @@
+"""Kinds of tasks: registering one, and the configs that its values resolve to."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from ablate.config import tasks
+from ablate.config.fields import setting
+from ablate.config.identity import make_trial
+from ablate.config.metrics import BITS, PERPLEXITY, Metric
+from ablate.config.resolve import merge, resolve
+from ablate.config.tasks import task
+from ablate.errors import ConfigError
+
+ACCURACY = Metric("accuracy", better="higher")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShapesConfig:
+    rate: float = setting(0.1, doc="learning rate", low=0)
+    flip: bool = setting(False, doc="mirror the images")
+
+
+def nothing(run):
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def shapes(monkeypatch):
+    """Register the task `shapes` for one test."""
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
+    task("shapes", config=ShapesConfig, metrics=ACCURACY)(nothing)
+
+
+def test_its_values_are_those_of_its_config():
+    config = resolve({"task": "shapes", "shapes.rate": 0.5})
+    assert config.sections["shapes"] == ShapesConfig(rate=0.5)
+    assert config.flat == {"task": "shapes", "shapes.rate": 0.5, "shapes.flip": False}
+    assert resolve(config.flat) == config
+    assert config.metrics == (ACCURACY,)
+    assert config.kind.function is nothing
+    assert config.kind.where[0] == __file__
+
+
+def test_an_id_has_the_tasks_name_its_version_and_what_is_not_default():
+    config = resolve({"task": "shapes", "shapes.rate": 0.5, "shapes.flip": False})
+    assert config.identity == {"task": {"name": "shapes", "version": 1}, "shapes": {"rate": 0.5}}
+
+    def trial_id(values):
+        return make_trial(resolve(values), values=values, seed=1, corpus_digest="").id
+
+    first = trial_id({"task": "shapes"})
+    assert trial_id({"task": "shapes", "shapes.flip": False}) == first
+    assert trial_id({"task": "shapes", "shapes.flip": True}) != first
+    task("shapes", config=ShapesConfig, metrics=ACCURACY, version=2)(nothing)
+    assert trial_id({"task": "shapes"}) != first
+
+
+def test_values_of_another_kind_are_refused():
+    with pytest.raises(ConfigError, match=r"'backbone' has no meaning with task = 'shapes'"):
+        resolve({"task": "shapes", "backbone": "lstm"})
+    with pytest.raises(ConfigError, match=r"'corpus\.name' has no meaning with task = 'shapes'"):
+        resolve({"task": "shapes", "corpus.name": "ptb"})
+    with pytest.raises(ConfigError, match=r"unknown field 'rat'\. Did you mean 'rate'"):
+        resolve({"task": "shapes", "shapes.rat": 1.0})
+    with pytest.raises(ConfigError, match=r"unknown task 'shape'\. Did you mean 'shapes'"):
+        resolve({"task": "shape"})
+    with pytest.raises(ConfigError, match="unknown slot or section 'shapes'"):
+        resolve({"shapes.rate": 1.0, "backbone": "lstm"})
+
+
+def test_another_kind_of_task_clears_what_it_has_not():
+    merged = merge({"backbone": "lstm", "corpus.name": "ptb"}, {"task": "shapes"})
+    assert merged == {"task": "shapes"}
+    merged = merge({"backbone": "lstm", "corpus.name": "ptb"}, {"model": "ngram"})
+    assert merged == {"model": "ngram", "corpus.name": "ptb"}
+
+
+def test_a_name_belongs_to_one_file():
+    with pytest.raises(ConfigError, match=r"'shapes' is already registered by .*test_tasks\.py"):
+        task("shapes", config=ShapesConfig, metrics=ACCURACY, where=("other.py", 1))(nothing)
+    with pytest.raises(ConfigError, match="'language' is already registered by ablate"):
+        task("language", config=ShapesConfig, metrics=ACCURACY)(nothing)
+
+
+@pytest.mark.parametrize(
+    "wrong, named",
+    [
+        ({"name": "Shapes"}, "snake_case"),
+        ({"config": dict}, "a frozen dataclass"),
+        ({"metrics": ()}, "at least one Metric"),
+        ({"metrics": ("accuracy",)}, "at least one Metric"),
+        ({"version": 0}, "a whole number"),
+    ],
+)
+def test_a_wrong_registration_is_refused(wrong, named):
+    words = {"name": "other", "config": ShapesConfig, "metrics": ACCURACY, **wrong}
+    with pytest.raises(ConfigError, match=named):
+        task(**words)(nothing)
+
+
+def test_characters_are_judged_by_bits_and_words_by_perplexity():
+    ngram = {"model": "ngram"}
+    assert resolve(ngram).metrics == (PERPLEXITY,)
+    assert resolve({**ngram, "corpus.level": "character"}).metrics == (BITS,)
