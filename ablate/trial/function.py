@@ -172,8 +172,8 @@ class Function:
             if not isinstance(name, str) or name in RESERVED:
                 raise TrialError(f"{where}: {name!r} is not a name that a function can give.")
             try:
-                numbers[name] = float(value)
-            except (TypeError, ValueError):
+                numbers[name] = float(value.item() if hasattr(value, "item") else value)
+            except (TypeError, ValueError, RuntimeError):
                 raise TrialError(
                     f"{where}: the task's function {how} {name} = {_short(value)}, which is not "
                     "a number."

@@ -21,7 +21,7 @@ from typing import Any
 
 from ablate.config.identity import Keep, Trial, digest
 from ablate.config.streams import Streams
-from ablate.config.tasks import find_task
+from ablate.config.tasks import find_runner
 from ablate.errors import AblateError, StoreError, StudyError, TrialError
 from ablate.model.native import library
 from ablate.store import journal as journals
@@ -69,7 +69,7 @@ class TrialRun:
         self.journal.attempts[-1] |= {"sources": made_by} if made_by else {}
         self.journal.write(self.store)  # record the attempt before anything large can kill it
         self._seed_global("begin")
-        task = find_task(self.trial.runner)(self.trial, Place(self.store, data))
+        task = find_runner(self.trial.runner)(self.trial, Place(self.store, data))
         found = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
         if found is not None or self.journal.epochs:
             self._take_up(task, found)
@@ -126,7 +126,10 @@ class TrialRun:
         start = time.monotonic()
         if self._note_computed_by():
             self.journal.write(self.store)
-        tensors, plain = self._task.saved()
+        state = self._task.saved()
+        if state is None:
+            return  # the task cannot resume
+        tensors, plain = state
         wrapped = {
             "task": plain,
             "num_epochs": len(self.journal.epochs),
@@ -142,7 +145,7 @@ class TrialRun:
 
     def _conclude(self, found: Conclusion) -> None:
         """Write everything that others may need to the store first, the outcome last."""
-        check_conclusion(found, self.trial.runner)
+        check_conclusion(found, self.trial)
         for name, value in found.metrics.items():
             if not math.isfinite(value):
                 raise Diverged(f"{name} became {value}")

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
+from ablate.config.identity import Trial
 from ablate.errors import TrialError
 from ablate.store.store import Store
 
@@ -62,13 +63,13 @@ def check_epoch(epoch: Any, runner: str) -> None:
         )
 
 
-def check_conclusion(found: Conclusion, runner: str) -> None:
+def check_conclusion(conclusion: Conclusion, trial: Trial) -> None:
     """Refuse a conclusion that no table and no search could use."""
-    if "valid_nll" not in found.metrics:
+    key = trial.config.metrics[0].key("valid")
+    if key not in conclusion.metrics:
         raise TrialError(
-            f"runner {runner}: conclude() gave no metric 'valid_nll', the mean nats per token on "
-            "validation, which tables compare and searches minimize. "
-            f"Given: {_names(found.metrics)}."
+            f"runner {trial.runner}: conclude() gave no metric '{key}', which tables compare and "
+            f"searches optimize. Given: {_names(conclusion.metrics)}."
         )
 
 
@@ -103,8 +104,8 @@ class Task(Protocol):
         """Return whether only `conclude` is left."""
         ...
 
-    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The whole state, as tensors and plain data."""
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The whole state, as tensors and plain data; None if it cannot resume."""
         ...
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:

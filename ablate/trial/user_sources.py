@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ablate.config.identity import Trial
-from ablate.config.tasks import TASKS
+from ablate.config.tasks import RUNNERS
 from ablate.store.journal import Journal
 
 
@@ -24,7 +24,7 @@ def sources(trial: Trial) -> dict[str, str]:
     config = trial.config
     listed = (choice for choices in config.listed.values() for choice in choices)
     modules = {choice.technique.module for choice in (*config.slots.values(), *listed)}
-    modules.add(TASKS.get(trial.runner, trial.runner).partition(":")[0])
+    modules.add(RUNNERS.get(trial.runner, trial.runner).partition(":")[0])
     own = (_file(name) for name in sorted(modules) if name.partition(".")[0] != "ablate")
     return {Path(file).name: _digest(file) for file in own if file}
 

@@ -1,0 +1,202 @@
+"""Functions of the user's as trials: what they may give, how they resume, what is refused."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+
+from ablate.config import tasks
+from ablate.config.fields import setting
+from ablate.config.identity import make_trial
+from ablate.config.metrics import Metric
+from ablate.config.resolve import resolve
+from ablate.config.tasks import task
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.trial.run import TrialRun
+
+ACCURACY = Metric("accuracy", better="higher")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineConfig:
+    rate: float = setting(0.1, doc="learning rate", low=0)
+    epochs: int = setting(4, doc="passes", low=1)
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
+    return Store(str(tmp_path / "store"))
+
+
+def run_trial(function, store, *, seed=1, reads_test=True, metrics=ACCURACY, cut_after=None):
+    """Run the function as a trial; return its journal. `cut_after`: epochs before it is killed."""
+    task("line", config=LineConfig, metrics=metrics)(function)
+    values = {"task": "line"}
+    trial = make_trial(
+        resolve(values), values=values, seed=seed, corpus_digest="", reads_test=reads_test
+    )
+    run = TrialRun(trial, store, "data")
+    while not run.advance(seconds=1).done:
+        if cut_after is not None and len(run.journal.epochs) == cut_after:
+            run.save()
+            return run_trial(function, store, seed=seed, reads_test=reads_test, metrics=metrics)
+    return run.journal
+
+
+def fit_line(run):
+    """Fit a line by Adam, with noise from the global generator and shuffling from another."""
+    model = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.2), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=run.config.rate)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    inputs = torch.randn(32, 2, generator=run.streams.generator("inputs"))
+    targets = inputs.sum(dim=1, keepdim=True)
+    for _ in run.epochs(model, optimizer, schedule, total=run.config.epochs):
+        rows = torch.randperm(32)
+        loss = (model(inputs[rows] + 0.1 * torch.randn(32, 2)) - targets[rows]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        yield {"train_loss": loss, "valid_accuracy": 1 / (1 + loss.item())}
+    return {"test_accuracy": 0.5}
+
+
+def no_epochs_saved(run):
+    for epoch in range(3):
+        yield {"valid_accuracy": epoch / 4}
+    return {"test_accuracy": 0.5}
+
+
+@pytest.mark.parametrize("cut_after", [1, 2, 3, 4])
+def test_a_killed_function_ends_with_the_same_bits(store, tmp_path, cut_after):
+    whole = run_trial(fit_line, store)
+    cut = run_trial(fit_line, Store(str(tmp_path / "other")), cut_after=cut_after)
+    assert whole.outcome.status == Status.COMPLETED, whole.outcome.frames
+    assert cut.outcome == whole.outcome
+    assert len(cut.attempts) == 2 and cut.attempts[1]["from_epoch"] == cut_after
+    results = [[{**epoch, "seconds": 0} for epoch in each.epochs] for each in (whole, cut)]
+    assert results[0] == results[1]
+
+
+def test_what_a_function_concludes(store):
+    journal = run_trial(fit_line, store)
+    outcome = journal.outcome
+    assert outcome.metrics["test_accuracy"] == 0.5
+    assert outcome.metrics["valid_accuracy"] == journal.epochs[-1]["valid_accuracy"]
+    assert outcome.num_parameters == 2 * 8 + 8 + 8 + 1
+    assert [epoch["epoch"] for epoch in journal.epochs] == [1, 2, 3, 4]
+    assert run_trial(fit_line, store, seed=2).outcome.digest != outcome.digest
+
+
+def test_a_function_that_saves_nothing_starts_again(store):
+    journal = run_trial(no_epochs_saved, store, cut_after=2)
+    assert journal.outcome.status == Status.COMPLETED
+    assert journal.attempts[1]["from_epoch"] == 0
+    assert [epoch["valid_accuracy"] for epoch in journal.epochs] == [0, 0.25, 0.5]
+
+
+def test_a_function_without_epochs(store):
+    journal = run_trial(lambda run: {"valid_accuracy": 0.4, "test_accuracy": 0.5}, store)
+    assert journal.outcome.metrics == {"valid_accuracy": 0.4, "test_accuracy": 0.5}
+    assert journal.epochs == []
+
+
+def test_a_trial_of_a_search_does_not_learn_what_test_says(store):
+    journal = run_trial(fit_line, store, reads_test=False)
+    assert "test_accuracy" not in journal.outcome.metrics
+
+
+def wrong_yield(run):
+    yield 0.5
+
+
+def wrong_number(run):
+    yield {"valid_accuracy": "high"}
+
+
+def wrong_name(run):
+    yield {"valid_acuracy": 0.5}
+    return {"test_acuracy": 0.5}
+
+
+def no_test(run):
+    yield {"valid_accuracy": 0.5}
+
+
+def nothing(run):
+    if run is None:
+        yield {}
+
+
+def not_a_share(run):
+    yield {"valid_accuracy": 1.5}
+
+
+def raises(run):
+    yield {"valid_accuracy": 0.5}
+    raise ValueError("no such layer")
+
+
+def code_after_the_yield(run):
+    for _ in run.epochs(nn.Linear(1, 1), total=2):
+        yield {"valid_accuracy": 0.5}
+        print("a schedule's step")
+
+
+def saves_a_list(run):
+    for _ in run.epochs([1], total=2):
+        yield {"valid_accuracy": 0.5}
+
+
+def twice(run):
+    for _ in run.epochs(nn.Linear(1, 1), total=1):
+        yield {"valid_accuracy": 0.5}
+    for _ in run.epochs(nn.Linear(1, 1), total=1):
+        yield {"valid_accuracy": 0.5}
+
+
+SHARE = Metric("accuracy", better="higher", scale="logit")
+HERE = r"test_function\.py:\d+: "
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (wrong_yield, HERE + "the task's function yielded 0.5, which is not a mapping"),
+        (wrong_number, HERE + "the task's function yielded valid_accuracy = 'high'"),
+        (wrong_name, HERE + "the task's function ended without 'valid_accuracy'. Given: valid_acu"),
+        (no_test, HERE + "the task's function ended without 'test_accuracy'"),
+        (nothing, HERE + "the task's function ended and never yielded without 'valid_accuracy'"),
+        (not_a_share, HERE + "accuracy = 1.5 is not a share between 0 and 1"),
+        (code_after_the_yield, HERE + "this follows the yield of an epoch"),
+        (saves_a_list, "cannot save a list"),
+        (twice, "called twice"),
+    ],
+)
+def test_what_is_refused(store, function, message):
+    outcome = run_trial(function, store, metrics=SHARE).outcome
+    assert outcome.status == Status.FAILED
+    import re
+
+    assert re.search(message, outcome.reason), outcome.reason
+
+
+def test_an_exception_shows_the_users_line(store):
+    outcome = run_trial(raises, store).outcome
+    assert outcome.status == Status.FAILED
+    assert outcome.reason == "ValueError: no such layer"
+    assert "test_function.py" in outcome.frames and 'raise ValueError("no such' in outcome.frames
+
+
+def test_a_number_that_is_none_diverges(store):
+    def diverges(run):
+        yield {"valid_accuracy": float("nan")}
+
+    outcome = run_trial(diverges, store).outcome
+    assert outcome.status == Status.DIVERGED
+    assert (
+        outcome.reason.endswith("valid_accuracy became nan") and "test_function" in outcome.reason
+    )
