@@ -70,8 +70,8 @@ class _Steps(torch.autograd.Function):
             r_z.sigmoid_()
             n.addcmul_(r, k).tanh_()
             torch.lerp(n, h, z, out=h_after)
-        kept = (x_TBI, weight_ih, weight_hh, mask_SBI, mask_SBH)
-        ctx.save_for_backward(gates_TBD, n_TBH, h_all, *kept)
+        inputs = (x_TBI, weight_ih, weight_hh, mask_SBI, mask_SBH)
+        ctx.save_for_backward(gates_TBD, n_TBH, h_all, *inputs)
         return h_all[1:]
 
     @staticmethod
@@ -101,7 +101,7 @@ class _Steps(torch.autograd.Function):
 
 
 def _slopes(gates_TBD: Tensor, n_TBH: Tensor, before_TBH: Tensor) -> tuple[Tensor, Tensor]:
-    """d a_r, d a_z and d k divided by d h, side by side, and d a_n likewise."""
+    """d a_r, d a_z and d k divided by d h, side by side, and d a_n divided by d h."""
     r, z, k = gates_TBD.chunk(3, -1)
     slopes = torch.empty_like(gates_TBD)
     of_r, of_z, of_k = slopes.chunk(3, -1)

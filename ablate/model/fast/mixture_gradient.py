@@ -17,17 +17,17 @@ Shape suffixes: n tokens of a chunk, K = n*J rows, one per expert; others as in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from ablate.model.fast.precision import asked_for, in_full
+from ablate.model.fast.precision import asked_for
 from ablate.model.fast.product import SumOfProducts, product, product_back
+from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import GateSignal, Mixture
 from ablate.model.native.library import usable
 from ablate.model.native.product import FEWEST_ROWS
@@ -63,7 +63,7 @@ class Scored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gradients:
+class MixtureGradients:
     """The gradients of a mixture's tensors; None if not needed."""
 
     vectors_NJE: Tensor | None
@@ -77,8 +77,8 @@ class Gradients:
 
 def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-sum log p of the targets, with its gradients already computed."""
-    dtype = asked_for(targets_N.device)
-    return in_full(_SummedNll, dtype, mixture.floor, targets_N, *_tensors(mixture))
+    compute = partial(_summed_nll, asked_for(targets_N.device), mixture.floor)
+    return with_gradients(compute, targets_N, *tensors_of(mixture))
 
 
 def token_chunks(mixture: Mixture, room: Room | None = None) -> Iterator[slice]:
@@ -153,42 +153,12 @@ def floored(log_p: Tensor, floor: float) -> Tensor:
     return torch.logaddexp(log_p, log_p.new_full((), math.log(floor))) if floor else log_p
 
 
-class _SummedNll(torch.autograd.Function):
-    """The forward pass stores the gradients; the backward pass scales them."""
-
-    @staticmethod
-    def forward(
-        ctx, dtype: torch.dtype | None, floor: float, targets_N: Tensor, *tensors: Tensor | None
-    ) -> Tensor:
-        ctx.kind = (dtype, floor)
-        ctx.save_for_backward(targets_N, *tensors)
-        nll, ctx.gathered = _gathered(ctx.kind, targets_N, tensors, ctx.needs_input_grad[3:])
-        return nll
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, *outer: Tensor):
-        (scale,) = outer
-        targets_N, *tensors = ctx.saved_tensors
-        gathered, ctx.gathered = ctx.gathered, None
-        if gathered is None:  # differentiated before
-            _, gathered = _gathered(ctx.kind, targets_N, tensors, ctx.needs_input_grad[3:])
-        return None, None, None, *handed_over(gathered, scale)
-
-
-Gathered = list[Tensor | SumOfProducts | None]
-
-
-def _gathered(
-    kind: tuple[torch.dtype | None, float],
-    targets_N: Tensor,
-    tensors: Sequence[Tensor | None],
-    needed: tuple[bool, ...],
-) -> tuple[Tensor, Gathered]:
+def _summed_nll(
+    dtype: torch.dtype | None, floor: float, tensors: Tensors, needed: Needed
+) -> tuple[Tensor, Gradients]:
     """The loss and its gradients, with products in this precision and with this floor."""
-    dtype, floor = kind
-    mixture = _mixture(*tensors)
-    gradients = _zeros(mixture, needed)
+    targets_N, mixture = tensors[0], mixture_of(*tensors[1:])
+    gradients = _zeros(mixture, needed[1:])
     mixture = replace(_lowered(mixture, dtype), floor=floor)
     chunks, log_probs = list(token_chunks(mixture)), []
     room_KV = room_for(mixture, chunks)
@@ -200,28 +170,18 @@ def _gathered(
     matrix = gradients.weight_VE
     if gradients.bias_V is not None and matrix is not None and matrix.has_sums:
         gradients.bias_V.add_(matrix.sums())
-    return -torch.cat(log_probs).sum(), list(vars(gradients).values())
+    return -torch.cat(log_probs).sum(), [None, *vars(gradients).values()]
 
 
-def handed_over(gathered: Gathered, scale: Tensor) -> list[Tensor | None]:
-    """The gradients stored by a forward pass, times a number, in place; the list is emptied."""
-    return [_times(gathered.pop(0), scale) for _ in range(len(gathered))]
-
-
-def _times(gradient: Tensor | SumOfProducts | None, scale: Tensor) -> Tensor | None:
-    if isinstance(gradient, SumOfProducts):
-        return gradient.scaled(scale)
-    return None if gradient is None else gradient.mul_(scale)
-
-
-def _tensors(mixture: Mixture) -> tuple[Tensor | None, ...]:
+def tensors_of(mixture: Mixture) -> tuple[Tensor | None, ...]:
+    """The mixture's tensors in a fixed order, with None for those it lacks."""
     gate = mixture.gate
     own = (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, mixture.bias_V)
     return (*own, *((None,) * 3 if gate is None else vars(gate).values()))
 
 
-def _mixture(vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias) -> Mixture:
-    """The inverse of `_tensors`."""
+def mixture_of(vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias) -> Mixture:
+    """The inverse of `tensors_of`."""
     gate = None
     if gate_vectors is not None:
         gate = GateSignal(vectors_NG=gate_vectors, weight_VG=gate_weight, bias_V=gate_bias)
@@ -234,25 +194,25 @@ def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
     """The mixture with the factors of the large products in `dtype`, if given."""
     if dtype is None:
         return mixture
-    vectors, log_prior, weight, bias, *gate = _tensors(mixture)
+    vectors, log_prior, weight, bias, *gate = tensors_of(mixture)
     factors = (vectors, weight, *gate[:2])
     vectors, weight, *gate[:2] = (None if f is None else f.to(dtype) for f in factors)
-    return _mixture(vectors, log_prior, weight, bias, *gate)
+    return mixture_of(vectors, log_prior, weight, bias, *gate)
 
 
-def _zeros(mixture: Mixture, needed: tuple[bool, ...]) -> Gradients:
+def _zeros(mixture: Mixture, needed: Needed) -> MixtureGradients:
     """Zero-initialized gradients, for the tensors that need one."""
     zeros: dict[str, Any] = {}
-    needs = dict(zip((f.name for f in fields(Gradients)), needed, strict=True))
+    needs = dict(zip((f.name for f in fields(MixtureGradients)), needed, strict=True))
     with_bias = mixture.bias_V is not None and needs["bias_V"]
-    for (name, need), tensor in zip(needs.items(), _tensors(mixture), strict=True):
+    for (name, need), tensor in zip(needs.items(), tensors_of(mixture), strict=True):
         if not need or tensor is None:
             zeros[name] = None
         elif "weight" in name:
             zeros[name] = SumOfProducts(tensor, sums=with_bias and name == "weight_VE")
         else:
             zeros[name] = torch.zeros_like(tensor)
-    return Gradients(**zeros)
+    return MixtureGradients(**zeros)
 
 
 def _gate(gate: GateSignal | None, rows: slice) -> Tensor | None:
@@ -268,7 +228,7 @@ def _gated(x_KV: Tensor, gate_nV: Tensor) -> Tensor:
 
 
 def _add_gradients(
-    gradients: Gradients, mixture: Mixture, scored: Scored, targets_n: Tensor, rows: slice
+    gradients: MixtureGradients, mixture: Mixture, scored: Scored, targets_n: Tensor, rows: slice
 ) -> None:
     responsibility_nJ, slope_KV = scored.responsibility_nJ, scored.exponentials_KV
     targets_K1 = targets_n.repeat_interleave(responsibility_nJ.shape[1])[:, None]
@@ -293,7 +253,7 @@ def _add_gradients(
 
 
 def _add_gate_gradients(
-    gradients: Gradients, mixture: Mixture, scored: Scored, factor_K1: Tensor, rows: slice
+    gradients: MixtureGradients, mixture: Mixture, scored: Scored, factor_K1: Tensor, rows: slice
 ) -> None:
     """Through gate = sigmoid(z W' + b), whose slope is sum_j slope_j scores_j."""
     gate, gate_nV, scores_KV = mixture.gate, scored.gate_nV, scored.scores_KV

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ablate.model.native.library import library, over_rows, pointer
-from ablate.model.native.packed import packed
+from ablate.model.native.library import pointer, run
+from ablate.model.native.recurrent import packed
 
 if TYPE_CHECKING:
     from ablate.model.fast.mogrifier_trace import Cell, Slopes, Trace
+
+
+class _Structure(ctypes.Structure):
+    """Numbers and addresses, with references that keep the tensors there alive."""
+
+    def __init__(self, sizes: Sequence[int], tensors: Sequence[Tensor | None]) -> None:
+        super().__init__(*sizes, *(pointer(tensor).value for tensor in tensors))
+        self.tensors = tensors
 
 
 def _fields(numbers: str, pointers: str) -> list[tuple[str, type]]:
@@ -19,7 +28,7 @@ def _fields(numbers: str, pointers: str) -> list[tuple[str, type]]:
     return [*sized, *((name, ctypes.c_void_p) for name in pointers.split())]
 
 
-class _Round(ctypes.Structure):
+class _Round(_Structure):
     """`Round` of mogrifier.h."""
 
     _fields_ = _fields(
@@ -28,7 +37,7 @@ class _Round(ctypes.Structure):
     )
 
 
-class _Cell(ctypes.Structure):
+class _Cell(_Structure):
     """`Cell` of mogrifier.h."""
 
     _fields_ = _fields(
@@ -37,66 +46,37 @@ class _Cell(ctypes.Structure):
     )
 
 
-class _Call:
-    """Structures of pointers, with references that keep the tensors they point to alive."""
-
-    def __init__(self, mask: Tensor | None, cell: Cell, trace: Trace) -> None:
-        self._kept: list[Tensor] = []
-        self._mask, self._cell, self._trace = mask, cell, trace
-
-    def run(self, name: str, *arguments: Tensor, back: bool, slopes: Slopes | None = None) -> None:
-        rounds = (_Round * len(self._cell.rounds))(*self._rounds(back, slopes))
-        cell = self._whole(back)
-        places = [ctypes.c_void_p(self._at(x)) for x in arguments]
-        given = (ctypes.byref(cell), ctypes.byref(rounds), *places)
-        over_rows(getattr(library(), name), self._trace.values[0].shape[1], *given)
-
-    def _whole(self, back: bool) -> _Cell:
-        cell, trace = self._cell, self._trace
-        steps, batch, inputs = trace.values[0].shape
-        units = cell.weight_hh.shape[1]
-        matrices = (packed([weight], back=back) for weight in (cell.weight_ih, cell.weight_hh))
-        filled = (trace.cell_TBD, trace.outputs, trace.cells, trace.squashed_TBH)
-        tensors = (*matrices, cell.bias, self._mask, *trace.values[:2], *filled)
-        sizes = (steps, batch, inputs, units, len(cell.rounds), int(cell.capped))
-        return _Cell(*sizes, *map(self._at, tensors))
-
-    def _rounds(self, back: bool, slopes: Slopes | None) -> list[_Round]:
-        found, trace = [], self._trace
-        for number, one in enumerate(self._cell.rounds):
-            outputs, inner = one.left.shape
-            inputs = inner if one.right is None else one.right.shape[1]
-            left = packed([one.left], back=back)
-            right = None if one.right is None else packed([one.right], back=back)
-            filled = (trace.gates[number], trace.between[number], trace.values[number + 2])
-            slope = (None, None)
-            if slopes is not None:
-                slope = slopes.rounds[number], slopes.between[number]
-            tensors = (left, right, one.bias, one.mask, *filled, *slope)
-            found.append(_Round(outputs, inner, inputs, *map(self._at, tensors)))
-        return found
-
-    def _at(self, tensor: Tensor | None) -> int | None:
-        if tensor is not None:
-            self._kept.append(tensor)
-        return pointer(tensor).value
-
-
-def mogrifier_forward(mask: Tensor | None, cell: Cell, trace: Trace) -> None:
-    """Fill in the trace."""
-    _Call(mask, cell, trace).run("mogrifier_forward", back=False)
-
-
-def mogrifier_backward(
-    given: Tensor,
-    dh: Tensor,
-    dc: Tensor,
+def run_mogrifier(
+    name: str,
     mask: Tensor | None,
     cell: Cell,
     trace: Trace,
-    slopes: Slopes,
+    *tensors: Tensor,
+    slopes: Slopes | None = None,
 ) -> None:
-    """Fill in the slopes, and move d h and d c back to the start of the window."""
-    call = _Call(mask, cell, trace)
-    arguments = (given, dh, dc, slopes.gates, slopes.x)
-    call.run("mogrifier_backward", *arguments, back=True, slopes=slopes)
+    """Run a kernel: the one forward fills in the trace, the one backward fills in the slopes, and
+    moves d h and d c, which are among its tensors, back to the start of the window."""
+    whole = _cell(mask, cell, trace, back=slopes is not None)
+    rounds = [_round(number, cell, trace, slopes) for number in range(len(cell.rounds))]
+    listed = (_Round * len(rounds))(*rounds)
+    run(name, whole.batch, ctypes.byref(whole), ctypes.byref(listed), *tensors)
+
+
+def _cell(mask: Tensor | None, cell: Cell, trace: Trace, *, back: bool) -> _Cell:
+    units = cell.weight_hh.shape[1]
+    matrices = (packed([weight], back=back) for weight in (cell.weight_ih, cell.weight_hh))
+    filled = (trace.cell_TBD, trace.outputs, trace.cells, trace.squashed_TBH)
+    tensors = (*matrices, cell.bias, mask, *trace.values[:2], *filled)
+    sizes = (*trace.values[0].shape, units, len(cell.rounds), int(cell.capped))
+    return _Cell(sizes, tensors)
+
+
+def _round(number: int, cell: Cell, trace: Trace, slopes: Slopes | None) -> _Round:
+    one, back = cell.rounds[number], slopes is not None
+    outputs, inner = one.left.shape
+    inputs = inner if one.right is None else one.right.shape[1]
+    left = packed([one.left], back=back)
+    right = None if one.right is None else packed([one.right], back=back)
+    filled = (trace.gates[number], trace.between[number], trace.values[number + 2])
+    steep = (None, None) if slopes is None else (slopes.rounds[number], slopes.between[number])
+    return _Round((outputs, inner, inputs), (left, right, one.bias, one.mask, *filled, *steep))

@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ablate.model.fast.mogrifier_kernels import mogrifier_backward, mogrifier_forward
+from ablate.model.fast.mogrifier_kernels import run_mogrifier
 from ablate.model.fast.mogrifier_trace import Cell, Round, Slopes, Trace
 from ablate.model.fast.precision import in_full
-from ablate.model.fast.product import product_over
+from ablate.model.fast.product import summed_outer
+from ablate.model.fast.steps import each_step
 from ablate.model.native.library import usable
 
 
@@ -43,7 +44,7 @@ class _Window(torch.autograd.Function):
         cell = _cell(capped, parameters)
         trace = _room(x_TBI.contiguous(), h_BH, c_BH, mask_BH, cell)
         if usable(x_TBI, h_BH, mask_BH, *parameters):
-            mogrifier_forward(mask_BH, cell, trace)
+            run_mogrifier("mogrifier_forward", mask_BH, cell, trace)
         else:
             _walk(x_TBI, mask_BH, cell, trace)
         ctx.capped, ctx.trace = capped, trace
@@ -60,7 +61,8 @@ class _Window(torch.autograd.Function):
         d_c_BH = d_c_BH.clone(memory_format=torch.contiguous_format)
         if usable(d_out_TBH, d_c_BH, mask_BH, *parameters):
             d_h_BH = torch.zeros_like(d_c_BH)
-            mogrifier_backward(d_out_TBH.contiguous(), d_h_BH, d_c_BH, mask_BH, cell, trace, slopes)
+            tensors = (d_out_TBH.contiguous(), d_h_BH, d_c_BH, slopes.gates, slopes.x)
+            run_mogrifier("mogrifier_backward", mask_BH, cell, trace, *tensors, slopes=slopes)
         else:
             d_h_BH = _walk_back(d_out_TBH, d_c_BH, mask_BH, cell, trace, slopes)
         return None, slopes.x, d_h_BH, d_c_BH, None, *_gradients(trace, slopes, cell)
@@ -72,8 +74,8 @@ def _walk(x_TBI: Tensor, mask_BH: Tensor | None, cell: Cell, trace: Trace) -> No
     Views are made once for all steps: at a few hundred units they cost as much as the arithmetic.
     """
     zero = x_TBI.new_zeros(())
-    values, gates, between = _by_step(trace.values), _by_step(trace.gates), trace.between
-    between = [None if room is None else room.unbind() for room in between]
+    values, gates = list(each_step(*trace.values)), list(each_step(*trace.gates))
+    between = [None if room is None else room.unbind() for room in trace.between]
     for step in range(len(x_TBI)):
         if mask_BH is not None:
             torch.mul(trace.outputs[step], mask_BH, out=values[step][1])
@@ -98,7 +100,8 @@ def _walk_back(
     """Run the steps backwards: fill in the slopes, move `d_c_BH` back, and return d h."""
     zero = d_c_BH.new_zeros(())
     d_h_BH = torch.zeros_like(d_c_BH)
-    values, gates, steep = map(_by_step, (trace.values, trace.gates, slopes.rounds))
+    windows = (trace.values, trace.gates, slopes.rounds)
+    values, gates, steep = (list(each_step(*tensors)) for tensors in windows)
     for step in reversed(range(len(d_out_TBH))):
         d_h_BH.add_(d_out_TBH[step])
         _retreat(trace, slopes, cell, d_h_BH, d_c_BH, step)
@@ -117,11 +120,6 @@ def _walk_back(
         slopes.x[step] = d_values[0]
         d_h_BH = d_values[1] if mask_BH is None else d_values[1].mul_(mask_BH)
     return d_h_BH
-
-
-def _by_step(tensors: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
-    """For each step, its slice of every tensor."""
-    return list(zip(*(tensor.unbind() for tensor in tensors), strict=True))
 
 
 def _cell(capped: bool, parameters: Sequence) -> Cell:
@@ -236,20 +234,15 @@ def _retreat(
 
 def _gradients(trace: Trace, slopes: Slopes, cell: Cell) -> list[Tensor | None]:
     """The gradients of the parameters, in the order of `_cell`."""
-    found: list[Tensor | None] = [
-        _over_window(slopes.gates, trace.values[trace.last_x]),
-        _over_window(slopes.gates, trace.values[trace.last_h]),
+    gradients: list[Tensor | None] = [
+        summed_outer(slopes.gates, trace.values[trace.last_x]),
+        summed_outer(slopes.gates, trace.values[trace.last_h]),
         slopes.gates.sum((0, 1)),
     ]
     for index, one in enumerate(cell.rounds):
         read, slope, inner = trace.between[index], slopes.rounds[index], slopes.between[index]
         value = trace.values[index + 1]
-        found.append(_over_window(slope, value if read is None else read))
-        found.append(None if one.right is None or inner is None else _over_window(inner, value))
-        found += [slope.sum((0, 1)), None]
-    return found
-
-
-def _over_window(slope_TBM: Tensor, read_TBN: Tensor) -> Tensor:
-    """The gradient of the matrix that maps `read` to the other, [M, N]."""
-    return product_over(slope_TBM.flatten(0, 1), read_TBN.flatten(0, 1))
+        gradients.append(summed_outer(slope, value if read is None else read))
+        gradients.append(None if one.right is None or inner is None else summed_outer(inner, value))
+        gradients += [slope.sum((0, 1)), None]
+    return gradients

@@ -61,6 +61,11 @@ def product_over(slope_NV: Tensor, read_NE: Tensor) -> Tensor:
     return product(slope_NV.t(), read_NE.t())
 
 
+def summed_outer(slope_TBM: Tensor, read_TBN: Tensor) -> Tensor:
+    """The gradient of the matrix that maps `read` over a window, [M, N]."""
+    return product_over(slope_TBM.flatten(0, 1), read_TBN.flatten(0, 1))
+
+
 class SumOfProducts:
     """A matrix [V, E] to which products [K, V]' [K, E] are added. With our kernel it can have one
     more column, for the weighted sum of the rows over V."""

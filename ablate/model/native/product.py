@@ -6,7 +6,7 @@ import ctypes
 
 from torch import Tensor
 
-from ablate.model.native.library import library, over_rows, pointer
+from ablate.model.native.library import run
 
 FEWEST_ROWS = 32  # with fewer rows, packing the other matrix costs more than it saves
 PANEL = 32  # `start` is padded to a multiple of the widest panel of any processor
@@ -32,21 +32,7 @@ def add_product_(c_MN: Tensor, a_MK: Tensor, b_KN: Tensor) -> None:
 
 
 def _multiply(a: Tensor, b: Tensor, start: Tensor | None, c: Tensor) -> None:
-    a, b = _with_unit_stride(a), _with_unit_stride(b)
-    numbers = (*a.shape[1:], b.shape[1])
-    arguments = (
-        *map(ctypes.c_long, numbers),
-        ctypes.c_void_p(a.data_ptr()),
-        *map(ctypes.c_long, a.stride()),
-        ctypes.c_void_p(b.data_ptr()),
-        *map(ctypes.c_long, b.stride()),
-        pointer(start),
-        ctypes.c_void_p(c.data_ptr()),
-        ctypes.c_long(c.stride(0)),
-    )
-    kernel = library().multiply  # type: ignore[union-attr]
-    over_rows(kernel, len(c), *arguments, least=THREAD_ROWS)
-
-
-def _with_unit_stride(x: Tensor) -> Tensor:
-    return x if 1 in x.stride() else x.contiguous()
+    a, b = (x if 1 in x.stride() else x.contiguous() for x in (a, b))
+    left, right, result = (ctypes.c_void_p(x.data_ptr()) for x in (a, b, c))  # of any strides
+    arguments = (left, *a.stride(), right, *b.stride(), start, result, c.stride(0))
+    run("multiply", len(c), a.shape[1], b.shape[1], *arguments, least=THREAD_ROWS)
