@@ -19,6 +19,8 @@ from ablate.data import encoded, sources
 from ablate.data.corpus import corpus_digest, open_corpus, vocabulary_size
 from ablate.data.encoding import Options, encode
 from ablate.data.grammar import generate as grammar
+from ablate.data.grammar.built_in import BUILT_IN
+from ablate.data.grammar.floor import log_probabilities
 from ablate.data.published import PUBLISHED, SPLITS
 from ablate.errors import CorpusError
 
@@ -153,9 +155,11 @@ def test_the_floor_is_the_grammars_own_over_the_tokens_that_are_judged(tmp_path,
     texts = {split: lines[:4] for split, lines in grammar.generate().items()}
     monkeypatch.setattr(grammar, "generate", lambda: texts)
     corpus = open_corpus(CorpusConfig(), tmp_path)
-    assert corpus.floor["valid"] == pytest.approx(grammar.floor_nll(texts["valid"]))
+    assert corpus.floor["valid"] == pytest.approx(
+        -np.mean(log_probabilities(BUILT_IN, texts["valid"]))
+    )
     part = open_corpus(CorpusConfig(eval_tokens=20), tmp_path)
-    log_probs = grammar.log_probabilities(grammar.BUILT_IN, texts["test"])
+    log_probs = log_probabilities(BUILT_IN, texts["test"])
     assert part.floor["test"] == pytest.approx(-np.mean(log_probs[:19]))
     assert open_corpus(CorpusConfig(level="character"), tmp_path).floor == {}
 

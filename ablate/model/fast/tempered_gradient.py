@@ -109,7 +109,7 @@ def _augmented(
     tensors: Tensors,
     needed: Needed,
 ) -> tuple[Tensor, Gradients]:
-    """The loss and its sums."""
+    """The loss and its gradients."""
     targets_N, *rest = tensors
     inputs = Inputs(*rest)
     sums = _zeros(inputs, needed[1:])
