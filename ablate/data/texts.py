@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -184,6 +184,18 @@ def replace_if_possible(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(text)
         os.replace(partial, path)
+
+
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """Turn errors of writing `what` into ours."""
+    try:
+        yield
+    except OSError as error:
+        raise CorpusError(
+            f"cannot write {what}: {error.strerror or error}. Free some space, or use a workspace "
+            "on a writable disk."
+        ) from error
 
 
 def _lines(path: Path) -> Iterator[str]:

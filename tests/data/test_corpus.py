@@ -17,7 +17,7 @@ import torch
 from ablate.config.sections import CorpusConfig
 from ablate.data import encoded, sources
 from ablate.data.corpus import corpus_digest, open_corpus, vocabulary_size
-from ablate.data.encoding import Options, encode
+from ablate.data.encoding import encode
 from ablate.data.grammar import generate as grammar
 from ablate.data.grammar.built_in import BUILT_IN
 from ablate.data.grammar.floor import log_probabilities
@@ -50,7 +50,7 @@ def encoding_of(data):
 def test_tokens_and_words_are_those_of_the_text(data, own):
     corpus = open_corpus(TINY, data)
     lines = {s: (own / f"{s}.txt").read_text("utf-8").splitlines() for s in SPLITS}
-    expected = encode(lines, Options())
+    expected = encode(lines, CorpusConfig())
     assert corpus.vocabulary == tuple(expected.vocabulary)
     assert corpus.num_words == len(corpus.vocabulary) == 55
     assert corpus.vocabulary[corpus.eos] == "<eos>"

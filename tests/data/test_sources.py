@@ -1,4 +1,5 @@
 import http.server
+import io
 import shutil
 import socket
 import threading
@@ -203,14 +204,17 @@ def test_a_folder_that_cannot_be_written(tiny, own, tmp_path):
 
 
 def test_a_full_disk(tiny, own, tmp_path, monkeypatch):
-    monkeypatch.setattr("ablate.data.sources._write", full_disk)
+    class FullDisk(io.FileIO):
+        def write(self, _):
+            raise OSError(28, "No space left on device")
+
+    def open_file(path, mode):
+        return FullDisk(path, mode) if mode == "wb" else io.FileIO(path, mode)
+
+    monkeypatch.setattr(sources, "open", open_file, raising=False)
     with pytest.raises(CorpusError, match="No space left"):
         sources.get("tiny", tmp_path, from_dir=own)
     assert not (tmp_path / "tiny/tiny.train.txt").exists()
-
-
-def full_disk(file, chunk):
-    raise sources._unwritable(sources.Path("data"), OSError(28, "No space left on device"))
 
 
 def test_the_pinned_files_are_the_published_ones(real_data):
