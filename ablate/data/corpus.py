@@ -68,11 +68,6 @@ class Corpus:
         return self._encoded.folder
 
     @property
-    def num_bytes(self) -> int:
-        """The size of the mapped tokens."""
-        return sum(tokens.nbytes for tokens in self.splits.values())
-
-    @property
     def separators(self) -> tuple[int, ...]:
         """The ids of the characters before a new word; empty if tokens are words."""
         if self.level == "word":

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.model.fast.precision import asked_for
+from ablate.model.fast.precision import autocast_dtype
 from ablate.model.fast.product import SumOfProducts, product, product_back
 from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import GateSignal, Mixture
@@ -77,7 +77,7 @@ class MixtureGradients:
 
 def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-sum log p of the targets, with its gradients already computed."""
-    compute = partial(_summed_nll, asked_for(targets_N.device), mixture.floor)
+    compute = partial(_summed_nll, autocast_dtype(targets_N.device), mixture.floor)
     return with_gradients(compute, targets_N, *tensors_of(mixture))
 
 

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ablate.model.fast.mogrifier_kernels import run_mogrifier
-from ablate.model.fast.mogrifier_trace import Cell, Round, Slopes, Trace
+from ablate.model.fast.mogrifier_trace import Cell, Round, Slopes, Trace, run_mogrifier
 from ablate.model.fast.precision import in_full
 from ablate.model.fast.product import summed_outer
 from ablate.model.fast.steps import each_step

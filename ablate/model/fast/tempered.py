@@ -26,7 +26,7 @@ from ablate.model.fast.mixture_gradient import PARTS, mixture_of, tensors_of, to
 from ablate.model.fast.stored_gradients import summed_by_chunk
 from ablate.model.fast.tempered_gradient import Terms, fused_augmented
 from ablate.model.flow import Mixture
-from ablate.model.mixture import log_probs
+from ablate.model.mixture import log_probs, tempered
 
 
 def summed_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
@@ -43,15 +43,10 @@ def augmented_plain(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms
     nll = -log_probs(mixture).gather(1, targets_N[:, None]).sum()
     similarity_NV = words_VD[targets_N] @ words_VD.t() / terms.temperature
     log_soft_NV = similarity_NV.log_softmax(1)
-    log_yhat_NV = log_probs(tempered_without_bias(mixture, terms.temperature))
+    without_bias = replace(mixture, bias_V=None, floor=0.0)
+    log_yhat_NV = log_probs(tempered(without_bias, terms.temperature))
     divergence = (log_soft_NV.exp() * (log_soft_NV - log_yhat_NV)).sum()
     return terms.of_nll * nll + terms.of_divergence * divergence
-
-
-def tempered_without_bias(mixture: Mixture, temperature: float) -> Mixture:
-    """The mixture without its bias, every expert at a different temperature."""
-    vectors_NJE = mixture.vectors_NJE / temperature
-    return replace(mixture, vectors_NJE=vectors_NJE, bias_V=None, floor=0.0)
 
 
 def _augmented_by_chunk(

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ablate.model.fast.mixture_gradient import NARROW_PARTS, PARTS, token_chunks
-from ablate.model.fast.precision import asked_for
+from ablate.model.fast.precision import autocast_dtype
 from ablate.model.fast.product import NARROW, SumOfProducts, product, product_back
 from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import Mixture
@@ -98,7 +98,7 @@ def fused_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms
     narrow = mixture.weight_VE.shape[1] < NARROW
     chunks = list(token_chunks(mixture, NARROW_PARTS if narrow else PARTS))
     tensors = (vectors_NE, mixture.weight_VE, mixture.bias_V, words_VD)
-    compute = partial(_augmented, asked_for(targets_N.device), chunks, terms)
+    compute = partial(_augmented, autocast_dtype(targets_N.device), chunks, terms)
     return with_gradients(compute, targets_N[order_N], *tensors)
 
 
