@@ -74,7 +74,7 @@ def chunks(request, monkeypatch):
     if request.param:
         few = 3 * 29 * 3 * 8  # tokens, words, components, bytes: never a divisor of N
         for name in ("SINGLE", "MIXTURE", "PARTS"):
-            monkeypatch.setattr(mixture_gradient, name, mixture_gradient.Room(few, 0))
+            monkeypatch.setattr(mixture_gradient, name, mixture_gradient.ChunkSize(few, 0))
 
 
 @pytest.mark.parametrize(("size", "gate", "bias"), CASES)

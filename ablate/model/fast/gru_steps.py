@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.model.fast.precision import in_full
-from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, room_for
+from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, states_from
 
 
 def gru_steps(
@@ -62,7 +62,7 @@ class _Steps(torch.autograd.Function):
         r_z, k_TBH = gates_TBD.split(2 * h_BH.shape[1], -1)
         n_TBH = k_TBH.clone()
         k_TBH.copy_(inner_bias_H)
-        h_all = room_for(h_BH, len(x_TBI))
+        h_all = states_from(h_BH, len(x_TBI))
         parts = each_step(r_z, *r_z.chunk(2, -1), k_TBH, n_TBH, h_all[:-1], h_all[1:])
         for shares, step in zip(recurrent.by_step(gates_TBD), parts, strict=True):
             r_z, r, z, k, n, h, h_after = step

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.model.fast.precision import in_full
-from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, room_for
+from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, states_from
 from ablate.model.native.library import usable
 from ablate.model.native.recurrent import run_window
 
@@ -60,7 +60,7 @@ class _Steps(torch.autograd.Function):
     def forward(ctx, x_TBI, h_BH, c_BH, weight_ih, weight_hh, bias_D, mask_SBI, mask_SBH):
         recurrent = MaskedProduct(weight_hh, mask_SBH)
         gates_TBD = MaskedProduct(weight_ih, mask_SBI).window(x_TBI, bias_D)
-        h_all, c_all = room_for(h_BH, len(x_TBI)), room_for(c_BH, len(x_TBI))
+        h_all, c_all = states_from(h_BH, len(x_TBI)), states_from(c_BH, len(x_TBI))
         tanh_TBH = torch.empty_like(h_all[1:])
         if usable(gates_TBD, h_all, weight_hh, mask_SBH):
             filled = (gates_TBD, h_all, c_all, tanh_TBH)

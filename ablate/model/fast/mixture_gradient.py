@@ -35,7 +35,7 @@ from ablate.model.native.softmax import exponentials_
 
 
 @dataclass(frozen=True)
-class Room:
+class ChunkSize:
     """The maximum size of a chunk's logits: in bytes, or as a share of the matrix whose gradient
     they are added to, whichever is larger."""
 
@@ -43,10 +43,10 @@ class Room:
     of_matrix: float
 
 
-SINGLE = Room(6 << 20, 1 / 4)  # the logits are most of a single softmax's memory
-MIXTURE = Room(16 << 20, 1 / 8)  # a mixture has more logits, and large products are faster
-PARTS = Room(4 << 20, 1 / 24)  # if several tensors of a chunk's size are in memory
-NARROW_PARTS = Room(8 << 20, 1 / 24)  # narrow products are faster with more rows
+SINGLE = ChunkSize(6 << 20, 1 / 4)  # the logits are most of a single softmax's memory
+MIXTURE = ChunkSize(16 << 20, 1 / 8)  # a mixture has more logits, and large products are faster
+PARTS = ChunkSize(4 << 20, 1 / 24)  # if several tensors of a chunk's size are in memory
+NARROW_PARTS = ChunkSize(8 << 20, 1 / 24)  # narrow products are faster with more rows
 GPU_CHUNKS = 128  # chunks that would fill a GPU's memory
 
 
@@ -81,20 +81,20 @@ def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     return with_gradients(compute, targets_N, *tensors_of(mixture))
 
 
-def token_chunks(mixture: Mixture, room: Room | None = None) -> Iterator[slice]:
-    """Even slices of the tokens whose logits stay within `room`, or larger ones on a GPU; the
-    default room depends on the mixture."""
+def token_chunks(mixture: Mixture, size: ChunkSize | None = None) -> Iterator[slice]:
+    """Even slices of the tokens whose logits stay within `size`, or larger ones on a GPU; the
+    default size depends on the mixture."""
     num_tokens, num_experts, width = mixture.vectors_NJE.shape
     row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
-    room = room or (SINGLE if num_experts == 1 else MIXTURE)
-    num_bytes = max(room.num_bytes, int(width * row_bytes * room.of_matrix))
-    num_bytes = max(num_bytes, _gpu_room(mixture.weight_VE.device))
+    size = size or (SINGLE if num_experts == 1 else MIXTURE)
+    num_bytes = max(size.num_bytes, int(width * row_bytes * size.of_matrix))
+    num_bytes = max(num_bytes, _gpu_bytes(mixture.weight_VE.device))
     most = max(1, num_bytes // (num_experts * row_bytes))
     step = -(-num_tokens // -(-num_tokens // most)) if num_tokens else 1
     return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
 
 
-def room_for(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
+def logits_buffer(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
     """A buffer for the logits of any chunk, since first use of memory is slow; None if products
     allocate their own."""
     weight_VE, (_, num_experts, _) = mixture.weight_VE, mixture.vectors_NJE.shape
@@ -105,7 +105,7 @@ def room_for(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
 
 
 @cache
-def _gpu_room(device: torch.device) -> int:
+def _gpu_bytes(device: torch.device) -> int:
     """Bytes of a chunk by a GPU's total memory; bits would depend on its free memory."""
     if device.type != "cuda":
         return 0
@@ -113,13 +113,13 @@ def _gpu_room(device: torch.device) -> int:
 
 
 def score_targets(
-    mixture: Mixture, targets_N: Tensor, rows: slice, room_KV: Tensor | None = None
+    mixture: Mixture, targets_N: Tensor, rows: slice, buffer_KV: Tensor | None = None
 ) -> Scored:
-    """log p of the targets of some tokens; `room_KV`: a buffer, at least as large as the logits."""
+    """log p of the targets of some tokens; `buffer_KV` is at least as large as their logits."""
     num_experts = mixture.vectors_NJE.shape[1]
     vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
-    room_KV = None if room_KV is None else room_KV[: len(vectors_KE)]
-    scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V, room_KV)
+    buffer_KV = None if buffer_KV is None else buffer_KV[: len(vectors_KE)]
+    scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V, buffer_KV)
     gate_nV = _gate(mixture.gate, rows)
     logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
     sum_K1, target_K1 = exponentials(logits_KV, targets_N[rows])
@@ -161,9 +161,9 @@ def _summed_nll(
     gradients = _zeros(mixture, needed[1:])
     mixture = replace(_lowered(mixture, dtype), floor=floor)
     chunks, log_probs = list(token_chunks(mixture)), []
-    room_KV = room_for(mixture, chunks)
+    buffer_KV = logits_buffer(mixture, chunks)
     for rows in chunks:
-        scored = score_targets(mixture, targets_N, rows, room_KV)
+        scored = score_targets(mixture, targets_N, rows, buffer_KV)
         log_probs.append(scored.log_prob_n)
         _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
         del scored
@@ -240,8 +240,8 @@ def _add_gradients(
         _add_gate_gradients(gradients, mixture, scored, factor_K1, rows)
         slope_KV = _gated(slope_KV, scored.gate_nV)
     matrix = gradients.weight_VE
-    beside = matrix is not None and matrix.has_sums and mixture.weight_VE.dtype == slope_KV.dtype
-    if gradients.bias_V is not None and not beside:
+    with_sums = matrix is not None and matrix.has_sums and mixture.weight_VE.dtype == slope_KV.dtype
+    if gradients.bias_V is not None and not with_sums:
         gradients.bias_V.add_(torch.mv(slope_KV.t(), factor_K1.squeeze(1)))
     slope_KV = slope_KV.to(mixture.weight_VE.dtype)
     if gradients.vectors_NJE is not None:
@@ -249,7 +249,7 @@ def _add_gradients(
         gradients.vectors_NJE[rows] = product_KE.view(-1, *mixture.vectors_NJE.shape[1:])
     if matrix is not None:
         vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1) * factor_K1
-        matrix.add(slope_KV, vectors_KE, factor_K1 if beside else None)
+        matrix.add(slope_KV, vectors_KE, factor_K1 if with_sums else None)
 
 
 def _add_gate_gradients(

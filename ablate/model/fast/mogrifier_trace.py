@@ -1,5 +1,5 @@
-"""The tensors that a Mogrifier window saves for its backward pass, and the calls of the kernels that
-fill them in (`ablate/model/native/mogrifier.h`)."""
+"""The tensors that a Mogrifier window saves for its backward pass, and the kernels that fill them
+in (`ablate/model/native/mogrifier.h`)."""
 
 from __future__ import annotations
 

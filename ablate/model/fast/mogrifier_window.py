@@ -41,7 +41,7 @@ class _Window(torch.autograd.Function):
     @staticmethod
     def forward(ctx, capped: bool, x_TBI, h_BH, c_BH, mask_BH, *parameters):
         cell = _cell(capped, parameters)
-        trace = _room(x_TBI.contiguous(), h_BH, c_BH, mask_BH, cell)
+        trace = _empty_trace(x_TBI.contiguous(), h_BH, c_BH, mask_BH, cell)
         if usable(x_TBI, h_BH, mask_BH, *parameters):
             run_mogrifier("mogrifier_forward", mask_BH, cell, trace)
         else:
@@ -74,14 +74,14 @@ def _walk(x_TBI: Tensor, mask_BH: Tensor | None, cell: Cell, trace: Trace) -> No
     """
     zero = x_TBI.new_zeros(())
     values, gates = list(each_step(*trace.values)), list(each_step(*trace.gates))
-    between = [None if room is None else room.unbind() for room in trace.between]
+    between = [None if window is None else window.unbind() for window in trace.between]
     for step in range(len(x_TBI)):
         if mask_BH is not None:
             torch.mul(trace.outputs[step], mask_BH, out=values[step][1])
         for index, one in enumerate(cell.rounds):
-            room = between[index]
+            out = between[index]
             read = values[step][index + 1]
-            read = read if room is None else _read(one, read, room[step])
+            read = read if out is None else _read(one, read, out[step])
             gate = torch.addmm(one.bias, read, one.left.t(), out=gates[step][index]).sigmoid_()
             target, result = values[step][index], values[step][index + 2]
             torch.addcmul(zero, gate, target, value=2, out=result)
@@ -114,8 +114,8 @@ def _walk_back(
             torch.addcmul(value, value, gate, value=-1, out=slope).mul_(d)
             d_values[index] = torch.addcmul(zero, d, gate, value=2, out=d)
             inner = slopes.between[index]
-            room = None if inner is None else inner[step]
-            _unread_(d_values[index + 1], cell.rounds[index], slope, room)
+            out = None if inner is None else inner[step]
+            _unread_(d_values[index + 1], cell.rounds[index], slope, out)
         slopes.x[step] = d_values[0]
         d_h_BH = d_values[1] if mask_BH is None else d_values[1].mul_(mask_BH)
     return d_h_BH
@@ -131,45 +131,45 @@ def _cell(capped: bool, parameters: Sequence) -> Cell:
     return Cell(weight_ih=weight_ih, weight_hh=weight_hh, bias=bias, rounds=rounds, capped=capped)
 
 
-def _room(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> Trace:
+def _empty_trace(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> Trace:
     """An empty trace with the state before the first step."""
     num_steps, num_rows, _ = x_TBI.shape
 
-    def room(width: int, steps: int = num_steps) -> Tensor:
+    def empty(width: int, steps: int = num_steps) -> Tensor:
         return x_TBI.new_empty(steps, num_rows, width)
 
-    outputs, cells = (room(h_BH.shape[-1], num_steps + 1) for _ in range(2))
+    outputs, cells = (empty(h_BH.shape[-1], num_steps + 1) for _ in range(2))
     outputs[0], cells[0] = h_BH, c_BH
     values = [x_TBI, outputs[:-1] if mask_BH is None else torch.empty_like(outputs[:-1])]
-    values += [room(len(one.bias)) for one in cell.rounds]
+    values += [empty(len(one.bias)) for one in cell.rounds]
     between = [
-        None if one.right is None and one.mask is None else room(one.left.shape[1])
+        None if one.right is None and one.mask is None else empty(one.left.shape[1])
         for one in cell.rounds
     ]
     return Trace(
         values=values,
-        gates=[room(len(one.bias)) for one in cell.rounds],
+        gates=[empty(len(one.bias)) for one in cell.rounds],
         between=between,
-        cell_TBD=room(len(cell.bias)),
+        cell_TBD=empty(len(cell.bias)),
         outputs=outputs,
         cells=cells,
         squashed_TBH=torch.empty_like(cells[:-1]),
     )
 
 
-def _read(one: Round, value: Tensor, room: Tensor) -> Tensor:
-    """The input of the round's left matrix, written to `room`."""
+def _read(one: Round, value: Tensor, out: Tensor) -> Tensor:
+    """The input of the round's left matrix, written to `out`."""
     if one.right is not None:
-        value = torch.mm(value, one.right.t(), out=room)
-    return value if one.mask is None else torch.mul(value, one.mask, out=room)
+        value = torch.mm(value, one.right.t(), out=out)
+    return value if one.mask is None else torch.mul(value, one.mask, out=out)
 
 
-def _unread_(d_value: Tensor, one: Round, slope: Tensor, room: Tensor | None) -> None:
+def _unread_(d_value: Tensor, one: Round, slope: Tensor, out: Tensor | None) -> None:
     """Add to the gradient of the round's input, by way of B_r v_r, whose gradient is saved."""
-    if room is None and one.mask is None:
+    if out is None and one.mask is None:
         d_value.addmm_(slope, one.left)
         return
-    through = torch.mm(slope, one.left, out=room)
+    through = torch.mm(slope, one.left, out=out)
     if one.mask is not None:
         through.mul_(one.mask)
     if one.right is None:

@@ -89,11 +89,11 @@ def each_step(*windows: Tensor) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(window.unbind(0) for window in windows), strict=True)
 
 
-def room_for(first: Tensor, num_steps: int) -> Tensor:
+def states_from(first: Tensor, num_steps: int) -> Tensor:
     """A state before each step and after the last, of which the first is known."""
-    room = first.new_empty(num_steps + 1, *first.shape)
-    room[0] = first
-    return room
+    states = first.new_empty(num_steps + 1, *first.shape)
+    states[0] = first
+    return states
 
 
 def masked(x: Tensor, mask: Tensor | None) -> Tensor:

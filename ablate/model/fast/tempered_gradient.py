@@ -73,7 +73,7 @@ class SoftTargets:
     negative_entropy_U: Tensor
 
 
-class Room:
+class Buffers:
     """Buffers [n, V] that all chunks share, since first use of memory is slow.
 
     Our kernels write the scores and the soft targets there; torch allocates its own, and uses two
@@ -130,10 +130,10 @@ def _add_chunks(
 ) -> Tensor:
     """The loss; its gradients are added. The buffers are freed before anything is copied."""
     like_V = inputs.weight_VE[:, 0] if inputs.bias_V is None else inputs.bias_V
-    room = Room(chunks[0].stop, like_V)
-    total = torch.zeros((), dtype=room.dtype, device=like_V.device)
+    buffers = Buffers(chunks[0].stop, like_V)
+    total = torch.zeros((), dtype=buffers.dtype, device=like_V.device)
     for rows in chunks:
-        total += _add_chunk(sums, inputs, targets_N[rows], rows, terms, room)
+        total += _add_chunk(sums, inputs, targets_N[rows], rows, terms, buffers)
     return total
 
 
@@ -143,15 +143,15 @@ def _add_chunk(
     targets_n: Tensor,
     rows: slice,
     terms: Terms,
-    room: Room,
+    buffers: Buffers,
 ) -> Tensor:
     """The loss of a chunk; its gradients are added."""
     vectors_nE = inputs.vectors_NE[rows]
-    soft = _soft_targets(inputs.words_VD, targets_n, terms.temperature, room)
-    scores_nV = product(vectors_nE, inputs.weight_VE, None, room.of(len(targets_n))[0])
+    soft = _soft_targets(inputs.words_VD, targets_n, terms.temperature, buffers)
+    scores_nV = product(vectors_nE, inputs.weight_VE, None, buffers.of(len(targets_n))[0])
     if sums.words_VD is not None:
         _add_word_gradients(sums.words_VD, inputs.words_VD, soft, scores_nV, terms)
-    loss, slope_nV = _slope_(soft, scores_nV, inputs.bias_V, targets_n, terms, sums.bias_V, room)
+    loss, slope_nV = _slope_(soft, scores_nV, inputs.bias_V, targets_n, terms, sums.bias_V, buffers)
     slope_nV = slope_nV.to(inputs.weight_VE.dtype)
     if sums.vectors_NE is not None:
         sums.vectors_NE[rows] = product_back(slope_nV, inputs.weight_VE)
@@ -167,15 +167,15 @@ def _slope_(
     targets_n: Tensor,
     terms: Terms,
     d_bias_V: Tensor | None,
-    room: Room,
+    buffers: Buffers,
 ) -> tuple[Tensor, Tensor]:
     """The loss of a chunk and its gradient with respect to the scores, which are overwritten; the
     bias's gradient is added."""
-    if room.native:
+    if buffers.native:
         numbers = (terms.temperature, terms.of_nll, terms.of_divergence)
         targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)
         return augmented_(scores_nV, bias_V, *targets, numbers, d_bias_V).sum(), scores_nV
-    first_nV, second_nV = room.of(len(targets_n))
+    first_nV, second_nV = buffers.of(len(targets_n))
     divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
     nll = _nll_(scores_nV, bias_V, targets_n, first_nV)
     slope_nV = first_nV if terms.of_nll == 1 else first_nV.mul_(terms.of_nll)
@@ -186,14 +186,14 @@ def _slope_(
 
 
 def _soft_targets(
-    words_VD: Tensor, targets_n: Tensor, temperature: float, room: Room
+    words_VD: Tensor, targets_n: Tensor, temperature: float, buffers: Buffers
 ) -> SoftTargets:
     words_U, of_token_n, count_U = targets_n.unique_consecutive(
         return_inverse=True, return_counts=True
     )
-    if room.native:
-        _, ytilde_UV, room_UV = room.of(len(words_U))
-        logits_UV = product(words_VD[words_U], words_VD, None, room_UV)
+    if buffers.native:
+        _, ytilde_UV, out_UV = buffers.of(len(words_U))
+        logits_UV = product(words_VD[words_U], words_VD, None, out_UV)
         negative_entropy_U = soft_targets_(logits_UV, 1 / temperature, ytilde_UV)
     else:
         logits_UV = product(words_VD[words_U], words_VD)

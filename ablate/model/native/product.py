@@ -14,14 +14,14 @@ THREAD_ROWS = 64  # the fewest rows that are worth a thread
 
 
 def multiply(
-    a_MK: Tensor, b_KN: Tensor, bias_N: Tensor | None = None, room_MN: Tensor | None = None
+    a_MK: Tensor, b_KN: Tensor, bias_N: Tensor | None = None, out_MN: Tensor | None = None
 ) -> Tensor:
     """A B + bias, in the caller's buffer if given."""
     num_rows, num_columns = a_MK.shape[0], b_KN.shape[1]
     start = a_MK.new_zeros(-(-num_columns // PANEL) * PANEL)
     if bias_N is not None:
         start[:num_columns] = bias_N
-    c_MN = a_MK.new_empty(num_rows, num_columns) if room_MN is None else room_MN
+    c_MN = a_MK.new_empty(num_rows, num_columns) if out_MN is None else out_MN
     _multiply(a_MK, b_KN, start, c_MN)
     return c_MN
 

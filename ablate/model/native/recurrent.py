@@ -41,13 +41,13 @@ def packed(weights: Sequence[Tensor], shares: int = 1, *, back: bool = False) ->
     parts = [part.contiguous() for weight in weights for part in weight.chunk(shares)]
     shapes = [part.shape if back else part.shape[::-1] for part in parts]
     sizes = [kernels.packed_numbers(*map(ctypes.c_long, shape)) for shape in shapes]
-    room = weights[0].new_empty(sum(sizes))
-    for part, shape, into in zip(parts, shapes, room.split(sizes), strict=True):
+    out = weights[0].new_empty(sum(sizes))
+    for part, shape, into in zip(parts, shapes, out.split(sizes), strict=True):
         steps = part.stride() if back else part.stride()[::-1]
         kernels.pack_matrix(
             *map(ctypes.c_long, shape), pointer(part), *map(ctypes.c_long, steps), pointer(into)
         )
-    return room
+    return out
 
 
 def scan_forward(w: Tensor, before: Tensor, r: Tensor, x: Tensor) -> None:
