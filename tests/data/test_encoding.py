@@ -13,9 +13,9 @@ TEXTS = {
 
 
 def words(**options):
-    found = encode(TEXTS, CorpusConfig(**options))
-    named = {s: [found.vocabulary[i] for i in ids] for s, ids in found.splits.items()}
-    return found.vocabulary, named
+    encoded = encode(TEXTS, CorpusConfig(**options))
+    named = {s: [encoded.vocabulary[i] for i in ids] for s, ids in encoded.splits.items()}
+    return encoded.vocabulary, named
 
 
 def test_words_in_order_of_first_appearance_and_a_line_end_for_every_line():

@@ -58,31 +58,31 @@ def next_words(belief):
 # Every line the tiny grammar can say, by exact fractions and without its filter.
 
 
-def said(grammar, symbol, topic):
+def derivations(grammar, symbol, topic):
     """word tuple -> probability, of all derivations of one symbol."""
     if symbol in grammar.lexicon:
         table = grammar.lexicon[symbol][topic]
         return {(word,): Fraction(weight, sum(table.values())) for word, weight in table.items()}
     total = sum(rule.weight for rule in grammar.rules[symbol])
-    found = {}
+    total_by_words = {}
     for rule in grammar.rules[symbol]:
         joint = {(): Fraction(rule.weight, total)}
         for part in rule.symbols:
-            tails = said(grammar, part, topic)
+            tails = derivations(grammar, part, topic)
             pairs = [(a + b, p * q) for a, p in joint.items() for b, q in tails.items()]
             joint = {}
             for words, probability in pairs:
                 joint[words] = joint.get(words, 0) + probability
         for words, probability in joint.items():
-            found[words] = found.get(words, 0) + probability
-    return found
+            total_by_words[words] = total_by_words.get(words, 0) + probability
+    return total_by_words
 
 
 def texts(grammar, num_lines):
     """token tuple -> probability, of all texts of `num_lines` lines, over all paths of topics."""
     stationary = [Fraction(weight, sum(grammar.topics)) for weight in grammar.topics]
     keep = Fraction(grammar.stay, grammar.stay + grammar.leave)
-    lines = [said(grammar, grammar.start, topic) for topic in range(len(stationary))]
+    lines = [derivations(grammar, grammar.start, topic) for topic in range(len(stationary))]
     paths = {((), topic): share for topic, share in enumerate(stationary)}
     for _ in range(num_lines):
         longer = {}
@@ -93,20 +93,20 @@ def texts(grammar, num_lines):
                     key = ((*text, *words, EOS), following)
                     longer[key] = longer.get(key, 0) + p * q * move
         paths = longer
-    found = {}
+    by_text = {}
     for (text, _), probability in paths.items():
-        found[text] = found.get(text, 0) + probability
-    return found
+        by_text[text] = by_text.get(text, 0) + probability
+    return by_text
 
 
 @pytest.fixture(scope="module")
 def prefixes(tiny):
     """Every beginning of every text of three lines, and its probability."""
-    found = {}
+    by_prefix = {}
     for text, probability in texts(tiny, 3).items():
         for end in range(len(text) + 1):
-            found[text[:end]] = found.get(text[:end], 0) + probability
-    return found
+            by_prefix[text[:end]] = by_prefix.get(text[:end], 0) + probability
+    return by_prefix
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_sampling_agrees_with_the_enumeration():
     grammar = Grammar(**TINY | {"sizes": {"train": 40_000}})
     lines = generate(grammar, seed=5)["train"]
     stationary = [Fraction(2, 3), Fraction(1, 3)]
-    by_topic = [said(grammar, "S", topic) for topic in range(2)]
+    by_topic = [derivations(grammar, "S", topic) for topic in range(2)]
     for words in {**by_topic[0], **by_topic[1]}:
         expected = float(
             sum(s * t.get(words, 0) for s, t in zip(stationary, by_topic, strict=True))

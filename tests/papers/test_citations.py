@@ -30,13 +30,13 @@ ANALYSES = {"mixture_use": "Table 4, Eq. 12-13", "by_preceding_word": "Section 3
 
 def equations(text: str) -> set[float]:
     """Every number after an "Eq.", those that a range leaves out included."""
-    found: set[float] = set()
+    equations_found: set[float] = set()
     for cited in re.findall(r"Eq\. (\d[\d., and-]*)", text):
         numbers = [float(n) for n in re.findall(r"\d+(?:\.\d+)?", cited)]
-        found |= set(numbers)
+        equations_found |= set(numbers)
         for low, high in re.findall(r"(\d+)-(\d+)", cited) if "." not in cited else ():
-            found |= {float(n) for n in range(int(low), int(high) + 1)}
-    return found
+            equations_found |= {float(n) for n in range(int(low), int(high) + 1)}
+    return equations_found
 
 
 @pytest.mark.slow
