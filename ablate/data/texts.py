@@ -30,9 +30,11 @@ class Text(Protocol):
 
     def hashes(self) -> Mapping[str, str]:
         """Return hashes that identify the text; pinned ones are known without the text."""
+        ...
 
     def lines(self, split: str) -> Iterator[str]:
         """Return the split's lines, after checking its file if its hash is pinned."""
+        ...
 
 
 def names() -> list[str]:

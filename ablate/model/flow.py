@@ -37,20 +37,25 @@ class TrainingText(Protocol):
     @property
     def separators(self) -> tuple[int, ...]:
         """Tokens after which a word begins, if tokens are letters; else none."""
+        ...
 
     @property
     def eos(self) -> int | None:
         """The token that ends a sentence, if there is one."""
+        ...
 
     @property
     def vocabulary(self) -> Sequence[str]:
         """The tokens as text, in the order of their numbers."""
+        ...
 
     def counts(self) -> Tensor:
         """The count of each word in the training text, [V]."""
+        ...
 
     def stream(self, split: str) -> Tensor:
         """A split's tokens, read-only."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

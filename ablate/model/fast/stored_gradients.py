@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from ablate.model.fast.precision import in_full
 from ablate.model.fast.product import SumOfProducts
 
-Tensors = Sequence[Tensor | None]
+Tensors = Sequence[Any]  # each is a Tensor or None
 Gradients = list[Tensor | SumOfProducts | None]
 Needed = tuple[bool, ...]  # which of the tensors need a gradient
 Compute = Callable[[Tensors, Needed], tuple[Tensor, Gradients]]

@@ -131,18 +131,15 @@ def _library_file(compiler: str, version: str) -> Path:
 
 def _build(compiler: str, target: Path) -> None:
     reason = ""
-    for processor in FOR_THIS_PROCESSOR:
-        handle, name = tempfile.mkstemp(dir=target.parent, suffix=".so")
-        os.close(handle)
-        command = [compiler, *FLAGS, processor, str(SOURCES / "kernels.cpp"), "-o", name]
-        try:
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        built = f"{folder}/{target.name}"
+        for processor in FOR_THIS_PROCESSOR:
+            command = [compiler, *FLAGS, processor, str(SOURCES / "kernels.cpp"), "-o", built]
             done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
             if done.returncode == 0:
-                os.replace(name, target)
+                os.replace(built, target)
                 return
-        finally:
-            Path(name).unlink(missing_ok=True)
-        reason = reason or done.stderr.strip().partition("\n")[0]
+            reason = reason or done.stderr.strip().partition("\n")[0]
     raise RuntimeError(reason)
 
 
