@@ -100,7 +100,7 @@ def test_a_random_slice_is_a_run_of_the_text_that_the_seed_draws(data):
     starts = []
     for seed in range(1, 21):
         part = open_corpus(config, data, seed)
-        assert part.digest == corpus_digest(config, data)  # the seed is in a trial's id beside it
+        assert part.digest == corpus_digest(config, data)  # the seed is in a trial's id as well
         runs = np.lib.stride_tricks.sliding_window_view(whole, 100)
         (start,) = np.flatnonzero((runs == part.splits["train"]).all(1))
         starts.append(int(start))

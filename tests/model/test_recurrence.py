@@ -48,7 +48,7 @@ def test_its_gradients_are_those_of_finite_differences(name, with_mask):
 
 
 def test_the_mask_is_on_the_state_as_it_is_read():
-    """With all of the state masked, every step stands alone; its output stays whole."""
+    """With all of the state masked, every step is independent; its output is not masked."""
     (u_TBH, x_BH, weight_HH), _ = arguments()
     x_TBH = recurrence(u_TBH, x_BH, weight_HH, Activation("tanh"), torch.zeros(B, H).double())
     torch.testing.assert_close(x_TBH, u_TBH.tanh())

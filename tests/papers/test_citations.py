@@ -1,4 +1,4 @@
-"""Where a technique or an analysis says it stands in its paper, for the five papers read here."""
+"""Techniques and analyses cite equations and tables that their papers have."""
 
 import re
 from importlib import import_module

@@ -30,7 +30,7 @@ def generate(grammar: Grammar = BUILT_IN, seed: int = SEED) -> dict[str, list[st
 
 
 def _draw(sampler: Sampler, size: int, required: Sequence[str]) -> list[str]:
-    """Lines until there are `size` tokens and every required word has been said.
+    """Lines until there are `size` tokens and every required word has been drawn.
 
     Drawing more lines, rather than dropping lines with unknown words, keeps the floor exact.
     """

@@ -11,7 +11,7 @@ If h and t read s under different masks, m and m', each has its share of every p
 
     d s = d (1 - t) + m (d pre_h) W_h + m' (d pre_t) W_t
 
-Shape suffixes: L micro-steps, N = TL of them, D = 2H: pre_h beside pre_t, S shares of D under one
+Shape suffixes: L micro-steps, N = TL of them, D = 2H: pre_h next to pre_t, S shares of D under one
 mask each (1: both alike); others as in `flow.py`.
 """
 
