@@ -1,4 +1,4 @@
-"""Techniques and analyses cite equations and tables that their papers have."""
+"""Where a technique or an analysis says it stands in its paper, for the five papers read here."""
 
 import re
 from importlib import import_module
@@ -30,13 +30,13 @@ ANALYSES = {"mixture_use": "Table 4, Eq. 12-13", "by_preceding_word": "Section 3
 
 def equations(text: str) -> set[float]:
     """Every number after an "Eq.", those that a range leaves out included."""
-    equations_found: set[float] = set()
+    found: set[float] = set()
     for cited in re.findall(r"Eq\. (\d[\d., and-]*)", text):
         numbers = [float(n) for n in re.findall(r"\d+(?:\.\d+)?", cited)]
-        equations_found |= set(numbers)
+        found |= set(numbers)
         for low, high in re.findall(r"(\d+)-(\d+)", cited) if "." not in cited else ():
-            equations_found |= {float(n) for n in range(int(low), int(high) + 1)}
-    return equations_found
+            found |= {float(n) for n in range(int(low), int(high) + 1)}
+    return found
 
 
 @pytest.mark.slow

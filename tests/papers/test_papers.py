@@ -172,11 +172,11 @@ def _cells(paper: str) -> tuple[papers.Cell, ...]:
 def test_the_five_papers_are_cited():
     assert papers.ids() == sorted(IDS.values())
     for paper in papers.ids():
-        loaded = papers.load(paper)
-        assert loaded.id == paper
-        assert paper.startswith(loaded.authors[0].split()[-1].lower())
-        assert str(loaded.year) in paper
-        assert loaded.url.startswith("https://")
+        found = papers.load(paper)
+        assert found.id == paper
+        assert paper.startswith(found.authors[0].split()[-1].lower())
+        assert str(found.year) in paper
+        assert found.url.startswith("https://")
 
 
 @pytest.mark.parametrize("name", SAME_MODEL)
@@ -184,18 +184,18 @@ def test_papers_agree_on_the_same_model(name):
     values: dict[tuple[str, str], set[float]] = {}
     parameters: dict[str, set[float]] = {}
     for paper, model, variant in SAME_MODEL[name]:
-        cells = [
+        found = [
             c for c in _cells(paper) if (c.model, c.variant, c.metric) == (model, variant, "ppl")
         ]
-        assert cells, f"{paper} has no {model} / {variant}"
-        for cell in cells:
+        assert found, f"{paper} has no {model} / {variant}"
+        for cell in found:
             values.setdefault((cell.corpus, cell.split or ""), set()).add(cell.value)
             if cell.parameters is not None:
                 parameters.setdefault(cell.corpus, set()).add(cell.parameters)
-    for (corpus, split), printed in values.items():
-        assert sorted(printed) == DISAGREE.get((name, corpus, split), sorted(printed)[:1])
-    for corpus, printed in parameters.items():
-        assert sorted(printed) == PARAMETERS_DISAGREE.get((name, corpus), sorted(printed)[:1])
+    for (corpus, split), found in values.items():
+        assert sorted(found) == DISAGREE.get((name, corpus, split), sorted(found)[:1])
+    for corpus, found in parameters.items():
+        assert sorted(found) == PARAMETERS_DISAGREE.get((name, corpus), sorted(found)[:1])
 
 
 def test_a_paper_repeats_itself_without_contradiction():
@@ -220,8 +220,8 @@ def test_cells_are_those_of_a_table_or_of_its_split():
     table = papers.cells("takase2018doc", "Table 3")
     assert len(table) == 20
     layers = "i3=15,i2=5,i1=0,i0=0,lambda_beta=0.001"
-    cells = [c for c in table if (c.model, c.variant) == ("AWD-LSTM-DOC", layers)]
-    assert {cell.split: cell.value for cell in cells} == {"valid": 54.62, "test": 52.87}
+    found = [c for c in table if (c.model, c.variant) == ("AWD-LSTM-DOC", layers)]
+    assert {cell.split: cell.value for cell in found} == {"valid": 54.62, "test": 52.87}
     assert papers.cells("takase2018doc", "Table 3", split="test") == table[1::2]
 
 
