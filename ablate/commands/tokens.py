@@ -136,7 +136,7 @@ def _lines(
         body.append([name, loss, *_difference(difference, unit, -rows[first].mean()), p_value(p)])
     tested = any(each.p is not None for each in differences)
     change = "Δ first\n[95% interval]" if tested else "Δ first"
-    titles = [split, unit.name, change, "better\nsentences", "Holm\np"]
+    titles = [split, unit, change, "better\nsentences", "Holm\np"]
     shares = " + ".join(f"{weight:.2f}" for weight in weights)
     notes = [
         f"{INTERPOLATION}: {shares}, tuned on valid.",

@@ -13,7 +13,7 @@ from scipy import stats
 from ablate import cli
 from ablate.compare.formats import csv as formats_csv
 from ablate.compare.table import numbers
-from ablate.compare.table.below import every_test
+from ablate.compare.table.study_table import every_test
 from ablate.compare.table.summary import summarise
 from ablate.store import study_record
 from ablate.study.designs import factorial

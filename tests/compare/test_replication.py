@@ -15,8 +15,8 @@ from ablate.compare import formats
 from ablate.compare.plots import deltas, interactions
 from ablate.compare.statistics.replication import Replication
 from ablate.compare.statistics.verdicts import judged
-from ablate.compare.table.below import every_test
 from ablate.compare.table.rows import Summary
+from ablate.compare.table.study_table import every_test
 from ablate.compare.table.summary import summarise
 from ablate.compare.text.units import unit_of
 from ablate.engine import run as engine

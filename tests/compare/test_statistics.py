@@ -20,7 +20,7 @@ def normal(seed: int, shape, mean: float = 0.0) -> np.ndarray:
 @pytest.mark.parametrize("num", [3, 5, 12, 40])
 def test_the_t_test_and_its_interval_are_scipys(num):
     arm, base = normal(num, (2, num))
-    found = ours.paired_difference(arm, base)
+    found = ours.paired_difference(arm - base)
     theirs = stats.ttest_rel(arm, base)
     interval = theirs.confidence_interval(0.95)
     assert found is not None
@@ -101,8 +101,8 @@ def test_holm_keeps_the_error_of_the_family():
 
 
 def test_verdicts_name_a_direction_only_where_the_corrected_test_does():
-    lower = ours.paired_difference([1.0, 1.1, 1.2], [2.0, 2.11, 2.19])
-    higher = ours.paired_difference([2.0, 2.11, 2.19], [1.0, 1.1, 1.2])
+    lower = ours.paired_difference([-1.0, -1.01, -0.99])
+    higher = ours.paired_difference([1.0, 1.01, 0.99])
     assert ours.verdict(lower, 0.01) == "lower"
     assert ours.verdict(higher, 0.01) == "higher"
     assert ours.verdict(lower, 0.051) == "undecided"
@@ -110,27 +110,22 @@ def test_verdicts_name_a_direction_only_where_the_corrected_test_does():
 
 
 def test_fewer_than_three_pairs_are_never_decided():
-    two = ours.paired_difference([1.0, 1.0001], [9.0, 9.0])
+    two = ours.paired_difference([-8.0, -7.9999])
     assert two is not None
     assert two.p is None
     assert ours.verdict(two, 0.0) == "undecided"
 
 
 def test_one_pair_has_a_mean_and_nothing_else():
-    one = ours.paired_difference([1.0], [1.5])
+    one = ours.paired_difference([-0.5])
     assert one is not None
     assert (one.mean, one.spread, one.interval, one.p) == (-0.5, *[None] * 3)
-    assert ours.paired_difference([], []) is None
-
-
-def test_pairs_must_pair():
-    with pytest.raises(ValueError, match="cannot be paired"):
-        ours.paired_difference([1.0], [1.0, 2.0])
+    assert ours.paired_difference([]) is None
 
 
 def test_equal_arms_are_undecided_and_equal_differences_are_not():
-    same = ours.paired_difference([1.0, 2.0, 3.0], [1.0, 2.0, 3.0 + 1e-14])
-    shifted = ours.paired_difference([1.0, 2.0, 3.0], [1.5, 2.5, 3.5])
+    same = ours.paired_difference([0.0, 0.0, 1e-14])
+    shifted = ours.paired_difference([-0.5, -0.5, -0.5])
     assert same is not None
     assert shifted is not None
     assert (same.mean, same.p, same.p_sign_flip) == (0.0, 1.0, 1.0)

@@ -15,14 +15,12 @@ from typing import Any
 from ablate.compare import plots
 from ablate.compare.formats import html, table_of
 from ablate.compare.material import Material
-from ablate.compare.plots import as_trained
-from ablate.compare.plots.pictures import pictures, written
+from ablate.compare.plots import as_trained, pictures, written
 from ablate.compare.table import provenance
-from ablate.compare.table.below import every_test
 from ablate.compare.table.cells import fate
 from ablate.compare.table.other_scales import READING, tables_of_other_scales
 from ablate.compare.table.rows import SPLITS, Summary
-from ablate.compare.table.study_table import study_table
+from ablate.compare.table.study_table import every_test, study_table
 from ablate.compare.text.figures import count, duration
 from ablate.config.identity import StageName
 from ablate.store import tokens
@@ -38,14 +36,6 @@ STYLE = (
     "td:last-child,th:last-child{text-align:left}td{white-space:nowrap}"
     "td.long{white-space:normal;min-width:18em}"
 )
-TITLES = {
-    "deltas": "What each arm bought",
-    "curves": "Learning curves",
-    "parameters": "Parameters",
-    "interactions": "Interactions",
-    "budget": "Best found against budget",
-    "search": "What was searched",
-}
 
 
 def page(material: Material, store: Store) -> str:
@@ -83,7 +73,7 @@ def _pictures(material: Material) -> Iterable[str]:
         data = base64.b64encode(written(figure, "svg")).decode()
         caption = escape(plots.get(name).caption(material))
         yield (
-            f'<h2>{TITLES[name]}</h2><figure><img alt="{caption}" '
+            f'<h2>{plots.get(name).TITLE}</h2><figure><img alt="{caption}" '
             f'src="data:image/svg+xml;base64,{data}"><figcaption>{caption}</figcaption></figure>'
         )
 
@@ -138,7 +128,7 @@ def _trials(material: Material, store: Store) -> list[str]:
 
 def _loss(metrics: Mapping[str, Any], split: str, material: Material) -> str:
     nats = finite(metrics.get(f"{split}_nll"))
-    return "" if nats is None else material.unit.text(nats)
+    return "" if nats is None else material.summary.unit.text(nats)
 
 
 def _command(record: StudyRecord) -> list[str]:

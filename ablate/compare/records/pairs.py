@@ -296,7 +296,7 @@ def _change(key: tuple[str, str, str], pairs: list[tuple[Point, Point]]) -> Chan
     odd = {a.seed for a, b in pairs if not journal.computed_alike(a.computed_by, b.computed_by)}
     return Change(
         *key,
-        statistics.paired_difference([after for _, after in whole], [b for b, _ in whole]),
+        statistics.paired_difference([after - before for before, after in whole]),
         num_settings=len(settings),
         studies=tuple(sorted(studies)),
         num_lost=len(pairs) - len(whole),

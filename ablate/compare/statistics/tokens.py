@@ -37,7 +37,6 @@ class SentenceDifference:
     p: float | None
     num_sentences: int
     num_better: int  # sentences that are likelier under the first
-    alpha: float
 
 
 def sentences(tokens: np.ndarray, eos: int) -> np.ndarray:
@@ -58,7 +57,7 @@ def mean_probability(log_probs: Sequence[np.ndarray]) -> np.ndarray:
 
 def mixed(log_probs: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
     """log sum_m w_m p_m, for each token."""
-    stacked = np.stack([np.asarray(each, np.float64) for each in log_probs])
+    stacked = np.stack([np.asarray(one, np.float64) for one in log_probs])
     with np.errstate(divide="ignore"):  # a weight of 0 leaves its model out
         weighted = stacked + np.log(np.asarray(weights, np.float64))[:, None]
     return np.logaddexp.reduce(weighted, axis=0)
@@ -66,7 +65,7 @@ def mixed(log_probs: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarr
 
 def mixture_weights(log_probs: Sequence[np.ndarray]) -> list[float]:
     """The weights that make these tokens likeliest."""
-    stacked = np.stack([np.asarray(each, np.float64) for each in log_probs])
+    stacked = np.stack([np.asarray(one, np.float64) for one in log_probs])
     weights, before = np.full(len(stacked), 1 / len(stacked)), -np.inf
     for _ in range(EM_STEPS):
         joint = stacked + np.log(np.maximum(weights, 1e-300))[:, None]
@@ -100,7 +99,6 @@ def sentence_bootstrap(
         p=p,
         num_sentences=len(counts),
         num_better=int(np.sum(nats < 0)),
-        alpha=alpha,
     )
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ablate.compare.statistics import computed
-from ablate.compare.statistics.against import Against
+from ablate.compare.statistics.against import Judge, compared
 from ablate.compare.statistics.effects import effects
 from ablate.compare.statistics.replication import MIN_SEARCHES, Replication, replication_of
 from ablate.compare.statistics.verdicts import verdicts
@@ -28,24 +28,21 @@ def summarise(
     record: StudyRecord, journals: Mapping[str, Journal], *, alpha: float = ALPHA
 ) -> Summary:
     """The table's numbers from what is stored. A trial without a journal is missing."""
-    unit = unit_of(record.level)
-    cells = Cells(record, journals, unit)
-    replication = replication_of(record)
-    against = Against(cells.arms(), unit, alpha, replication)
-    arms = against.compared()
+    judge = Judge(unit_of(record.level), alpha, replication_of(record))
+    cells = Cells(record, journals, judge.unit)
+    arms = compared(cells.arms(), judge)
     return Summary(
         record=record,
-        replication=replication,
-        unit=unit.name,
+        replication=judge.replication,
+        unit=judge.unit,
         split=cells.split,
         alpha=alpha,
-        num_comparisons=len(against.others) if against.base else 0,
-        floor={split: unit.show(nats) for split, nats in record.floor.items()},
+        floor={split: judge.unit.show(nats) for split, nats in record.floor.items()},
         arms=tuple(arms),
         ensembles=tuple(cells.ensembles()),
-        notes=tuple(_notes(record, replication, arms, journals)),
-        effects=effects(record, arms, unit, alpha=alpha, replication=replication),
-        verdicts=verdicts(record, arms, journals, unit, alpha=alpha, replication=replication),
+        notes=tuple(_notes(record, judge.replication, arms, journals)),
+        effects=effects(record, arms, judge),
+        verdicts=verdicts(record, arms, journals, judge),
     )
 
 

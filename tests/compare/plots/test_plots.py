@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ablate.commands.plot import plot
 from ablate.compare import plots
-from ablate.compare.plots import style
-from ablate.compare.plots.pictures import KINDS, pictures, written
+from ablate.compare.plots import KINDS, pictures, style, written
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.curves import budget_curves
 from ablate.errors import ConfigError

@@ -13,7 +13,6 @@ from ablate import Arm, Scale, Search, Stage, Study, smaller, table
 from ablate.commands.report import report
 from ablate.commands.sync import sync_records
 from ablate.compare import plots
-from ablate.compare.plots.report import TITLES
 from ablate.compare.table import provenance
 from ablate.engine import run as engine
 from ablate.record.database import _make_database
@@ -63,7 +62,7 @@ def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
     text = kept(study, workspace)
     headings = re.findall("<h2>(.*?)</h2>", text)
     rest = ["Arms", "Trials", "To run it again"]
-    assert headings == ["Tests in full", *TITLES.values(), *rest]
+    assert headings == ["Tests in full", *(plots.get(name).TITLE for name in plots.NAMES), *rest]
     key = re.search(r"ablate provenance ([0-9a-f]{16})", text)
     assert key and "a on, b off" in provenance.show(workspace.store, key[1])
     assert text.count("<tr>") > len(study.journals)  # every trial is in it
