@@ -83,7 +83,6 @@ def run(one: Subject, other: Subject, options: NextWordsOptions) -> Finding:
         bars(axes, words, dict(zip(names, means, strict=True)))
         axes.plot(range(len(words)), shares, "k_", markersize=18, label="share of the text")
         axes.set(ylabel="mean probability")
-        axes.legend(frameon=False, fontsize="small")
 
     return Finding(
         title=f"Next words by {' and by '.join(names)}",

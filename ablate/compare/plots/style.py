@@ -66,12 +66,14 @@ def panels(width: float, height: float, num: int, columns: int, **options: Any) 
 
 
 def line(index: int) -> dict[str, Any]:
-    """Colour and dashes of the index-th line."""
-    return {"color": COLOURS[index % MAX_LINES], "linestyle": DASHES[index % MAX_LINES]}
+    """Colour and dashes of the index-th line; a colour's second line has other dashes."""
+    turn, place = divmod(index, MAX_LINES)
+    return {"color": COLOURS[place], "linestyle": DASHES[(place + turn) % MAX_LINES]}
 
 
 def marker(index: int) -> dict[str, Any]:
-    return {"color": COLOURS[index % MAX_LINES], "marker": MARKERS[index % MAX_LINES]}
+    turn, place = divmod(index, MAX_LINES)
+    return {"color": COLOURS[place], "marker": MARKERS[(place + turn) % MAX_LINES]}
 
 
 def plain_numbers(axis: Any) -> None:
