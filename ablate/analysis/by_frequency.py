@@ -17,7 +17,7 @@ import numpy as np
 from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import bars, scale
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import Unit
 from ablate.config.fields import setting
 
 
@@ -60,7 +60,7 @@ def run(*subjects: Subject, options: ByFrequencyOptions) -> Finding:
     nll = [-mean_by_group(values, groups, num) for values in log_probs]
     rows: list[list[Cell]] = [
         [class_name(c), int(types[c]), int(sizes[c]), *cells([by_class[c] for by_class in nll])]
-        for c in np.flatnonzero(sizes)
+        for c in np.flatnonzero(sizes).tolist()
     ]
     classes = [str(row[0]) for row in rows]
     perplexities = {

@@ -26,7 +26,7 @@ from ablate.analysis.by_frequency import cells, columns, legend
 from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
 from ablate.compare.plots import style
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import Unit
 from ablate.config.fields import setting
 from ablate.data.encoding import UNKNOWN
 
@@ -136,23 +136,20 @@ def _after(subjects: Sequence[Subject], options: ByPrecedingWordOptions) -> list
 
     counts_SK = sums_of(np.ones(len(groups)))
     sums = [sums_of(-subject.log_probs(options.split)) for subject in subjects]
-    bounds = _bounds(sums, counts_SK, options) if len(sums) == 2 else None
+    bounds = _bounds(sums, counts_SK, options) if len(sums) == 2 else [None] * (len(words) + 1)
     results = []
     for group, name in enumerate([*map(first.word, words), "(any word)"]):
         num = int(counts_SK[:, group].sum())
         if num:
             nll = tuple(float(sums_SK[:, group].sum() / num) for sums_SK in sums)
-            results.append(After(name, num, nll, bounds and bounds[group]))
+            results.append(After(name, num, nll, bounds[group]))
     return results
 
 
 def _words(subject: Subject, options: ByPrecedingWordOptions) -> list[int]:
     if options.words:
-        tokens = [subject.token(word.strip()) for word in options.words]
-        return list(dict.fromkeys(tokens))
-    known = subject.corpus.vocabulary
-    unknown = [known.index(UNKNOWN)] if UNKNOWN in known else []
-    return subject.commonest(options.num, without=unknown)
+        return list(dict.fromkeys(subject.token(word.strip()) for word in options.words))
+    return subject.commonest(options.num, without=[UNKNOWN])
 
 
 def _bounds(

@@ -72,9 +72,7 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
 def _inputs(subject: Subject, options: GateWordsOptions) -> list[int]:
     if options.words:
         return [subject.token(word.strip()) for word in options.words]
-    known = subject.corpus.vocabulary
-    special = [known.index(word) for word in (EOS, UNKNOWN) if word in known]
-    return subject.commonest(DEFAULT_WORDS, without=special)
+    return subject.commonest(DEFAULT_WORDS, without=[EOS, UNKNOWN])
 
 
 def _draw(

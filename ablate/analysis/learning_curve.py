@@ -14,7 +14,7 @@ from ablate.analysis import Analysis, Finding
 from ablate.analysis.drawing import label, scale
 from ablate.analysis.subject import Subject, distinct_names
 from ablate.compare.plots import style
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import Unit
 from ablate.config.fields import setting
 from ablate.errors import TrialError
 

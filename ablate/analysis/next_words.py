@@ -118,9 +118,8 @@ def _after(subject: Subject, context: Context) -> Tensor:
 
 def _common(subject: Subject, num: int) -> list[int]:
     """`<unk>`, if there is one, and the most common other words."""
-    known = subject.corpus.vocabulary
-    unknown = [known.index(UNKNOWN)] if UNKNOWN in known and num else []
-    return [*unknown, *subject.commonest(num, without=unknown)]
+    unknown = [subject.token(UNKNOWN)] if UNKNOWN in subject.corpus.vocabulary and num else []
+    return [*unknown, *subject.commonest(num, without=[UNKNOWN])]
 
 
 def _mean_probabilities(

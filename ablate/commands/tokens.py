@@ -24,8 +24,8 @@ from ablate.compare.statistics import computed, tokens
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.tokens import SentenceDifference
 from ablate.compare.table.columns import p_value, with_interval
+from ablate.compare.text.figures import Unit, unit_of
 from ablate.compare.text.plain import paragraph
-from ablate.compare.text.units import Unit, unit_of
 from ablate.config import fields
 from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import Corpus, open_corpus

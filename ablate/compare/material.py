@@ -35,7 +35,7 @@ def open_study(store: Store, name: str) -> Material:
 
 
 def open_begun(store: Store, name: str) -> Material:
-    """The same, refused where no trial has been run yet."""
+    """The same; an error where no trial has been run yet."""
     material = open_study(store, name)
     if not material.journals:
         raise TrialError(f"{material.record.key}: no trial has been run yet.")

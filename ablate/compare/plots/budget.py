@@ -8,7 +8,7 @@ from typing import Any
 from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.statistics.curves import BudgetCurve, Point, budget_curves
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import Unit
 
 MOST_BANDS = 2  # more hide each other
 TITLE = "Best found against budget"

@@ -12,7 +12,7 @@ import numpy as np
 from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.table.cells import value
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import Unit
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 
@@ -87,7 +87,7 @@ def _scale(key: str, values: Sequence[Any]) -> Scale:
     if all(finite(value) is not None for value in values):
         low, high = float(min(values)), float(max(values))
         bend = np.log if low > 0 and high / low >= LOG_RANGE else np.asarray
-        heights = np.interp(bend(values), bend([low, high]), [0, 1])
+        heights = np.interp(bend(values), bend([low, high]), [0, 1]).tolist()
         return Scale(title, heights, [(0.0, f"{low:.3g}"), (1.0, f"{high:.3g}")])
     choices = sorted(set(map(_text, values)))
     last = max(1, len(choices) - 1)
@@ -103,7 +103,7 @@ def _loss_scale(losses: Sequence[float], unit: Unit) -> Scale:
     low, middle = losses[0], losses[len(losses) // 2]
     high = min(losses[-1], middle + 4 * max(middle - low, 1e-6))
     more = "≥ " if high < losses[-1] else ""
-    heights = np.interp(losses, [low, high], [0, 1]) if high > low else [0.5] * len(losses)
+    heights = [min(1.0, (loss - low) / ((high - low) or 1.0)) for loss in losses]
     return Scale(title, heights, [(0.0, unit.text(low)), (1.0, f"{more}{unit.text(high)}")])
 
 

@@ -67,13 +67,13 @@ def panels(width: float, height: float, num: int, columns: int, **options: Any) 
 
 def line(index: int) -> dict[str, Any]:
     """Colour and dashes of the index-th line; a colour's second line has other dashes."""
-    turn, place = divmod(index, MAX_LINES)
-    return {"color": COLOURS[place], "linestyle": DASHES[(place + turn) % MAX_LINES]}
+    turn, position = divmod(index, MAX_LINES)
+    return {"color": COLOURS[position], "linestyle": DASHES[(position + turn) % MAX_LINES]}
 
 
 def marker(index: int) -> dict[str, Any]:
-    turn, place = divmod(index, MAX_LINES)
-    return {"color": COLOURS[place], "marker": MARKERS[(place + turn) % MAX_LINES]}
+    turn, position = divmod(index, MAX_LINES)
+    return {"color": COLOURS[position], "marker": MARKERS[(position + turn) % MAX_LINES]}
 
 
 def plain_numbers(axis: Any) -> None:

@@ -15,13 +15,12 @@ from ablate import papers
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.records.query import reading
 from ablate.compare.statistics.replication import counted
-from ablate.compare.text.figures import count, decimal
+from ablate.compare.text.figures import Unit, count, decimal, unit_of
 from ablate.errors import ConfigError, unknown
 from ablate.record.mirror.syncing import Mirror
 
 METRICS = {
-    "ppl": "perplexity",
-    "bpc": "bits per character",
+    **{unit.metric: str(unit) for unit in Unit},
     "accuracy_percent": "accuracy, %",  # from here on: published only, no trial has them
     "coefficient_of_variation": "coefficient of variation",
     "rank_of_log_prob_matrix": "rank",
@@ -71,22 +70,17 @@ def _key(name: str, keys: list[str]) -> str:
 def _study(db: Any, key: str) -> list[Row]:
     study, _, scale = key.partition("@")
     query = "SELECT * FROM arms WHERE study = ? AND scale = ? ORDER BY arm, split DESC"
-    result = db.execute(query, [study, scale])
-    names = [column[0] for column in result.description]
     rows: dict[str, Row] = {}
-    for values in result.fetchall():
-        arm = dict(zip(names, values, strict=True))
+    arms = db.sql(query, params=[study, scale])
+    for values in arms.fetchall():
+        arm = dict(zip(arms.columns, values, strict=True))
         row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
-        column = (arm["corpus"], arm["split"], _unit(arm["level"]))
+        column = (arm["corpus"], arm["split"], unit_of(arm["level"]))
         if arm["num"] or arm["split"] == "valid":
             row.ours[column] = _measured(arm)
         if arm["published"] is not None:
             row.published[column] = decimal(arm["published"], 2)
     return list(rows.values())
-
-
-def _unit(level: str | None) -> str:
-    return METRICS["bpc" if level == "character" else "ppl"]
 
 
 def _measured(arm: dict[str, Any]) -> str:
@@ -98,9 +92,8 @@ def _measured(arm: dict[str, Any]) -> str:
         seeds += f", {counted(arm['num_searches'], 'search')}"
     if not arm["num"]:
         return f"({seeds})"
-    character = arm["level"] == "character"
-    mean, spread = (arm["bpc"], None) if character else (arm["ppl"], arm["ppl_spread"])
-    digits = 3 if character else 2
+    unit = unit_of(arm["level"])
+    mean, spread, digits = arm[unit.metric], arm.get(f"{unit.metric}_spread"), unit.digits
     around = "" if spread is None else f"±{decimal(spread, digits)}"
     return f"{decimal(mean, digits)}{around} ({seeds})"
 
@@ -124,14 +117,11 @@ def _paper(paper: str) -> list[Row]:
 def _table(rows: list[Row]) -> Table:
     keys = list(dict.fromkeys(key for row in rows for key in (*row.ours, *row.published)))
     keys.sort(key=lambda key: (key[0], key[1] != "valid", key[2]))
-    kinds = ("ours", "published")
-    columns = [
-        (k, kind) for k in keys for kind in kinds if any(k in getattr(r, kind) for r in rows)
-    ]
+    both = [(key, kind) for key in keys for kind in ("ours", "published")]
+    columns = [(k, kind) for k, kind in both if any(k in getattr(row, kind) for row in rows)]
     headings = [f"{c} {split}".strip() + f", {kind}" for (c, split, _), kind in columns]
     if any(unit != METRICS["ppl"] for *_, unit in keys):
-        units = (unit for (*_, unit), _ in columns)
-        headings = [f"{heading} ({unit})" for heading, unit in zip(headings, units, strict=True)]
+        headings = [f"{h} ({key[2]})" for h, (key, _) in zip(headings, columns, strict=True)]
     body = [
         (
             *(row.source, row.name, None if row.parameters is None else count(row.parameters)),

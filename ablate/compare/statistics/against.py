@@ -21,7 +21,7 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import HIGHER, LOWER, NO_VERDICT, UNDECIDED, Difference
 from ablate.compare.statistics.replication import Replication
 from ablate.compare.table.rows import ArmSummary, Comparison
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import Unit
 
 
 @dataclass(frozen=True)

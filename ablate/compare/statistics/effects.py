@@ -186,7 +186,7 @@ def _family(
     means = [mean for arm in arms for mean in judge.replication.means(arm.values, seeds)]
     at = judge.unit.show(statistics.mean(means))
     terms = [list(zip(arms, contrast.weights.tolist(), strict=True)) for contrast in contrasts]
-    differences = [d for each in terms if (d := judge.difference(each, seeds)) is not None]
+    differences = [d for weighted in terms if (d := judge.difference(weighted, seeds)) is not None]
     corrected = statistics.holm([difference.p for difference in differences])
     family = []
     for contrast, weighted, difference, p in zip(

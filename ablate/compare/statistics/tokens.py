@@ -92,7 +92,10 @@ def sentence_bootstrap(
     seen, interval, p = nats.sum() / counts.sum(), None, None
     if len(counts) >= MIN_SENTENCES:
         drawn = _resampled(nats, counts.astype(np.float64), num_resamples, seed)
-        interval, p = _percentiles(drawn, alpha), _as_far_from_seen(drawn, seen)
+        low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
+        # the share of resamples that are as far from the difference seen as that is from 0
+        as_far = int(np.sum(np.abs(drawn - seen) >= abs(seen)))
+        interval, p = (float(low), float(high)), (1 + as_far) / (1 + len(drawn))
     return SentenceDifference(
         mean=float(seen),
         interval=interval,
@@ -102,23 +105,12 @@ def sentence_bootstrap(
     )
 
 
-def _percentiles(drawn: np.ndarray, alpha: float) -> tuple[float, float]:
-    low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
-    return float(low), float(high)
-
-
-def _as_far_from_seen(drawn: np.ndarray, seen: float) -> float:
-    """p: the share of resamples that are as far from the difference seen as that is from 0."""
-    as_far = int(np.sum(np.abs(drawn - seen) >= abs(seen)))
-    return (1 + as_far) / (1 + len(drawn))
-
-
 def _resampled(nats: np.ndarray, counts: np.ndarray, num: int, seed: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
     size = len(nats)
-    found = []
+    ratios = []
     for begin in range(0, num, AT_ONCE):
         rows = min(AT_ONCE, num - begin)
         picked = generator.integers(0, size, (rows, size))
-        found.append(nats[picked].sum(1) / counts[picked].sum(1))
-    return np.concatenate(found)
+        ratios.append(nats[picked].sum(1) / counts[picked].sum(1))
+    return np.concatenate(ratios)

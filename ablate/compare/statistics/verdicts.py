@@ -6,7 +6,7 @@ seeds. In log perplexity (or bits), with m the mean of our n seeds and s their s
 
     reproduced         the t interval of m lies within 1% of the published number: whatever m
                        truly is, it is as good as the same
-    within seed noise  otherwise, if the published number lies where one more run of ours would
+    within seed noise  otherwise, if the published number lies where another of our runs would
                        land: m -+ t(1 - alpha/2, n - 1) s sqrt(1 + 1/n), and half a unit of its
                        last digit
     not reproduced     otherwise; and by how much ours is lower or higher
@@ -34,7 +34,7 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import ArmSummary
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import Unit
 from ablate.store.journal import Journal
 from ablate.store.study_record import StudyRecord
 
@@ -44,7 +44,7 @@ MARGIN = 0.01  # nats: one percent of perplexity
 SLICED = ("corpus.train_tokens", "corpus.eval_tokens")
 RULE = (
     "Next to the paper: reproduced, if the interval of our mean is within 1% of the published "
-    "number; within seed noise, if one more run of ours might land on it; each cell by itself."
+    "number; within seed noise, if another of our runs might land on it; each cell by itself."
 )
 
 
@@ -106,7 +106,7 @@ def judged(
 
 
 def _reach(pairs: Sequence[Sequence[float]], alpha: float) -> float:
-    """How far from our mean one more run of ours may land: one more search, and one seed of it."""
+    """How far from our mean another of our runs may land: one more search, and one seed of it."""
     num = len(pairs)
     between = statistics.spread([statistics.mean(pair) for pair in pairs]) or 0.0
     apart = [v - statistics.mean(pair) for pair in pairs for v in pair]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Cost, Counts, EnsembleSummary
-from ablate.compare.text.units import Unit
+from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Counts, EnsembleSummary
+from ablate.compare.text.figures import Unit
 from ablate.config.identity import StageName
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
@@ -55,8 +55,8 @@ class Cells:
             counts=self._counts(arm, finals),
             cells=self._cells({split: [*by_seed.values()] for split, by_seed in nats.items()}),
             published=dict(arm.published) if self._record.published_scale else {},
-            cost_of_one=self._cost(lineages, among=max(1, len(done))),
-            cost_of_all=self._cost(self._all_trials(arm.name)),
+            tokens=round(self._tokens(lineages) / max(1, len(done))),
+            seconds=self._seconds(self._all_trials(arm.name)),
             trials=tuple(done),
             nats=nats,
             values=nats[self.split],
@@ -130,12 +130,15 @@ class Cells:
         ]
         return list(dict.fromkeys([*planned, *searched]))
 
-    def _cost(self, trial_ids: Iterable[str], among: int = 1) -> Cost:
+    def _tokens(self, trial_ids: Iterable[str]) -> float:
         journals = [self._journals[t] for t in trial_ids if t in self._journals]
-        tokens = (finite(epoch.get("tokens")) or 0 for j in journals for epoch in j.epochs)
+        return sum(finite(epoch.get("tokens")) or 0 for j in journals for epoch in j.epochs)
+
+    def _seconds(self, trial_ids: Iterable[str]) -> float:
+        """The clocks of trials count on from epoch to epoch."""
+        journals = [self._journals[t] for t in trial_ids if t in self._journals]
         clocks = ([finite(e.get("seconds")) or 0.0 for e in j.epochs] for j in journals)
-        seconds = (max(clock, default=0.0) for clock in clocks)  # they count on from epoch to epoch
-        return Cost(tokens=round(sum(tokens) / among), seconds=sum(seconds) / among)
+        return sum(max(clock, default=0.0) for clock in clocks)
 
 
 def value(journal: Journal | None, split: str) -> float | None:

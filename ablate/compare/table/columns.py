@@ -9,8 +9,7 @@ from typing import Any
 from ablate.compare.formats import Best, Column
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Comparison, Summary
-from ablate.compare.text.figures import NONE, count, decimal, signed
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import NONE, Unit, count, decimal, signed
 
 ArmColumn = tuple[Column, Callable[[ArmSummary], Any]]  # and its cell for an arm
 

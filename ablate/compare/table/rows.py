@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.replication import Replication
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import Unit
 from ablate.store.study_record import StudyRecord
 
 SPLITS = ("valid", "test")
@@ -63,14 +63,6 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
-    """Tokens trained on, and the seconds of the epochs."""
-
-    tokens: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
 class ArmSummary:
     """A row of the table."""
 
@@ -80,8 +72,8 @@ class ArmSummary:
     counts: Counts
     cells: Mapping[str, Cell]  # by split; a split without a value has none
     published: Mapping[str, float]  # by split; only at a scale that is comparable with them
-    cost_of_one: Cost  # mean over completed final trials, those each builds on included
-    cost_of_all: Cost  # every trial of the arm, its search included
+    tokens: int  # trained on: mean over completed final trials, those each builds on included
+    seconds: float  # of the epochs of every trial of the arm, its search included
     trials: tuple[str, ...]  # the trials behind the cells
     nats: Mapping[str, Mapping[int, float]]  # split -> seed index -> nats
     values: Mapping[int, float]  # those on the split that decides
