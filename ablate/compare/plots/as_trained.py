@@ -20,7 +20,7 @@ Configs = Mapping[str, Mapping[int, Values]]  # by stage, in their order, and se
 
 
 def differences(record: StudyRecord, journals: Mapping[str, Journal]) -> dict[str, str]:
-    """For each arm, its recipe if that is another, and the values that differ."""
+    """For each arm, its recipe and values where they differ from those of the base arm."""
     base = record.arm(record.base_arm)
     base_configs = _configs(record, journals, base.name)
     texts = {}

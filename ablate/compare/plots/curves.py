@@ -17,7 +17,7 @@ Curve = tuple[list[float], list[float], list[float]]  # mean, lowest, highest, b
 
 
 def draw(material: Material) -> Any:
-    """All arms in one plot if they can be told apart, otherwise each in its own panel."""
+    """All arms in one plot if they can be distinguished, otherwise each in its own panel."""
     curves = {arm.name: _curve(arm.name, material) for arm in material.record.arms}
     curves = {name: curve for name, curve in curves.items() if len(curve[0]) > 1}
     if not curves:

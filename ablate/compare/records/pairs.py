@@ -73,7 +73,7 @@ class Unnamed(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """What a trial and all that it builds on have in common with the trials of its pairs."""
+    """What decides the pairs of a trial, from the trial and all that it builds on."""
 
     setting: str  # hash of everything but the seed, the variant and `unnamed`
     unnamed: tuple[Unnamed, ...] = ()
@@ -87,7 +87,7 @@ class Lineage(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """A completed or diverged trial, with what decides its pairs."""
+    """A completed or diverged trial."""
 
     trial: str
     lineage: Lineage

@@ -26,7 +26,8 @@ METRICS = {
     "rank_of_log_prob_matrix": "rank",
     "subspace_distance": "subspace distance",
 }
-Key = tuple[str, str, str]  # of a column: corpus, split, unit
+Key = tuple[str, str, str, str]  # of a column: corpus, split, unit, and OURS or PUBLISHED
+OURS, PUBLISHED = "ours", "published"
 
 
 @dataclass
@@ -36,8 +37,7 @@ class Row:
     source: str
     name: str
     parameters: float | None
-    ours: dict[Key, str] = field(default_factory=dict)
-    published: dict[Key, str] = field(default_factory=dict)
+    values: dict[Key, str] = field(default_factory=dict)
 
 
 def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None) -> Table:
@@ -47,17 +47,10 @@ def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None)
         rows: list[Row] = []
         for name in names:
             rows += _paper(name) if name in papers.ids() else _study(db, _key(name, keys))
-    return _table(rows if split is None else _only(split, rows))
-
-
-def _only(split: str, rows: list[Row]) -> list[Row]:
-    """The values of one split, without the rows that have none."""
-    for row in rows:
-        row.ours, row.published = (
-            {key: text for key, text in values.items() if key[1] == split}
-            for values in (row.ours, row.published)
-        )
-    return [row for row in rows if row.ours or row.published]
+    if split is not None:
+        for row in rows:
+            row.values = {key: text for key, text in row.values.items() if key[1] == split}
+    return _table([row for row in rows if row.values or split is None])
 
 
 def _key(name: str, keys: list[str]) -> str:
@@ -77,9 +70,9 @@ def _study(db: Any, key: str) -> list[Row]:
         row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
         column = (arm["corpus"], arm["split"], unit_of(arm["level"]))
         if arm["num"] or arm["split"] == "valid":
-            row.ours[column] = _measured(arm)
+            row.values[*column, OURS] = _measured(arm)
         if arm["published"] is not None:
-            row.published[column] = decimal(arm["published"], 2)
+            row.values[*column, PUBLISHED] = decimal(arm["published"], 2)
     return list(rows.values())
 
 
@@ -110,22 +103,21 @@ def _paper(paper: str) -> list[Row]:
         row = rows.setdefault((cell.table, cell.model, cell.variant), Row(source, name, millions))
         spread = "" if cell.std is None else f"±{cell.std:g}"
         quoted = " (quoted)" if cell.quoted else ""
-        row.published[cell.corpus, cell.split or "", unit] = f"{cell.printed}{spread}{quoted}"
+        key = (cell.corpus, cell.split or "", unit, PUBLISHED)
+        row.values[key] = f"{cell.printed}{spread}{quoted}"
     return list(rows.values())
 
 
 def _table(rows: list[Row]) -> Table:
-    keys = list(dict.fromkeys(key for row in rows for key in (*row.ours, *row.published)))
-    keys.sort(key=lambda key: (key[0], key[1] != "valid", key[2]))
-    both = [(key, kind) for key in keys for kind in ("ours", "published")]
-    columns = [(k, kind) for k, kind in both if any(k in getattr(row, kind) for row in rows)]
-    headings = [f"{c} {split}".strip() + f", {kind}" for (c, split, _), kind in columns]
-    if any(unit != METRICS["ppl"] for *_, unit in keys):
-        headings = [f"{h} ({key[2]})" for h, (key, _) in zip(headings, columns, strict=True)]
+    keys = {key for row in rows for key in row.values}
+    columns = sorted(keys, key=lambda key: (key[0], key[1] != "valid", key[2], key[1], key[3]))
+    headings = [f"{corpus} {split}".strip() + f", {kind}" for corpus, split, _, kind in columns]
+    if any(unit != Unit.PERPLEXITY for _, _, unit, _ in columns):
+        headings = [f"{h} ({key[2]})" for h, key in zip(headings, columns, strict=True)]
     body = [
         (
             *(row.source, row.name, None if row.parameters is None else count(row.parameters)),
-            *(getattr(row, kind).get(key) for key, kind in columns),
+            *map(row.values.get, columns),
         )
         for row in rows
     ]

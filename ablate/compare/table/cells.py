@@ -135,7 +135,7 @@ class Cells:
         return sum(finite(epoch.get("tokens")) or 0 for j in journals for epoch in j.epochs)
 
     def _seconds(self, trial_ids: Iterable[str]) -> float:
-        """The clocks of trials count on from epoch to epoch."""
+        """The last reading of each trial's clock, which runs on from epoch to epoch."""
         journals = [self._journals[t] for t in trial_ids if t in self._journals]
         clocks = ([finite(e.get("seconds")) or 0.0 for e in j.epochs] for j in journals)
         return sum(max(clock, default=0.0) for clock in clocks)

@@ -70,20 +70,17 @@ def above_floor(cell: Cell | None, summary: Summary) -> str:
 
 
 def verdict(arm: ArmSummary) -> str:
-    """lower, higher, or undecided and how many more pairs; or that there is none."""
-    comparison = arm.comparison
-    if comparison is None:
+    if arm.comparison is None:
         return NONE if not arm.is_base else ""
-    if comparison.reason:
-        return comparison.verdict
-    return with_more(comparison.verdict, comparison.more)
+    return with_more(arm.comparison)
 
 
-def with_more(verdict: str, more: int | None) -> str:
-    """A verdict, and how many more pairs would probably decide it."""
-    if verdict != statistics.UNDECIDED:
-        return verdict
-    return f"{verdict} >{statistics.MAX_PAIRS}" if more is None else f"{verdict} +{more}"
+def with_more(tested: Comparison) -> str:
+    """lower, higher, or undecided and how many more pairs would probably decide it."""
+    if tested.reason or tested.verdict != statistics.UNDECIDED:
+        return tested.verdict
+    more = f">{statistics.MAX_PAIRS}" if tested.more is None else f"+{tested.more}"
+    return f"{tested.verdict} {more}"
 
 
 def decimals(summary: Summary) -> int:

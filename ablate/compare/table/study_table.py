@@ -52,14 +52,9 @@ def _effects(summary: Summary) -> Table | None:
     for effect in effects.every:
         delta = shown.with_interval(effect.delta, effect.interval, digits)
         p = [shown.p_value(effect.p_holm)] if tested else []
-        rows.append([effect.names, delta, *p, _verdict(effect)])
+        reason = f" ({effect.reason})" if effect.reason else ""
+        rows.append([effect.names, delta, *p, f"{shown.with_more(effect)}{reason}"])
     return table_of(headings, rows, left=["verdict"], notes=[*effects.readings, *effects.notes])
-
-
-def _verdict(effect: Effect) -> str:
-    if effect.reason:
-        return f"{effect.verdict} ({effect.reason})"
-    return shown.with_more(effect.verdict, effect.more)
 
 
 def _published(summary: Summary) -> Table | None:
