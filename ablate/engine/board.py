@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ablate.compare.text.units import unit_of
+from ablate.compare.text.figures import unit_of
 from ablate.config.identity import Trial
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
