@@ -8,11 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.errors import CombinationError
-from ablate.model.flow import Draw, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
+from ablate.components import Backbone, CombinationError, Draw, Masks, Outputs, State, setting
 
 Weights = tuple[Tensor, Tensor, Tensor, Tensor | None]  # input, recurrent, and one bias or two
 Layer = Callable[[int, Tensor, State], tuple[Tensor, ...]]

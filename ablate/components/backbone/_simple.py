@@ -9,11 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ablate.components import CombinationError, Draw, Shapes, setting
 from ablate.components.backbone._layers import widths_of
-from ablate.config.fields import setting
-from ablate.errors import CombinationError
 from ablate.model.activation import ACTIVATIONS
-from ablate.model.flow import Draw, Shapes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._layers import run_layers
 from ablate.components.backbone._simple import (
     RecurrenceConfig,
@@ -28,14 +29,9 @@ from ablate.components.backbone._simple import (
     read_input,
     scale_rate,
 )
-from ablate.config.fields import setting
-from ablate.config.registry import register
 from ablate.errors import CombinationError
 from ablate.model.activation import Activation
 from ablate.model.fast.recurrence import recurrence
-from ablate.model.flow import Draw, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register
 from ablate.components.backbone._layers import (
     LayersConfig,
     Weights,
@@ -27,11 +28,7 @@ from ablate.components.backbone._layers import (
     layer_weights,
     run_layers,
 )
-from ablate.config.registry import register
 from ablate.model.fast.gru_steps import gru_steps
-from ablate.model.flow import Draw, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,16 +19,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._simple import scale_rate
-from ablate.config.fields import setting
-from ablate.config.registry import register
 from ablate.errors import CombinationError
 from ablate.model.fast.precision import in_full
-from ablate.model.flow import Draw, Shapes, State
-from ablate.model.masks import Masks
 from ablate.model.native.library import usable
 from ablate.model.native.recurrent import scan_backward, scan_forward
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)

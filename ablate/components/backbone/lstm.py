@@ -20,6 +20,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._layers import (
     LayersConfig,
     Weights,
@@ -31,14 +32,9 @@ from ablate.components.backbone._layers import (
     layer_weights,
     run_layers,
 )
-from ablate.config.fields import setting
-from ablate.config.registry import register
 from ablate.model.fast.lstm_steps import lstm_steps
-from ablate.model.flow import Draw, Shapes, State
 from ablate.model.keras import INITIALIZATIONS, check_initialization, lstm_parameter
-from ablate.model.masks import Masks
 from ablate.model.native.library import usable
-from ablate.model.slots import Backbone, Outputs
 
 FEWEST_STEPS = 8  # for shorter windows, preparing our steps costs more than it saves
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._layers import (
     add_layer,
     initialize_layers,
@@ -24,14 +25,9 @@ from ablate.components.backbone._layers import (
     run_layers,
 )
 from ablate.components.backbone.lstm import LstmConfig, lstm_layer
-from ablate.config.fields import setting
-from ablate.config.registry import register
 from ablate.model.fast.mogrifier_trace import Cell, Round
 from ablate.model.fast.mogrifier_window import fast_window
-from ablate.model.flow import Draw, Shapes, State
 from ablate.model.keras import GATES, check_initialization, lstm_parameter
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._layers import run_layers
 from ablate.components.backbone._simple import (
     RecurrenceConfig,
@@ -30,15 +31,10 @@ from ablate.components.backbone._simple import (
     read_input,
     scale_rate,
 )
-from ablate.config.fields import setting
-from ablate.config.registry import register
 from ablate.errors import CombinationError
 from ablate.model.activation import Activation
 from ablate.model.fast.precision import in_full
 from ablate.model.fast.recurrence import masked, summed_outer
-from ablate.model.flow import Draw, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)

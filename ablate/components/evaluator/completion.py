@@ -26,13 +26,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import Evaluator, LanguageModel, Reading, TrainingText, register, setting
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError, CorpusError
-from ablate.model.evaluator import Evaluator, Reading, log_mean_exp
-from ablate.model.flow import TrainingText
-from ablate.model.language_model import LanguageModel
+from ablate.model.evaluator import log_mean_exp
 from ablate.model.mixture import token_nll
 
 NUM_DISTRACTORS = 4

@@ -25,12 +25,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import Chance, Loss, Mixture, Pass, TrainingText, register, setting
 from ablate.errors import ConfigError
-from ablate.model.flow import Mixture, Pass, TrainingText
-from ablate.model.masks import Chance
-from ablate.model.slots import Loss
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.errors import CombinationError
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
+from ablate.components import CombinationError, LanguageModel, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +54,14 @@ def weighted_parameters(
         if parameter.requires_grad
     ]
     return [(weight, parameter) for weight, parameter in weighted if weight]
+
+
+def weighted_sum(
+    weights: GroupWeights, model: LanguageModel, measure: Callable[[Tensor], Tensor]
+) -> Tensor | None:
+    """The penalty: the sum of each parameter's measure, weighted; None if all weights are 0."""
+    terms = [weight * measure(w) for weight, w in weighted_parameters(weights, model)]
+    return torch.stack(terms).sum() if terms else None
 
 
 def check_groups(regularizer: str, weights: GroupWeights, model: LanguageModel) -> None:

@@ -23,17 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast, final
+from typing import cast, final
 
 from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.errors import CombinationError
-from ablate.model.regularizer import Regularizer
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
+from ablate.components import CombinationError, LanguageModel, Regularizer, register, setting
 
 
 @dataclass(frozen=True, kw_only=True)

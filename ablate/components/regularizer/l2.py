@@ -8,24 +8,17 @@ w <- (1 - weight) w      after each update, whatever the rate: "decoupled" (Gal 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
-import torch
 from torch import Tensor
 
+from ablate.components import CombinationError, LanguageModel, Pass, Regularizer, register, setting
 from ablate.components.regularizer._group_weights import (
     GroupWeights,
     check_groups,
     weighted_parameters,
+    weighted_sum,
 )
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.errors import CombinationError
-from ablate.model.flow import Pass
-from ablate.model.regularizer import Regularizer
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +31,6 @@ class L2Config(GroupWeights):
         choices=("loss", "decoupled"),
     )
     half: bool = setting(False, doc="halve the sum of squares in the loss; Keras does not")
-
-
-def sum_of_squares(x: Tensor) -> Tensor:
-    return x.square().sum()
 
 
 @register(
@@ -69,13 +58,9 @@ class L2(Regularizer):
         check_groups("l2", self.config, model)
 
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
-        if self.config.off or self.config.mode != "loss":
+        if self.config.mode != "loss":
             return None
-        terms = [
-            self.factor * weight * sum_of_squares(parameter)
-            for weight, parameter in weighted_parameters(self.config, model)
-        ]
-        return torch.stack(terms).sum() if terms else None
+        return weighted_sum(self.config, model, lambda w: self.factor * w.square().sum())
 
     def project(self, model: LanguageModel) -> None:
         if self.config.mode == "decoupled":
