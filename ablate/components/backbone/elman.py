@@ -64,8 +64,11 @@ class Block:
     rate: float
 
 
-def diagonal_blocks(config: ElmanConfig, width: int) -> tuple[Block, ...]:
-    """The blocks of a layer's recurrent matrix; a single one if none are configured."""
+def named_blocks(config: ElmanConfig, layer: int, width: int) -> dict[str, Block]:
+    """The blocks of a layer's recurrent matrix by the names of their parameters.
+
+    An undivided matrix has the same name as in other backbones.
+    """
     units = config.blocks or (width,)
     if sum(units) != width:
         raise CombinationError(
@@ -75,7 +78,9 @@ def diagonal_blocks(config: ElmanConfig, width: int) -> tuple[Block, ...]:
         )
     diagonals = _per_block("block_diagonals", config.block_diagonals, 0.0, len(units))
     rates = _per_block("block_rates", config.block_rates, config.recurrent_rate, len(units))
-    return tuple(map(Block, units, diagonals, rates))
+    name = f"weight_hh_l{layer}"
+    names = [f"{name}_{index}" for index in range(len(units))] if len(units) > 1 else [name]
+    return dict(zip(names, map(Block, units, diagonals, rates), strict=True))
 
 
 def scaled_to_radius(weight_HH: Tensor, radius: float) -> Tensor:
@@ -119,8 +124,8 @@ class Elman(Backbone):
                 "sets them to 0. Instead: a range above 0, or no spectral_radius."
             )
         add_input_weights(self, config, (shapes.embedding, *self.widths))
-        self.blocks = [diagonal_blocks(config, width) for width in self.widths]
-        for name, block in self._named_blocks():
+        self.blocks = [named_blocks(config, *layer) for layer in enumerate(self.widths)]
+        for name, block in self._every_block():
             weight = nn.Parameter(torch.empty(block.units, block.units))
             scale_rate(weight, block.rate)
             self.register_parameter(name, weight)
@@ -139,7 +144,7 @@ class Elman(Backbone):
 
     def initialize(self, draw: Draw) -> None:
         initialize_weights(self, self.config, draw)
-        for name, block in self._named_blocks():
+        for name, block in self._every_block():
             weight = self.get_parameter(name).data
             if self.config.spectral_radius is not None:
                 weight.copy_(scaled_to_radius(weight, self.config.spectral_radius))
@@ -147,19 +152,8 @@ class Elman(Backbone):
 
     def recurrent_matrix(self, layer: int) -> Tensor:
         """R of a layer, with zeros across its blocks."""
-        names = [_block_name(layer, i, self.blocks[layer]) for i in range(len(self.blocks[layer]))]
-        blocks = [self.get_parameter(name) for name in names]
+        blocks = [self.get_parameter(name) for name in self.blocks[layer]]
         return blocks[0] if len(blocks) == 1 else torch.block_diag(*blocks)
 
-    def _named_blocks(self) -> list[tuple[str, Block]]:
-        return [
-            (_block_name(layer, index, blocks), block)
-            for layer, blocks in enumerate(self.blocks)
-            for index, block in enumerate(blocks)
-        ]
-
-
-def _block_name(layer: int, index: int, blocks: tuple[Block, ...]) -> str:
-    """An undivided matrix has the same name as in other backbones."""
-    name = f"weight_hh_l{layer}"
-    return name if len(blocks) == 1 else f"{name}_{index}"
+    def _every_block(self) -> list[tuple[str, Block]]:
+        return [named for blocks in self.blocks for named in blocks.items()]

@@ -10,6 +10,7 @@ matrix of a round is factorized, Q = A B, if `rank` is not 0. Without rounds thi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import torch
@@ -116,10 +117,7 @@ class Mogrifier(Backbone):
                 self._add_round(f"r{number}_l{layer}", *sizes)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
-        def run(layer: int, x: Tensor, last: State) -> tuple[Tensor, Tensor, Tensor]:
-            return self._run(layer, x, last, masks)
-
-        return run_layers(self, inputs_TBE, state, masks, run)
+        return run_layers(self, inputs_TBE, state, masks, partial(self._run, masks))
 
     def initialize(self, draw: Draw) -> None:
         if self.config.initialization == "keras":
@@ -146,7 +144,7 @@ class Mogrifier(Backbone):
         self._add(f"mogrifier_bias_{suffix}", num_out)
 
     def _run(
-        self, layer: int, x_TBI: Tensor, state: State, masks: Masks
+        self, masks: Masks, layer: int, x_TBI: Tensor, state: State
     ) -> tuple[Tensor, Tensor, Tensor]:
         """One layer over a window: its outputs, and the last h and c."""
         h_1BH, c_1BH = state
