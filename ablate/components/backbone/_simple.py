@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ablate.components import CombinationError, Draw, Shapes, setting
-from ablate.components.backbone._layers import widths_of
+from ablate.components.backbone import _layers as layers
 from ablate.model.activation import ACTIVATIONS
 
 
@@ -40,9 +40,9 @@ class RecurrenceConfig:
     )
 
 
-def layer_widths(config: RecurrenceConfig, shapes: Shapes) -> tuple[int, ...]:
+def widths_of(config: RecurrenceConfig, shapes: Shapes) -> tuple[int, ...]:
     """The units of each layer, checked against the number of layers and the word vectors."""
-    widths = widths_of(config.units, config.num_layers)
+    widths = layers.widths_of(config.units, config.num_layers)
     if config.inputs == "embedding" and widths[0] != shapes.embedding:
         raise CombinationError(
             f"backbone.inputs = 'embedding' adds the word vectors directly to the units, but "
@@ -71,7 +71,7 @@ def read_input(module: nn.Module, layer: int, x_TBI: Tensor) -> Tensor:
     return x_TBI if bias is None else x_TBI + bias
 
 
-def initialize_weights(module: nn.Module, config: RecurrenceConfig, draw: Draw) -> None:
+def initialize(module: nn.Module, config: RecurrenceConfig, draw: Draw) -> None:
     """Draw every parameter from its own stream; recurrent weights in their own range."""
     for name, parameter in module.named_parameters(recurse=False):
         bound = config.initial_range

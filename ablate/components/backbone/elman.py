@@ -20,22 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
-from ablate.components.backbone._layers import run_layers
-from ablate.components.backbone._simple import (
-    RecurrenceConfig,
-    add_input_weights,
-    initialize_weights,
-    layer_widths,
-    read_input,
-    scale_rate,
-)
+from ablate.components.backbone import _layers as layers
+from ablate.components.backbone import _simple as simple
 from ablate.errors import CombinationError
 from ablate.model.activation import Activation
 from ablate.model.fast.recurrence import recurrence
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElmanConfig(RecurrenceConfig):
+class ElmanConfig(simple.RecurrenceConfig):
     """Layers, and the blocks, initial values and learning rates of their recurrent matrices."""
 
     blocks: tuple[int, ...] = setting(
@@ -116,18 +109,18 @@ class Elman(Backbone):
     def __init__(self, config: ElmanConfig, shapes: Shapes) -> None:
         super().__init__()
         self.config = config
-        self.widths = layer_widths(config, shapes)
+        self.widths = simple.widths_of(config, shapes)
         self.f = Activation(config.activation, config.smoothing)
         if config.spectral_radius is not None and config.recurrent_range == 0:
             raise CombinationError(
                 "backbone.spectral_radius scales random weights, but backbone.recurrent_range = 0 "
                 "sets them to 0. Instead: a range above 0, or no spectral_radius."
             )
-        add_input_weights(self, config, (shapes.embedding, *self.widths))
+        simple.add_input_weights(self, config, (shapes.embedding, *self.widths))
         self.blocks = [named_blocks(config, *layer) for layer in enumerate(self.widths)]
         for name, block in self._every_block():
             weight = nn.Parameter(torch.empty(block.units, block.units))
-            scale_rate(weight, block.rate)
+            simple.scale_rate(weight, block.rate)
             self.register_parameter(name, weight)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
@@ -136,14 +129,14 @@ class Elman(Backbone):
             shape = (1, x.shape[1], self.widths[layer])
             mask = masks.locked(f"recurrent/{layer + 1}", shape, x)
             mask_BH = None if mask is None else mask[0]
-            u_TBH = read_input(self, layer, x)
+            u_TBH = simple.read_input(self, layer, x)
             x_TBH = recurrence(u_TBH, last[0][0], weight, self.f, mask_BH)
             return x_TBH, x_TBH[-1:]
 
-        return run_layers(self, inputs_TBE, state, masks, run)
+        return layers.run(self, inputs_TBE, state, masks, run)
 
     def initialize(self, draw: Draw) -> None:
-        initialize_weights(self, self.config, draw)
+        simple.initialize(self, self.config, draw)
         for name, block in self._every_block():
             weight = self.get_parameter(name).data
             if self.config.spectral_radius is not None:

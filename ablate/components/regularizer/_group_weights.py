@@ -64,7 +64,7 @@ def weighted_sum(
     return torch.stack(terms).sum() if terms else None
 
 
-def check_groups(regularizer: str, weights: GroupWeights, model: LanguageModel) -> None:
+def check(regularizer: str, weights: GroupWeights, model: LanguageModel) -> None:
     """Refuse a weight for a group that the model does not have."""
     known = sorted(model.groups())
     for name, weight in weights.by_group.items():

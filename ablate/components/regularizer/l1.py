@@ -15,16 +15,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ablate.components import LanguageModel, Pass, Regularizer, register, setting
-from ablate.components.regularizer._group_weights import (
-    GroupWeights,
-    check_groups,
-    weighted_parameters,
-    weighted_sum,
-)
+from ablate.components.regularizer import _group_weights as groups
 
 
 @dataclass(frozen=True, kw_only=True)
-class L1Config(GroupWeights):
+class L1Config(groups.GroupWeights):
     """The weight of each group, and the mode. With all weights at 0 it is the identity."""
 
     mode: str = setting(
@@ -50,14 +45,14 @@ class L1(Regularizer):
         self.config = config
 
     def check(self, model: LanguageModel) -> None:
-        check_groups("l1", self.config, model)
+        groups.check("l1", self.config, model)
 
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
         if self.config.mode != "loss":
             return None
-        return weighted_sum(self.config, model, lambda w: w.abs().sum())
+        return groups.weighted_sum(self.config, model, lambda w: w.abs().sum())
 
     def project(self, model: LanguageModel) -> None:
         if self.config.mode == "decoupled":
-            for weight, parameter in weighted_parameters(self.config, model):
+            for weight, parameter in groups.weighted_parameters(self.config, model):
                 parameter.data.copy_(F.softshrink(parameter.data, weight))

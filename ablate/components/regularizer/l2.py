@@ -13,16 +13,11 @@ from typing import final
 from torch import Tensor
 
 from ablate.components import CombinationError, LanguageModel, Pass, Regularizer, register, setting
-from ablate.components.regularizer._group_weights import (
-    GroupWeights,
-    check_groups,
-    weighted_parameters,
-    weighted_sum,
-)
+from ablate.components.regularizer import _group_weights as groups
 
 
 @dataclass(frozen=True, kw_only=True)
-class L2Config(GroupWeights):
+class L2Config(groups.GroupWeights):
     """The weight of each group, and the mode. With all weights at 0 it is the identity."""
 
     mode: str = setting(
@@ -55,14 +50,14 @@ class L2(Regularizer):
         self.factor = 0.5 if config.half else 1.0
 
     def check(self, model: LanguageModel) -> None:
-        check_groups("l2", self.config, model)
+        groups.check("l2", self.config, model)
 
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
         if self.config.mode != "loss":
             return None
-        return weighted_sum(self.config, model, lambda w: self.factor * w.square().sum())
+        return groups.weighted_sum(self.config, model, lambda w: self.factor * w.square().sum())
 
     def project(self, model: LanguageModel) -> None:
         if self.config.mode == "decoupled":
-            for weight, parameter in weighted_parameters(self.config, model):
+            for weight, parameter in groups.weighted_parameters(self.config, model):
                 parameter.data.mul_(1 - weight)
