@@ -124,6 +124,11 @@ class Row:
     printed: bool = dataclasses.field(default=True, repr=False)
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """What the row's value is known by: its name, and the field that it sets."""
+        return (self.name,) if self.field is None else (self.name, self.field)
+
+    @property
     def domains(self) -> tuple[Domain, ...]:
         """The row's domains, over all corpora."""
         return (self.domain,) if self.domain else tuple(self.by_corpus.values())
