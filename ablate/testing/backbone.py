@@ -94,13 +94,3 @@ class _Double(Regularizer):
 def _close(ours, theirs) -> None:
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other)
-
-
-CONTRACTS = (
-    widths_and_states,
-    first_state_is_zero,
-    windows_can_be_cut,
-    rows_are_independent,
-    nothing_is_read_ahead,
-    masks_apply_after_each_layer,
-)

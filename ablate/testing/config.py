@@ -32,6 +32,3 @@ def defaults_are_allowed(subject: Subject) -> None:
     fields = {f.name: f.default for f in describe(config) if f.default is not REQUIRED}
     if len(fields) == len(describe(config)):
         require(build(config, fields, subject.name) == config(), "the defaults change when set.")
-
-
-CONTRACTS = (config_is_frozen, fields_are_explained, defaults_are_allowed)

@@ -79,11 +79,3 @@ def _refuses(subject: Subject, small: SmallModel) -> None:
         require(subject.name in str(error), f"the refusal does not name it: {error}")
     else:
         raise AssertionError("gives_log_probs is False, and yet it gives some.")
-
-
-CONTRACTS = (
-    log_probs_of_every_token,
-    models_are_left_alone,
-    metrics_repeat,
-    several_models_are_judged_together,
-)

@@ -91,7 +91,3 @@ def _partners(subject: Subject) -> list[dict[str, str]]:
 def _sums_to_one(log_probs_NX: torch.Tensor) -> None:
     total = log_probs_NX.logsumexp(1)
     torch.testing.assert_close(total, torch.zeros_like(total))
-
-
-CONTRACTS = (shapes_of_a_mixture, probabilities_sum_to_one, loss_is_the_distributions)
-GATE_CONTRACTS = (shapes_of_a_signal, probabilities_sum_to_one, loss_is_the_distributions)

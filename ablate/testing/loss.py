@@ -25,6 +25,3 @@ def same_draws_same_loss(subject: Subject) -> None:
     """What it draws at random comes from the streams it is given."""
     first, second = (subject.small().summed_loss() for _ in range(2))
     require(torch.equal(first, second), f"{first.item()} at first, then {second.item()}.")
-
-
-CONTRACTS = (trains_every_parameter, same_draws_same_loss)

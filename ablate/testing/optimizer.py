@@ -86,11 +86,3 @@ def evaluation_leaves_the_weights(subject: Subject) -> None:
     before = run.weights
     require_finite(run.evaluated, "evaluated weights")
     require_equal(before, run.weights, "changed by an evaluation")
-
-
-CONTRACTS = (
-    a_step_lowers_the_loss,
-    resumes_to_the_same_bits,
-    saved_state_is_a_copy,
-    evaluation_leaves_the_weights,
-)

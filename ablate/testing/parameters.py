@@ -71,12 +71,3 @@ def leaves_others_draws_alone(subject: Subject) -> None:
         ]
         require("embedding.weight" in shared, "the word vectors have another shape.")
         require_equal({name: ours[name] for name in shared}, theirs, "they start otherwise")
-
-
-CONTRACTS = (
-    assembled_without_memory,
-    parameters_are_drawn_and_trained,
-    same_seed_same_bits,
-    saved_and_loaded,
-    leaves_others_draws_alone,
-)

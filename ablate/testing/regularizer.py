@@ -27,7 +27,7 @@ ON = 0.5
 MODEL = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
 
 
-def switched_on(subject: Subject) -> dict[str, Any]:
+def _switched_on(subject: Subject) -> dict[str, Any]:
     """Its numbers at 0.5, or the nearest allowed, where the subject's values set none."""
     values = {}
     for field in describe(subject.technique.config):
@@ -64,7 +64,7 @@ def off_leaves_no_trace(subject: Subject) -> None:
 
 def on_it_repeats(subject: Subject) -> None:
     """On, the same streams give the same loss, and finite gradients."""
-    small = _model(switched_on(subject), torch.float32)
+    small = _model(_switched_on(subject), torch.float32)
     require(bool(small.regularizers), "none of its numbers switches it on.")
     first, second = _loss(small), _loss(small)
     require(torch.equal(first, second), f"{first.item()} at first, then {second.item()}.")
@@ -75,7 +75,7 @@ def on_it_repeats(subject: Subject) -> None:
 
 def on_it_does_something(subject: Subject) -> None:
     """On, it changes the loss or moves the parameters."""
-    on, off = _model(switched_on(subject)), _model(subject.others)
+    on, off = _model(_switched_on(subject)), _model(subject.others)
     before = weights(on.model)
     for regularizer in on.regularizers:
         regularizer.project(on.model)
@@ -117,12 +117,3 @@ def _loss(small: SmallModel) -> Tensor:
                 require(term.shape == (), f"a term of shape {tuple(term.shape)}.")
                 total = total + term
     return total
-
-
-CONTRACTS = (
-    off_is_the_identity,
-    off_leaves_no_trace,
-    on_it_repeats,
-    on_it_does_something,
-    strengths_are_numbers,
-)
