@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ablate.space.rules import Clause
+from ablate.space.rules import Clause, is_number, same
 
 
 @dataclass(frozen=True)
@@ -138,15 +138,6 @@ class Row:
         if not self.by_corpus or corpus is None:
             return self
         return replace(self, domain=self.by_corpus[corpus], by_corpus={})
-
-
-def same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal; unlike in Python, true is not 1."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def format_value(value: Any) -> str:

@@ -246,34 +246,17 @@ def load(name_or_path: str | Path, near: Path | None = None) -> Space:
     return space.at(column) if column else space
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A space in the list of all; `problem` says why it could not be read."""
-
-    name: str
-    path: Path
-    paper: str = ""
-    tables: tuple[str, ...] = ()
-    num_rows: int = 0
-    open: bool = False
-    problem: str = ""
+def index() -> dict[str, Space | SpaceError]:
+    """Return every space that can be loaded by a bare name, or the error that prevents it."""
+    paths = {path.stem: path for folder in reversed(folders()) for path in folder.glob("*.toml")}
+    return {name: _load_or_error(path) for name, path in sorted(paths.items())}
 
 
-def index(near: Path | None = None) -> list[Entry]:
-    """List every space that can be loaded by a bare name."""
-    by_name: dict[str, Path] = {}
-    for folder in folders(near):
-        for path in folder.glob("*.toml"):
-            by_name.setdefault(path.stem, path)
-    return [_entry(path) for _, path in sorted(by_name.items())]
-
-
-def _entry(path: Path) -> Entry:
+def _load_or_error(path: Path) -> Space | SpaceError:
     try:
-        space = load(path)
+        return load(path)
     except SpaceError as error:
-        return Entry(path.stem, path, problem=str(error))
-    return Entry(space.name, path, space.paper, space.tables, len(space.rows), space.open)
+        return error
 
 
 def _candidates(
