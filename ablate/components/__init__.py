@@ -1,4 +1,4 @@
-"""What the author of a technique imports: the slots' contracts, and what flows between them.
+"""The imports of a technique's author: the slots' contracts, and the data that flows between them.
 
     from ablate.components import Chance, Regularizer, register, setting
 

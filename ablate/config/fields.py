@@ -27,7 +27,7 @@ REQUIRED = dataclasses.MISSING
 
 @dataclass(frozen=True)
 class Limits:
-    """What a field is for, and which values it accepts."""
+    """A field's documentation and the values that it accepts."""
 
     doc: str
     low: float | None = None

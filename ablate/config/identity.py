@@ -26,7 +26,7 @@ class StageName(StrEnum):
 
 
 class Role(StrEnum):
-    """What a trial is to one that builds on it."""
+    """The role of a trial in one that builds on it."""
 
     START = "start"  # its weights are where training starts
     MEMBER = "member"  # it is evaluated, alone or with others
@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 class Keep(StrEnum):
-    """What is kept of a trial's checkpoint when it is done."""
+    """The part of a trial's checkpoint that is stored when it is done."""
 
     WEIGHTS = "weights"
     NOTHING = "nothing"
@@ -94,7 +94,7 @@ class Trial:
 
 
 def trial_name(arm: str, stage: str, seed: int) -> str:
-    """What people read of a trial: `doc finetune seed 2`."""
+    """Return the name of a trial as people read it: `doc finetune seed 2`."""
     return f"{arm}{'' if stage == StageName.TRAIN else f' {stage}'} seed {seed}"
 
 

@@ -125,7 +125,7 @@ class Row:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What the row's value is known by: its name, and the field that it sets."""
+        """The names of the row's value: its own, and the field that it sets."""
         return (self.name,) if self.field is None else (self.name, self.field)
 
     @property

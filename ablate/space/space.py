@@ -62,7 +62,7 @@ class Space(SpaceFile):
 
     @property
     def open(self) -> bool:
-        """Whether a row has more than one possible value."""
+        """True if a row has more than one possible value."""
         domains = (domain for row in self.rows for domain in row.domains)
         return any(not isinstance(domain, Fixed) for domain in domains)
 
@@ -141,7 +141,7 @@ class Space(SpaceFile):
         return [rule.text for rule in broken]
 
     def excludes(self, row: Row, fixed: Values, base: Values) -> bool:
-        """Whether a row cannot count, whatever is chosen, where these are the values."""
+        """Return whether these values make the row inactive, whatever is chosen for other rows."""
 
         def lookup(name: str) -> Any:
             rows = self._rows_called(name)

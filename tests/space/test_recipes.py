@@ -167,7 +167,7 @@ def test_what_no_page_gives_says_whose_it_is(name):
             assert explained or isinstance(row.domains[0], Choices), row.name
 
 
-# --- Each file beside the page as it was typed -----------------------------------------------
+# --- Each file compared with the page as it was typed -----------------------------------------
 
 # File -> the paper, its part, and what the file prints that was not typed (or under this name).
 PAGES = {

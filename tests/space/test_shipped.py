@@ -212,20 +212,20 @@ def test_the_list_of_spaces_shows_which_are_open(tmp_path, monkeypatch):
     assert [name for name in SHIPPED if f"\n{name}  " in page] == list(SHIPPED)
 
 
-def test_names_are_looked_up_here_then_beside_the_study_then_in_the_checkout(tmp_path, monkeypatch):
-    here, beside = tmp_path / "here", tmp_path / "there"
-    for folder, paper in ((here, "here"), (beside, "beside")):
+def test_names_are_looked_up_here_then_near_the_study_then_in_the_checkout(tmp_path, monkeypatch):
+    here, study_folder = tmp_path / "here", tmp_path / "there"
+    for folder, paper in ((here, "here"), (study_folder, "near")):
         (folder / "search_spaces").mkdir(parents=True)
         text = SMALL.replace("somebody2020", paper)
         (folder / "search_spaces" / "small.toml").write_text(text)
     (here / "deep" / "er").mkdir(parents=True)
     monkeypatch.chdir(here / "deep" / "er")
     assert load("small").paper == "here"
-    assert load("small", near=beside / "study.py").paper == "here"
+    assert load("small", near=study_folder / "study.py").paper == "here"
     monkeypatch.chdir(tmp_path)
-    assert load("small", near=beside / "study.py").paper == "beside"
+    assert load("small", near=study_folder / "study.py").paper == "near"
     assert load("here/search_spaces/small.toml").paper == "here"
-    assert load("search_spaces/small.toml", near=beside / "study.py").paper == "beside"
+    assert load("search_spaces/small.toml", near=study_folder / "study.py").paper == "near"
     assert load(here / "search_spaces" / "small.toml").paper == "here"
     assert load(DOC).path.parent == ROOT / "search_spaces"
     with pytest.raises(SpaceError) as unknown:

@@ -1,4 +1,4 @@
-"""What all backbones of stacked layers share: their widths, their parameters, and their masks."""
+"""Shared by all backbones of stacked layers: widths, parameters and masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the backbones of simple recurrent layers share: config, input weights, initial values."""
+"""Shared by the backbones of simple recurrent layers: config, input weights, initial values."""
 
 from __future__ import annotations
 

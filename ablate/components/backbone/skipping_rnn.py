@@ -49,7 +49,7 @@ class Recurrent:
 def first_letters(
     ids_TB: Tensor, inside_1B: Tensor, separators: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
-    """Which tokens begin a word, [T, B], and whether the last token is inside one, [1, B]."""
+    """Return which tokens begin a word, [T, B], and whether the last is inside one, [1, B]."""
     separator_TB = torch.isin(ids_TB, torch.tensor(separators, device=ids_TB.device))
     after_inside_TB = torch.cat((inside_1B, ~separator_TB))
     return ~after_inside_TB[:-1] & ~separator_TB, after_inside_TB[-1:]

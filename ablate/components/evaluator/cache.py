@@ -78,7 +78,7 @@ def cached_log_probs(
 
 
 def is_cached(positions_S: Tensor, config: CacheConfig) -> Tensor:
-    """At which predictions, counted from 0, the cache is mixed in."""
+    """Return at which predictions, counted from 0, the cache is mixed in."""
     if config.start == "growing":
         return positions_S > 0
     full = positions_S > config.window

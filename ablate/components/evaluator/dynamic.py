@@ -108,8 +108,8 @@ def rms_update(
     rates = [eta / (rms + epsilon) for rms in statistics.rms]
 
     def update(gradients: Sequence[Tensor]) -> None:
-        each = zip(parameters, start, pulls, rates, gradients, strict=True)
-        for parameter, initial, pull, rate, gradient in each:
+        steps = zip(parameters, start, pulls, rates, gradients, strict=True)
+        for parameter, initial, pull, rate, gradient in steps:
             parameter.lerp_(initial, pull).addcmul_(gradient, rate, value=-1)
 
     return update

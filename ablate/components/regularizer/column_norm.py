@@ -32,7 +32,7 @@ from ablate.components import CombinationError, LanguageModel, Regularizer, regi
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNormConfig:
-    """Which vectors have a fixed norm. 0 and false are the identity."""
+    """The vectors with a fixed norm. 0 and false are the identity."""
 
     norm: float = setting(0.0, doc="L2 norm of each unit's weights in W and in Z", low=0)
     output_norm: float | None = setting(
