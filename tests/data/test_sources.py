@@ -185,12 +185,7 @@ def test_the_listing_tells_the_state_of_each(tiny, own, tmp_path, monkeypatch):
     def states():
         return {listed.name: listed.state for listed in sources.listing(tmp_path)}
 
-    assert states() == {
-        "grammar": "built in",
-        "ptb": "not fetched",
-        "wikitext-2": "not fetched",
-        "tiny": "not fetched",
-    }
+    assert states() == {"grammar": "built in", **dict.fromkeys(PUBLISHED, "not fetched")}
     sources.get("tiny", tmp_path, from_dir=own)
     assert states()["tiny"] == "ready"
     (tmp_path / "tiny/tiny.valid.txt").unlink()
