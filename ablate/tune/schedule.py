@@ -170,12 +170,13 @@ class Schedule:
     def _ended(self, trial_id: str, journal: Journal) -> None:
         if self._running.pop(trial_id, None) is None:
             return
-        seconds = journal.epochs[-1].get("seconds", 0.0) if journal.epochs else 0.0
-        self.ledger.finished(trial_id, seconds)
         self.ended[trial_id] = journal
         self._settle(trial_id, journal)
+        self.ledger.write_if_limited()
 
     def _settle(self, trial_id: str, journal: Journal) -> None:
+        """Take in an outcome that is stored: of this run, of an earlier one or of another study."""
+        self.ledger.settle(journal)
         self.status[trial_id] = journal.status or Status.FAILED
         for file in edited_since(journal):
             self._edited.setdefault(file, set()).add(trial_id)

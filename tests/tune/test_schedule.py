@@ -199,7 +199,24 @@ def test_gpu_hours_are_reserved_before_launch_and_survive_a_dead_driver(workspac
     assert again.next() is None
 
 
-def test_a_trial_that_goes_on_after_a_crash_is_charged_once(workspace):
+def test_a_trial_that_ended_after_its_driver_was_killed_frees_its_reservation(workspace):
+    """Its worker finished in the moment between the driver's death and its own."""
+    budget = Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0)
+    study = study_of(budget=budget, gpus=1)
+    first = scheduled(study, workspace).next()
+    journal = journals.Journal(first, epochs=[{"epoch": 1, "seconds": 900.0}])
+    journal.write(workspace.store)
+    journals.close(workspace.store, first, Status.COMPLETED)
+    again = scheduled(study, workspace)
+    assert (again.ledger.reserved, again.ledger.spent) == ({}, {first.id: 0.25})
+    assert (again.ledger.trials, again.ledger.epochs) == (1, 1)
+    assert again.next() is not None
+    assert again.next() is None
+    assert again.ledger.gpu_hours == 1.25
+    assert scheduled(study, workspace).ledger.spent == {first.id: 0.25}
+
+
+def test_a_trial_that_resumes_after_a_crash_is_charged_once(workspace):
     study = study_of(budget=Budget(trials=3, epochs=100))
     schedule = scheduled(study, workspace)
     first = schedule.next()
