@@ -18,7 +18,7 @@ from ray.tune.experiment import Experiment
 from ablate.errors import TrialError
 from ablate.tune.cluster.actor import WarmWorker
 from ablate.tune.cluster.controller import Controller
-from ablate.tune.cluster.roles import Deaths, Drive, Feed, Halt, Judge
+from ablate.tune.cluster.roles import Drive, Feed
 from ablate.tune.cluster.session import Fleet, connected, environment, quiet, room
 from ablate.tune.cluster.sharing import measured_share
 
@@ -53,7 +53,7 @@ def _share(order: Mapping[str, Any]) -> float:
 def _control(drive: Drive, fleet: Fleet, path: str) -> None:
     controller = _controller(drive, fleet, path)
     try:
-        while not controller.is_finished():
+        while not (controller.is_finished() or drive.halted()):
             controller.step()
     except (RayError, TuneError) as error:
         raise drive.failure or TrialError(f"Ray Tune gave up: {error}") from error
@@ -71,9 +71,6 @@ def _controller(drive: Drive, fleet: Fleet, folder: str) -> Controller:
         drive,
         resources,
         search_alg=Feed(drive, experiment, placement_group_factory=resources),
-        scheduler=Judge(drive),
-        stopper=Halt(drive),
-        callbacks=[Deaths(drive)],
         storage=experiment.storage,
     )
 

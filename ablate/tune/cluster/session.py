@@ -35,13 +35,11 @@ class Fleet:
     workers: int | None = None  # None: as many as the cluster has room for
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
-    gpu_shared_by: Mapping[str, Any] | None = (
-        None  # an order; its memory use decides how many trials share one
-    )
+    # An order: its trial's memory use decides how many trials share a GPU.
+    gpu_shared_by: Mapping[str, Any] | None = None
     address: str | None = None  # None: RAY_ADDRESS, else a new Ray node on this machine
     verbose: bool = False
     tmp: str | None = None  # for Tune's files; None: the system's default
-    env_vars: Mapping[str, str] = field(default_factory=dict)
     runtime_env: Mapping[str, Any] = field(default_factory=dict)  # working_dir, py_modules, ...
 
 
@@ -72,7 +70,7 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
     # Ray protects a local node by a token, which it would otherwise leave in ~/.ray.
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     settings = {"RAY_USAGE_STATS_ENABLED": "0", **_worker_env(fleet)}
-    with environment(settings), _bare_node(), _handlers_kept():
+    with environment(settings), _bare_node(), _handlers_restored():
         ray.init(
             address="local",
             num_cpus=max(1, round((fleet.workers or 1) * fleet.cpus_per_trial)),
@@ -95,7 +93,7 @@ def _connect(fleet: Fleet, address: str) -> None:
     runtime_env = {**fleet.runtime_env, "env_vars": env_vars}
     settings = {} if fleet.verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
     settings["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"  # ours takes precedence over that of a Ray job
-    with environment(settings), _handlers_kept():
+    with environment(settings), _handlers_restored():
         ray.init(address=address, runtime_env=runtime_env, **_loudness(fleet))
 
 
@@ -136,7 +134,6 @@ def _worker_env(fleet: Fleet) -> dict[str, str]:
         "OMP_NUM_THREADS": str(max(1, int(fleet.cpus_per_trial))),
         "RAY_CHDIR_TO_TRIAL_DIR": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # unset, Ray warns about it
-        **fleet.env_vars,
     }
 
 
@@ -155,7 +152,7 @@ def _session_folder(fleet: Fleet, stack: contextlib.ExitStack) -> str | None:
     return folder
 
 
-class _Aside(subprocess.Popen):
+class _Detached(subprocess.Popen):
     """A process that a signal to the driver's group (Ctrl-C, `timeout`) does not reach."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -173,7 +170,7 @@ def _bare_node() -> Iterator[None]:
         for name in ("start_api_server", "start_log_monitor", "start_monitor"):
             stack.enter_context(_replaced(node.Node, name, _nothing))
         if sys.platform != "win32":
-            stack.enter_context(_replaced(services, "ConsolePopen", _Aside))
+            stack.enter_context(_replaced(services, "ConsolePopen", _Detached))
         yield
 
 
@@ -192,7 +189,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _handlers_kept() -> Iterator[None]:
+def _handlers_restored() -> Iterator[None]:
     """Restore the caller's signal handlers: Ray installs its own for SIGTERM."""
     if threading.current_thread() is not threading.main_thread():
         yield
