@@ -117,17 +117,22 @@ def _run_plan(
             workspace.artifacts,
             on_trouble=screen.note,
         )
-        listeners = (_Listener(screen, recorder),)
-        schedule = Schedule(plan, store, open_search(workspace.searches), listeners)
+        listener: Any = _Listener(screen, recorder)
+        schedule = Schedule(plan, store, open_search(workspace.searches), listener)
         if lease is not None:
             lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
         with _stopped_by_signals(schedule):
             _drive(schedule, workspace, options)
         ended = _journals(schedule, store)
         summary = summarise(schedule.plan.record, ended)
-        _write_tables(summary, workspace)
-        pages = _report(summary, ended, store, screen.note) if schedule.complete else {}
-        unrecorded = _deliver(recorder, schedule, summary, pages)
+        tables = _write_tables(summary, workspace)
+        if schedule.complete:
+            pages = _report(summary, ended, store, screen.note)
+            delivery = recorder.finish(
+                tables["table.md"], {"table.txt": tables["table.txt"], **pages}
+            )
+        else:
+            delivery = recorder.pause()
     schedule.ledger.write()
     return Ended(
         record=schedule.plan.record,
@@ -135,7 +140,7 @@ def _run_plan(
         journals=ended,
         interrupted=None if schedule.complete else schedule.stop_reason,
         closed=schedule.closed_reason,
-        unrecorded=unrecorded,
+        unrecorded=missing_records(delivery),
     )
 
 
@@ -251,9 +256,9 @@ class _Listener:
     def note(self, text: str) -> None:
         self.screen.note(text)
 
-    def planned(self, plan: Plan) -> None:
-        self.screen.planned(plan.record)
-        self.recorder.update(plan.record)
+    def planned(self, record: study_record.StudyRecord) -> None:
+        self.screen.planned(record)
+        self.recorder.update(record)
 
 
 @contextlib.contextmanager
@@ -279,17 +284,20 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _write_tables(summary: Summary, workspace: Workspace) -> None:
+def _write_tables(summary: Summary, workspace: Workspace) -> dict[str, str]:
+    """Write the study's table to its folder; return the files' texts by name."""
     folder, table = workspace.study_folder(summary.record.key), study_table(summary)
+    texts = {"table.txt": text.write(table), "table.md": markdown.write(table)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "table.txt").write_text(text.write(table) + "\n", encoding="utf-8")
-        (folder / "table.md").write_text(markdown.write(table) + "\n", encoding="utf-8")
+        for name, content in texts.items():
+            (folder / name).write_text(content + "\n", encoding="utf-8")
     except OSError as error:
         raise StoreError(
             f"the table cannot be written to {folder}: {error.strerror or error}. Free some "
             f"space; `ablate table {summary.record.key}` shows it."
         ) from error
+    return texts
 
 
 def _report(
@@ -306,17 +314,8 @@ def _report(
         return {}
 
 
-def _deliver(recorder: Any, schedule: Any, summary: Summary, pages: Mapping[str, str]) -> str:
-    """Send the tracking server missing records; return what it still lacks, and why."""
-    if schedule.complete:
-        table = study_table(summary)
-        delivery = recorder.finish(markdown.write(table), {"table.txt": text.write(table), **pages})
-    else:
-        delivery = recorder.pause()
-    return missing_records(delivery)
-
-
 def missing_records(delivery: Any) -> str:
+    """Return how many trials the tracking server still lacks, and why; empty if none."""
     number = len(delivery.undelivered) + len(delivery.refused)
     why = delivery.reason or next(iter(delivery.refused.values()), "")
     return f"{number} trials ({why})" if number else ""

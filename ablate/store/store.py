@@ -56,7 +56,7 @@ class Store:
             if self.folder is None:
                 _patiently(lambda: self._write_remote(key, data))
             else:
-                _write_patiently(self.folder / _safe(key), data)
+                _write_local(self.folder / _safe(key), data)
         except OSError as error:
             raise self._refused("write", key, error) from error
 
@@ -218,14 +218,12 @@ def _open_remote(uri: str) -> tuple[Any, str]:
     return filesystem, root.rstrip("/")
 
 
-def _write_patiently(path: Path, data: bytes) -> None:
+def _write_local(path: Path, data: bytes, *, again: bool = True) -> None:
     """Write; try once more if the folder or the partial file was removed meanwhile."""
-    try:
-        _write_local(path, data)
-    except FileNotFoundError:
-        _write_local(path, data)
-
-
-def _write_local(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_whole(path, data)
+    try:
+        files.write_whole(path, data)
+    except FileNotFoundError:
+        if not again:
+            raise
+        _write_local(path, data, again=False)

@@ -25,7 +25,7 @@ from ablate.config.tasks import find_task
 from ablate.errors import AblateError, StoreError, StudyError, TrialError
 from ablate.model.native import library
 from ablate.store import journal as journals
-from ablate.store import tokens as kept
+from ablate.store import tokens
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.trial import checkpoint
@@ -70,16 +70,16 @@ class TrialRun:
         self.journal.write(self.store)  # record the attempt before anything large can kill it
         self._seed_global("begin")
         task = find_task(self.trial.runner)(self.trial, Place(self.store, data))
-        found = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
-        if found is not None or self.journal.epochs:
-            self._take_up(task, found)
+        saved = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
+        if saved is not None or self.journal.epochs:
+            self._resume(task, saved)
         self._task = task
 
-    def _take_up(self, task: Task, found: Any) -> None:
+    def _resume(self, task: Task, saved: Any) -> None:
         """Resume from the checkpoint, if any; epochs after it are trained again."""
         done_epochs = 0
-        if found is not None:
-            tensors, plain = found
+        if saved is not None:
+            tensors, plain = saved
             task.restore(tensors, plain["task"])
             done_epochs = plain["num_epochs"]
             self._inherited = plain.get("computed_by", [journals.UNKNOWN])
@@ -140,22 +140,22 @@ class TrialRun:
         interval = max(SAVE_SECONDS, SAVE_SHARE * self._save_cost)
         return time.monotonic() - self._saved_at > interval
 
-    def _conclude(self, found: Conclusion) -> None:
+    def _conclude(self, conclusion: Conclusion) -> None:
         """Write everything that others may need to the store first, the outcome last."""
-        check_conclusion(found, self.trial.runner)
-        for name, value in found.metrics.items():
+        check_conclusion(conclusion, self.trial.runner)
+        for name, value in conclusion.metrics.items():
             if not math.isfinite(value):
                 raise Diverged(f"{name} became {value}")
-        if self.trial.keep == Keep.WEIGHTS and found.weights:
-            checkpoint.write_weights(self.store, self.trial, found.weights)
-        for split, log_probs in found.token_log_probs.items():
-            kept.write(self.store, self.trial.id, split, log_probs)
+        if self.trial.keep == Keep.WEIGHTS and conclusion.weights:
+            checkpoint.write_weights(self.store, self.trial, conclusion.weights)
+        for split, log_probs in conclusion.token_log_probs.items():
+            tokens.write(self.store, self.trial.id, split, log_probs)
         self._close(
             Outcome(
                 status=Status.COMPLETED,
-                metrics=dict(found.metrics),
-                num_parameters=found.num_parameters,
-                digest=found.digest,
+                metrics=dict(conclusion.metrics),
+                num_parameters=conclusion.num_parameters,
+                digest=conclusion.digest,
             )
         )
 
@@ -189,7 +189,7 @@ class TrialRun:
         stored = journals.read(self.store, self.trial.id)
         if stored is not None and stored.attempts:
             last, own = (
-                {**each.attempts[-1], "computed_by": []} for each in (stored, self.journal)
+                {**journal.attempts[-1], "computed_by": []} for journal in (stored, self.journal)
             )
             if last != own or stored.deaths != self.journal.deaths:
                 raise StoreError(f"trial {self.trial.id} has been taken over by another worker.")

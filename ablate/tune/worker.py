@@ -1,7 +1,7 @@
 """One worker: runs one trial at a time in this process, a slice at a time.
 
-`local.py` drives one directly, `cluster.py` one in each Ray actor. What goes in and out is plain
-data, and every result is in the store before `advance` returns.
+`local.py` drives one directly, `cluster/actor.py` one in each Ray actor. What goes in and out is
+plain data, and every result is in the store before `advance` returns.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def done(place: Any) -> dict[str, bytes]:
 
 
 def left_behind(token: str) -> dict[int, str]:
-    """The processes that a command of ours has started, which have its token.
+    """The processes that our command has started, which have its token.
 
     But for Ray's agents: they do nothing, and notice after a minute that their node is gone.
     """

@@ -69,7 +69,7 @@ def run(place: Any, text: str, *arguments: str, **options: Any) -> Any:
 
 
 class TestStudyFile:
-    """A study file that is none, or says what cannot be."""
+    """A file that is not a valid study, or a study that is impossible."""
 
     def test_no_such_file(self, place):
         place.write("asked.py", GOOD)
@@ -405,7 +405,7 @@ class Noise(Regularizer):
 
 
 class TestUsersOwn:
-    """An exception in the user's own code shows the user's frames and nothing of ours."""
+    """An exception in the user's own code shows only the user's frames."""
 
     def test_in_the_study(self, place):
         text = changed(
@@ -455,7 +455,7 @@ class TestUsersOwn:
 
 
 class TestDamage:
-    """Files of ours that are not what was written."""
+    """Stored files that are damaged."""
 
     @pytest.fixture
     def run_once(self, place) -> Any:

@@ -55,7 +55,7 @@ def _start(order: dict) -> int:
             _settle(order)
             os.write(writing, b"ready")
             status = _command(order["start"])
-        except KeyboardInterrupt:  # so early that `ablate` had not begun
+        except KeyboardInterrupt:  # so early that `ablate` had not started
             status = 130
         finally:
             sys.stdout.flush()

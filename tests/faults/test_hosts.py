@@ -69,18 +69,18 @@ class Case:
         return sum(len(j.attempts) for name, j in self.known.items() if name in names)
 
     def next_epoch(self, names: list[str], driver: lab.Driver) -> float:
-        """Seconds until one of these trials, begun anew, has learnt an epoch more."""
-        begun, before = time.monotonic(), self.attempts(names)
+        """Seconds until one of these trials has been restarted and has trained another epoch."""
+        start, before = time.monotonic(), self.attempts(names)
 
         def again() -> bool:
             known = [j for name, j in self.known.items() if name in names]
-            anew = sum(len(j.attempts) for j in known) > before
-            return anew and any(
+            restarted = sum(len(j.attempts) for j in known) > before
+            return restarted and any(
                 len(j.epochs) > j.attempts[-1]["from_epoch"] for j in known if len(j.attempts) > 1
             )
 
         self.until(again, driver, f"{names} go on")
-        return time.monotonic() - begun
+        return time.monotonic() - start
 
     def repeated(self) -> str:
         """Epochs that were learnt twice."""
@@ -171,11 +171,11 @@ def test_worker_host_killed_and_replaced(cluster, case, report) -> None:
     driver = case.start()
     names = on(case, "b", driver)
     cluster.stop_pod("b")
-    begun = time.monotonic()
+    start = time.monotonic()
     cluster.start_worker("b")
     seconds = case.next_epoch(names, driver)
     case.check(driver)
-    assert time.monotonic() > begun
+    assert time.monotonic() > start
     report("a worker host killed, and replaced", case.repeated(), seconds)
 
 
@@ -195,9 +195,9 @@ def test_mlflow_stopped_for_a_minute(cluster, case, report) -> None:
     driver = case.start()
     on(case, "a", driver)
     cluster.stop("mlflow")
-    before, begun = case.progress(), time.monotonic()
-    case.until(lambda: case.progress() > before, driver, "trials go on without records")
-    seconds = time.monotonic() - begun
+    before, start = case.progress(), time.monotonic()
+    case.until(lambda: case.progress() > before, driver, "trials continue without records")
+    seconds = time.monotonic() - start
     time.sleep(max(0.0, 60 - seconds))
     cluster.start_mlflow()
     case.check(driver)
@@ -210,9 +210,9 @@ def test_mlflow_stalls_for_a_minute(cluster, case, report) -> None:
     on(case, "a", driver)
     group = cluster.services["mlflow"].pid
     os.killpg(group, signal.SIGSTOP)
-    before, begun = case.progress(), time.monotonic()
-    case.until(lambda: case.progress() > before, driver, "trials go on without records")
-    seconds = time.monotonic() - begun
+    before, start = case.progress(), time.monotonic()
+    case.until(lambda: case.progress() > before, driver, "trials continue without records")
+    seconds = time.monotonic() - start
     time.sleep(max(0.0, 60 - seconds))
     os.killpg(group, signal.SIGCONT)
     case.check(driver)
@@ -225,9 +225,9 @@ def test_mlflow_answers_500_for_a_minute(cluster, case, report) -> None:
     on(case, "a", driver)
     cluster.stop("mlflow")
     cluster.start_refusing()
-    before, begun = case.progress(), time.monotonic()
-    case.until(lambda: case.progress() > before, driver, "trials go on without records")
-    seconds = time.monotonic() - begun
+    before, start = case.progress(), time.monotonic()
+    case.until(lambda: case.progress() > before, driver, "trials continue without records")
+    seconds = time.monotonic() - start
     time.sleep(max(0.0, 60 - seconds))
     log = (cluster.base / "refusing.log").read_text()
     cluster.stop("refusing")
@@ -242,11 +242,11 @@ def test_postgres_restarted_and_out_of_connections(cluster, case, report) -> Non
 
     case.file, case.scale = "searched.py", "s"
     driver = case.start()
-    case.until(lambda: case.progress() > 3, driver, "the search has begun")
+    case.until(lambda: case.progress() > 3, driver, "the search has started")
     cluster.pg("restart", "-m", "immediate", "-w")
-    begun, before = time.monotonic(), len(case.known)
+    start, before = time.monotonic(), len(case.known)
     case.until(lambda: len(case.known) > before, driver, "the search asks again")
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     url = cluster.database("postgres").replace("+psycopg", "")
     with psycopg.connect(url, autocommit=True) as killer:
         greedy = []
@@ -286,19 +286,19 @@ def test_cable_cut(cluster, case, report, cut: int) -> None:
         case.scale = "middle"
     driver = case.start()
     names = on(case, "b", driver)
-    before, begun = {n: len(case.known[n].epochs) for n in names}, time.monotonic()
+    before, start = {n: len(case.known[n].epochs) for n in names}, time.monotonic()
     lab.netlab("cut", "nodeB")
     try:
         if cut > 60:
             seconds = case.next_epoch(names, driver)
-        time.sleep(max(0.0, cut - (time.monotonic() - begun)))
+        time.sleep(max(0.0, cut - (time.monotonic() - start)))
     finally:
         lab.netlab("mend", "nodeB")
     if cut < 60:
         case.until(
             lambda: any(len(case.known[n].epochs) > before[n] for n in names), driver, "it goes on"
         )
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
     case.check(driver)
     report(f"a worker's cable cut for {cut} s", case.repeated(), seconds)
     cluster.stop_pod("b")  # Ray ends a host that it has given up; this is a fresh one
@@ -312,9 +312,9 @@ def test_spot_worker_told_to_end(cluster, case, report) -> None:
     pod = cluster.pods["b"]
     ray_start = lab.children(pod.process.pid)[0]
     os.kill(ray_start, signal.SIGTERM)
-    begun = time.monotonic()
+    start = time.monotonic()
     seconds = case.next_epoch(names, driver)
-    while pod.process.poll() is None and time.monotonic() - begun < 30:
+    while pod.process.poll() is None and time.monotonic() - start < 30:
         time.sleep(0.5)
     cluster.stop_pod("b")
     cluster.start_worker("b")
@@ -328,9 +328,9 @@ def test_worker_disk_full(cluster, case, report) -> None:
     script += "/dev/zero > /tmp/host/full; true"
     subprocess.run(pod.command("bash", "-c", script), check=True, capture_output=True)
     driver = case.start()
-    begun = time.monotonic()
+    start = time.monotonic()
     on(case, "b", driver)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     case.check(driver)
     used = subprocess.run(
         pod.command("bash", "-c", "ls -d /tmp/ablate-*/data/encoded/*"), capture_output=True
@@ -344,11 +344,11 @@ def test_worker_disk_full(cluster, case, report) -> None:
 def test_second_driver_leaves(cluster, case, report) -> None:
     driver = case.start()
     on(case, "a", driver)
-    begun = time.monotonic()
+    start = time.monotonic()
     env = {"FAULTS_NUMBER": str(case.number), "ABLATE_WORKSPACE": "/tmp/driver/elsewhere"}
     second = cluster.study(case.name, case.scale, env=env)
     assert second.ended() == 4, second.said
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     assert "is already being run by process" in second.said
     case.check(driver)
     report("a second driver started by mistake (it leaves)", case.repeated(), seconds)
@@ -359,10 +359,10 @@ def test_clock_an_hour_off(cluster, case, report) -> None:
     cluster.stop_pod("b")
     clock = {"FAULTS_CLOCK": "3600", "PYTHONPATH": str(lab.HERE / "clock")}
     cluster.start_worker("b", clock)
-    begun = time.monotonic()
+    start = time.monotonic()
     driver = case.start()
     (name, *_) = on(case, "b", driver)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     said = case.known[name].attempts[-1]["started"]
     off = calendar.timegm(time.strptime(said, "%Y-%m-%dT%H:%M:%SZ")) - time.time()
     assert 3000 < off < 3660, said
@@ -384,12 +384,12 @@ def test_head_killed(hosts, case, report) -> None:
         driver_folder = hosts.pods["head"].tmp / "driver"
         hosts.stop_pod("head")  # and the driver with it, as in a RayJob
         driver.process.wait(30)
-        begun = time.monotonic()
+        start = time.monotonic()
         head = hosts.start_head()
         shutil.copytree(driver_folder, head.tmp / "driver")
         driver = case.start()
         case.next_epoch(names, driver)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         case.check(driver)
         report("the head killed, and the driver on it; back from Redis", case.repeated(), seconds)
     finally:

@@ -89,12 +89,12 @@ def sick() -> Iterator[str]:
 def test_mlflow_that_answers_500_or_stalls(workspace, sick, report, stalls) -> None:
     Sick.stalls, Sick.asked = stalls, 0
     place = open_workspace(str(workspace.folder), mlflow=sick)
-    begun = time.monotonic()
+    start = time.monotonic()
     ended = run_study(study(), "s", place, RunOptions(local=True, quiet=True))
     assert {j.status for j in ended.journals.values()} == {"completed"} and len(ended.journals) == 4
     assert Sick.asked and "4 trials" in ended.unrecorded
     what = "stalls" if stalls else "answers 500"
-    report(f"MLflow {what} all the time", "no epoch; records wait", time.monotonic() - begun)
+    report(f"MLflow {what} all the time", "no epoch; records wait", time.monotonic() - start)
 
 
 @pytest.fixture(scope="module")
@@ -149,13 +149,13 @@ def test_a_second_driver_says_who_holds_the_study(s3, impatient, report) -> None
     store = Store(f"{s3}/held")
     with lease.Lease(store, "faulty@s").held():
         assert (lease.holder(store, "faulty@s") or "").startswith(f"process {os.getpid()} on ")
-        begun = time.monotonic()
+        start = time.monotonic()
         with (
             pytest.raises(HeldError, match=rf"already being run by process {os.getpid()} on"),
             lease.Lease(store, "faulty@s").held(),
         ):
             pass
-        report("two drivers of one study", "nothing; the second left", time.monotonic() - begun)
+        report("two drivers of one study", "nothing; the second left", time.monotonic() - start)
     assert lease.holder(store, "faulty@s") is None
     with lease.Lease(store, "faulty@s").held():
         pass
@@ -279,7 +279,7 @@ def test_a_worker_whose_disk_is_full(tmp_path: Path, data: str, report) -> None:
     parcel = travel.send(CorpusConfig(), data, store)
     env = {**os.environ, "ABLATE_WORKSPACE": str(full / "workspace"), "TMPDIR": str(tmp_path)}
     words = [sys.executable, "-c", FULL, store.uri, parcel["key"]]
-    begun = time.monotonic()
+    start = time.monotonic()
     done = subprocess.run(
         [*mount, f'{tiny} && exec "$@"', "sh", *words], env=env, capture_output=True, text=True
     )
@@ -287,7 +287,7 @@ def test_a_worker_whose_disk_is_full(tmp_path: Path, data: str, report) -> None:
     folder, num_words = done.stdout.split()
     assert Path(folder).is_relative_to(tmp_path / f"ablate-{os.getuid()}")
     assert int(num_words) == open_corpus(CorpusConfig(), data).num_words
-    report("a host's disk full", "nothing; it uses another folder", time.monotonic() - begun)
+    report("a host's disk full", "nothing; it uses another folder", time.monotonic() - start)
 
 
 def test_a_host_without_any_room_says_so(tmp_path, data, monkeypatch) -> None:
@@ -338,10 +338,10 @@ def test_searches_outlive_a_restart_and_a_lack_of_connections(postgres, report) 
     asked = optuna.create_study(study_name="x@s/a", storage=storage)
     trials = [asked.ask() for _ in range(2)]
     _restart(postgres)
-    begun = time.monotonic()
+    start = time.monotonic()
     trials.append(asked.ask())
     trials[0].report(1.0, 1)
-    restarted = time.monotonic() - begun
+    restarted = time.monotonic() - start
     report("Postgres restarted", "nothing; questions wait", restarted)
     with psycopg.connect(plain, autocommit=True) as other:
         greedy = [*_all_connections(plain)]
@@ -351,11 +351,11 @@ def test_searches_outlive_a_restart_and_a_lack_of_connections(postgres, report) 
         greedy += _all_connections(plain)
         timer = threading.Timer(2.0, lambda: [connection.close() for connection in greedy])
         timer.start()
-        begun = time.monotonic()
+        start = time.monotonic()
         for trial in trials:
             asked.tell(trial, 1.0)
-        report("Postgres out of connections", "nothing", time.monotonic() - begun)
-        assert time.monotonic() - begun > 1.0
+        report("Postgres out of connections", "nothing", time.monotonic() - start)
+        assert time.monotonic() - start > 1.0
         timer.join()
     found = asked.get_trials()
     assert [trial.state.name for trial in found] == ["COMPLETE"] * 3

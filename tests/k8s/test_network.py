@@ -81,7 +81,7 @@ def _is_peer(peer: Mapping[str, Any], other: Pod | str) -> bool:
     if isinstance(other, str):
         return "ipBlock" in peer
     if "ipBlock" in peer:
-        return False  # pods are told by labels here; DNAT to pods comes before this
+        return False  # pods are identified by labels here; DNAT to pods comes before this
     if "namespaceSelector" in peer:
         inside = peer["namespaceSelector"] == {}
         return inside and _selects(peer.get("podSelector", {}), other.labels)

@@ -64,7 +64,7 @@ def finish(trial: Trial, store: Store, data: str) -> journals.Journal:
 
 
 def steps_of(trial: Trial, store: Store, data: str, stops: tuple[int, ...]) -> journals.Journal:
-    """The trial in many slices, begun anew from its checkpoint after each of `stops` slices."""
+    """Run the trial in slices, and restart it from its checkpoint after each of `stops` slices."""
     run = TrialRun(trial, store, data)
     for number in itertools.count(1):
         if run.advance(0).done:  # a slice of no time is one window
@@ -249,13 +249,13 @@ def test_what_is_trained_on_ends_no_worse_than_it_began(tmp_path, data):
     """A stage whose steps only harm keeps the weights that it started from."""
     store = Store(tmp_path)
     parent = trial_of(data, keep="weights")
-    begun = finish(parent, store, data)
+    started = finish(parent, store, data)
     harm = {"optimizer.learning_rate": 500.0, "training.clip": 100.0, "training.epochs": 1}
     child = trial_of(data, harm, parents=(Parent("start", parent.id),))
     ended = finish(child, store, data)
-    assert ended.epochs[-1]["valid_nll"] > begun.outcome.metrics["valid_nll"] + 0.1
-    assert ended.outcome.digest == begun.outcome.digest
-    assert ended.outcome.metrics == begun.outcome.metrics
+    assert ended.epochs[-1]["valid_nll"] > started.outcome.metrics["valid_nll"] + 0.1
+    assert ended.outcome.digest == started.outcome.digest
+    assert ended.outcome.metrics == started.outcome.metrics
 
 
 def test_an_optimizer_is_told_how_many_tokens_an_update_has(tmp_path, data):
@@ -287,12 +287,12 @@ def test_rounds_begin_again_from_the_best_as_long_as_they_help(tmp_path, data, m
         weights.append({n: t.clone() for n, t in self.model.state_dict().items()})
         return next(losses)
 
-    begun: list[dict[str, torch.Tensor]] = []
+    round_starts: list[dict[str, torch.Tensor]] = []
     begin = Training._begin_round
 
     def begin_round(self) -> None:
         begin(self)
-        begun.append({n: t.clone() for n, t in self.model.state_dict().items()})
+        round_starts.append({n: t.clone() for n, t in self.model.state_dict().items()})
 
     monkeypatch.setattr(Training, "_validate", validate)
     monkeypatch.setattr(Training, "_begin_round", begin_round)
@@ -305,7 +305,7 @@ def test_rounds_begin_again_from_the_best_as_long_as_they_help(tmp_path, data, m
     journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
     told = {e["epoch"]: e["event"] for e in journal.epochs if "round ended" in e.get("event", "")}
     assert (len(journal.epochs), list(told)) == (7, [3, 5])
-    for found, best in zip(begun, (weights[1], weights[3]), strict=True):
+    for found, best in zip(round_starts, (weights[1], weights[3]), strict=True):
         assert all(torch.equal(found[name], best[name]) for name in best)
 
 

@@ -1,4 +1,4 @@
-"""Trials that the user's own files made before they were edited: reused, and said to be."""
+"""Trials that the user's own files made before they were edited: reused, and reported as such."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Own(StandIn): pass
 
 
 class Place:
-    """A study with a technique and a runner of its own, run by processes of their own."""
+    """A study with a custom technique and a custom runner, run in other processes."""
 
     def __init__(self, folder: Path, workspace: Workspace) -> None:
         self.folder, self.workspace = folder, workspace

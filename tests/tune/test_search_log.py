@@ -1,4 +1,4 @@
-"""Searches in a file: Optuna's own format, whole after any crash, an error of ours when damaged."""
+"""Searches in a file: Optuna's own format, whole after any crash, a clear error when damaged."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
     ask_and_tell(opened(log), 2.0)
 
 
-def test_it_waits_for_the_disk_when_told_to(log, monkeypatch):
+def test_it_waits_for_the_disk_only_in_sync(log, monkeypatch):
     synced = []
-    monkeypatch.setattr(search_log, "_sync", synced.append)
+    monkeypatch.setattr(search_log, "sync", synced.append)
     storage = LoggedStorage(log)
     ask_and_tell(optuna.create_study(study_name="q", storage=storage), 1.0)
     assert synced == []

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +33,10 @@ def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, 
     `order` gives what a worker needs to run a trial, as plain data. "worker" in it is the
     `module:name` of a worker class other than `ablate.tune.worker:Worker`.
     """
-    with quiet(fleet), connected(fleet), _folder(fleet) as path:
+    if fleet.tmp is not None:
+        Path(fleet.tmp).mkdir(parents=True, exist_ok=True)
+    folder = tempfile.TemporaryDirectory(prefix="tune-", dir=fleet.tmp, ignore_cleanup_errors=True)
+    with folder as path, quiet(fleet), connected(fleet):
         if fleet.gpu_shared_by is not None:
             fleet = replace(fleet, gpus_per_trial=_share(fleet.gpu_shared_by))
             schedule.note(f"trials that share a GPU: {round(1 / fleet.gpus_per_trial)} (measured)")
@@ -80,15 +81,3 @@ def _tune_settings(fleet: Fleet, workers: int) -> dict[str, str]:
         "TUNE_MAX_PENDING_TRIALS_PG": str(workers),  # start all actors at once
         "TUNE_PRINT_ALL_TRIAL_ERRORS": "1" if fleet.verbose else "0",
     }
-
-
-@contextlib.contextmanager
-def _folder(fleet: Fleet) -> Iterator[str]:
-    """A temporary folder for Tune's files."""
-    if fleet.tmp is not None:
-        Path(fleet.tmp).mkdir(parents=True, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="tune-", dir=fleet.tmp)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

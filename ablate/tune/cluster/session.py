@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -147,9 +146,10 @@ def _session_folder(fleet: Fleet, stack: contextlib.ExitStack) -> str | None:
     parent = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
     if fleet.verbose or len(parent) > LONGEST_FOLDER:
         return None
-    folder = tempfile.mkdtemp(prefix="ablate-ray-", dir=parent)
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    folder = tempfile.TemporaryDirectory(
+        prefix="ablate-ray-", dir=parent, ignore_cleanup_errors=True
+    )
+    return stack.enter_context(folder)
 
 
 class _Detached(subprocess.Popen):
