@@ -57,7 +57,7 @@ class TrialRun:
         self.journal = journals.read(store, trial.id) or journals.Journal(trial)
         self._saved_at, self._save_cost = time.monotonic(), 0.0
         self._uses, self._inherited = library.uses(), list[str]()
-        self._task: Task | None = None
+        self._task: Task | None = None  # None once the trial has an outcome
         if self.journal.outcome is None:
             self._guarded(lambda: self._begin(data))
 
@@ -85,8 +85,7 @@ class TrialRun:
             self._inherited = plain.get("computed_by", [journals.UNKNOWN])
         self.journal.epochs = self.journal.epochs[:done_epochs]
         self.journal.attempts[-1]["from_epoch"] = done_epochs
-        self._note_computed_by()
-        self.journal.write(self.store)
+        self._write_journal()
 
     def _attempt(self) -> dict[str, Any]:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -96,16 +95,16 @@ class TrialRun:
 
     def advance(self, seconds: float) -> Progress:
         """Work for about `seconds`, or to the end of an epoch or of the trial."""
-        if self.journal.outcome is not None:
+        task = self._task
+        if task is None:
             return Progress(done=True)
-        epoch = self._guarded(lambda: self._slice(seconds))
+        epoch = self._guarded(lambda: self._slice(task, seconds))
         return Progress(self.journal.outcome is not None, epoch)
 
     def _seed_global(self, purpose: str) -> None:
         Streams(self.trial.seed, self.trial.device).seed_global(purpose)
 
-    def _slice(self, seconds: float) -> dict[str, Any] | None:
-        task = self._running
+    def _slice(self, task: Task, seconds: float) -> dict[str, Any] | None:
         epoch = None if task.finished else task.advance(seconds)
         if epoch is not None:
             check_epoch(epoch, self.trial.runner)
@@ -120,7 +119,7 @@ class TrialRun:
 
     def save(self) -> None:
         """Write a checkpoint now."""
-        if self.journal.outcome is not None or self._task is None:
+        if self._task is None:
             return
         self._check_still_ours()
         start = time.monotonic()
@@ -193,12 +192,6 @@ class TrialRun:
             )
             if last != own or stored.deaths != self.journal.deaths:
                 raise StoreError(f"trial {self.trial.id} has been taken over by another worker.")
-
-    @property
-    def _running(self) -> Task:
-        if self._task is None:
-            raise TrialError(f"trial {self.trial.id} is not running.")
-        return self._task
 
     def _guarded(self, work: Any) -> Any:
         """Do `work`; a failure of the trial becomes its outcome."""

@@ -68,7 +68,7 @@ def _start(order: dict) -> int:
 
 
 def _settle(order: dict) -> None:
-    """Make the fork a process like any other."""
+    """Make the fork a normal process."""
     os.setsid()
     os.chdir(order["cwd"])
     for name, value in order["env"].items():

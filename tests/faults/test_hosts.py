@@ -1,4 +1,4 @@
-"""A study over two hosts meets one fault after the other, and ends as if there had been none.
+"""A study over two hosts meets one fault after another, and ends as if there had been none.
 
 Real Ray over a network under the manifests' settings, MLflow with logins on Postgres, searches on
 Postgres, the store in S3. Trials train nothing, so what each must find is known beforehand.
@@ -27,7 +27,7 @@ NUMBERS = {"listed": 0}
 
 
 class Case:
-    """One study of its own, and what is known of it."""
+    """A separate study, and what its store has."""
 
     def __init__(self, hosts: Any, name: str, number: int) -> None:
         self.hosts, self.name, self.number = hosts, name, number
@@ -35,8 +35,8 @@ class Case:
         self.file, self.scale = "listed.py", "short"
 
     def start(self, **env: str) -> lab.Driver:
-        given = {"FAULTS_NUMBER": str(self.number), **env}
-        return self.hosts.study(self.name, self.scale, self.file, env=given)
+        variables = {"FAULTS_NUMBER": str(self.number), **env}
+        return self.hosts.study(self.name, self.scale, self.file, env=variables)
 
     @property
     def key(self) -> str:
@@ -50,7 +50,7 @@ class Case:
         return sum(len(journal.epochs) for journal in self.known.values())
 
     def running_on(self, pod: str) -> list[str]:
-        """The trials in the middle of their work whose last attempt is in the pod."""
+        """The trials that run in the pod, with some epochs done."""
         running = [j for j in self.known.values() if j.outcome is None and j.epochs]
         return [j.trial.id for j in running if j.attempts[-1]["host"] == f"pod-{pod}"]
 
@@ -83,7 +83,7 @@ class Case:
         return time.monotonic() - start
 
     def repeated(self) -> str:
-        """Epochs that were learnt twice."""
+        """The number of epochs that were trained twice."""
         number = sum(
             attempt["epochs_before"] - attempt["from_epoch"]
             for journal in self.known.values()
@@ -92,15 +92,15 @@ class Case:
         return f"{number or 'no'} epoch{'' if number == 1 else 's'}"
 
     def check(self, driver: lab.Driver) -> None:
-        """It ended well; every trial found what it must; each has one run, and none is running."""
+        """It ended well; every trial has the right result and one run, and none is running."""
         assert driver.ended(420) == 0, driver.said[-4000:]
-        said = driver.said
-        for _ in range(4):  # a slow machine: the server takes too long, and it is asked again
-            if "not recorded yet" not in said:
+        output = driver.said
+        for _ in range(4):  # on a slow machine the server takes too long: query it again
+            if "not recorded yet" not in output:
                 break
             late = self.hosts.ablate(self.name, "sync", env={"FAULTS_NUMBER": str(self.number)})
-            said = "" if late.ended() == 0 else f"not recorded yet: {late.said}"
-        assert "not recorded yet" not in said, said[-3000:]
+            output = "" if late.ended() == 0 else f"not recorded yet: {late.said}"
+        assert "not recorded yet" not in output, output[-3000:]
         record, known = study_record.read(self.store, self.key), self.known
         assert set(known) == set(record.trial_ids())
         for journal in known.values():
@@ -136,7 +136,7 @@ def _check_found(journal: journals.Journal) -> None:
 
 @pytest.fixture
 def case(hosts, request):
-    """A study for this test alone."""
+    """A study only for this test."""
     NUMBERS["listed"] += 1
     name = re.sub(r"\W", "_", request.node.name.removeprefix("test_"))  # part of a URI
     return Case(hosts, name[:40], NUMBERS["listed"])
@@ -144,7 +144,7 @@ def case(hosts, request):
 
 @pytest.fixture
 def cluster(hosts):
-    """Head and both workers, as they should be."""
+    """Head and both workers, in good order."""
     gone = any(pod.process.poll() is not None for pod in hosts.pods.values())
     if gone or set(hosts.pods) != {"head", "a", "b"} or hosts.redis:
         hosts.redis = False
@@ -153,7 +153,7 @@ def cluster(hosts):
 
 
 def on(case: Case, pod: str, driver: lab.Driver) -> list[str]:
-    """Trials that are in the middle of their work in a pod."""
+    """Trials that run in a pod, with some epochs done."""
     return case.until(lambda: case.running_on(pod), driver, f"a trial runs in pod {pod}")
 
 
@@ -262,12 +262,12 @@ def test_postgres_restarted_and_out_of_connections(cluster, case, report) -> Non
         for connection in greedy:
             connection.close()
     case.check(driver)
-    asked = _asked(cluster, case)
-    assert all(trial.state.is_finished() for trial in asked)
+    trials = _search_trials(cluster, case)
+    assert all(trial.state.is_finished() for trial in trials)
     report("Postgres restarted, then without connections", case.repeated(), seconds)
 
 
-def _asked(cluster: Any, case: Case) -> list[Any]:
+def _search_trials(cluster: Any, case: Case) -> list[Any]:
     import optuna
 
     from ablate.tune.search.arm import open_storage
@@ -301,11 +301,11 @@ def test_cable_cut(cluster, case, report, cut: int) -> None:
         seconds = time.monotonic() - start
     case.check(driver)
     report(f"a worker's cable cut for {cut} s", case.repeated(), seconds)
-    cluster.stop_pod("b")  # Ray ends a host that it has given up; this is a fresh one
+    cluster.stop_pod("b")  # Ray ends a host that it has given up on; this is a fresh one
     cluster.start_worker("b")
 
 
-def test_spot_worker_told_to_end(cluster, case, report) -> None:
+def test_spot_worker_asked_to_end(cluster, case, report) -> None:
     case.scale = "middle"  # trials longer than the half minute for which Ray drains a host
     driver = case.start()
     names = on(case, "b", driver)
@@ -363,9 +363,9 @@ def test_clock_an_hour_off(cluster, case, report) -> None:
     driver = case.start()
     (name, *_) = on(case, "b", driver)
     seconds = time.monotonic() - start
-    said = case.known[name].attempts[-1]["started"]
-    off = calendar.timegm(time.strptime(said, "%Y-%m-%dT%H:%M:%SZ")) - time.time()
-    assert 3000 < off < 3660, said
+    started = case.known[name].attempts[-1]["started"]
+    off = calendar.timegm(time.strptime(started, "%Y-%m-%dT%H:%M:%SZ")) - time.time()
+    assert 3000 < off < 3660, started
     case.check(driver)
     report("a worker's clock an hour ahead", f"{case.repeated()}, start included", seconds)
     cluster.stop_pod("b")

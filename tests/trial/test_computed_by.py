@@ -157,10 +157,10 @@ def test_rerun_says_whether_the_kernels_differ(monkeypatch, workspace, capsys):
 
     monkeypatch.setenv(library.SWITCH, "off")
     assert rerun.rerun_trial(trial.id, workspace) == 1
-    said = capsys.readouterr().out
-    assert f"recorded with kernels: {library.load_library()[1]}; now with {OFF}." in said
-    assert "more than a perplexity point" in said
-    assert "To repeat it as it was recorded: unset ABLATE_NATIVE=off" in said
+    output = capsys.readouterr().out
+    assert f"recorded with kernels: {library.load_library()[1]}; now with {OFF}." in output
+    assert "more than a perplexity point" in output
+    assert "To repeat it as it was recorded: unset ABLATE_NATIVE=off" in output
 
     journal.attempts[0]["computed_by"] = [OFF]
     journal.outcome = replace(journal.outcome, digest="another")
@@ -171,5 +171,5 @@ def test_rerun_says_whether_the_kernels_differ(monkeypatch, workspace, capsys):
     del journal.attempts[0]["computed_by"]
     journal.write(workspace.store)
     assert rerun.rerun_trial(trial.id, workspace) == 1
-    said = capsys.readouterr().out
-    assert "whether kernels or torch computed the record is unknown" in said
+    output = capsys.readouterr().out
+    assert "whether kernels or torch computed the record is unknown" in output

@@ -90,8 +90,8 @@ def test_what_made_a_trial_is_recorded_and_an_edit_is_said_at_the_run_and_in_the
     assert note in place.ablate("table", "asked")
 
     place.edit("own_runner.py")
-    said = place.study()
-    assert note in said and "own_runner.py was edited after it made 4 of this" in said
+    output = place.study()
+    assert note in output and "own_runner.py was edited after it made 4 of this" in output
     assert journals.read_all(place.workspace.store) == before
 
 

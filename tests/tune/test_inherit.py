@@ -219,13 +219,13 @@ class Killed(BaseException):
 def test_an_heir_killed_while_it_asks_repeats_exactly(
     workspace, space, undisturbed, monkeypatch, killed_at
 ):
-    ask, asked = ArmSearch._ask_one, []
+    ask, suggested = ArmSearch._ask_one, []
 
     def dies(search):
-        asked.append(ask(search))
-        if len(asked) == killed_at:
+        suggested.append(ask(search))
+        if len(suggested) == killed_at:
             raise Killed
-        return asked[-1]
+        return suggested[-1]
 
     monkeypatch.setattr(ArmSearch, "_ask_one", dies)
     with pytest.raises(Killed):
@@ -294,12 +294,12 @@ def test_the_table_says_what_is_behind_an_heir_s_settings(workspace, space):
     run(study_of(space), workspace)
     record = study_record.read(workspace.store, "q")
     assert [(s.inherits, s.over) for s in record.searches] == [(None, ()), ("plain", OVER)]
-    found = journals.read_all(workspace.store, record.trial_ids())
-    said = (
+    stored = journals.read_all(workspace.store, record.trial_ids())
+    note = (
         "dual inherited the best settings of plain and searched only 'Dual drop', in 5 trials "
         "of its own; 10 trials are behind its settings, 5 behind those of plain."
     )
-    assert said in summarise(record, found).notes
+    assert note in summarise(record, stored).notes
 
 
 def test_a_record_of_before_has_nobody_who_inherits(workspace, space):

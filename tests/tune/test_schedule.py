@@ -63,8 +63,8 @@ def test_every_trial_runs_once_and_never_again(workspace):
 def test_seeds_come_before_arms_are_complete(workspace):
     """Every arm has its first seed before any has its second: an early table is balanced."""
     _, started = run(study_of(), workspace)
-    found = journals.read_all(workspace.store)
-    assert [found[trial].trial.seed for trial in started] == [1, 1, 1, 2, 2, 2]
+    stored = journals.read_all(workspace.store)
+    assert [stored[trial].trial.seed for trial in started] == [1, 1, 1, 2, 2, 2]
 
 
 def test_a_trial_done_in_one_study_is_reused_in_another(workspace):
@@ -253,14 +253,14 @@ def table_of(workspace) -> list:
 def test_each_arm_is_tuned_at_the_same_budget_then_confirmed_on_fresh_seeds(workspace, tmp_path):
     schedule, started = run(search_study(tmp_path), workspace)
     assert len(started) == 3 * 6 + 3 * 2
-    found = journals.read_all(workspace.store)
-    searched = [j.trial for j in found.values() if j.trial.stage == "search"]
-    confirmed = [j.trial for j in found.values() if j.trial.stage == "train"]
+    stored = journals.read_all(workspace.store)
+    searched = [j.trial for j in stored.values() if j.trial.stage == "search"]
+    confirmed = [j.trial for j in stored.values() if j.trial.stage == "train"]
     assert {t.seed for t in searched}.isdisjoint({t.seed for t in confirmed})
     assert not any(trial.reads_test for trial in searched)
     assert all(trial.reads_test for trial in confirmed)
     for search in schedule.plan.record.searches:
-        losses = {t: found[t].outcome.metrics["valid_nll"] for t in search.trials}
+        losses = {t: stored[t].outcome.metrics["valid_nll"] for t in search.trials}
         assert losses[search.chosen] == min(losses.values())
 
 
@@ -299,10 +299,10 @@ def test_a_finite_space_is_asked_for_everything_before_anything_twice(workspace,
     )
     (tmp_path / "search_spaces" / "rates.toml").write_text(finite)
     run(study, workspace)
-    found = journals.read_all(workspace.store).values()
-    searched = [journal.trial.values for journal in found if journal.trial.stage == "search"]
-    asked = Counter((v["optimizer.learning_rate"], v["training.window"]) for v in searched)
-    assert len(asked) == 6 and sum(asked.values()) == 7
+    stored = journals.read_all(workspace.store).values()
+    searched = [journal.trial.values for journal in stored if journal.trial.stage == "search"]
+    suggested = Counter((v["optimizer.learning_rate"], v["training.window"]) for v in searched)
+    assert len(suggested) == 6 and sum(suggested.values()) == 7
 
 
 @pytest.mark.slow
@@ -318,13 +318,13 @@ def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypat
         make_folders(workspace)
         study = search_study(tmp_path, arms=["a"], trials=15, synchronous=True, batch=3)
         if name == "killed":
-            asked = []
+            suggested = []
 
-            def dies(search, asked=asked):
-                asked.append(ask(search))
-                if len(asked) == killed_at:
+            def dies(search, suggested=suggested):
+                suggested.append(ask(search))
+                if len(suggested) == killed_at:
                     raise Killed
-                return asked[-1]
+                return suggested[-1]
 
             monkeypatch.setattr(ArmSearch, "_ask_one", dies)
             with pytest.raises(Killed):
@@ -389,19 +389,19 @@ class TestRunners:
         original = getattr(StandIn, method)
 
         def forgetful(task, *arguments):
-            found = original(task, *arguments)
-            if isinstance(found, dict):
-                return {key: value for key, value in found.items() if key != name}
-            metrics = {key: value for key, value in found.metrics.items() if key != name}
-            return replace(found, metrics=metrics)
+            result = original(task, *arguments)
+            if isinstance(result, dict):
+                return {key: value for key, value in result.items() if key != name}
+            metrics = {key: value for key, value in result.metrics.items() if key != name}
+            return replace(result, metrics=metrics)
 
         monkeypatch.setattr(StandIn, method, forgetful)
 
     def reasons(self, study: Study, workspace) -> set[str]:
         run(study, workspace)
-        found = journals.read_all(workspace.store).values()
-        assert {journal.status for journal in found} == {Status.FAILED}
-        return {journal.outcome.reason for journal in found}
+        result = journals.read_all(workspace.store).values()
+        assert {journal.status for journal in result} == {Status.FAILED}
+        return {journal.outcome.reason for journal in result}
 
     def test_an_epoch_has_its_number(self, workspace, monkeypatch):
         self.without(monkeypatch, "advance", "epoch")

@@ -134,8 +134,8 @@ def test_what_was_stopped_is_told_as_each_of_them_tells_it(made, state):
     spied = Spied(strategy)
     replay(spied, every_rate(), trials=25)
     study = strategy.search.study if made is Ours else strategy.search._ot_study
-    asked = study.get_trials(deepcopy=False)
-    known = [trial for trial in asked if trial.state != TrialState.FAIL]  # refused as repeats
+    trials = study.get_trials(deepcopy=False)
+    known = [trial for trial in trials if trial.state != TrialState.FAIL]  # refused as repeats
     for trial, (losses, status) in zip(known, spied.results.values(), strict=True):
         assert trial.state == (TrialState.COMPLETE if status == Status.COMPLETED else state)
         assert trial.value == pytest.approx(losses[-1])
@@ -153,17 +153,17 @@ def test_shares_are_of_random_search_with_the_same_seed():
     bars = [Replay([(100, 5.0), (500, 4.0)], 1000, 10), Replay([(200, 3.0)], 1000, 10)]
     ours = [Replay([(50, 4.5), (100, 3.9)], 1000, 40), Replay([(120, 2.0)], 1000, 40)]
     theirs = [Replay([(300, 4.0)], 1000, 40), Replay([(500, 3.0)], 1000, 40)]
-    found = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": theirs})
-    assert found[search.RANDOM]["share"] == pytest.approx((0.5 + 0.2) / 2)
-    assert found[search.OURS]["share"] == pytest.approx((0.1 + 0.12) / 2)
-    assert found[search.OURS]["share_of_own"] == pytest.approx((100 / 500 + 120 / 200) / 2)
-    assert search.verdict(found) == {"a third": True, "beats stock": True}
+    summary = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": theirs})
+    assert summary[search.RANDOM]["share"] == pytest.approx((0.5 + 0.2) / 2)
+    assert summary[search.OURS]["share"] == pytest.approx((0.1 + 0.12) / 2)
+    assert summary[search.OURS]["share_of_own"] == pytest.approx((100 / 500 + 120 / 200) / 2)
+    assert search.verdict(summary) == {"a third": True, "beats stock": True}
 
 
 def test_a_search_that_never_gets_there_counts_as_endless():
     bars = [Replay([(100, 4.0)], 1000, 10)] * 2
     ours = [Replay([(100, 3.9)], 1000, 40), Replay([(900, 4.5)], 1000, 40)]
-    found = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": bars})
-    assert found[search.OURS]["share"] is None
-    assert found[search.OURS]["reached"] == 0.5
-    assert search.verdict(found) == {"a third": False, "beats stock": False}
+    summary = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": bars})
+    assert summary[search.OURS]["share"] is None
+    assert summary[search.OURS]["reached"] == 0.5
+    assert search.verdict(summary) == {"a third": False, "beats stock": False}

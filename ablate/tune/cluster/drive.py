@@ -17,7 +17,7 @@ from ablate.errors import TrialError
 from ablate.tune.cluster.actor import WarmWorker
 from ablate.tune.cluster.controller import Controller
 from ablate.tune.cluster.roles import Drive, Feed
-from ablate.tune.cluster.session import Fleet, connected, environment, quiet, room
+from ablate.tune.cluster.session import Fleet, connected, environment, room
 from ablate.tune.cluster.sharing import measured_share
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, 
     if fleet.tmp is not None:
         Path(fleet.tmp).mkdir(parents=True, exist_ok=True)
     folder = tempfile.TemporaryDirectory(prefix="tune-", dir=fleet.tmp, ignore_cleanup_errors=True)
-    with folder as path, quiet(fleet), connected(fleet):
+    with folder as path, connected(fleet):
         if fleet.gpu_shared_by is not None:
             fleet = replace(fleet, gpus_per_trial=_share(fleet.gpu_shared_by))
             schedule.note(f"trials that share a GPU: {round(1 / fleet.gpus_per_trial)} (measured)")

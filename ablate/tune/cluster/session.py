@@ -44,24 +44,26 @@ class Fleet:
 
 @contextlib.contextmanager
 def connected(fleet: Fleet) -> Iterator[None]:
-    """Connect to Ray; a node that is started here is stopped at the end."""
-    if ray.is_initialized():
-        yield
-        return
-    address = fleet.address or os.environ.get("RAY_ADDRESS")
+    """Connect to Ray, quietly; a node that is started here is stopped at the end."""
     with quiet(fleet), contextlib.ExitStack() as stack:
-        try:
-            if address in (None, "local"):
-                _start(fleet, stack)
-            else:
-                _connect(fleet, str(address))
-        except TrialError:
-            raise
-        except Exception as error:
-            raise TrialError(_no_ray(address, error)) from error
-        finally:
-            stack.callback(ray.shutdown)
+        if not ray.is_initialized():
+            _join(fleet, stack)
         yield
+
+
+def _join(fleet: Fleet, stack: contextlib.ExitStack) -> None:
+    address = fleet.address or os.environ.get("RAY_ADDRESS")
+    try:
+        if address in (None, "local"):
+            _start(fleet, stack)
+        else:
+            _connect(fleet, str(address))
+    except TrialError:
+        raise
+    except Exception as error:
+        raise TrialError(_no_ray(address, error)) from error
+    finally:
+        stack.callback(ray.shutdown)
 
 
 def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
