@@ -179,7 +179,7 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
     with tempfile.TemporaryDirectory(prefix="ablate-parcel-") as folder:
         if fleet.address not in (None, "local"):
             more = _order_to_other_hosts(plan, workspace, Path(folder))
-            fleet = replace(fleet, runtime_env={"working_dir": folder})
+            fleet = replace(fleet, working_dir=folder)
         if plan.scale.share_gpus:
             fleet = replace(fleet, gpu_shared_by=order(largest_trial(plan)))
         cluster.run(schedule, fleet, order)

@@ -230,14 +230,6 @@ def check_gpus(scale: str, gpus: float) -> None:
         )
 
 
-def gpu_memory() -> Any:
-    """`torch.cuda`, which reports a GPU's memory; the peak is measured from now on."""
-    import torch
-
-    torch.cuda.reset_peak_memory_stats()
-    return torch.cuda
-
-
 def _failure(error: BaseException, trial: Trial) -> Outcome:
     if _out_of_memory(error):
         reason = "out of memory: a smaller batch_size or window, or fewer workers, needs less."

@@ -164,7 +164,7 @@ def test_a_second_driver_says_who_holds_the_study(s3, impatient, report) -> None
 def test_another_driver_takes_the_lease_of_one_that_is_gone(s3, impatient) -> None:
     store = Store(f"{s3}/gone")
     gone = lease.Lease(store, "faulty@s")
-    gone._mine["host"] = "another"
+    gone._own["host"] = "another"
     gone._beat()
     with lease.Lease(store, "faulty@s").held() as mine:
         reasons: list[str] = []
@@ -175,8 +175,8 @@ def test_another_driver_takes_the_lease_of_one_that_is_gone(s3, impatient) -> No
         while not reasons and time.monotonic() < end:
             time.sleep(0.05)
         assert reasons and "was taken over by process" in reasons[0]
-    found = store.read_json("studies/faulty@s/lease.json")
-    assert found is not None and found["token"] == thief._mine["token"]
+    stored = store.read_json("studies/faulty@s/lease.json")
+    assert stored is not None and stored["token"] == thief._own["token"]
 
 
 def trial(data: str) -> Any:

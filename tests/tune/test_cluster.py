@@ -36,7 +36,7 @@ from pathlib import Path
 
 
 class Worker:
-    def begin(self, order):
+    def __init__(self, order):
         self.order = order
         self.log = Path(order["store"]) / order["trial"]["id"]
         self.note(f"begin {os.getpid()}")

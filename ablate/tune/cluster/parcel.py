@@ -52,12 +52,9 @@ def _files(study_folder: Path) -> Iterator[Path]:
 
 def _placed(file: Path, study_folder: Path | None, folder: Path) -> str:
     """The file's name in the parcel; a file from another folder is copied into it."""
-    inside = study_folder is not None and file.is_relative_to(study_folder)
-    name = (
-        file.relative_to(study_folder)
-        if inside and study_folder
-        else Path(digest(str(file))) / file.name
-    )
+    name = Path(digest(str(file))) / file.name
+    if study_folder is not None and file.is_relative_to(study_folder):
+        name = file.relative_to(study_folder)
     if not (folder / name).exists():
         _put(file, folder / name)
     return name.as_posix()

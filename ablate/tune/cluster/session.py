@@ -14,7 +14,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -39,7 +39,7 @@ class Fleet:
     address: str | None = None  # None: RAY_ADDRESS, else a new Ray node on this machine
     verbose: bool = False
     tmp: str | None = None  # for Tune's files; None: the system's default
-    runtime_env: Mapping[str, Any] = field(default_factory=dict)  # working_dir, py_modules, ...
+    working_dir: str | None = None  # sent to workers on other hosts, which start in it
 
 
 @contextlib.contextmanager
@@ -90,8 +90,9 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
 
 def _connect(fleet: Fleet, address: str) -> None:
     _check_address(address)
-    env_vars = {**_worker_env(fleet), **fleet.runtime_env.get("env_vars", {})}
-    runtime_env = {**fleet.runtime_env, "env_vars": env_vars}
+    runtime_env: dict[str, Any] = {"env_vars": _worker_env(fleet)}
+    if fleet.working_dir is not None:
+        runtime_env["working_dir"] = fleet.working_dir
     settings = {} if fleet.verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
     settings["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"  # ours takes precedence over that of a Ray job
     with environment(settings), _handlers_restored():
@@ -207,16 +208,14 @@ def _handlers_restored() -> Iterator[None]:
 @contextlib.contextmanager
 def environment(settings: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables inside the block."""
-    before = {name: os.environ.get(name) for name in settings}
+    before = {name: os.environ[name] for name in settings if name in os.environ}
     os.environ.update(settings)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in settings:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 @contextlib.contextmanager
