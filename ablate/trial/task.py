@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
+from ablate.config.identity import Trial
 from ablate.errors import TrialError
 from ablate.store.store import Store
 
@@ -30,6 +31,11 @@ class Conclusion:
     digest: str  # of every bit of the weights
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     token_log_probs: Mapping[str, np.ndarray] = field(default_factory=dict)  # by split
+
+
+def splits_of(trial: Trial) -> tuple[str, ...]:
+    """The splits on which the trial is evaluated."""
+    return ("valid", "test") if trial.reads_test else ("valid",)
 
 
 class Diverged(Exception):
@@ -55,20 +61,20 @@ def check_epoch(epoch: Any, runner: str) -> None:
     """Refuse a result of a task's `advance` that is not an epoch."""
     number = epoch.get("epoch") if isinstance(epoch, Mapping) else None
     if type(number) is not int:
-        given = _names(epoch) if isinstance(epoch, Mapping) else repr(epoch)
+        shown = _names(epoch) if isinstance(epoch, Mapping) else repr(epoch)
         raise TrialError(
-            f"runner {runner}: advance() ended an epoch without its number. Given: {given}. "
+            f"runner {runner}: advance() ended an epoch without its number. Given: {shown}. "
             "Allowed: None, or a dict with 'epoch', the number of epochs so far."
         )
 
 
-def check_conclusion(found: Conclusion, runner: str) -> None:
+def check_conclusion(conclusion: Conclusion, runner: str) -> None:
     """Refuse a conclusion that no table and no search could use."""
-    if "valid_nll" not in found.metrics:
+    if "valid_nll" not in conclusion.metrics:
         raise TrialError(
             f"runner {runner}: conclude() gave no metric 'valid_nll', the mean nats per token on "
             "validation, which tables compare and searches minimize. "
-            f"Given: {_names(found.metrics)}."
+            f"Given: {_names(conclusion.metrics)}."
         )
 
 
@@ -83,8 +89,8 @@ def validation_of(epoch: Mapping[str, Any], runner: str) -> float:
     return epoch["valid_nll"]
 
 
-def _names(found: Mapping[str, Any]) -> str:
-    return ", ".join(map(str, found)) or "nothing"
+def _names(metrics: Mapping[str, Any]) -> str:
+    return ", ".join(map(str, metrics)) or "nothing"
 
 
 class Task(Protocol):
