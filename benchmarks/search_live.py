@@ -27,7 +27,7 @@ from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.words import Arm, Scale, Search, Study
 from ablate.tune import local
-from ablate.tune.schedule import Schedule
+from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search.arm import open_search
 from benchmarks.search_curves import MODEL, SLICE, SPACE
 from benchmarks.search_replay import Replay
@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 ENDLESS = 10**6
 
 
-class Account:
+class Account(Listener):
     """A schedule's listener: counts updates, and ends the search when enough is spent."""
 
     def __init__(self, *, updates: float = math.inf, trials: float = math.inf) -> None:
@@ -62,10 +62,6 @@ class Account:
         if enough and self.schedule is not None:  # before the winner is confirmed
             self.schedule.stop_reason = "enough is spent"
 
-    def retried(self, trial_id: str, why: str) -> None: ...
-    def note(self, text: str) -> None: ...
-    def planned(self, plan: Any) -> None: ...
-
 
 def live(words: Search, data: str, seed: int, account: Account) -> Replay:
     """One search, one trial at a time."""
@@ -81,7 +77,7 @@ def live(words: Search, data: str, seed: int, account: Account) -> Replay:
     plan = replace(plan, searches=(replace(plan.searches[0], seed=seed),))
     with tempfile.TemporaryDirectory() as folder:
         store = Store(f"{folder}/store")
-        schedule = Schedule(plan, store, open_search(f"folder:{folder}"), (account,))
+        schedule = Schedule(plan, store, open_search(f"folder:{folder}"), account)
         account.schedule = schedule
         order = {"store": store.uri, "data": data}
         local.run(schedule, lambda trial: {**order, "trial": trial.to_plain()})

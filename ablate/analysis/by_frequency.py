@@ -8,7 +8,7 @@ from the log-probabilities that every trial saves. Classes are powers of ten of 
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import bars, scale
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
+from ablate.compare.text.figures import Unit
 from ablate.config.fields import setting
 
 
@@ -58,20 +59,20 @@ def run(*subjects: Subject, options: ByFrequencyOptions) -> Finding:
     log_probs = [subject.log_probs(options.split) for subject in subjects]
     nll = [-mean_by_group(values, groups, num) for values in log_probs]
     rows: list[list[Cell]] = [
-        [class_name(c), int(types[c]), int(sizes[c]), *_cells([by_class[c] for by_class in nll])]
-        for c in range(num)
-        if sizes[c]
+        [class_name(c), int(types[c]), int(sizes[c]), *cells([by_class[c] for by_class in nll])]
+        for c in np.flatnonzero(sizes).tolist()
     ]
-    overall = _cells([-values.mean() for values in log_probs])
+    classes = [str(row[0]) for row in rows]
+    perplexities = {
+        name: np.exp(by_class[sizes > 0]).tolist()
+        for name, by_class in zip(names, nll, strict=True)
+    }
+    overall = cells([-values.mean() for values in log_probs])
     rows.append(["all", int(types.sum()), len(targets), *overall])
-    perplexities = [
-        [float(np.exp(by_class[c])) for c in range(num) if sizes[c]] for by_class in nll
-    ]
-    classes = [class_name(c) for c in range(num) if sizes[c]]
 
     def draw(axes: Any) -> None:
-        bars(axes, classes, dict(zip(names, perplexities, strict=True)))
-        scale(axes, (value for series in perplexities for value in series))
+        bars(axes, classes, perplexities)
+        scale(axes, (value for series in perplexities.values() for value in series))
         axes.set(xlabel="count in the training text", ylabel=f"{options.split} ppl")
 
     return Finding(
@@ -97,8 +98,9 @@ def legend(names: list[str]) -> list[str]:
     ]
 
 
-def _cells(nll: list[Any]) -> list[Cell]:
-    perplexities: list[Cell] = [math.exp(min(float(each), 700)) for each in nll]
+def cells(nll: Sequence[float]) -> list[Cell]:
+    """The perplexities of one trial or two, and the difference of the losses of two."""
+    perplexities: list[Cell] = [Unit.PERPLEXITY.show(float(loss)) for loss in nll]
     return perplexities if len(nll) == 1 else [*perplexities, float(nll[1] - nll[0])]
 
 

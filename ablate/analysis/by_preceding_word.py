@@ -15,7 +15,6 @@ of words. Words that occur in fewer than ten sentences have none.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +22,11 @@ from typing import Any
 import numpy as np
 
 from ablate.analysis import Analysis, Cell, Finding
-from ablate.analysis.by_frequency import columns, legend
-from ablate.analysis.drawing import COLOURS, GREY, label
+from ablate.analysis.by_frequency import cells, columns, legend
+from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
+from ablate.compare.plots import style
+from ablate.compare.text.figures import Unit
 from ablate.config.fields import setting
 from ablate.data.encoding import UNKNOWN
 
@@ -92,11 +93,8 @@ class After:
     interval: tuple[float, float] | None  # of the second trial's nll minus the first's
 
     def row(self) -> list[Cell]:
-        perplexities: list[Cell] = [math.exp(min(nll, 700)) for nll in self.nll]
-        if len(self.nll) == 1:
-            return [self.word, self.num, *perplexities]
-        low, high = self.interval or (None, None)
-        return [self.word, self.num, *perplexities, self.nll[1] - self.nll[0], low, high]
+        bounds = [] if len(self.nll) == 1 else self.interval or (None, None)
+        return [self.word, self.num, *cells(self.nll), *bounds]
 
 
 def run(*subjects: Subject, options: ByPrecedingWordOptions) -> Finding:
@@ -130,33 +128,28 @@ def _after(subjects: Sequence[Subject], options: ByPrecedingWordOptions) -> list
     group_V[words] = np.arange(len(words))
     before, groups = stream[:-1], group_V[stream[:-1]]
     sentences = np.cumsum(before == first.corpus.eos)
-    shape = (int(sentences[-1]) + 1, len(words))
-    log_probs = [subject.log_probs(options.split) for subject in subjects]
-    counts_SK = by_sentence(np.ones(len(groups)), sentences, groups, shape)
-    sums = [by_sentence(-values, sentences, groups, shape) for values in log_probs]
-    bounds = _bounds(sums, counts_SK, options) if len(sums) == 2 else [None] * len(words)
+
+    def sums_of(values: np.ndarray) -> np.ndarray:
+        shape = (int(sentences[-1]) + 1, len(words))
+        sums_SK = by_sentence(values, sentences, groups, shape)
+        return np.column_stack([sums_SK, np.bincount(sentences, values)])
+
+    counts_SK = sums_of(np.ones(len(groups)))
+    sums = [sums_of(-subject.log_probs(options.split)) for subject in subjects]
+    bounds = _bounds(sums, counts_SK, options) if len(sums) == 2 else [None] * (len(words) + 1)
     results = []
-    for group, token in enumerate(words):
+    for group, name in enumerate([*map(first.word, words), "(any word)"]):
         num = int(counts_SK[:, group].sum())
         if num:
             nll = tuple(float(sums_SK[:, group].sum() / num) for sums_SK in sums)
-            results.append(After(first.word(token), num, nll, bounds[group]))
-    overall = tuple(float(-values.mean()) for values in log_probs)
-    zeros = np.zeros(len(groups), int)
-    one = (shape[0], 1)
-    counts_S1 = by_sentence(np.ones(len(groups)), sentences, zeros, one)
-    sums = [by_sentence(-values, sentences, zeros, one) for values in log_probs]
-    (interval,) = _bounds(sums, counts_S1, options) if len(sums) == 2 else [None]
-    return [*results, After("(any word)", len(groups), overall, interval)]
+            results.append(After(name, num, nll, bounds[group]))
+    return results
 
 
 def _words(subject: Subject, options: ByPrecedingWordOptions) -> list[int]:
     if options.words:
-        tokens = [subject.token(word.strip()) for word in options.words]
-        return list(dict.fromkeys(tokens))
-    known = subject.corpus.vocabulary
-    unknown = [known.index(UNKNOWN)] if UNKNOWN in known else []
-    return subject.commonest(options.num, without=unknown)
+        return list(dict.fromkeys(subject.token(word.strip()) for word in options.words))
+    return subject.commonest(options.num, without=[UNKNOWN])
 
 
 def _bounds(
@@ -167,27 +160,23 @@ def _bounds(
     difference_SK = (sums[1] - sums[0])[:, enough_K]
     ratios_RK = bootstrap_ratios(difference_SK, counts_SK[:, enough_K], options.draws)
     lows_and_highs = iter(intervals(ratios_RK, options.confidence).T)
-    return [_pair(*next(lows_and_highs)) if enough else None for enough in enough_K]
-
-
-def _pair(low: float, high: float) -> tuple[float, float]:
-    return float(low), float(high)
+    return [tuple(next(lows_and_highs).tolist()) if enough else None for enough in enough_K]
 
 
 def _draw_difference(axes: Any, words: Sequence[After]) -> None:
-    axes.axvline(0, color=GREY, linewidth=1)
+    axes.axvline(0, color=style.GREY, linewidth=1)
     for y, word in enumerate(words):
         middle = word.nll[1] - word.nll[0]
         if word.interval is not None:
-            axes.plot(word.interval, [y, y], color=COLOURS[0], linewidth=2)
-        axes.plot(middle, y, "o", color=COLOURS[0], markersize=4)
+            axes.plot(word.interval, [y, y], color=style.BLUE, linewidth=2)
+        axes.plot(middle, y, "o", color=style.BLUE, markersize=4)
     _label_words(axes, words)
     axes.set(xlabel="second minus first (nats per token); left of 0: the second is better")
 
 
 def _draw_perplexity(axes: Any, words: Sequence[After]) -> None:
-    values = [math.exp(min(word.nll[0], 700)) for word in words]
-    axes.barh(range(len(words)), values, color=COLOURS[0])
+    values = [Unit.PERPLEXITY.show(word.nll[0]) for word in words]
+    axes.barh(range(len(words)), values, color=style.BLUE)
     _label_words(axes, words)
     axes.set(xlabel="perplexity of the next token")
 

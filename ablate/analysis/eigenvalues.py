@@ -16,8 +16,8 @@ import numpy as np
 from torch import Tensor
 
 from ablate.analysis import Analysis, Finding
-from ablate.analysis.drawing import COLOURS, GREY
 from ablate.analysis.subject import Subject
+from ablate.compare.plots import style
 from ablate.components.backbone.elman import Elman
 from ablate.config.fields import setting
 from ablate.errors import CombinationError, ConfigError, unknown
@@ -68,10 +68,10 @@ def run(subject: Subject, options: EigenvaluesOptions) -> Finding:
 
     def draw(axes: Any) -> None:
         turn = np.linspace(0, 2 * np.pi, 400)
-        axes.plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=1)
-        axes.axhline(0, color=GREY, linewidth=0.5)
-        axes.axvline(0, color=GREY, linewidth=0.5)
-        axes.plot(np.real(values), np.imag(values), ".", color=COLOURS[0], markersize=5)
+        axes.plot(np.cos(turn), np.sin(turn), color=style.GREY, linewidth=1)
+        axes.axhline(0, color=style.GREY, linewidth=0.5)
+        axes.axvline(0, color=style.GREY, linewidth=0.5)
+        axes.plot(np.real(values), np.imag(values), ".", color=style.BLUE, markersize=5)
         axes.set(xlabel="real", ylabel="imaginary", aspect="equal")
         axes.locator_params(nbins=5)
 

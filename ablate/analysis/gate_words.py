@@ -16,7 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ablate.analysis import Analysis, Finding
+from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject
+from ablate.compare.plots import style
 from ablate.config.fields import setting
 from ablate.data.encoding import EOS, UNKNOWN
 
@@ -47,27 +49,22 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
     matrix = gate.get_parameter("output.weight"), gate.get_parameter("output.bias")
     gates_NV = gate_values(vectors_NG, *matrix)
     values_NK, words_NK = gates_NV.topk(min(options.num, gates_NV.shape[1]))
-    median = gates_NV.median(1).values.tolist()
     rows = [
         [subject.word(token), rank, subject.word(word), value]
         for token, words, values in zip(inputs, words_NK.tolist(), values_NK.tolist(), strict=True)
         for rank, (word, value) in enumerate(zip(words, values, strict=True), 1)
     ]
+    names = [subject.word(token) for token in inputs]
+    medians = [f"{n} {v:.3g}" for n, v in zip(names, gates_NV.median(1).values, strict=True)]
 
     def draw(axes: Any) -> None:
-        _draw(axes, [subject.word(token) for token in inputs], gates_NV, words_NK, subject)
+        _draw(axes, names, gates_NV, words_NK, subject)
 
     return Finding(
         title=f"The words a gate lets through most: {subject.name}",
         columns=["input word", "rank", "output word", "gate"],
         rows=rows,
-        notes=[
-            "median gate: "
-            + ", ".join(
-                f"{subject.word(token)} {value:.3g}"
-                for token, value in zip(inputs, median, strict=True)
-            )
-        ],
+        notes=[f"median gate: {', '.join(medians)}"],
         draw=draw,
     )
 
@@ -75,28 +72,22 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
 def _inputs(subject: Subject, options: GateWordsOptions) -> list[int]:
     if options.words:
         return [subject.token(word.strip()) for word in options.words]
-    known = subject.corpus.vocabulary
-    special = [known.index(word) for word in (EOS, UNKNOWN) if word in known]
-    return subject.commonest(DEFAULT_WORDS, without=special)
+    return subject.commonest(DEFAULT_WORDS, without=[EOS, UNKNOWN])
 
 
 def _draw(
     axes: Any, names: list[str], gates_NV: Tensor, words_NK: Tensor, subject: Subject
 ) -> None:
     """Draw the range of each word's gates as a line, with the largest gates named on it."""
-    from ablate.analysis.drawing import COLOURS, GREY, label
-
     for y, (gates_V, words_K) in enumerate(zip(gates_NV, words_NK, strict=True)):
         low, middle, high = gates_V.quantile(gates_V.new_tensor([0.05, 0.5, 0.95])).tolist()
-        axes.plot([low, high], [y, y], color=GREY, linewidth=3, solid_capstyle="butt")
+        axes.plot([low, high], [y, y], color=style.GREY, linewidth=3, solid_capstyle="butt")
         axes.plot(middle, y, "|", color="black", markersize=12)
         top = gates_V[words_K].tolist()
-        axes.plot(top, [y] * len(top), "o", color=COLOURS[1], markersize=4)
+        axes.plot(top, [y] * len(top), "o", color=style.VERMILLION, markersize=4)
         shown = ", ".join(subject.word(word) for word in words_K.tolist())
-        axes.annotate(
-            label(shown), (max(top), y), (0, 7), textcoords="offset points", ha="right",
-            fontsize="small",
-        )  # fmt: skip
+        above = {"xytext": (0, 7), "textcoords": "offset points"}
+        axes.annotate(label(shown), (max(top), y), **above, ha="right", fontsize="small")
     axes.set_yticks(range(len(names)), [label(name) for name in names])
     axes.set(ylim=(len(names) - 0.5, -0.7), ylabel="input word")
     axes.set(xlabel="gate (line: 5% to 95% of all words, |: median, dots: the largest)")

@@ -7,17 +7,16 @@ running has a partial curve.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from ablate.analysis import Analysis, Finding
-from ablate.analysis.drawing import COLOURS, label, scale
+from ablate.analysis.drawing import label, scale
 from ablate.analysis.subject import Subject, distinct_names
+from ablate.compare.plots import style
+from ablate.compare.text.figures import Unit
 from ablate.config.fields import setting
 from ablate.errors import TrialError
-
-LARGEST = 700.0  # nats; the exponential of more would overflow a float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +40,15 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
     ]
 
     def draw(axes: Any) -> None:
-        for name, curve, colour in zip(names, curves, COLOURS, strict=False):
+        for index, (name, curve) in enumerate(zip(names, curves, strict=True)):
             epochs = [epoch["epoch"] for epoch in curve]
-            look = {"color": colour, "marker": "o", "markersize": 3 if len(epochs) < 40 else 0}
+            look = {**style.marker(index), "markersize": 3, "markevery": 1 + len(epochs) // 40}
             axes.plot(epochs, _ppl(curve, "valid_nll"), label=label(f"{name}, valid"), **look)
             trained = {**look, "linestyle": "--", "linewidth": 1}
             axes.plot(epochs, _ppl(curve, "train_nll"), label=label(f"{name}, train"), **trained)
         scale(axes, (row[column] for row in rows for column in (2, 3)))
         axes.set(xlabel="epoch", ylabel="perplexity")
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.legend(frameon=False, fontsize="small")
 
     return Finding(
         title=f"Learning curve: {'; '.join(names)}",
@@ -78,7 +76,7 @@ def _curve(subject: Subject, first: int) -> list[dict[str, Any]]:
 
 
 def _ppl(curve: list[dict[str, Any]], key: str) -> list[float]:
-    return [math.exp(min(float(epoch[key]), LARGEST)) for epoch in curve]
+    return [Unit.PERPLEXITY.show(float(epoch[key])) for epoch in curve]
 
 
 def _best(name: str, curve: list[dict[str, Any]]) -> str:

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from ablate.analysis import Analysis, Finding
-from ablate.analysis.drawing import COLOURS, GREY, HATCHES
+from ablate.analysis.drawing import bar_look
 from ablate.analysis.subject import Subject
+from ablate.compare.plots import style
 from ablate.components.head.doc import experts_by_layer
 from ablate.components.regularizer.mixture_balance import squared_variation_of_paper
 from ablate.config.fields import setting
@@ -46,12 +47,13 @@ def run(subject: Subject, options: MixtureUseOptions) -> Finding:
         kinds = sorted(set(layers), key=layers.index)
         for index, kind in enumerate(kinds):
             numbers = [number for number, layer in enumerate(layers, 1) if layer == kind]
-            look = {"color": COLOURS[index % 6], "hatch": HATCHES[index % 2], "edgecolor": "white"}
-            axes.bar(numbers, prior_J[torch.tensor(numbers) - 1].tolist(), label=kind, **look)
-        axes.axhline(1 / len(prior_J), color=GREY, linestyle="--", linewidth=1, label="even use")
+            heights = prior_J[torch.tensor(numbers) - 1].tolist()
+            axes.bar(numbers, heights, label=kind, **bar_look(index))
+        axes.axhline(
+            1 / len(prior_J), color=style.GREY, linestyle="--", linewidth=1, label="even use"
+        )
         axes.set(xlabel="expert", ylabel="mean prior")
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.legend(frameon=False, fontsize="small", ncols=3)
 
     return Finding(
         title=f"Use of the mixture's experts over {options.split}: {subject.name}",

@@ -83,7 +83,6 @@ def run(one: Subject, other: Subject, options: NextWordsOptions) -> Finding:
         bars(axes, words, dict(zip(names, means, strict=True)))
         axes.plot(range(len(words)), shares, "k_", markersize=18, label="share of the text")
         axes.set(ylabel="mean probability")
-        axes.legend(frameon=False, fontsize="small")
 
     return Finding(
         title=f"Next words by {' and by '.join(names)}",
@@ -119,9 +118,8 @@ def _after(subject: Subject, context: Context) -> Tensor:
 
 def _common(subject: Subject, num: int) -> list[int]:
     """`<unk>`, if there is one, and the most common other words."""
-    known = subject.corpus.vocabulary
-    unknown = [known.index(UNKNOWN)] if UNKNOWN in known and num else []
-    return [*unknown, *subject.commonest(num, without=unknown)]
+    unknown = [subject.token(UNKNOWN)] if UNKNOWN in subject.corpus.vocabulary and num else []
+    return [*unknown, *subject.commonest(num, without=[UNKNOWN])]
 
 
 def _mean_probabilities(

@@ -24,8 +24,9 @@ import torch
 from torch import Tensor
 
 from ablate.analysis import Analysis, Finding
-from ablate.analysis.drawing import GREY, label, line_looks
+from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject, distinct_names
+from ablate.compare.plots import style
 from ablate.config.fields import setting
 from ablate.errors import CombinationError, ConfigError
 from ablate.model.flow import Mixture
@@ -78,17 +79,18 @@ def run(*subjects: Subject, options: RankOptions) -> Finding:
     names = distinct_names(subjects)
 
     def draw(axes: Any) -> None:
-        for name, spectrum, look in zip(names, spectra, line_looks(len(names)), strict=True):
-            values = spectrum.singular_values
+        for index, (name, spectrum) in enumerate(zip(names, spectra, strict=True)):
+            values, look = spectrum.singular_values, style.line(index)
             numbers = np.arange(1, len(values) + 1)
             axes.plot(numbers, values / values[0], label=label(name), **look)
             axes.axvline(spectrum.rank, color=look["color"], linestyle=":", linewidth=1)
         largest = max(spectrum.tolerance for spectrum in spectra)
-        axes.axhline(largest, color=GREY, linestyle="--", linewidth=1, label="counted as zero")
+        axes.axhline(
+            largest, color=style.GREY, linestyle="--", linewidth=1, label="counted as zero"
+        )
         floor = min(spectrum.tolerance for spectrum in spectra) / 1e3
         axes.set(yscale="log", ylim=(floor, 2), xlabel="singular value (dotted: the rank)")
         axes.set(ylabel="share of the largest")
-        axes.legend(frameon=False, fontsize="small")
 
     return Finding(
         title=f"Rank over {options.split}: {'; '.join(names)}",

@@ -16,7 +16,7 @@ from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError
 from ablate.model.flow import Pass
 from ablate.model.language_model import LanguageModel
 from ablate.model.reading import passes, rows_of, tokens_on
-from ablate.store import tokens as kept
+from ablate.store import tokens as saved
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store
@@ -102,7 +102,7 @@ class Subject:
     @cached_property
     def _test_reading(self) -> int:
         """Recorded once per analysis of a trial, as a further reading of its test split."""
-        return kept.remember_reading(self.store, self.id, "ablate analyze")
+        return saved.remember_reading(self.store, self.id, "ablate analyze")
 
     def passes(self, split: str, num: int | None = None, rows: int = 1) -> Iterator[Pass]:
         """Run the model over a split (its first `num` tokens), window by window."""
@@ -119,7 +119,7 @@ class Subject:
     def log_probs(self, split: str) -> np.ndarray:
         """The saved log p of every token of a split except the first."""
         self._require_completed()
-        return kept.read(self.store, self.id, split, len(self.stream(split)) - 1)
+        return saved.read(self.store, self.id, split, len(self.stream(split)) - 1)
 
     def word(self, token: int) -> str:
         """A token as text; white space is quoted."""
@@ -138,10 +138,10 @@ class Subject:
             f"has no '{word}'.{meant}"
         )
 
-    def commonest(self, num: int, *, without: Sequence[int] = ()) -> list[int]:
-        """The most common tokens of the training text, most common first."""
-        order = np.argsort(-self.corpus.counts().numpy(), kind="stable")
-        return [int(token) for token in order if token not in without][:num]
+    def commonest(self, num: int, *, without: Sequence[str] = ()) -> list[int]:
+        """The most common tokens of the training text except some words, most common first."""
+        order = np.argsort(-self.corpus.counts().numpy(), kind="stable").tolist()
+        return [token for token in order if self.corpus.vocabulary[token] not in without][:num]
 
     def _require_completed(self) -> None:
         if self.journal.status != Status.COMPLETED:

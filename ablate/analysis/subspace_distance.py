@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ablate.analysis import Analysis, Finding, NoOptions
-from ablate.analysis.drawing import label, line_looks
+from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject, distinct_names
+from ablate.compare.plots import style
 
 
 def basis(matrix_VD: np.ndarray) -> np.ndarray:
@@ -54,15 +55,11 @@ def run(*subjects: Subject, options: NoOptions) -> Finding:
         curves.append(np.pad(curve, (0, basis_W.shape[1] - len(curve))))
 
     def draw(axes: Any) -> None:
-        for name, curve, look in zip(names, curves, line_looks(len(names)), strict=True):
+        for index, (name, curve) in enumerate(zip(names, curves, strict=True)):
             shares = (np.arange(len(curve)) + 0.5) / len(curve)
-            axes.plot(shares, curve, label=label(name), **look)
-        axes.set(
-            xlabel="directions of the output vectors, nearest first (share)",
-            ylabel="cosine of the angle",
-        )
-        axes.set(ylim=(0, 1.02))
-        axes.legend(frameon=False, fontsize="small")
+            axes.plot(shares, curve, label=label(name), **style.line(index))
+        axes.set(xlabel="directions of the output vectors, nearest first (share)")
+        axes.set(ylabel="cosine of the angle", ylim=(0, 1.02))
 
     return Finding(
         title=f"Subspace distance of input and output word vectors: {'; '.join(names)}",

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ablate.analysis import Analysis, Finding, NoOptions
-from ablate.analysis.drawing import COLOURS, scale
+from ablate.analysis.drawing import scale
 from ablate.analysis.subject import Subject
+from ablate.compare.plots import style
 from ablate.components.backbone.irlm import timescales
 
 BOUNDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -32,7 +33,7 @@ def run(subject: Subject, options: NoOptions) -> Finding:
     finite = np.sort(times[np.isfinite(times)])[::-1]
 
     def draw(axes: Any) -> None:
-        axes.plot(np.arange(1, len(finite) + 1), finite, color=COLOURS[0])
+        axes.plot(np.arange(1, len(finite) + 1), finite, color=style.BLUE)
         scale(axes, finite)
         axes.set(xlabel="unit, by timescale", ylabel="timescale (tokens)")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ablate.commands import _options
 from ablate.compare import plots
 from ablate.compare.material import open_begun
-from ablate.compare.plots.pictures import KINDS, pictures, save, written
+from ablate.compare.plots import KINDS, pictures, save, written
 from ablate.store.workspace import Workspace
 
 EXAMPLE = "ablate plot doc_layer_mix deltas"
@@ -46,5 +46,5 @@ def plot(workspace: Workspace, study: str, names: Sequence[str], folder: str | N
         for file in files:
             save(file, written(figure, file.suffix[1:]))
         lines += [f"{name}: {plots.get(name).caption(material)}", *(f"  {file}" for file in files)]
-    none = [f"{name}: nothing to draw; needs {plots.get(name).needs}" for name in chosen]
+    none = [f"{name}: nothing to draw; needs {plots.get(name).NEEDS}" for name in chosen]
     return "\n".join([*lines, *(t for n, t in zip(chosen, none, strict=True) if n not in drawn)])

@@ -6,7 +6,7 @@ import argparse
 
 from ablate.commands import _options
 from ablate.compare.material import open_begun
-from ablate.compare.plots.pictures import save
+from ablate.compare.plots import save
 from ablate.compare.plots.report import FILE, page
 from ablate.store.workspace import Workspace
 

@@ -35,10 +35,10 @@ def list_spaces() -> str:
     """List every space, one line each."""
     headings = ["Name", "Paper", "Rows", "Kind", "Tables"]
     rows = [
-        [e.name, e.paper, str(e.num_rows), "open" if e.open else "fixed", ", ".join(e.tables)]
-        if not e.problem
-        else [e.name, "", "", "broken", e.problem]
-        for e in space.index()
+        [name, s.paper, str(len(s.rows)), "open" if s.open else "fixed", ", ".join(s.tables)]
+        if isinstance(s, Space)
+        else [name, "", "", "broken", str(s)]
+        for name, s in space.index().items()
     ]
     return "\n".join(text.aligned(headings, rows, text.WIDTH))
 

@@ -24,8 +24,8 @@ from ablate.compare.statistics import computed, tokens
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.tokens import SentenceDifference
 from ablate.compare.table.columns import p_value, with_interval
+from ablate.compare.text.figures import Unit, unit_of
 from ablate.compare.text.plain import paragraph
-from ablate.compare.text.units import Unit, unit_of
 from ablate.config import fields
 from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import Corpus, open_corpus
@@ -136,7 +136,7 @@ def _lines(
         body.append([name, loss, *_difference(difference, unit, -rows[first].mean()), p_value(p)])
     tested = any(each.p is not None for each in differences)
     change = "Δ first\n[95% interval]" if tested else "Δ first"
-    titles = [split, unit.name, change, "better\nsentences", "Holm\np"]
+    titles = [split, unit, change, "better\nsentences", "Holm\np"]
     shares = " + ".join(f"{weight:.2f}" for weight in weights)
     notes = [
         f"{INTERPOLATION}: {shares}, tuned on valid.",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.summary import summarise
-from ablate.compare.text.units import Unit
 from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -27,20 +26,16 @@ class Material:
     def record(self) -> StudyRecord:
         return self.summary.record
 
-    @property
-    def unit(self) -> Unit:
-        return Unit(self.summary.unit)
-
 
 def open_study(store: Store, name: str) -> Material:
     """The results so far of a study, by its name or `name@scale`."""
     record = study_record.read(store, name)
-    found = journals.read_all(store, record.trial_ids())
-    return Material(summarise(record, found), found)
+    journals_by_id = journals.read_all(store, record.trial_ids())
+    return Material(summarise(record, journals_by_id), journals_by_id)
 
 
 def open_begun(store: Store, name: str) -> Material:
-    """The same, refused where no trial has been run yet."""
+    """The same; an error where no trial has been run yet."""
     material = open_study(store, name)
     if not material.journals:
         raise TrialError(f"{material.record.key}: no trial has been run yet.")

@@ -27,7 +27,7 @@ REQUIRED = dataclasses.MISSING
 
 @dataclass(frozen=True)
 class Limits:
-    """What a field is for, and which values it accepts."""
+    """A field's documentation and the values that it accepts."""
 
     doc: str
     low: float | None = None
@@ -81,7 +81,6 @@ def describe(config_type: type) -> list[FieldInfo]:
 
 def build(config_type: type, values: Mapping[str, Any], where: str) -> Any:
     """Build a config from `values`, checking each; other fields take their defaults."""
-    hints = _hints(config_type)
     fields = {field.name: field for field in dataclasses.fields(config_type)}
     for name in values:
         if name not in fields:
@@ -89,18 +88,24 @@ def build(config_type: type, values: Mapping[str, Any], where: str) -> Any:
     missing = [n for n, f in fields.items() if f.default is REQUIRED and n not in values]
     if missing:
         raise ConfigError(f"{where}: the field '{missing[0]}' is required and was not given.")
-    checked = {
-        name: _validated(value, hints[name], _limits(fields[name]), f"{where}.{name}")
-        for name, value in values.items()
-    }
-    return config_type(**checked)
+    return config_type(**{n: check_field(config_type, n, v, where) for n, v in values.items()})
+
+
+def check_field(config_type: type, name: str, value: Any, where: str) -> Any:
+    """Return a value converted to the type of the field `name`, and checked against its limits."""
+    limits = next(_limits(field) for field in dataclasses.fields(config_type) if field.name == name)
+    hint, path = _hints(config_type)[name], f"{where}.{name}"
+    converted = _convert(value, hint)
+    items = converted if isinstance(converted, tuple) else (converted,)
+    if converted is REQUIRED or not all(_within(item, limits) for item in items):
+        raise ConfigError(_refusal(path, value, hint, limits))
+    return converted
 
 
 def accepts(config_type: type, name: str, value: Any) -> bool:
     """Return whether the field `name` may have this value."""
-    field = next(field for field in dataclasses.fields(config_type) if field.name == name)
     try:
-        _validated(value, _hints(config_type)[name], _limits(field), name)
+        check_field(config_type, name, value, "")
     except ConfigError:
         return False
     return True
@@ -188,14 +193,6 @@ def plain(value: Any) -> Any:
 
 def _limits(field: dataclasses.Field) -> Limits:
     return field.metadata.get("limits", Limits(doc=""))
-
-
-def _validated(value: Any, hint: Any, limits: Limits, name: str) -> Any:
-    converted = _convert(value, hint)
-    items = converted if isinstance(converted, tuple) else (converted,)
-    if converted is REQUIRED or not all(_within(item, limits) for item in items):
-        raise ConfigError(_refusal(name, value, hint, limits))
-    return converted
 
 
 def _refusal(name: str, value: Any, hint: Any, limits: Limits, where: str = "") -> str:

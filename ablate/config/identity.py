@@ -26,7 +26,7 @@ class StageName(StrEnum):
 
 
 class Role(StrEnum):
-    """What a trial is to one that builds on it."""
+    """The role of a trial in one that builds on it."""
 
     START = "start"  # its weights are where training starts
     MEMBER = "member"  # it is evaluated, alone or with others
@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 class Keep(StrEnum):
-    """What is kept of a trial's checkpoint when it is done."""
+    """The part of a trial's checkpoint that is stored when it is done."""
 
     WEIGHTS = "weights"
     NOTHING = "nothing"
@@ -94,56 +94,39 @@ class Trial:
 
 
 def trial_name(arm: str, stage: str, seed: int) -> str:
-    """What people read of a trial: `doc finetune seed 2`."""
+    """Return the name of a trial as people read it: `doc finetune seed 2`."""
     return f"{arm}{'' if stage == StageName.TRAIN else f' {stage}'} seed {seed}"
 
 
 def make_trial(
-    config: Config,
-    *,
-    values: Mapping[str, Any],
-    seed: int,
-    corpus_digest: str,
-    parents: tuple[Parent, ...] = (),
-    threads: int = 1,
-    device: str = "cpu",
-    precision: str = "float32",
-    reads_test: bool = True,
-    runner: str | None = None,
-    **labels: Any,
+    config: Config, *, values: Mapping[str, Any], runner: str | None = None, **fields: Any
 ) -> Trial:
     """Create a trial, with the id that follows from what determines its outcome.
 
-    `config` is `values`, resolved. Without a `runner` the trial trains, or counts n-grams.
+    `config` is `values`, resolved; `fields` are other fields of `Trial`. Without a `runner`, that of
+    the kind of task is taken.
     """
     runner = runner or config.kind.runner
-    determining = {
-        "format": FORMAT,
-        "config": config.identity,
-        "seed": seed,
-        "corpus": corpus_digest,
-        "parents": [[parent.role, parent.id] for parent in parents],
-        "threads": threads,
-        "device": device,
-        "precision": precision,
-        "test": reads_test,
-        "runner": name_in_id(runner),
-    }
-    trial = Trial(
-        id=digest(determining),
-        values=dict(values),
-        seed=seed,
-        corpus_digest=corpus_digest,
-        parents=parents,
-        threads=threads,
-        device=device,
-        precision=precision,
-        reads_test=reads_test,
-        runner=runner,
-        **labels,
-    )
+    draft = Trial(id="", values=dict(values), runner=runner, **fields)
+    trial = dataclasses.replace(draft, id=digest(_determining(draft, config)))
     vars(trial)["config"] = config
     return trial
+
+
+def _determining(trial: Trial, config: Config) -> dict[str, Any]:
+    """Everything that determines the trial's outcome, as ids hash it."""
+    return {
+        "format": FORMAT,
+        "config": config.identity,
+        "seed": trial.seed,
+        "corpus": trial.corpus_digest,
+        "parents": [[parent.role, parent.id] for parent in trial.parents],
+        "threads": trial.threads,
+        "device": trial.device,
+        "precision": trial.precision,
+        "test": trial.reads_test,
+        "runner": name_in_id(trial.runner),
+    }
 
 
 def digest(data: Any) -> str:

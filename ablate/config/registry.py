@@ -33,6 +33,11 @@ LISTED_SLOTS = ("regularizer", "evaluator")  # any number of techniques; other s
 _COMPONENTS = Path(__file__).parents[1] / "components"
 
 
+@dataclass(frozen=True, kw_only=True)
+class NoSettings:
+    """The config of a technique that has no settings."""
+
+
 @dataclass(frozen=True)
 class Technique:
     """A registered technique: its config, its class and its source."""
@@ -64,7 +69,7 @@ def register(
     slot: str,
     name: str,
     *,
-    config: type,
+    config: type = NoSettings,
     paper: str = "",
     equation: str = "",
     version: int = 1,

@@ -176,9 +176,12 @@ def _choose(slot: str, grouped: Mapping[str, dict], values: Values, where: str) 
     if name is None:
         known = ", ".join(registry.names(slot))
         raise ConfigError(f"{where}: no {slot} was chosen. Expected one of: {known}.")
-    technique = registry.get(slot, str(name), where)
-    config = fields.build(technique.config, grouped.get(slot, {}), f"{where}: {slot} {name}")
-    return Choice(slot, technique.name, config)
+    return _choice(slot, str(name), grouped.get(slot, {}), where)
+
+
+def _choice(slot: str, name: str, values: Mapping[str, Any], where: str) -> Choice:
+    config_type = registry.get(slot, name, where).config
+    return Choice(slot, name, fields.build(config_type, values, f"{where}: {slot} {name}"))
 
 
 def _choose_several(
@@ -196,13 +199,9 @@ def _choose_several(
         if not field_name:
             raise ConfigError(_missing_field(slot, name, value, where))
         by_name.setdefault(name, {})[field_name] = value
-    choices = []
-    for name in sorted(by_name, key=lambda name: (name != first, name != "standard", name)):
-        technique = registry.get(slot, name, where)
-        config = fields.build(technique.config, by_name[name], f"{where}: {slot} {name}")
-        if slot != "regularizer" or not _is_off(config):
-            choices.append(Choice(slot, name, config))
-    return tuple(choices)
+    names = sorted(by_name, key=lambda name: (name != first, name != "standard", name))
+    choices = [_choice(slot, name, by_name[name], where) for name in names]
+    return tuple(c for c in choices if slot != "regularizer" or not _is_off(c.config))
 
 
 def _missing_field(slot: str, name: str, value: Any, where: str) -> str:

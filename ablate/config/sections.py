@@ -9,7 +9,7 @@ from ablate.config.fields import setting
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """Which text to use, and how to tokenize it."""
+    """The text to use, and its tokens."""
 
     name: str = setting(
         "grammar", doc="corpus from `ablate data list`, or path of a folder of text files"

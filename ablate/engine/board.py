@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ablate.compare.text.units import unit_of
+from ablate.compare.text.figures import unit_of
 from ablate.config.identity import Trial
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
-from ablate.store.study_record import PlannedTrial, StudyRecord
+from ablate.store.study_record import StudyRecord
 
 
 @dataclass
@@ -21,14 +21,14 @@ class Running:
     """A running trial and its progress."""
 
     trial: Trial
-    begun: float
+    start: float
     epoch: int = 0
     num_epochs: int | None = None
     nats: float | None = None
     tokens_a_second: float | None = None
     seconds: float | None = None  # the trial's own clock at its last epoch
 
-    def learnt(self, metrics: Mapping[str, Any]) -> None:
+    def update(self, metrics: Mapping[str, Any]) -> None:
         """Update from the metrics of an epoch. `seconds` is cumulative over epochs."""
         before = self.seconds if self.epoch else (0.0 if metrics.get("epoch") == 1 else None)
         self.epoch = int(metrics.get("epoch", self.epoch + 1))
@@ -49,25 +49,42 @@ class Running:
         """Return the estimated seconds left: by its own epochs, else by `usual`."""
         if self.whole is not None and self.seconds is not None:
             return max(0.0, self.whole - self.seconds)
-        return None if usual is None else max(0.0, usual - (now - self.begun))
+        return None if usual is None else max(0.0, usual - (now - self.start))
 
 
 @dataclass
 class ArmState:
-    """An arm's trials by state, and its best validation loss."""
+    """An arm's trials. Which of them run or have ended is read from the board."""
 
     name: str
+    board: Board = field(repr=False)
     planned: set[str] = field(default_factory=set)
-    unasked: int = 0  # trials that its searches may still request
-    done: set[str] = field(default_factory=set)
-    lost: set[str] = field(default_factory=set)  # those of `done` that diverged or failed
-    running: set[str] = field(default_factory=set)
+    unrequested: int = 0  # trials that its searches may still request
     finals: set[str] = field(default_factory=set)
-    best: float | None = None  # lowest valid nats of all completed trials, searches included
+
+    @property
+    def done(self) -> set[str]:
+        return self.planned & self.board.ended.keys()
+
+    @property
+    def running(self) -> set[str]:
+        return self.planned & self.board.running.keys()
+
+    @property
+    def lost(self) -> set[str]:
+        """Those of `done` that diverged or failed."""
+        fine = (Status.COMPLETED, Status.PRUNED)
+        return {trial for trial in self.done if self.board.ended[trial] not in fine}
+
+    @property
+    def best(self) -> float | None:
+        """The lowest validation nats of all completed trials, searches included."""
+        nats = self.board.nats
+        return min((nats[trial] for trial in self.planned & nats.keys()), default=None)
 
     @property
     def total(self) -> int:
-        return len(self.planned) + self.unasked
+        return len(self.planned) + self.unrequested
 
     @property
     def left(self) -> int:
@@ -78,7 +95,7 @@ class Board:
     """The state of a running study. Only one thread at a time may update it."""
 
     def __init__(self, record: StudyRecord, now: float) -> None:
-        self.begun = now
+        self.start = now
         self.arms: dict[str, ArmState] = {}
         self.running: dict[str, Running] = {}
         self.ended: dict[str, str] = {}  # trial -> status
@@ -91,20 +108,17 @@ class Board:
 
     def take_record(self, record: StudyRecord) -> None:
         """Update the plan, which grows as searches request trials."""
-        self.record = record
-        self.unit = unit_of(record.level)
-        self._places: dict[str, list[PlannedTrial]] = {}
+        self.record, self.unit = record, unit_of(record.level)
         for arm in record.arms:
-            self._arm(arm.name).unasked = 0
+            self._arm(arm.name).unrequested = 0
         for trial in record.trials:
-            self._places.setdefault(trial.id, []).append(trial)
             self._plan(trial.id, trial.arm)
             if trial.final:
                 self._arm(trial.arm).finals.add(trial.id)
         for search in record.searches:
             for trial_id in search.trials:
                 self._plan(trial_id, search.arm)
-            self._arm(search.arm).unasked += max(0, search.num_trials - len(search.trials))
+            self._arm(search.arm).unrequested += max(0, search.num_trials - len(search.trials))
 
     def started(self, trial: Trial, now: float) -> None:
         epochs = trial.values.get("training.epochs")
@@ -112,15 +126,11 @@ class Board:
         self.running[trial.id] = Running(trial, now, num_epochs=num_epochs)
         self.workers = max(self.workers, len(self.running))
         self.ended.pop(trial.id, None)
-        for arm in self._arms_of(trial.id, trial.arm):
-            self._plan(trial.id, arm.name)
-            arm.running.add(trial.id)
-            arm.done.discard(trial.id)
-            arm.lost.discard(trial.id)
+        self._plan_if_unknown(trial)
 
     def progress(self, trial_id: str, metrics: Mapping[str, Any]) -> None:
         if trial_id in self.running:
-            self.running[trial_id].learnt(metrics)
+            self.running[trial_id].update(metrics)
 
     def finished(self, trial_id: str, journal: Journal, now: float) -> Running | None:
         """Return the trial as it ran; None if it was done before and did not run here."""
@@ -130,43 +140,29 @@ class Board:
         nats = finite(journal.metrics.get("valid_nll"))
         if status == Status.COMPLETED and nats is not None:
             self.nats[trial_id] = nats
-        for arm in self._arms_of(trial_id, journal.trial.arm):
-            self._plan(trial_id, arm.name)
-            arm.running.discard(trial_id)
-            self._count(trial_id, arm)
+        self._plan_if_unknown(journal.trial)
         if running is not None:
             self.num_here += 1
             if status == Status.COMPLETED:
                 took = self._took.setdefault(running.trial.arm, deque(maxlen=10))
-                took.append(now - running.begun)
+                took.append(now - running.start)
         return running
+
+    def _plan_if_unknown(self, trial: Trial) -> None:
+        """Count a trial that is not in the record yet. Arms may share one that is."""
+        if trial.id not in self._known:
+            self._plan(trial.id, trial.arm)
 
     def _plan(self, trial_id: str, arm: str) -> None:
         self._known.add(trial_id)
-        state = self._arm(arm)
-        state.planned.add(trial_id)
-        if trial_id in self.ended and trial_id not in state.done:
-            self._count(trial_id, state)
-
-    def _count(self, trial_id: str, arm: ArmState) -> None:
-        arm.done.add(trial_id)
-        if self.ended[trial_id] not in (Status.COMPLETED, Status.PRUNED):
-            arm.lost.add(trial_id)
-        nats = self.nats.get(trial_id)
-        if nats is not None:
-            arm.best = min(nats, nats if arm.best is None else arm.best)
-
-    def _arms_of(self, trial_id: str, otherwise: str) -> list[ArmState]:
-        """Return the arms that a trial belongs to; arms may share a trial."""
-        names = {planned.arm for planned in self._places.get(trial_id, ())}
-        return [self._arm(name) for name in names or {otherwise}]
+        self._arm(arm).planned.add(trial_id)
 
     def _arm(self, name: str) -> ArmState:
-        return self.arms.setdefault(name, ArmState(name))
+        return self.arms.setdefault(name, ArmState(name, self))
 
     @property
     def total(self) -> int:
-        return len(self._known) + sum(arm.unasked for arm in self.arms.values())
+        return len(self._known) + sum(arm.unrequested for arm in self.arms.values())
 
     @property
     def troubles(self) -> str:
@@ -189,5 +185,7 @@ class Board:
     def _usual(self, arm: str) -> float | None:
         """Return the mean seconds of this arm's trials, else of all trials."""
         known = self._took.get(arm) or [seconds for arms in self._took.values() for seconds in arms]
-        known = known or [each.whole for each in self.running.values() if each.whole is not None]
+        known = known or [
+            whole for trial in self.running.values() if (whole := trial.whole) is not None
+        ]
         return statistics.fmean(known) if known else None

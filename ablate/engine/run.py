@@ -15,7 +15,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +91,7 @@ def run_study(
     command: str = "",
 ) -> Ended:
     """Run what is left of a study; all results are in the store before this returns."""
-    loaded = _studied(study)
+    loaded = _checked(study)
     make_folders(workspace)
     plan = make_plan(loaded, scale, data=workspace.data, command=command)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
@@ -118,40 +117,45 @@ def _run_plan(
             workspace.artifacts,
             on_trouble=screen.note,
         )
-        listeners = (_Told(screen, recorder),)
-        schedule = Schedule(plan, store, open_search(workspace.searches), listeners)
+        listener: Any = _Listener(screen, recorder)
+        schedule = Schedule(plan, store, open_search(workspace.searches), listener)
         if lease is not None:
             lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
         with _stopped_by_signals(schedule):
             _drive(schedule, workspace, options)
-        found = _kept(schedule, store)
-        summary = summarise(schedule.plan.record, found)
-        _write_tables(summary, workspace)
-        pages = _report(summary, found, store, screen.note) if schedule.complete else {}
-        unrecorded = _deliver(recorder, schedule, summary, pages)
+        ended = _journals(schedule, store)
+        summary = summarise(schedule.plan.record, ended)
+        tables = _write_tables(summary, workspace)
+        if schedule.complete:
+            pages = _report(summary, ended, store, screen.note)
+            delivery = recorder.finish(
+                tables["table.md"], {"table.txt": tables["table.txt"], **pages}
+            )
+        else:
+            delivery = recorder.pause()
     schedule.ledger.write()
     return Ended(
         record=schedule.plan.record,
         summary=summary,
-        journals=found,
+        journals=ended,
         interrupted=None if schedule.complete else schedule.stop_reason,
         closed=schedule.closed_reason,
-        unrecorded=unrecorded,
+        unrecorded=missing_records(delivery),
     )
 
 
-def _kept(schedule: Any, store: Store) -> dict[str, Journal]:
+def _journals(schedule: Any, store: Store) -> dict[str, Journal]:
     """Read the journals of the study's trials.
 
     An outcome that has disappeared from the store is restored: a worker that was cut off may have
     sent an old journal that the network delivered late.
     """
-    found = journals.read_all(store, schedule.plan.record.trial_ids())
+    stored = journals.read_all(store, schedule.plan.record.trial_ids())
     for trial_id, journal in schedule.ended.items():
-        if trial_id in found and found[trial_id].outcome is None:
+        if trial_id in stored and stored[trial_id].outcome is None:
             journal.write(store)
-            found[trial_id] = journal
-    return found
+            stored[trial_id] = journal
+    return stored
 
 
 def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
@@ -166,34 +170,27 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         return
     from ablate.tune.cluster import drive as cluster
 
-    fleet = _fleet(schedule.plan, workspace, options)
-    if fleet.address in (None, "local"):
-        order = partial(_order, workspace=workspace)
-        cluster.run(schedule, _sharing(fleet, schedule.plan, order), order)
-        return
+    plan = schedule.plan
+    fleet, more = _fleet(plan, workspace, options), {}
+
+    def order(trial: Trial) -> dict[str, Any]:
+        return {**_order(trial, workspace), **more}
+
     with tempfile.TemporaryDirectory(prefix="ablate-parcel-") as folder:
-        brought = _brought(schedule.plan, workspace, Path(folder))
-        fleet = replace(fleet, runtime_env={"working_dir": folder})
-
-        def order_abroad(trial: Trial) -> dict[str, Any]:
-            return {**_order(trial, workspace), **brought}
-
-        cluster.run(schedule, _sharing(fleet, schedule.plan, order_abroad), order_abroad)
-
-
-def _sharing(fleet: Any, plan: Plan, order: Callable[[Trial], dict[str, Any]]) -> Any:
-    """Return the fleet, which learns from the largest trial how many trials can share a GPU."""
-    if not plan.scale.share_gpus:
-        return fleet
-    return replace(fleet, gpu_shared_by=order(largest_trial(plan)))
+        if fleet.address not in (None, "local"):
+            more = _order_to_other_hosts(plan, workspace, Path(folder))
+            fleet = replace(fleet, working_dir=folder)
+        if plan.scale.share_gpus:
+            fleet = replace(fleet, gpu_shared_by=order(largest_trial(plan)))
+        cluster.run(schedule, fleet, order)
 
 
 def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
     return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
 
 
-def _brought(plan: Plan, workspace: Workspace, folder: Path) -> dict[str, Any]:
-    """Return what workers on other hosts need besides an order: no folder of this host."""
+def _order_to_other_hosts(plan: Plan, workspace: Workspace, folder: Path) -> dict[str, Any]:
+    """Return what an order to workers on other hosts has besides: no folder of this host."""
     from ablate.data.travel import send
     from ablate.tune.cluster.parcel import pack
 
@@ -221,7 +218,7 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
     )
 
 
-def _studied(study: Study | str | Path) -> Study:
+def _checked(study: Study | str | Path) -> Study:
     if isinstance(study, Study):
         check(study)
         return study if study.name else replace(study, name="study")
@@ -235,7 +232,7 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
     return open_corpus(plan.configs[plan.study.base_arm].corpus, workspace.data).floor
 
 
-class _Told:
+class _Listener:
     """Passes events of the schedule to the screen and the recorder."""
 
     def __init__(self, screen: Any, recorder: Any) -> None:
@@ -259,9 +256,9 @@ class _Told:
     def note(self, text: str) -> None:
         self.screen.note(text)
 
-    def planned(self, plan: Plan) -> None:
-        self.screen.planned(plan.record)
-        self.recorder.update(plan.record)
+    def planned(self, record: study_record.StudyRecord) -> None:
+        self.screen.planned(record)
+        self.recorder.update(record)
 
 
 @contextlib.contextmanager
@@ -277,8 +274,8 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
         schedule.stop_reason = f"stopped by {signal.Signals(number).name}"
         schedule.note("stopping: saving the running trials (again to stop at once)")
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    handled = [number for number, handler in handlers.items() if handler != signal.SIG_IGN]
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
@@ -287,44 +284,38 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _write_tables(summary: Summary, workspace: Workspace) -> None:
+def _write_tables(summary: Summary, workspace: Workspace) -> dict[str, str]:
+    """Write the study's table to its folder; return the files' texts by name."""
     folder, table = workspace.study_folder(summary.record.key), study_table(summary)
+    texts = {"table.txt": text.write(table), "table.md": markdown.write(table)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "table.txt").write_text(text.write(table) + "\n", encoding="utf-8")
-        (folder / "table.md").write_text(markdown.write(table) + "\n", encoding="utf-8")
+        for name, content in texts.items():
+            (folder / name).write_text(content + "\n", encoding="utf-8")
     except OSError as error:
         raise StoreError(
             f"the table cannot be written to {folder}: {error.strerror or error}. Free some "
             f"space; `ablate table {summary.record.key}` shows it."
         ) from error
+    return texts
 
 
 def _report(
-    summary: Summary, found: Mapping[str, Journal], store: Store, note: Callable[[str], None]
+    summary: Summary, ended: Mapping[str, Journal], store: Store, note: Callable[[str], None]
 ) -> dict[str, str]:
     """Write the page with the pictures. Its failure must not stop a finished study."""
     try:
         from ablate.compare.plots.report import FILE, page
 
-        return {FILE: page(Material(summary, found), store)}
+        return {FILE: page(Material(summary, ended), store)}
     except Exception as error:
         name = summary.record.key
         note(f"no report: {type(error).__name__}: {error}. Later: ablate report {name}")
         return {}
 
 
-def _deliver(recorder: Any, schedule: Any, summary: Summary, pages: Mapping[str, str]) -> str:
-    """Send the tracking server missing records; return what it still lacks, and why."""
-    if schedule.complete:
-        table = study_table(summary)
-        delivery = recorder.finish(markdown.write(table), {"table.txt": text.write(table), **pages})
-    else:
-        delivery = recorder.pause()
-    return missing_records(delivery)
-
-
 def missing_records(delivery: Any) -> str:
+    """Return how many trials the tracking server still lacks, and why; empty if none."""
     number = len(delivery.undelivered) + len(delivery.refused)
     why = delivery.reason or next(iter(delivery.refused.values()), "")
     return f"{number} trials ({why})" if number else ""

@@ -30,7 +30,7 @@ FEW_TRIALS = 100  # up to this many trials get a line each
 NUM_TROUBLES = 20  # lost trials that are reported one by one; the rest are counted
 
 
-class Said(NamedTuple):
+class Message(NamedTuple):
     """A message: it stays on screen, or is shown only if there are few trials."""
 
     text: str
@@ -49,8 +49,7 @@ class Screen:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self._events: deque[Callable[[], Said | None]] = deque()
-        self._newest: StudyRecord | None = None
+        self._events: deque[Callable[[], Message | None]] = deque()
         self._lock, self._over = threading.Lock(), threading.Event()
         self._broken, self._num_lost = False, 0
         self._thread = threading.Thread(target=self._keep_showing, name="screen", daemon=True)
@@ -84,18 +83,15 @@ class Screen:
         self._events.append(lambda: self._retrying(trial_id, why))
 
     def note(self, text: str) -> None:
-        self._events.append(lambda: Said(text))
+        self._events.append(lambda: Message(text))
 
     def planned(self, record: StudyRecord) -> None:
         """The plan has grown."""
-        self._newest = record
+        self._events.append(lambda: self.board.take_record(record))
 
     def refresh(self) -> None:
         """Apply the queued events and show them now."""
         with self._lock:
-            if self._newest is not None:
-                record, self._newest = self._newest, None
-                self.board.take_record(record)
             results = [self._events.popleft()() for _ in range(len(self._events))]
             messages = [message for message in results if message is not None]
             self._guarded(lambda: self._presenter.show(self.board, messages, self._clock()))
@@ -112,7 +108,7 @@ class Screen:
             except (OSError, ValueError):
                 self._broken = True
 
-    def _ended(self, trial_id: str, journal: Journal, now: float) -> Said | None:
+    def _ended(self, trial_id: str, journal: Journal, now: float) -> Message | None:
         ran = self.board.finished(trial_id, journal, now)
         lost = journal.status not in (Status.COMPLETED, Status.PRUNED)
         self._num_lost += lost
@@ -122,12 +118,12 @@ class Screen:
         nats = self.board.nats.get(trial_id)
         result = journal.status if nats is None else f"valid {self.board.unit.text(nats)}"
         reason = ((journal.outcome and journal.outcome.reason) or "").split("\n")[0]
-        took = f" in {duration(now - ran.begun)}" if ran else ""
-        return Said(f"{counted}: {result}{took}{': ' if reason else ''}{reason}", stays=lost)
+        took = f" in {duration(now - ran.start)}" if ran else ""
+        return Message(f"{counted}: {result}{took}{': ' if reason else ''}{reason}", stays=lost)
 
-    def _retrying(self, trial_id: str, why: str) -> Said:
+    def _retrying(self, trial_id: str, why: str) -> Message:
         running = self.board.running.get(trial_id)
-        return Said(f"{running.trial.name if running else trial_id} is being retried: {why}")
+        return Message(f"{running.trial.name if running else trial_id} is being retried: {why}")
 
 
 class Lines:
@@ -137,40 +133,40 @@ class Lines:
         self._stream = stream
         encoding = getattr(stream, "encoding", None) or "utf-8"
         self._unicode = encoding.lower().startswith("utf")
-        self._said_at, self._pause = now, LINE_SECONDS
+        self._last_line, self._pause = now, LINE_SECONDS
         self._num_done, self._began = 0, False
 
     def open(self, board: Board) -> None:
         arms = f"{len(board.arms)} arm{'s' if len(board.arms) > 1 else ''}"
-        self._say(f"{board.record.key}: {board.total} trials of {arms}", board.begun)
+        self._print(f"{board.record.key}: {board.total} trials of {arms}", board.start)
 
-    def show(self, board: Board, said: list[Said], now: float) -> None:
+    def show(self, board: Board, messages: list[Message], now: float) -> None:
         if not self._began and (board.running or board.num_here):
             self._began = True
             before = len(board.ended) - board.num_here
             if before:
-                self._say(f"{before} of {board.total} trials were already done", now)
-        for each in said:
-            if each.stays or board.total <= FEW_TRIALS:
-                self._say(each.text, now)
+                self._print(f"{before} of {board.total} trials were already done", now)
+        for message in messages:
+            if message.stays or board.total <= FEW_TRIALS:
+                self._print(message.text, now)
         self._meanwhile(board, now)
 
     def close(self, board: Board, now: float) -> None:
-        self._say(closing(board, now), now)
+        self._print(closing_line(board, now), now)
 
     def _meanwhile(self, board: Board, now: float) -> None:
         """Write a line every 20 s while trials end, and less and less often while none does."""
         moved = len(board.ended) != self._num_done
         if moved:
             self._num_done, self._pause = len(board.ended), LINE_SECONDS
-        if (moved or board.running) and now - self._said_at >= self._pause:
-            self._say(standing(board, now), now)
+        if (moved or board.running) and now - self._last_line >= self._pause:
+            self._print(progress_line(board, now), now)
             self._pause = min(2 * self._pause, SLOWEST_LINES)
 
-    def _say(self, text: str, now: float) -> None:
+    def _print(self, text: str, now: float) -> None:
         self._stream.write(printable(text, self._unicode) + "\n")
         self._stream.flush()
-        self._said_at = now
+        self._last_line = now
 
 
 class Live:
@@ -185,17 +181,17 @@ class Live:
     def open(self, board: Board) -> None:
         self._live.start()
 
-    def show(self, board: Board, said: list[Said], now: float) -> None:
-        for each in said:
-            if each.stays:
-                self._say(each.text)
+    def show(self, board: Board, messages: list[Message], now: float) -> None:
+        for message in messages:
+            if message.stays:
+                self._print(message.text)
         self._live.update(view(board, now, self._console.height), refresh=True)
 
     def close(self, board: Board, now: float) -> None:
         self._live.stop()
-        self._say(closing(board, now))
+        self._print(closing_line(board, now))
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -209,7 +205,7 @@ def view(board: Board, now: float, height: int) -> Any:
     num_running = min(len(board.running), max(2, room // 3))
     last = Table.grid(padding=(0, 2, 0, 0))
     bar = ProgressBar(total=max(1, board.total), completed=len(board.ended), width=20)
-    last.add_row(bar, _text(standing(board, now)))
+    last.add_row(bar, _text(progress_line(board, now)))
     return Group(
         _text(f"{board.record.key}: {board.record.question}", "bold"),
         _arms_table(board, now, room - num_running),
@@ -273,11 +269,11 @@ def _text(text: str, style: str = "") -> Any:
     return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
-def standing(board: Board, now: float) -> str:
+def progress_line(board: Board, now: float) -> str:
     """Return one line: time elapsed, time left, trials done."""
     left = board.seconds_left(now)
     parts = [
-        f"{duration(now - board.begun)} elapsed",
+        f"{duration(now - board.start)} elapsed",
         f"about {duration(left)} left" if left is not None else "time left unknown",
         f"{len(board.ended)} of {board.total} trials done",
         f"{len(board.running)} running",
@@ -286,17 +282,17 @@ def standing(board: Board, now: float) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def closing(board: Board, now: float) -> str:
+def closing_line(board: Board, now: float) -> str:
     """Return the last line."""
     state = "" if len(board.ended) == board.total else "stopped, "
     troubles = f" ({board.troubles})" if board.troubles else ""
     done = f"{state}{len(board.ended)} of {board.total} trials done{troubles}"
-    return f"{board.record.key}: {done} after {duration(now - board.begun)}"
+    return f"{board.record.key}: {done} after {duration(now - board.start)}"
 
 
 def _mean(board: Board, arm: ArmState) -> str:
     unit = board.unit
-    values = [unit.show(board.nats[each]) for each in arm.finals if each in board.nats]
+    values = [unit.show(board.nats[trial]) for trial in arm.finals if trial in board.nats]
     mean = decimal(statistics.fmean(values), unit.digits) if values else NONE
     return f"{mean}±{decimal(statistics.stdev(values), unit.digits)}" if values[1:] else mean
 

@@ -70,9 +70,8 @@ class Bridge(nn.Module, ABC):
     def forward(self, features: Features, masks: Masks) -> Features:
         """The features with a new `output_TBH`."""
 
-    @abstractmethod
     def initialize(self, draw: Draw) -> None:
-        """Draw every parameter from the stream named after it."""
+        """Draw every parameter of its own from the stream named after it."""
 
 
 class Gate(nn.Module, ABC):
@@ -88,9 +87,8 @@ class Gate(nn.Module, ABC):
     ) -> tuple[GateSignal | None, State]:
         """The gate on the logits (None: no gate), and the state afterwards."""
 
-    @abstractmethod
     def initialize(self, draw: Draw) -> None:
-        """Draw every parameter from the stream named after it."""
+        """Draw every parameter of its own from the stream named after it."""
 
 
 class Head(nn.Module, ABC):
@@ -102,9 +100,8 @@ class Head(nn.Module, ABC):
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         """The distribution of the next word at every token; mask site: "latent"."""
 
-    @abstractmethod
     def initialize(self, draw: Draw) -> None:
-        """Draw every parameter from the stream named after it."""
+        """Draw every parameter of its own from the stream named after it."""
 
 
 class Loss(ABC):

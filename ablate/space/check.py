@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -45,18 +44,19 @@ def _check_row(row: Row, field: str, rows: tuple[Row, ...]) -> None:
     key = key.split("[")[0]
     for config, where in _configs(prefix, key, row, rows):
         name = key.split(".")[-1]
-        single = _single_field_config(config, name, where)
+        if name not in _field_names(config):
+            raise SpaceError(unknown("field", name, _field_names(config), where))
         for domain in domains:
             for end in domain.ends:
-                _check_value(single, name, [end] if element else end, domain, where)
+                _check_value(config, name, [end] if element else end, domain, where)
 
 
-def _check_value(single: type, name: str, value: Any, domain: Any, where: str) -> None:
+def _check_value(config: type, name: str, value: Any, domain: Any, where: str) -> None:
     try:
-        fields.build(single, {name: value}, where)
+        fields.check_field(config, name, value, where)
     except ConfigError as error:
         whole = isinstance(domain, Range) and not domain.integer and value == int(value)
-        if whole and fields.accepts(single, name, int(value)):
+        if whole and fields.accepts(config, name, int(value)):
             raise SpaceError(f"{error} Add integer = true to the row.") from None
         raise
 
@@ -115,13 +115,3 @@ def _names_of(slot: str, rows: Iterable[Row]) -> set[str]:
 
 def _field_names(config: type) -> list[str]:
     return [field.name for field in dataclasses.fields(config)]
-
-
-def _single_field_config(config: type, name: str, where: str) -> type:
-    """Make a config with only this field, so that its value can be checked without the others."""
-    by_name = {field.name: field for field in dataclasses.fields(config)}
-    if name not in by_name:
-        raise SpaceError(unknown("field", name, by_name, where))
-    copied = dataclasses.field(default=by_name[name].default, metadata=by_name[name].metadata)
-    hint = typing.get_type_hints(config)[name]
-    return dataclasses.make_dataclass(config.__name__, [(name, hint, copied)], kw_only=True)

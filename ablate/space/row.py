@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ablate.space.rules import Clause
+from ablate.space.rules import Clause, is_number, same
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,11 @@ class Row:
     printed: bool = dataclasses.field(default=True, repr=False)
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the row's value: its own, and the field that it sets."""
+        return (self.name,) if self.field is None else (self.name, self.field)
+
+    @property
     def domains(self) -> tuple[Domain, ...]:
         """The row's domains, over all corpora."""
         return (self.domain,) if self.domain else tuple(self.by_corpus.values())
@@ -133,15 +138,6 @@ class Row:
         if not self.by_corpus or corpus is None:
             return self
         return replace(self, domain=self.by_corpus[corpus], by_corpus={})
-
-
-def same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal; unlike in Python, true is not 1."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def format_value(value: Any) -> str:

@@ -69,8 +69,16 @@ def compare(left: Any, symbol: str, right: Any) -> bool:
     if symbol in _ORDERS:
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
         return numbers and _ORDERS[symbol](left, right)
-    equal = isinstance(left, bool) == isinstance(right, bool) and left == right
-    return equal if symbol == "=" else not equal
+    return same(left, right) == (symbol == "=")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal; unlike in Python, true is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def parse(
@@ -81,7 +89,7 @@ def parse(
     if clauses is None:
         raise SpaceError(_syntax_message(text, rows, fields, where))
     for clause in clauses:
-        if clause.operator in _ORDERS and any(_is_not_number(item) for item in clause.literals):
+        if clause.operator in _ORDERS and not all(map(is_number, clause.literals)):
             raise SpaceError(
                 f"{where}: '{text}' needs a number after '{clause.operator}', not {clause.right!r}."
             )
@@ -139,10 +147,6 @@ def _literal(text: str) -> Any:
         items = [_literal(item.strip()) for item in text[1:-1].split(",")]
         return None if any(item is None for item in items) else items
     return text if re.fullmatch(r"[\w.+-]+( [\w.+-]+)*", text) else None
-
-
-def _is_not_number(value: Any) -> bool:
-    return isinstance(value, bool) or not isinstance(value, int | float)
 
 
 def _syntax_message(text: str, rows: Collection[str], fields: Collection[str], where: str) -> str:

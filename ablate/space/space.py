@@ -20,10 +20,10 @@ from typing import Any
 
 from ablate.config.resolve import DEFAULT_TECHNIQUES
 from ablate.errors import SpaceError, unknown, wrong_value
-from ablate.space import file as space_file
 from ablate.space.check import problems
+from ablate.space.file import SpaceFile, read
 from ablate.space.folders import find, folders
-from ablate.space.links import Rule, sort_by_dependency
+from ablate.space.links import sort_by_dependency
 from ablate.space.row import Choices, Fixed, Range, Row
 
 Values = Mapping[str, Any]
@@ -40,24 +40,11 @@ class SpaceViolation(SpaceError):
         self.values = values
 
 
-@dataclass(frozen=True)
-class _Context:
-    """Values from outside the file."""
-
-    fixed: Values
-    base: Values
-
-
 @dataclass(frozen=True, kw_only=True)
-class Space:
+class Space(SpaceFile):
     """A file of rows, in the paper's order."""
 
     path: Path
-    paper: str
-    tables: tuple[str, ...]
-    note: str
-    rows: tuple[Row, ...]
-    rules: tuple[Rule, ...]
 
     @property
     def name(self) -> str:
@@ -75,7 +62,7 @@ class Space:
 
     @property
     def open(self) -> bool:
-        """Whether a row has more than one possible value."""
+        """True if a row has more than one possible value."""
         domains = (domain for row in self.rows for domain in row.domains)
         return any(not isinstance(domain, Fixed) for domain in domains)
 
@@ -110,12 +97,9 @@ class Space:
         corpus = self._corpus(column)
         return replace(self, rows=tuple(row.at(corpus) for row in self.rows))
 
-    def values(
-        self, corpus: str | None = None, fixed: Values | None = None, base: Values | None = None
-    ) -> dict[str, Any]:
+    def values(self, corpus: str | None = None, fixed: Values | None = None) -> dict[str, Any]:
         """Return the values that the file fixes, without open rows and rows that depend on them."""
-        context = _Context(fixed or {}, base or {})
-        return self._checked(next(self._assignments(corpus, context, lambda row: (None,))))
+        return self._checked(next(self._assignments(corpus, fixed, None, lambda row: (None,))))
 
     def sample(
         self,
@@ -130,8 +114,7 @@ class Space:
         it provides fields that conditions need and the file does not have.
         Raises `SpaceViolation` if a rule is broken.
         """
-        context = _Context(fixed or {}, base or {})
-        points = self._assignments(corpus, context, lambda row: (_suggestion(suggest, row),))
+        points = self._assignments(corpus, fixed, base, lambda row: (_suggestion(suggest, row),))
         return self._checked(next(points))
 
     def enumerate(
@@ -144,31 +127,27 @@ class Space:
         """Yield every combination that the rules allow, with `points` values of each range."""
         if points is not None and points < 2:
             raise SpaceError(wrong_value("points", points, "2 or more", f"{self.path}:1"))
-        context = _Context(fixed or {}, base or {})
-        every = self._assignments(corpus, context, lambda row: _points(row, points), skip=True)
+        every = self._assignments(corpus, fixed, base, lambda row: _points(row, points), skip=True)
         return (self._flat(assigned) for assigned in every)
 
     def violated(self, values: Values) -> list[str]:
         """Return the rules that values (by row name or by field) break."""
 
         def lookup(name: str) -> Any:
-            if name in values:
-                return values[name]
-            fields = [row.field for row in self.rows if row.name == name and row.field]
-            names = [row.name for row in self.rows if row.field == name]
-            return next((values[key] for key in (*fields, *names) if key in values), None)
+            keys = [name, *(key for row in self._rows_called(name) for key in row.keys)]
+            return next((values[key] for key in keys if key in values), None)
 
         broken = (r for r in self.rules if any(c.holds(lookup) is False for c in r.clauses))
         return [rule.text for rule in broken]
 
     def excludes(self, row: Row, fixed: Values, base: Values) -> bool:
-        """Whether a row cannot count, whatever is chosen, where these are the values."""
+        """Return whether these values make the row inactive, whatever is chosen for other rows."""
 
         def lookup(name: str) -> Any:
-            rows = [row for row in self.rows if name in (row.name, row.field)]
-            known = [key for row in rows for key in (row.name, row.field) if key in fixed]
+            rows = self._rows_called(name)
+            known = [key for row in rows for key in row.keys if key in fixed]
             if known:
-                return fixed[str(known[0])]
+                return fixed[known[0]]
             if rows:
                 return next((r.domain.value for r in rows if isinstance(r.domain, Fixed)), None)
             return {**DEFAULT_TECHNIQUES, **base}.get(name)
@@ -180,15 +159,21 @@ class Space:
         for problem in problems(self.rows):
             raise SpaceError(problem)
 
+    def _rows_called(self, name: str) -> list[Row]:
+        """The rows with this name, or that set this field."""
+        return [row for row in self.rows if name in row.keys]
+
     def _assignments(
         self,
         corpus: str | None,
-        context: _Context,
+        fixed: Values | None,
+        base: Values | None,
         options: Callable[[Row], Iterable[Any]],
         skip: bool = False,
     ) -> Iterator[dict[str, Any]]:
         """Yield all assignments (row name -> value); `skip` those that break a rule."""
         rows = [row.at(self._corpus(corpus)) for row in self.order]
+        outside = {**DEFAULT_TECHNIQUES, **(base or {}), **(fixed or {})}
 
         def assign_from(index: int, assigned: dict[str, Any]) -> Iterator[dict[str, Any]]:
             if skip and self.violated(assigned):
@@ -196,42 +181,27 @@ class Space:
             if index == len(rows):
                 yield assigned
                 return
-            for value in self._candidates(rows[index], assigned, context, options):
-                extended = assigned if value is None else {**assigned, rows[index].name: value}
+            row = rows[index]
+            lookup = self._lookup(row, assigned, outside)
+            for value in _candidates(row, lookup, assigned, fixed or {}, options):
+                extended = assigned if value is None else {**assigned, row.name: value}
                 yield from assign_from(index + 1, extended)
 
         return assign_from(0, {})
 
-    def _candidates(
-        self,
-        row: Row,
-        assigned: dict[str, Any],
-        context: _Context,
-        options: Callable[[Row], Iterable[Any]],
-    ) -> Iterable[Any]:
-        if not all(clause.holds(self._lookup(row, assigned, context)) for clause in row.when):
-            return (None,)
-        for key in (row.name, row.field):
-            if key is not None and key in context.fixed:
-                return (context.fixed[key],)
-        if row.same_as is not None:
-            return (assigned.get(row.same_as),)
-        return (row.domain.value,) if isinstance(row.domain, Fixed) else options(row)
+    def _lookup(self, row: Row, assigned: Values, outside: Values) -> Callable[[str], Any]:
+        """Return what looks up the names in the row's condition: rows so far, then other fields."""
 
-    def _lookup(
-        self, row: Row, assigned: dict[str, Any], context: _Context
-    ) -> Callable[[str], Any]:
         def lookup(name: str) -> Any:
-            rows = [row for row in self.rows if name in (row.name, row.field)]
+            rows = self._rows_called(name)
             if rows:
                 return next((assigned[row.name] for row in rows if row.name in assigned), None)
-            known = {**DEFAULT_TECHNIQUES, **context.base, **context.fixed}
-            if name not in known:
+            if name not in outside:
                 raise SpaceError(
                     f"{row.where}: when '{row.condition}' needs '{name}', which no row of this "
                     "file sets. Set it in the base or in the arm."
                 )
-            return known[name]
+            return outside[name]
 
         return lookup
 
@@ -272,38 +242,39 @@ def load(name_or_path: str | Path, near: Path | None = None) -> Space:
     """
     name, _, column = str(name_or_path).partition(":")
     path = find(name, near)
-    space = Space(path=path, **vars(space_file.read(path)))
+    space = Space(path=path, **vars(read(path)))
     return space.at(column) if column else space
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A space in the list of all; `problem` says why it could not be read."""
-
-    name: str
-    path: Path
-    paper: str = ""
-    tables: tuple[str, ...] = ()
-    num_rows: int = 0
-    open: bool = False
-    problem: str = ""
+def index() -> dict[str, Space | SpaceError]:
+    """Return every space that can be loaded by a bare name, or the error that prevents it."""
+    paths = {path.stem: path for folder in reversed(folders()) for path in folder.glob("*.toml")}
+    return {name: _load_or_error(path) for name, path in sorted(paths.items())}
 
 
-def index(near: Path | None = None) -> list[Entry]:
-    """List every space that can be loaded by a bare name."""
-    by_name: dict[str, Path] = {}
-    for folder in folders(near):
-        for path in folder.glob("*.toml"):
-            by_name.setdefault(path.stem, path)
-    return [_entry(path) for _, path in sorted(by_name.items())]
-
-
-def _entry(path: Path) -> Entry:
+def _load_or_error(path: Path) -> Space | SpaceError:
     try:
-        space = load(path)
+        return load(path)
     except SpaceError as error:
-        return Entry(path.stem, path, problem=str(error))
-    return Entry(space.name, path, space.paper, space.tables, len(space.rows), space.open)
+        return error
+
+
+def _candidates(
+    row: Row,
+    lookup: Callable[[str], Any],
+    assigned: Values,
+    fixed: Values,
+    options: Callable[[Row], Iterable[Any]],
+) -> Iterable[Any]:
+    """Return the row's possible values, given those of the rows before it; None: it has none."""
+    if not all(clause.holds(lookup) for clause in row.when):
+        return (None,)
+    for key in row.keys:
+        if key in fixed:
+            return (fixed[key],)
+    if row.same_as is not None:
+        return (assigned.get(row.same_as),)
+    return (row.domain.value,) if isinstance(row.domain, Fixed) else options(row)
 
 
 def _suggestion(suggest: Suggest, row: Row) -> Any:

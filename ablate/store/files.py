@@ -26,15 +26,14 @@ def write_whole(path: Path, data: bytes | memoryview) -> None:
 
 def replace_synced(partial: Path, path: Path) -> None:
     """Move a finished file to its final path, durably."""
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
+    sync(partial)
     os.replace(partial, path)
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a rename in the folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make what a file holds, or a rename in a folder, survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -24,11 +24,8 @@ from ablate.store.store import Store, damaged
 
 LISTED = '`ablate query "SELECT trial, arm, seed, status FROM trials"` lists them.'
 MOST_DEATHS = 4  # worker deaths without a new epoch before the trial counts as failed
-KERNELS, TORCH, UNKNOWN = (
-    "kernels",
-    "torch",
-    "unknown",
-)  # how the parts that have kernels were computed
+# How the parts that have kernels were computed.
+KERNELS, TORCH, UNKNOWN = "kernels", "torch", "unknown"
 
 
 @dataclass
@@ -40,9 +37,7 @@ class Journal:
     attempts: list[dict[str, Any]] = field(default_factory=list)
     epochs: list[dict[str, Any]] = field(default_factory=list)
     outcome: Outcome | None = None
-    deaths: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # of workers, recorded by their driver
+    deaths: list[dict[str, Any]] = field(default_factory=list)  # of workers, by their driver
 
     @property
     def status(self) -> Status | None:

@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ablate.errors import HeldError, StoreError
@@ -30,12 +30,8 @@ class Lease:
 
     def __init__(self, store: Store, key: str) -> None:
         self._store, self._key, self._study = store, f"studies/{key}/lease.json", key
-        self._mine = {
-            "token": secrets.token_hex(8),
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "since": time.strftime("%H:%M:%S"),
-        }
+        self._token = secrets.token_hex(8)
+        self._own = {"token": self._token, **this_process()}
         self._beats = 0
         self._over = threading.Event()
         self.on_lost: Callable[[str], None] = lambda why: None
@@ -44,7 +40,7 @@ class Lease:
     def held(self) -> Iterator[Lease]:
         """Hold the lease inside the block; raise `HeldError` if another driver has it."""
         self._take()
-        thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+        thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         thread.start()
         try:
             yield self
@@ -54,16 +50,15 @@ class Lease:
             self._give_back()
 
     def _take(self) -> None:
-        found = self._read()
-        if found is not None and not _dead_here(found):
-            self._wait_for_silence(found)
+        holder = self._read()
+        if holder is not None and not _dead_here(holder):
+            self._wait_for_silence(holder)
         self._beat()
         time.sleep(SETTLE_SECONDS)
-        found = self._read()
-        if found is not None and found["token"] != self._mine["token"]:
-            raise HeldError(self._refusal(found))
+        if successor := self._successor():
+            raise held_by(self._study, successor)
 
-    def _wait_for_silence(self, found: dict[str, Any]) -> None:
+    def _wait_for_silence(self, holder: dict[str, Any]) -> None:
         """Watch the beats until the holder must be gone; raise `HeldError` if there is one."""
         end = time.monotonic() + STALE_SECONDS
         while time.monotonic() < end:
@@ -71,60 +66,70 @@ class Lease:
             now = self._read()
             if now is None:
                 return
-            if now != found:
-                raise HeldError(self._refusal(now))
-
-    def _refusal(self, holder: dict[str, Any]) -> str:
-        return (
-            f"{self._study} is already being run by {name(holder)}. Wait for it, or stop it "
-            "and run the same command again."
-        )
+            if now != holder:
+                raise held_by(self._study, now)
 
     def _beat(self) -> None:
         self._beats += 1
-        now = {**self._mine, "beats": self._beats, "at": time.time()}
-        self._store.write_json(self._key, now)
+        self._store.write_json(self._key, {**self._own, "beats": self._beats, "at": time.time()})
 
-    def _keep(self) -> None:
+    def _renew(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
-            with contextlib.suppress(
-                StoreError
-            ):  # while the store is away, nobody else can take it
-                found = self._read()
-                if found is not None and found["token"] != self._mine["token"]:
-                    self.on_lost(f"{self._study} was taken over by {name(found)}")
+            # While the store is away, no other driver can take the lease.
+            with contextlib.suppress(StoreError):
+                if successor := self._successor():
+                    self.on_lost(f"{self._study} was taken over by {name(successor)}")
                     return
                 self._beat()
 
     def _give_back(self) -> None:
         with contextlib.suppress(StoreError):
-            found = self._read()
-            if found is not None and found["token"] == self._mine["token"]:
+            if (self._read() or {}).get("token") == self._token:
                 self._store.delete(self._key)
 
+    def _successor(self) -> dict[str, Any] | None:
+        """The lease of a driver that has taken over this one's."""
+        stored = self._read()
+        return stored if stored and stored["token"] != self._token else None
+
     def _read(self) -> dict[str, Any] | None:
-        found = self._store.read_json(self._key)
-        return found if isinstance(found, dict) and "token" in found else None
+        stored = self._store.read_json(self._key)
+        return stored if isinstance(stored, dict) and "token" in stored else None
 
 
 def holder(store: Store, key: str) -> str | None:
     """The driver that seems to run the study, without waiting for a beat."""
-    found = store.read_json(f"studies/{key}/lease.json")
-    if not isinstance(found, dict) or abs(time.time() - found.get("at", 0)) > RECENT_SECONDS:
+    stored = store.read_json(f"studies/{key}/lease.json")
+    if not isinstance(stored, dict) or abs(time.time() - stored.get("at", 0)) > RECENT_SECONDS:
         return None
-    return name(found)
+    return name(stored)
 
 
-def name(found: dict[str, Any]) -> str:
-    return f"process {found.get('pid')} on {found.get('host')} since {found.get('since')}"
+def this_process() -> dict[str, Any]:
+    """What a lease or a lock records of its holder."""
+    now = time.strftime("%H:%M:%S")
+    return {"host": socket.gethostname(), "pid": os.getpid(), "since": now}
 
 
-def _dead_here(found: dict[str, Any]) -> bool:
+def name(process: Mapping[str, Any]) -> str:
+    if "pid" not in process:
+        return "another process"
+    return f"process {process.get('pid')} on {process.get('host')} since {process.get('since')}"
+
+
+def held_by(study: str, process: Mapping[str, Any]) -> HeldError:
+    return HeldError(
+        f"{study} is already being run by {name(process)}. Wait for it, or stop it and run the "
+        "same command again."
+    )
+
+
+def _dead_here(holder: dict[str, Any]) -> bool:
     """Return whether the holder was a process on this host that has ended."""
-    if found.get("host") != socket.gethostname():
+    if holder.get("host") != socket.gethostname():
         return False
     try:
-        os.kill(int(found["pid"]), 0)
+        os.kill(int(holder["pid"]), 0)
     except ProcessLookupError:
         return True
     except (PermissionError, ValueError, TypeError):

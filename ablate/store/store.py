@@ -52,24 +52,11 @@ class Store:
 
     def write(self, key: str, data: bytes) -> None:
         """Write `data` under `key`, atomically and durably."""
-        try:
-            if self.folder is None:
-                _patiently(lambda: self._write_remote(key, data))
-            else:
-                _write_patiently(self.folder / _safe(key), data)
-        except OSError as error:
-            raise self._refused("write", key, error) from error
+        self._patiently("write", key, lambda: self._write(key, data))
 
     def read(self, key: str) -> bytes | None:
         """The data under `key`, or None."""
-        try:
-            if self.folder is not None:
-                return (self.folder / _safe(key)).read_bytes()
-            return _patiently(lambda: self._read_remote(key))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise self._refused("read", key, error) from error
+        return self._patiently("read", key, lambda: self._read(key))
 
     def write_json(self, key: str, data: Any) -> None:
         self.write(key, json.dumps(data, indent=1, sort_keys=True).encode())
@@ -95,24 +82,45 @@ class Store:
 
     def names(self, prefix: str) -> list[str]:
         """The names directly under `prefix`, sorted."""
-        try:
-            listed = _patiently(lambda: self._listed(prefix))
-        except OSError as error:
-            raise self._refused("list", prefix, error) from error
-        return sorted(name for name in listed if not name.endswith(files.PARTIAL))
+        return sorted(n for n in self._all_names(prefix) if not n.endswith(files.PARTIAL))
 
     def delete(self, prefix: str) -> None:
         """Remove the file at `prefix`, or the folder with everything in it."""
-        try:
-            _patiently(lambda: self._delete(prefix))
-        except OSError as error:
-            raise self._refused("delete", prefix, error) from error
+        self._patiently("delete", prefix, lambda: self._delete(prefix))
 
     def sweep(self, prefix: str) -> None:
         """Remove partial files that killed writers have left directly under `prefix`."""
-        for name in self._listed(prefix):
+        for name in self._all_names(prefix):
             if name.endswith(files.PARTIAL):
                 self.delete(f"{prefix}/{name}")
+
+    def _patiently(self, verb: str, key: str, work: Callable[[], T]) -> T:
+        """Do it, and retry if the failure may be the network's; the error names the key."""
+        try:
+            return _patiently(work)
+        except OSError as error:
+            advice = (
+                " Free some space or choose another location with --workspace or --store; the "
+                "same command then resumes where this one stopped."
+            )
+            why = f"{error.strerror or error}".rstrip(".")
+            text = f"cannot {verb} {key} in the store {self.uri}: {why}."
+            raise StoreError(text + (advice if verb == "write" else "")) from error
+
+    def _write(self, key: str, data: bytes) -> None:
+        if self.folder is None:
+            self._write_remote(key, data)
+        else:
+            _write_local(self.folder / _safe(key), data)
+
+    def _read(self, key: str) -> bytes | None:
+        try:
+            if self.folder is not None:
+                return (self.folder / _safe(key)).read_bytes()
+            with self._remote.open_input_stream(self._path(key)) as stream:
+                return stream.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def _delete(self, prefix: str) -> None:
         if self.folder is None:
@@ -128,6 +136,9 @@ class Store:
         else:
             path.unlink(missing_ok=True)
 
+    def _all_names(self, prefix: str) -> list[str]:
+        return self._patiently("list", prefix, lambda: self._listed(prefix))
+
     def _listed(self, prefix: str) -> list[str]:
         if self.folder is not None:
             path = self.folder / _safe(prefix)
@@ -139,26 +150,12 @@ class Store:
 
     def _kind(self, key: str) -> str:
         """NotFound, File or Directory."""
-        try:
-            return _patiently(lambda: self._remote.get_file_info(self._path(key)).type.name)
-        except OSError as error:
-            raise self._refused("look for", key, error) from error
-
-    def _refused(self, verb: str, key: str, error: OSError) -> StoreError:
-        advice = (
-            " Free some space or choose another location with --workspace or --store; the same "
-            "command then resumes where this one stopped."
+        return self._patiently(
+            "look for", key, lambda: self._remote.get_file_info(self._path(key)).type.name
         )
-        why = f"{error.strerror or error}".rstrip(".")
-        text = f"cannot {verb} {key} in the store {self.uri}: {why}."
-        return StoreError(text + (advice if verb == "write" else ""))
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{_safe(key)}"
-
-    def _read_remote(self, key: str) -> bytes:
-        with self._remote.open_input_stream(self._path(key)) as stream:
-            return stream.read()
 
     def _write_remote(self, key: str, data: bytes) -> None:
         path = self._path(key)
@@ -218,14 +215,12 @@ def _open_remote(uri: str) -> tuple[Any, str]:
     return filesystem, root.rstrip("/")
 
 
-def _write_patiently(path: Path, data: bytes) -> None:
+def _write_local(path: Path, data: bytes, *, again: bool = True) -> None:
     """Write; try once more if the folder or the partial file was removed meanwhile."""
-    try:
-        _write_local(path, data)
-    except FileNotFoundError:
-        _write_local(path, data)
-
-
-def _write_local(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_whole(path, data)
+    try:
+        files.write_whole(path, data)
+    except FileNotFoundError:
+        if not again:
+            raise
+        _write_local(path, data, again=False)

@@ -79,9 +79,8 @@ class StudyRecord:
     notes: tuple[str, ...] = ()
     published_scale: bool = False  # comparable with published numbers
     first_seed: int = 1  # default for older records, which do not have it
-    floor: Mapping[str, float] = field(
-        default_factory=dict
-    )  # split -> best possible nats per token
+    # Split -> best possible nats per token.
+    floor: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def key(self) -> str:

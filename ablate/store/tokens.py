@@ -52,12 +52,12 @@ def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray
     return values.astype(np.float64)
 
 
-def remember_reading(store: Store, trial_id: str, by: str, beside: Sequence[str] = ()) -> int:
+def remember_reading(store: Store, trial_id: str, by: str, others: Sequence[str] = ()) -> int:
     """Record another read of the test split; return the number of reads so far."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    entry = {"at": now, "split": "test", "by": by, "with": list(beside)}
+    entry = {"at": now, "split": "test", "by": by, "with": list(others)}
     readings = [*_readings(store, trial_id), entry]
-    store.write_json(_readings_key(trial_id), readings)
+    store.write_json(f"trials/{trial_id}/readings.json", readings)
     return len(readings)
 
 
@@ -66,11 +66,7 @@ def num_readings(store: Store, trial_id: str) -> int:
 
 
 def _readings(store: Store, trial_id: str) -> list[dict]:
-    return store.read_json(_readings_key(trial_id)) or []
-
-
-def _readings_key(trial_id: str) -> str:
-    return f"trials/{trial_id}/readings.json"
+    return store.read_json(f"trials/{trial_id}/readings.json") or []
 
 
 def _key(trial_id: str, split: str) -> str:

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from ablate.errors import HeldError, StoreError
+from ablate.errors import StoreError
 from ablate.store import lease
 from ablate.store.files import lock
 from ablate.store.lease import Lease
@@ -81,7 +79,7 @@ def open_workspace(
 
 
 def make_folders(workspace: Workspace) -> None:
-    """Create the workspace's folders, or say why it cannot be written."""
+    """Create the workspace's folders, or raise an error with the reason why not."""
     try:
         for folder in (workspace.folder, workspace.folder / "studies", workspace.artifacts):
             folder.mkdir(parents=True, exist_ok=True)
@@ -105,22 +103,17 @@ def held(workspace: Workspace, key: str) -> Iterator[Lease | None]:
         if workspace.store.folder is not None:
             yield None
             return
-        with Lease(workspace.store, key).held() as lease:
-            yield lease
+        with Lease(workspace.store, key).held() as own:
+            yield own
 
 
 @contextmanager
 def _locked_here(workspace: Workspace, key: str) -> Iterator[None]:
     with _lock_file(workspace, key) as file:
         if not lock(file, seconds=1.0):  # `running_driver` locks it for a moment
-            file.seek(0)
-            raise HeldError(
-                f"{key} is already being run by {_holder(file.read())}. Wait for it, or stop it "
-                "and run the same command again."
-            )
-        holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+            raise lease.held_by(key, _holder(file))
         file.truncate(0)
-        file.write(json.dumps(holder))
+        file.write(json.dumps(lease.this_process()))
         file.flush()
         yield
 
@@ -146,15 +139,14 @@ def running_driver(workspace: Workspace, key: str) -> str | None:
         return lease.holder(workspace.store, key)
     try:
         with (_lock_folder(workspace, key) / "driver.json").open() as file:
-            return None if lock(file, shared=True, seconds=0) else _holder(file.read())
+            return None if lock(file, shared=True, seconds=0) else lease.name(_holder(file))
     except OSError:  # never run, or not readable by this user
         return None
 
 
-def _holder(text: str) -> str:
+def _holder(file: TextIO) -> dict[str, Any]:
+    file.seek(0)
     try:
-        holder = json.loads(text)
-    except ValueError:
-        return "another process"
-    since = time.strftime("%H:%M:%S", time.localtime(holder["since"]))
-    return f"process {holder['pid']} on {holder['host']} since {since}"
+        return json.loads(file.read())
+    except ValueError:  # it has locked the file, and not written it yet
+        return {}

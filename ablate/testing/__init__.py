@@ -1,4 +1,4 @@
-"""The contracts of the slots, to hold a technique to in a test of your own.
+"""The contracts of the slots, to check a technique against in a test.
 
     from ablate.testing import check_technique
 

@@ -1,4 +1,4 @@
-"""What every backbone owes."""
+"""The contracts of every backbone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ablate.testing.subject import ROWS, STEPS, Subject, require
 
 
 class Run:
-    """A backbone, what it read, and what it gave."""
+    """A backbone, its inputs and its outputs."""
 
     def __init__(self, subject: Subject, masks: Masks = OFF) -> None:
         small = subject.small()
@@ -29,10 +29,10 @@ def widths_and_states(subject: Subject) -> None:
     run = Run(subject)
     shapes = [tuple(x.shape) for x in run.raw]
     expected = [(STEPS, ROWS, width) for width in run.backbone.widths]
-    require(shapes == expected, f"outputs of {shapes}, where `widths` says {expected}.")
-    require(all(map(torch.equal, run.raw, run.masked)), "without masks, outputs are masked.")
+    require(shapes == expected, f"outputs are {shapes}, not {expected}.")
+    require(all(map(torch.equal, run.raw, run.masked)), "outputs are masked without masks.")
     before, after = ([tuple(s.shape) for s in state] for state in (run.state, run.after))
-    require(before == after, f"a state of {before} becomes one of {after}.")
+    require(before == after, f"a state's shapes change from {before} to {after}.")
     require(all(shape[1] == ROWS for shape in before), "dimension 1 of a state is not the rows.")
 
 
@@ -43,7 +43,7 @@ def first_state_is_zero(subject: Subject) -> None:
 
 
 def windows_can_be_cut(subject: Subject) -> None:
-    """Two windows, the state passed on, give what one window gives."""
+    """Two windows, the second from the first's state, give the same outputs as one window."""
     run = Run(subject)
     first, _, between = run.backbone(run.inputs[:2], run.ids[:2], run.state, OFF)
     second, _, last = run.backbone(run.inputs[2:], run.ids[2:], between, OFF)
@@ -52,7 +52,7 @@ def windows_can_be_cut(subject: Subject) -> None:
 
 
 def rows_are_independent(subject: Subject) -> None:
-    """What a row gives does not depend on the other rows of the batch."""
+    """A row's outputs do not depend on the other rows of the batch."""
     run, order = Run(subject), [2, 0, 1]
     state = tuple(s[:, order] for s in run.state)
     turned, _, after = run.backbone(run.inputs[:, order], run.ids[:, order], state, OFF)
@@ -61,7 +61,7 @@ def rows_are_independent(subject: Subject) -> None:
 
 
 def nothing_is_read_ahead(subject: Subject) -> None:
-    """What a step gives does not depend on later tokens, but does on earlier ones."""
+    """A step's outputs depend on the tokens so far, and not on later ones."""
     run = Run(subject)
     later, ids = run.inputs.clone(), run.ids.clone()
     later[4:] += 1
@@ -69,17 +69,17 @@ def nothing_is_read_ahead(subject: Subject) -> None:
     changed, _, _ = run.backbone(later, ids, run.state, OFF)
     _close([x[:4] for x in changed], [x[:4] for x in run.raw])
     same = torch.allclose(changed[-1][4:], run.raw[-1][4:])
-    require(not same, "other tokens give the same outputs.")
+    require(not same, "outputs do not depend on tokens.")
 
 
 def masks_apply_after_each_layer(subject: Subject) -> None:
-    """The sites "hidden/1", ... stand between layers, and "output" after the last."""
+    """Masks act at "hidden/1", ... between layers, and at "output" after the last."""
     double = _Double()
     run = Run(subject, Masks((double,), Chance(Streams(1), 0)))
     _close(run.masked, [2 * x for x in run.raw])
     between = [f"hidden/{layer}" for layer in range(1, len(run.backbone.widths))]
     sites = [site for site in double.sites if site.partition("/")[0] in ("hidden", "output")]
-    require(sites == [*between, "output"], f"masked at {', '.join(sites)}.")
+    require(sites == [*between, "output"], f"masks were applied at {', '.join(sites)}.")
 
 
 class _Double(Regularizer):
@@ -91,16 +91,6 @@ class _Double(Regularizer):
         return 2 * x_TBH
 
 
-def _close(ours, theirs) -> None:
-    for one, other in zip(ours, theirs, strict=True):
+def _close(actual, expected) -> None:
+    for one, other in zip(actual, expected, strict=True):
         torch.testing.assert_close(one, other)
-
-
-CONTRACTS = (
-    widths_and_states,
-    first_state_is_zero,
-    windows_can_be_cut,
-    rows_are_independent,
-    nothing_is_read_ahead,
-    masks_apply_after_each_layer,
-)

@@ -1,9 +1,14 @@
-"""All contracts of a slot, and a technique held to them."""
+"""All contracts of a slot, and checking a technique against them.
+
+Every public function of the files below is a contract; those of `head` apply to some slots only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import getmodule, isfunction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ablate.config import registry
@@ -21,21 +26,33 @@ from ablate.testing.subject import Subject
 from ablate.trial.run import load_modules
 
 Contract = Callable[[Subject], None]
+
+
+def _contracts_in(*modules: ModuleType) -> tuple[Contract, ...]:
+    return tuple(
+        value
+        for module in modules
+        for name, value in vars(module).items()
+        if isfunction(value) and getmodule(value) is module and not name.startswith("_")
+    )
+
+
+_OF_A_DISTRIBUTION = (head.probabilities_sum_to_one, head.loss_is_the_distributions)
 _CONTRACTS: Mapping[str, tuple[Contract, ...]] = {
-    "backbone": (*parameters.CONTRACTS, *backbone.CONTRACTS),
-    "bridge": (*parameters.CONTRACTS, head.width_of_a_bridge),
-    "head": (*parameters.CONTRACTS, *head.CONTRACTS),
-    "gate": (*parameters.CONTRACTS, *head.GATE_CONTRACTS),
-    "loss": loss.CONTRACTS,
-    "regularizer": regularizer.CONTRACTS,
-    "optimizer": optimizer.CONTRACTS,
-    "evaluator": evaluator.CONTRACTS,
+    "backbone": _contracts_in(parameters, backbone),
+    "bridge": (*_contracts_in(parameters), head.width_of_a_bridge),
+    "head": (*_contracts_in(parameters), head.shapes_of_a_mixture, *_OF_A_DISTRIBUTION),
+    "gate": (*_contracts_in(parameters), head.shapes_of_a_signal, *_OF_A_DISTRIBUTION),
+    "loss": _contracts_in(loss),
+    "regularizer": _contracts_in(regularizer),
+    "optimizer": _contracts_in(optimizer),
+    "evaluator": _contracts_in(evaluator),
 }
 
 
 def contracts(slot: str) -> tuple[Contract, ...]:
-    """Return everything that a technique of the slot is held to."""
-    return (*config.CONTRACTS, *_CONTRACTS[slot])
+    """Return every promise that a technique of the slot must keep."""
+    return (*_contracts_in(config), *_CONTRACTS[slot])
 
 
 def check_technique(
@@ -45,7 +62,7 @@ def check_technique(
     file: str | Path | None = None,
     values: Mapping[str, Any] | None = None,
 ) -> None:
-    """Hold a technique to every contract of its slot; an `AssertionError` names the broken one.
+    """Check every contract of a technique's slot; an `AssertionError` names the broken one.
 
     `file` registers the technique, unless it was imported before. `values` are set as in a study
     (`{"head.rank": 4}`): fields without a default need one. A regularizer is tested with each of

@@ -1,4 +1,4 @@
-"""What every technique owes, whatever its slot: a config that is frozen, explained and allowed."""
+"""The contracts of every technique: a frozen config of documented fields with valid defaults."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def config_is_frozen(subject: Subject) -> None:
     """The config is a frozen dataclass of keyword-only fields."""
     config: Any = subject.technique.config
     require(config.__dataclass_params__.frozen, f"{config.__name__} is not frozen.")
-    places = [field.name for field in dataclasses.fields(config) if not field.kw_only]
-    require(not places, f"not keyword-only: {', '.join(places)}.")
+    names = [field.name for field in dataclasses.fields(config) if not field.kw_only]
+    require(not names, f"not keyword-only: {', '.join(names)}.")
 
 
 def fields_are_explained(subject: Subject) -> None:
-    """Every field has a doc, and limits where its type has too many values."""
+    """Every field has a doc, and limits if its type has many values."""
     for field in describe(subject.technique.config):
         require(bool(field.limits.doc), f"{field.name} has no doc. Instead: setting(doc=...).")
         if field.type in ("number", "whole number", "text"):
@@ -31,7 +31,5 @@ def defaults_are_allowed(subject: Subject) -> None:
     config = subject.technique.config
     fields = {f.name: f.default for f in describe(config) if f.default is not REQUIRED}
     if len(fields) == len(describe(config)):
-        require(build(config, fields, subject.name) == config(), "the defaults change when set.")
-
-
-CONTRACTS = (config_is_frozen, fields_are_explained, defaults_are_allowed)
+        same = build(config, fields, subject.name) == config()
+        require(same, "setting the defaults changes the config.")

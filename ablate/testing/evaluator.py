@@ -1,4 +1,4 @@
-"""What every evaluator owes: the log-probability of every token, the same again."""
+"""The contracts of every evaluator: repeatable log-probabilities of every token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LENGTH = 39  # tokens of the test split after the first
 
 
 def log_probs_of_every_token(subject: Subject) -> None:
-    """It gives every token but the first, in float64; without log-probabilities it says so."""
+    """It returns every token's log-probability except the first's, in float64, or refuses."""
     small = SmallModel({}, dtype=torch.float32)
     if not subject.technique.build.gives_log_probs:
         return _refuses(subject, small)
@@ -24,32 +24,32 @@ def log_probs_of_every_token(subject: Subject) -> None:
     require(first.shape == (LENGTH,), f"{first.shape} log-probabilities, not ({LENGTH},).")
     require(bool(np.isfinite(first).all()), "some log-probabilities are not finite.")
     require(bool((first <= 0).all()), "some log-probabilities are above 0.")
-    require(np.array_equal(first, second), "a second time gives other log-probabilities.")
+    require(np.array_equal(first, second), "a second evaluation gives different log-probabilities.")
     return None
 
 
 def models_are_left_alone(subject: Subject) -> None:
-    """The model is as it was: its weights, its gradients, what of it is trained."""
+    """The model's weights, gradients and trained parameters are not changed."""
     small = SmallModel({}, dtype=torch.float32)
     before = {name: value.clone() for name, value in small.model.state_dict().items()}
     _metrics(subject, [small.model])
     require_equal(before, small.model.state_dict(), "changed")
     parameters = list(small.model.parameters())
     require(all(p.requires_grad for p in parameters), "some parameters are no longer trained.")
-    require(all(p.grad is None for p in parameters), "gradients are left behind.")
+    require(all(p.grad is None for p in parameters), "some parameters have gradients afterwards.")
 
 
 def metrics_repeat(subject: Subject) -> None:
-    """Its metrics are finite, and the same again."""
+    """Its metrics are finite, and the same when computed again."""
     small = SmallModel({}, dtype=torch.float32)
     first, second = (_metrics(subject, [small.model]) for _ in range(2))
     require(bool(first), "no metrics.")
-    require(first == second, f"{first} at first, then {second}.")
+    require(first == second, f"{first}, then {second}.")
     require(all(map(np.isfinite, first.values())), f"not finite: {first}.")
 
 
 def several_models_are_judged_together(subject: Subject) -> None:
-    """A model with itself is judged as it is alone."""
+    """A model and an ensemble of its copies have the same log-probabilities."""
     if subject.technique.build.gives_log_probs:
         model = SmallModel({}).model
         one, two = (_log_probs(subject, [model] * number) for number in (1, 2))
@@ -57,7 +57,7 @@ def several_models_are_judged_together(subject: Subject) -> None:
 
 
 def _reading(subject: Subject, models: list[LanguageModel]) -> Reading:
-    """With the plain evaluation, which it may build on."""
+    """A reading with the evaluator and the standard one, which it may build on."""
     plain = registry.get("evaluator", "standard")
     built = {plain.name: plain.build(plain.config()), subject.name: subject.build()}
     return Reading(models, RandomText(), built)
@@ -76,14 +76,6 @@ def _refuses(subject: Subject, small: SmallModel) -> None:
     try:
         _log_probs(subject, [small.model])
     except CombinationError as error:
-        require(subject.name in str(error), f"the refusal does not name it: {error}")
+        require(subject.name in str(error), f"the error does not name the evaluator: {error}")
     else:
-        raise AssertionError("gives_log_probs is False, and yet it gives some.")
-
-
-CONTRACTS = (
-    log_probs_of_every_token,
-    models_are_left_alone,
-    metrics_repeat,
-    several_models_are_judged_together,
-)
+        raise AssertionError("gives_log_probs is False, but it gives some.")

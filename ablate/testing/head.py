@@ -1,4 +1,4 @@
-"""What bridges, heads and gates owe: shapes, and a loss that is the distribution's."""
+"""The contracts of bridges, heads and gates: shapes, and a loss equal to the distribution's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOLERANCES = ((torch.float32, 1e-5), (torch.float64, 1e-10))
 
 
 def width_of_a_bridge(subject: Subject) -> None:
-    """Its output is as wide as `width` says, and it changes nothing else."""
+    """Its output is `width` wide, and it changes nothing else."""
     small = subject.small()
     features, without = small.run().features, SmallModel({}).run().features
     shape = (STEPS, ROWS, small.model.bridge.width)
@@ -31,16 +31,16 @@ def width_of_a_bridge(subject: Subject) -> None:
 
 
 def shapes_of_a_mixture(subject: Subject) -> None:
-    """Its mixture has the shapes of one, and its priors sum to 1."""
+    """The tensors of its mixture have matching shapes, and its priors sum to 1."""
     small = subject.small()
     mixture, num = small.run().mixture, small.model.head.num_experts
     num_tokens, num_experts, width = mixture.vectors_NJE.shape
     require((num_tokens, num_experts) == (NUM_TOKENS, num), f"{num_experts} vectors, not {num}.")
     require(mixture.weight_VE.shape == (VOCABULARY, width), "weight_VE does not fit the vectors.")
     bias = mixture.bias_V is None or mixture.bias_V.shape == (VOCABULARY,)
-    require(bias, "bias_V does not have one number a word.")
+    require(bias, "bias_V does not have one number per word.")
     if mixture.log_prior_NJ is None:
-        require(num == 1, "a mixture without priors.")
+        require(num == 1, "a mixture of several experts has no priors.")
     else:
         _sums_to_one(mixture.log_prior_NJ)
 
@@ -49,13 +49,13 @@ def shapes_of_a_signal(subject: Subject) -> None:
     """Its signal is factored over tokens and words."""
     gate = subject.small().run().mixture.gate
     if gate is None:
-        require(subject.name == "none", "no signal. The gate `none` is the one without.")
+        require(subject.name == "none", "no signal. Only the gate `none` has none.")
         return
-    require(gate.vectors_NG.shape[0] == NUM_TOKENS, "vectors_NG does not have a row a token.")
+    require(gate.vectors_NG.shape[0] == NUM_TOKENS, "vectors_NG does not have one row per token.")
     shape = (VOCABULARY, gate.vectors_NG.shape[1])
     require(gate.weight_VG.shape == shape, "weight_VG does not fit the vectors.")
     bias = gate.bias_V is None or gate.bias_V.shape == (VOCABULARY,)
-    require(bias, "bias_V does not have one number a word.")
+    require(bias, "bias_V does not have one number per word.")
 
 
 def probabilities_sum_to_one(subject: Subject) -> None:
@@ -77,8 +77,8 @@ def _agree(small: SmallModel, tolerance: float) -> None:
     for loss in (summed_nll, summed_nll_plain):
         value = loss(small.run().mixture, small.targets)
         results.append((value, *torch.autograd.grad(value, parameters)))
-    for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+    for actual, expected in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
     tokens = token_nll(small.run().mixture, small.targets)
     torch.testing.assert_close(tokens.sum(), results[0][0].detach())
 
@@ -91,7 +91,3 @@ def _partners(subject: Subject) -> list[dict[str, str]]:
 def _sums_to_one(log_probs_NX: torch.Tensor) -> None:
     total = log_probs_NX.logsumexp(1)
     torch.testing.assert_close(total, torch.zeros_like(total))
-
-
-CONTRACTS = (shapes_of_a_mixture, probabilities_sum_to_one, loss_is_the_distributions)
-GATE_CONTRACTS = (shapes_of_a_signal, probabilities_sum_to_one, loss_is_the_distributions)

@@ -1,4 +1,4 @@
-"""What every loss owes."""
+"""The contracts of every loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def trains_every_parameter(subject: Subject) -> None:
     for head in registry.names("head"):
         small = subject.small({"head": head})
         loss = small.summed_loss()
-        require(loss.shape == (), f"{head}: a loss of shape {tuple(loss.shape)}.")
+        require(loss.shape == (), f"{head}: the loss has shape {tuple(loss.shape)}.")
         require(bool(torch.isfinite(loss)), f"{head}: the loss is {loss.item()}.")
         gradients = small.gradients()
         without = {name for name, _ in small.model.named_parameters()} - gradients.keys()
@@ -22,9 +22,6 @@ def trains_every_parameter(subject: Subject) -> None:
 
 
 def same_draws_same_loss(subject: Subject) -> None:
-    """What it draws at random comes from the streams it is given."""
+    """Its random numbers come from the streams that it is passed."""
     first, second = (subject.small().summed_loss() for _ in range(2))
-    require(torch.equal(first, second), f"{first.item()} at first, then {second.item()}.")
-
-
-CONTRACTS = (trains_every_parameter, same_draws_same_loss)
+    require(torch.equal(first, second), f"{first.item()}, then {second.item()}.")

@@ -1,4 +1,4 @@
-"""What every optimizer owes: it lowers a loss, and resumes from a checkpoint to the same bits."""
+"""The contracts of every optimizer: it lowers a loss, and resumes to the same bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CUTS = (0, 4, 27)
 
 
 class Run:
-    """A model and its optimizer, a number of updates long."""
+    """A model and its optimizer in training."""
 
     def __init__(self, subject: Subject) -> None:
         self.small = subject.small(dtype=torch.float32)
@@ -51,12 +51,12 @@ def a_step_lowers_the_loss(subject: Subject) -> None:
     run = Run(subject)
     before = run.small.summed_loss().item()
     after = run.go(1).small.summed_loss().item()
-    require(after < before, f"a loss of {before} becomes {after}.")
-    require(run.optimizer.rate > 0, f"a rate of {run.optimizer.rate}.")
+    require(after < before, f"the loss changes from {before} to {after}.")
+    require(run.optimizer.rate > 0, f"the learning rate is {run.optimizer.rate}.")
 
 
 def resumes_to_the_same_bits(subject: Subject) -> None:
-    """Resumed from `saved`, through files, it gives the bits of a run without a break."""
+    """Resumed from files of its `saved` state, it gives the same bits as without interruption."""
     whole = Run(subject).go(UPDATES)
     for cut in CUTS:
         first, second = Run(subject).go(cut), Run(subject)
@@ -65,32 +65,24 @@ def resumes_to_the_same_bits(subject: Subject) -> None:
         second.optimizer.restore(load(save(tensors)), json.loads(json.dumps(plain)))
         second.update = cut
         second.go(UPDATES - cut)
-        what = f"resumed after {cut} of {UPDATES} updates, they differ"
+        what = f"different after resuming at update {cut} of {UPDATES}"
         require_equal(whole.weights, second.weights, what)
-        require_equal(whole.evaluated, second.evaluated, f"evaluated weights, {what}")
-        require(whole.optimizer.rate == second.optimizer.rate, f"the rate: {what}.")
+        require_equal(whole.evaluated, second.evaluated, f"evaluated weights {what}")
+        require(whole.optimizer.rate == second.optimizer.rate, f"the learning rate is {what}.")
 
 
 def saved_state_is_a_copy(subject: Subject) -> None:
-    """What was saved does not change with later updates."""
+    """Saved state does not change with later updates."""
     run = Run(subject).go(25)
     tensors, plain = run.optimizer.saved()
     before = save(tensors), json.dumps(plain)
     run.go(8)
-    require((save(tensors), json.dumps(plain)) == before, "later updates changed what was saved.")
+    require((save(tensors), json.dumps(plain)) == before, "later updates changed the saved state.")
 
 
 def evaluation_leaves_the_weights(subject: Subject) -> None:
-    """`evaluated_weights` gives finite weights, and leaves those in training as they were."""
+    """`evaluated_weights` gives finite weights, and restores the training weights."""
     run = Run(subject).go(UPDATES)
     before = run.weights
     require_finite(run.evaluated, "evaluated weights")
-    require_equal(before, run.weights, "changed by an evaluation")
-
-
-CONTRACTS = (
-    a_step_lowers_the_loss,
-    resumes_to_the_same_bits,
-    saved_state_is_a_copy,
-    evaluation_leaves_the_weights,
-)
+    require_equal(before, run.weights, "not restored after an evaluation")

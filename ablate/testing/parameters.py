@@ -1,4 +1,4 @@
-"""What every technique with parameters owes: a backbone, a bridge, a head, a gate."""
+"""The contracts of techniques with parameters: backbones, bridges, heads and gates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parameters_are_drawn_and_trained(subject: Subject) -> None:
     for parameter in small.model.parameters():
         parameter.data.fill_(torch.nan)
     small.model.initialize(Streams(1))
-    require_finite(dict(small.model.named_parameters()), "the first values")
+    require_finite(dict(small.model.named_parameters()), "the initial values")
     gradients = small.gradients()
     without = {name for name, _ in small.model.named_parameters()} - gradients.keys()
     require(not without, f"no gradient: {', '.join(sorted(without))}.")
@@ -41,42 +41,34 @@ def parameters_are_drawn_and_trained(subject: Subject) -> None:
 
 
 def same_seed_same_bits(subject: Subject) -> None:
-    """Two models of one seed give the same bits, whatever was drawn between them."""
+    """Two models with one seed are equal bit by bit, whatever was drawn between them."""
     first = subject.small(dtype=torch.float32)
     torch.rand(3)
     second = subject.small(dtype=torch.float32)
-    require_equal(first.model.state_dict(), second.model.state_dict(), "other first values")
+    require_equal(first.model.state_dict(), second.model.state_dict(), "different initial values")
     outputs = [log_probs(small.run().mixture) for small in (first, second)]
-    require(torch.equal(*outputs), "the same parameters give other probabilities.")
-    require_equal(first.gradients(), second.gradients(), "other gradients")
+    require(torch.equal(*outputs), "the same parameters give different probabilities.")
+    require_equal(first.gradients(), second.gradients(), "different gradients")
 
 
 def saved_and_loaded(subject: Subject) -> None:
-    """A state dict has everything that its output depends on."""
+    """A state dict contains everything that its output depends on."""
     first, second = subject.small(), subject.small(seed=2)
     second.model.load_state_dict(first.model.state_dict())
     outputs = [log_probs(small.run().mixture) for small in (first, second)]
-    require(torch.equal(*outputs), "a model loaded from another's state gives other outputs.")
+    require(torch.equal(*outputs), "a model gives different outputs after its state is loaded.")
 
 
 def leaves_others_draws_alone(subject: Subject) -> None:
-    """The parameters of other techniques start as they do without it."""
-    ours = dict(subject.small().model.named_parameters())
+    """The initial parameters of other techniques are the same as without it."""
+    present = subject.small().model.state_dict()
     for head in ("softmax", "mos", "doc"):
-        theirs = dict(SmallModel({"head": head}).model.named_parameters())
-        shared = [
-            name
-            for name in ours.keys() & theirs.keys()
-            if ours[name].shape == theirs[name].shape and name.partition(".")[0] != subject.slot
-        ]
-        require("embedding.weight" in shared, "the word vectors have another shape.")
-        require_equal({name: ours[name] for name in shared}, theirs, "they start otherwise")
-
-
-CONTRACTS = (
-    assembled_without_memory,
-    parameters_are_drawn_and_trained,
-    same_seed_same_bits,
-    saved_and_loaded,
-    leaves_others_draws_alone,
-)
+        absent = SmallModel({"head": head}).model.state_dict()
+        shared = {
+            name: value
+            for name, value in present.items()
+            if name in absent and value.shape == absent[name].shape
+            if name.partition(".")[0] != subject.slot
+        }
+        require("embedding.weight" in shared, "the word vectors change in shape.")
+        require_equal(shared, absent, "different initial values")

@@ -1,4 +1,4 @@
-"""What every regularizer owes: off is exactly the identity, and on it repeats."""
+"""The contracts of every regularizer: the exact identity when off, repeatable when on."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ ON = 0.5
 MODEL = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
 
 
-def switched_on(subject: Subject) -> dict[str, Any]:
-    """Its numbers at 0.5, or the nearest allowed, where the subject's values set none."""
+def _switched_on(subject: Subject) -> dict[str, Any]:
+    """The subject's values, and every other number at 0.5 or the nearest allowed value."""
     values = {}
     for field in describe(subject.technique.config):
         if field.type == "number":
@@ -48,34 +48,34 @@ def off_is_the_identity(subject: Subject) -> None:
     require(off.weight("weight_hh_l0", x, chance) is x, "weight() acts.")
     ids = torch.zeros(4, 3, dtype=torch.long)
     require(off.words(ids, x, VOCABULARY, chance) is x, "words() acts.")
-    require(off.penalty(small.run(), small.model) is None, "penalty() gives a term.")
-    require(off.num_passes == 1, f"{off.num_passes} passes.")
+    require(off.penalty(small.run(), small.model) is None, "penalty() returns a term.")
+    require(off.num_passes == 1, f"{off.num_passes} passes instead of 1.")
     off.project(small.model)
-    require_equal(before, weights(small.model), "project() moves")
+    require_equal(before, weights(small.model), "changed by project()")
 
 
 def off_leaves_no_trace(subject: Subject) -> None:
-    """A default that is written down leaves a trial's id as it is."""
+    """Setting a field to its default does not change a trial's id."""
     field = describe(subject.technique.config)[0]
     off = {**MODEL, subject.prefix + field.name: field.default}
     same = resolve(off).identity == resolve(MODEL).identity
-    require(same, f"{field.name} = {field.default!r} makes another trial.")
+    require(same, f"{field.name} = {field.default!r} changes the trial's id.")
 
 
 def on_it_repeats(subject: Subject) -> None:
-    """On, the same streams give the same loss, and finite gradients."""
-    small = _model(switched_on(subject), torch.float32)
+    """When on, the same streams give the same loss, and finite gradients."""
+    small = _model(_switched_on(subject), torch.float32)
     require(bool(small.regularizers), "none of its numbers switches it on.")
     first, second = _loss(small), _loss(small)
-    require(torch.equal(first, second), f"{first.item()} at first, then {second.item()}.")
+    require(torch.equal(first, second), f"{first.item()}, then {second.item()}.")
     first.backward()
     gradients = {n: p.grad for n, p in small.model.named_parameters() if p.grad is not None}
     require_finite(gradients, "the gradients")
 
 
 def on_it_does_something(subject: Subject) -> None:
-    """On, it changes the loss or moves the parameters."""
-    on, off = _model(switched_on(subject)), _model(subject.others)
+    """When on, it changes the loss or the parameters."""
+    on, off = _model(_switched_on(subject)), _model(subject.others)
     before = weights(on.model)
     for regularizer in on.regularizers:
         regularizer.project(on.model)
@@ -91,11 +91,11 @@ def strengths_are_numbers(subject: Subject) -> None:
     fields = describe(subject.technique.config)
     numbers = [field for field in fields if field.type.startswith("number")]
     on = [field.name for field in numbers if field.default]
-    require(bool(numbers), "it has no number.")
+    require(bool(numbers), "it has no field that is a number.")
     require(not on, f"not 0 by default: {', '.join(on)}.")
     types = {field.type for field in fields if field not in numbers}
-    others = types - {"text", "true or false"}
-    require(not others, f"fields of other types: {', '.join(sorted(others))}.")
+    unexpected = types - {"text", "true or false"}
+    require(not unexpected, f"fields of other types: {', '.join(sorted(unexpected))}.")
 
 
 def _model(values: Mapping[str, Any], dtype: torch.dtype = torch.float64) -> SmallModel:
@@ -114,15 +114,6 @@ def _loss(small: SmallModel) -> Tensor:
             terms.append(regularizer.between(passes))
         for term in terms:
             if term is not None:
-                require(term.shape == (), f"a term of shape {tuple(term.shape)}.")
+                require(term.shape == (), f"a term has shape {tuple(term.shape)}.")
                 total = total + term
     return total
-
-
-CONTRACTS = (
-    off_is_the_identity,
-    off_leaves_no_trace,
-    on_it_repeats,
-    on_it_does_something,
-    strengths_are_numbers,
-)

@@ -1,4 +1,4 @@
-"""A technique under test, in a model small enough to run in a moment."""
+"""A technique under test, in a model small enough to run in milliseconds."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Subject:
         return {k: v for k, v in self.values.items() if not k.startswith(self.prefix)}
 
     def build(self) -> Any:
-        """A technique that is built from its config alone, with the values given."""
+        """Build a technique that needs only its config, with the subject's values."""
         own = {k: v for k, v in self.values.items() if k.startswith(self.prefix)}
         fields = {name.removeprefix(self.prefix): value for name, value in own.items()}
         return self.technique.build(build(self.technique.config, fields, self.prefix))
@@ -126,15 +126,15 @@ class Subject:
         seed: int = 1,
         dtype: torch.dtype = torch.float64,
     ) -> SmallModel:
-        """A small model with the technique, and with `others` by slot."""
+        """Build a small model with the technique, and with `others` by slot."""
         own = {} if self.slot in LISTED_SLOTS else {self.slot: self.name}
         return SmallModel({**(others or {}), **own}, self.values, seed, dtype)
 
 
-def require(holds: bool, otherwise: str) -> None:
-    """Raise an `AssertionError` that says what was found otherwise."""
+def require(holds: bool, problem: str) -> None:
+    """Raise an `AssertionError` with the problem unless the condition holds."""
     if not holds:
-        raise AssertionError(otherwise)
+        raise AssertionError(problem)
 
 
 def require_finite(tensors: Mapping[str, Tensor], what: str) -> None:
@@ -142,9 +142,9 @@ def require_finite(tensors: Mapping[str, Tensor], what: str) -> None:
     require(not wrong, f"not finite: {what} of {', '.join(wrong)}.")
 
 
-def require_equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> None:
-    """Equal bits under every name."""
-    wrong = [name for name, value in ours.items() if not torch.equal(value, theirs[name])]
+def require_equal(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], what: str) -> None:
+    """Require equal bits under every name."""
+    wrong = [name for name, value in actual.items() if not torch.equal(value, expected[name])]
     require(not wrong, f"{what}: {', '.join(wrong)}.")
 
 

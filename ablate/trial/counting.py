@@ -17,7 +17,7 @@ from ablate.data.corpus import open_corpus
 from ablate.errors import ConfigError
 from ablate.model import ngram
 from ablate.trial.checkpoint import weights_digest
-from ablate.trial.task import AtOnce, Conclusion, Place
+from ablate.trial.task import AtOnce, Conclusion, Place, splits_of
 
 Parts = dict[str, np.ndarray]  # model in the mixture -> log p of a split's tokens
 
@@ -36,31 +36,29 @@ class Counting(AtOnce):
     def conclude(self) -> Conclusion:
         corpus, config = self.corpus, self.config
         model = ngram.fit(corpus.splits["train"], corpus.num_words, corpus.eos, config.order)
-        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
-        parts = {split: self._parts(model, split) for split in splits}
+        parts = {split: self._parts(model, split) for split in splits_of(self.trial)}
         weights = ngram.tuned_weights(np.stack(list(parts["valid"].values())))
         log_probs = {
-            split: ngram.interpolated(np.stack(list(found.values())), weights)
-            for split, found in parts.items()
+            split: ngram.interpolated(np.stack(list(of_split.values())), weights)
+            for split, of_split in parts.items()
         }
+        metrics = {
+            f"weight_{part}": float(weight)
+            for part, weight in zip(parts["valid"], weights, strict=True)
+        }
+        for split, values in log_probs.items():
+            nll = -float(values.mean())
+            metrics |= {f"{split}_nll": nll, f"{split}_ppl": math.exp(min(nll, 700))}
         return Conclusion(
-            metrics=_metrics(log_probs, dict(zip(parts["valid"], weights, strict=True))),
+            metrics=metrics,
             num_parameters=model.num_ngrams,
-            digest=weights_digest({s: torch.from_numpy(found) for s, found in log_probs.items()}),
+            digest=weights_digest({s: torch.from_numpy(p) for s, p in log_probs.items()}),
             token_log_probs=log_probs,
         )
 
     def _parts(self, model: ngram.KneserNey, split: str) -> Parts:
         stream = self.corpus.splits[split]
-        found = {"ngram": model.log_probs(stream)}
+        parts = {"ngram": model.log_probs(stream)}
         if self.config.cache_window:
-            found["cache"] = ngram.cache_log_probs(stream, self.config.cache_window)
-        return found
-
-
-def _metrics(log_probs: Parts, weights: dict[str, float]) -> dict[str, float]:
-    found = {}
-    for split, each in log_probs.items():
-        nll = -float(each.mean())
-        found |= {f"{split}_nll": nll, f"{split}_ppl": math.exp(min(nll, 700))}
-    return found | {f"weight_{part}": float(weight) for part, weight in weights.items()}
+            parts["cache"] = ngram.cache_log_probs(stream, self.config.cache_window)
+        return parts

@@ -41,13 +41,13 @@ def _fixed() -> dict[str, Any]:
 @functools.cache
 def versions() -> dict[str, str]:
     """The installed versions of the packages that a result may depend on."""
-    found = {}
+    installed = {}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def hardware() -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,9 +17,9 @@ from ablate.model.evaluator import Evaluator, Reading
 from ablate.model.language_model import LanguageModel, num_parameters
 from ablate.model.mixture import token_nll
 from ablate.model.regularizer import Regularizer
-from ablate.trial.checkpoint import weights_digest
+from ablate.trial.checkpoint import prefixed, weights_digest
 from ablate.trial.finished import finished
-from ablate.trial.task import AtOnce, Conclusion, Place
+from ablate.trial.task import AtOnce, Conclusion, Place, splits_of
 
 
 @torch.no_grad()
@@ -38,35 +38,47 @@ def rows_nll(model: LanguageModel, rows: Tensor, window: int) -> float:
 
 
 def judge(
-    models: Sequence[LanguageModel],
-    config: Config,
+    trial: Trial,
     corpus: Corpus,
-    splits: Sequence[str],
-    regularizers: Sequence[Sequence[Regularizer]] = (),
-) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    models: Sequence[LanguageModel],
+    regularizers: Sequence[Sequence[Regularizer]],
+    weights: Mapping[str, Tensor],
+) -> Conclusion:
     """Each split's mean nats and perplexity by each evaluator, and every token's log p.
 
     The first evaluator (default: `standard`) gives `valid_nll` and `test_nll`; the others prefix
-    their names. `regularizers` are each model's, for evaluators that draw masks.
+    their names. `regularizers` are each model's, for evaluators that draw masks. `weights` are
+    all of the models'.
     """
-    built = _evaluators(config)
-    reading = Reading(models, corpus, _available(built), regularizers=regularizers)
+    chosen, splits = _evaluators(trial.config), splits_of(trial)
+    available = {"standard": _standard(), **chosen}  # what evaluators may build on
+    reading = Reading(models, corpus, available, regularizers=regularizers)
+    log_probs = {split: reading.log_probs(next(iter(chosen)), split) for split in splits}
+    return Conclusion(
+        metrics=_metrics(reading, chosen, splits, corpus.level),
+        num_parameters=sum(map(num_parameters, models)),
+        digest=weights_digest(weights),
+        weights=weights,
+        token_log_probs={  # none of a split whose rows leave tokens out
+            split: values
+            for split, values in log_probs.items()
+            if len(values) == len(reading.stream(split)) - 1
+        },
+    )
+
+
+def _metrics(
+    reading: Reading, chosen: Mapping[str, Evaluator], splits: Sequence[str], level: str
+) -> dict[str, float]:
     metrics: dict[str, float] = {}
-    for position, (name, evaluator) in enumerate(built.items()):
+    for position, (name, evaluator) in enumerate(chosen.items()):
         prefix = f"{name}." if position else ""
         for split in splits:
-            found = evaluator.metrics(reading, name, split)
-            if corpus.level == "character" and "nll" in found:
-                found["bits_per_character"] = found["nll"] / math.log(2)
-            metrics |= {f"{prefix}{split}_{metric}": value for metric, value in found.items()}
-    first = next(iter(built))
-    return metrics, {s: found for s in splits if (found := _whole(reading, first, s)) is not None}
-
-
-def _whole(reading: Reading, name: str, split: str) -> np.ndarray | None:
-    """Every token's log p, in the split's order; None if rows leave tokens out."""
-    found = reading.log_probs(name, split)
-    return found if len(found) == len(reading.stream(split)) - 1 else None
+            values = evaluator.metrics(reading, name, split)
+            if level == "character" and "nll" in values:
+                values["bits_per_character"] = values["nll"] / math.log(2)
+            metrics |= {f"{prefix}{split}_{metric}": value for metric, value in values.items()}
+    return metrics
 
 
 def _evaluators(config: Config) -> dict[str, Evaluator]:
@@ -75,13 +87,8 @@ def _evaluators(config: Config) -> dict[str, Evaluator]:
     """
     chosen = config.listed.get("evaluator", ())
     made = {c.name: registry.make("evaluator", c.name, c.config) for c in chosen}
-    first = next((name for name, each in made.items() if each.gives_log_probs), "standard")
+    first = next((name for name in made if made[name].gives_log_probs), "standard")
     return {first: made.get(first) or _standard(), **made}
-
-
-def _available(chosen: Mapping[str, Evaluator]) -> dict[str, Evaluator]:
-    """The evaluators that others may build on: the chosen ones and `standard`."""
-    return {"standard": _standard(), **chosen}
 
 
 def _standard() -> Evaluator:
@@ -94,24 +101,17 @@ class Evaluation(AtOnce):
     def __init__(self, trial: Trial, place: Place) -> None:
         torch.set_num_threads(trial.threads)
         self.trial = trial
-        self.config = trial.config
-        self.corpus = open_corpus(self.config.corpus, place.data, trial.seed)
-        given = (self.corpus, trial.device, trial.config)
-        ids = trial.parent_ids(Role.MEMBER)
-        members = [finished(place.store, member, *given) for member in ids]
-        self.models = [member.model for member in members]
-        self.regularizers = [member.regularizers for member in members]
+        self.corpus = open_corpus(trial.config.corpus, place.data, trial.seed)
+        shared = (self.corpus, trial.device, trial.config)
+        self.members = [
+            finished(place.store, member, *shared) for member in trial.parent_ids(Role.MEMBER)
+        ]
 
     def conclude(self) -> Conclusion:
-        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
-        given = (self.config, self.corpus, splits, self.regularizers)
-        metrics, token_log_probs = judge(self.models, *given)
-        weights = [model.state_dict() for model in self.models]
-        return Conclusion(
-            metrics=metrics,
-            num_parameters=sum(num_parameters(model) for model in self.models),
-            digest=weights_digest(
-                {f"{i}.{name}": t for i, state in enumerate(weights) for name, t in state.items()}
-            ),
-            token_log_probs=token_log_probs,
-        )
+        models = [member.model for member in self.members]
+        regularizers = [member.regularizers for member in self.members]
+        weights: dict[str, Tensor] = {}
+        for index, model in enumerate(models):
+            weights |= prefixed(str(index), model.state_dict())
+        concluded = judge(self.trial, self.corpus, models, regularizers, weights)
+        return replace(concluded, weights={})  # the members keep theirs

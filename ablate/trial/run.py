@@ -25,7 +25,7 @@ from ablate.config.tasks import find_runner
 from ablate.errors import AblateError, StoreError, StudyError, TrialError
 from ablate.model.native import library
 from ablate.store import journal as journals
-from ablate.store import tokens as kept
+from ablate.store import tokens
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.trial import checkpoint
@@ -57,7 +57,7 @@ class TrialRun:
         self.journal = journals.read(store, trial.id) or journals.Journal(trial)
         self._saved_at, self._save_cost = time.monotonic(), 0.0
         self._uses, self._inherited = library.uses(), list[str]()
-        self._task: Task | None = None
+        self._task: Task | None = None  # None once the trial has an outcome
         if self.journal.outcome is None:
             self._guarded(lambda: self._begin(data))
 
@@ -70,23 +70,22 @@ class TrialRun:
         self.journal.write(self.store)  # record the attempt before anything large can kill it
         self._seed_global("begin")
         task = find_runner(self.trial.runner)(self.trial, Place(self.store, data))
-        found = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
-        if found is not None or self.journal.epochs:
-            self._take_up(task, found)
+        saved = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
+        if saved is not None or self.journal.epochs:
+            self._resume(task, saved)
         self._task = task
 
-    def _take_up(self, task: Task, found: Any) -> None:
+    def _resume(self, task: Task, saved: Any) -> None:
         """Resume from the checkpoint, if any; epochs after it are trained again."""
         done_epochs = 0
-        if found is not None:
-            tensors, plain = found
+        if saved is not None:
+            tensors, plain = saved
             task.restore(tensors, plain["task"])
             done_epochs = plain["num_epochs"]
             self._inherited = plain.get("computed_by", [journals.UNKNOWN])
         self.journal.epochs = self.journal.epochs[:done_epochs]
         self.journal.attempts[-1]["from_epoch"] = done_epochs
-        self._note_computed_by()
-        self.journal.write(self.store)
+        self._write_journal()
 
     def _attempt(self) -> dict[str, Any]:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -96,16 +95,16 @@ class TrialRun:
 
     def advance(self, seconds: float) -> Progress:
         """Work for about `seconds`, or to the end of an epoch or of the trial."""
-        if self.journal.outcome is not None:
+        task = self._task
+        if task is None:
             return Progress(done=True)
-        epoch = self._guarded(lambda: self._slice(seconds))
+        epoch = self._guarded(lambda: self._slice(task, seconds))
         return Progress(self.journal.outcome is not None, epoch)
 
     def _seed_global(self, purpose: str) -> None:
         Streams(self.trial.seed, self.trial.device).seed_global(purpose)
 
-    def _slice(self, seconds: float) -> dict[str, Any] | None:
-        task = self._running
+    def _slice(self, task: Task, seconds: float) -> dict[str, Any] | None:
         epoch = None if task.finished else task.advance(seconds)
         if epoch is not None:
             check_epoch(epoch, self.trial.runner)
@@ -120,7 +119,7 @@ class TrialRun:
 
     def save(self) -> None:
         """Write a checkpoint now."""
-        if self.journal.outcome is not None or self._task is None:
+        if self._task is None:
             return
         self._check_still_ours()
         start = time.monotonic()
@@ -143,22 +142,22 @@ class TrialRun:
         interval = max(SAVE_SECONDS, SAVE_SHARE * self._save_cost)
         return time.monotonic() - self._saved_at > interval
 
-    def _conclude(self, found: Conclusion) -> None:
+    def _conclude(self, conclusion: Conclusion) -> None:
         """Write everything that others may need to the store first, the outcome last."""
-        check_conclusion(found, self.trial)
-        for name, value in found.metrics.items():
+        check_conclusion(conclusion, self.trial)
+        for name, value in conclusion.metrics.items():
             if not math.isfinite(value):
                 raise Diverged(f"{name} became {value}")
-        if self.trial.keep == Keep.WEIGHTS and found.weights:
-            checkpoint.write_weights(self.store, self.trial, found.weights)
-        for split, log_probs in found.token_log_probs.items():
-            kept.write(self.store, self.trial.id, split, log_probs)
+        if self.trial.keep == Keep.WEIGHTS and conclusion.weights:
+            checkpoint.write_weights(self.store, self.trial, conclusion.weights)
+        for split, log_probs in conclusion.token_log_probs.items():
+            tokens.write(self.store, self.trial.id, split, log_probs)
         self._close(
             Outcome(
                 status=Status.COMPLETED,
-                metrics=dict(found.metrics),
-                num_parameters=found.num_parameters,
-                digest=found.digest,
+                metrics=dict(conclusion.metrics),
+                num_parameters=conclusion.num_parameters,
+                digest=conclusion.digest,
             )
         )
 
@@ -192,16 +191,10 @@ class TrialRun:
         stored = journals.read(self.store, self.trial.id)
         if stored is not None and stored.attempts:
             last, own = (
-                {**each.attempts[-1], "computed_by": []} for each in (stored, self.journal)
+                {**journal.attempts[-1], "computed_by": []} for journal in (stored, self.journal)
             )
             if last != own or stored.deaths != self.journal.deaths:
                 raise StoreError(f"trial {self.trial.id} has been taken over by another worker.")
-
-    @property
-    def _running(self) -> Task:
-        if self._task is None:
-            raise TrialError(f"trial {self.trial.id} is not running.")
-        return self._task
 
     def _guarded(self, work: Any) -> Any:
         """Do `work`; a failure of the trial becomes its outcome."""
@@ -238,14 +231,6 @@ def check_gpus(scale: str, gpus: float) -> None:
             f"scale '{scale}' gives each trial {gpus:g} GPU, and torch finds none on this "
             "machine. Allowed here: gpus=0, which makes them different trials."
         )
-
-
-def gpu_memory() -> Any:
-    """`torch.cuda`, which reports a GPU's memory; the peak is measured from now on."""
-    import torch
-
-    torch.cuda.reset_peak_memory_stats()
-    return torch.cuda
 
 
 def _failure(error: BaseException, trial: Trial) -> Outcome:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ablate.config.identity import Trial
 from ablate.config.streams import Streams
-from ablate.trial.task import Conclusion, Place
+from ablate.trial.task import Conclusion, Place, splits_of
 
 SPREAD = 0.01  # nats between seeds
 
@@ -59,7 +59,7 @@ class StandIn:
 
     def conclude(self) -> Conclusion:
         nll = self._nll(self.epoch)
-        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
+        splits = splits_of(self.trial)
         return Conclusion(
             metrics={f"{split}_nll": nll for split in splits},
             num_parameters=0,

@@ -33,6 +33,11 @@ class Conclusion:
     token_log_probs: Mapping[str, np.ndarray] = field(default_factory=dict)  # by split
 
 
+def splits_of(trial: Trial) -> tuple[str, ...]:
+    """The splits on which the trial is evaluated."""
+    return ("valid", "test") if trial.reads_test else ("valid",)
+
+
 class Diverged(Exception):
     """The loss is no longer a number."""
 
@@ -56,9 +61,9 @@ def check_epoch(epoch: Any, runner: str) -> None:
     """Refuse a result of a task's `advance` that is not an epoch."""
     number = epoch.get("epoch") if isinstance(epoch, Mapping) else None
     if type(number) is not int:
-        given = _names(epoch) if isinstance(epoch, Mapping) else repr(epoch)
+        shown = _names(epoch) if isinstance(epoch, Mapping) else repr(epoch)
         raise TrialError(
-            f"runner {runner}: advance() ended an epoch without its number. Given: {given}. "
+            f"runner {runner}: advance() ended an epoch without its number. Given: {shown}. "
             "Allowed: None, or a dict with 'epoch', the number of epochs so far."
         )
 
@@ -84,8 +89,8 @@ def validation_of(epoch: Mapping[str, Any], runner: str) -> float:
     return epoch["valid_nll"]
 
 
-def _names(found: Mapping[str, Any]) -> str:
-    return ", ".join(map(str, found)) or "nothing"
+def _names(metrics: Mapping[str, Any]) -> str:
+    return ", ".join(map(str, metrics)) or "nothing"
 
 
 class Task(Protocol):

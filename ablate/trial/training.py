@@ -25,9 +25,8 @@ from ablate.data.corpus import Corpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.model.fast.precision import full, products_in
 from ablate.model.flow import Pass, State
-from ablate.model.language_model import num_parameters
 from ablate.model.masks import Chance, Masks
-from ablate.trial.checkpoint import prefixed, read_weights, weights_digest, within
+from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.drawn import drawn
 from ablate.trial.evaluation import judge, rows_nll
 from ablate.trial.finished import assembled, base_models, check_parents
@@ -65,9 +64,9 @@ class Training:
     def _assemble(self, place: Place) -> None:
         trial, config = self.trial, self.config
         check_parents(trial, config)
-        given = (self.corpus, trial.device)
-        bases = base_models(place.store, trial.parent_ids(Role.BASE), *given, config)
-        assembly = drawn(lambda: assembled(config, bases, *given), self.streams, config)
+        where = (self.corpus, trial.device)
+        bases = base_models(place.store, trial.parent_ids(Role.BASE), *where, config)
+        assembly = drawn(lambda: assembled(config, bases, *where), self.streams, config)
         self.model, self.loss = assembly.model, assembly.loss
         self.regularizers = assembly.regularizers
         starts = trial.parent_ids(Role.START)
@@ -199,15 +198,15 @@ class Training:
 
     def _penalties(self, passes: Sequence[Pass]) -> Tensor | None:
         """The regularizers' terms: of each pass, averaged, and between passes."""
-        found = [
+        terms = [
             penalty / len(passes) if len(passes) > 1 else penalty
             for regularizer in self.regularizers
             for passed in passes
             if (penalty := regularizer.penalty(passed, self.model)) is not None
         ]
         between = (r.between(passes) for r in self.regularizers if r.num_passes > 1)
-        found += [term for term in between if term is not None]
-        return sum(found[1:], found[0]) if found else None
+        terms += [term for term in between if term is not None]
+        return sum(terms[1:], terms[0]) if terms else None
 
     def _end_epoch(self) -> dict[str, Any]:
         start = time.monotonic()
@@ -220,14 +219,14 @@ class Training:
         rate = self.optimizer.rate
         change = self.optimizer.epoch_ended(self.epoch, valid_nll)
         self.seconds += time.monotonic() - start
-        if self._goes_round_again():
+        if self._repeats_round():
             change = f"round ended after epoch {self.epoch}: again from the best weights"
             self._begin_round()
         metrics = self._epoch_metrics(valid_nll, rate) | ({"event": change} if change else {})
         self._begin_epoch()
         return metrics
 
-    def _goes_round_again(self) -> bool:
+    def _repeats_round(self) -> bool:
         """Return whether a round has ended, and its best is better than anything before it."""
         if not self.config.training.repeat_while_better or not self._worse_for_long():
             return False
@@ -301,17 +300,8 @@ class Training:
         """Evaluate the weights that were best on validation, once."""
         if self.best:
             self.model.load_state_dict(self.best)
-        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
-        given = (self.config, self.corpus, splits, [self.regularizers])
-        metrics, token_log_probs = judge([self.model], *given)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
-        return Conclusion(
-            metrics=metrics,
-            num_parameters=num_parameters(self.model),
-            digest=weights_digest(weights),
-            weights=weights,
-            token_log_probs=token_log_probs,
-        )
+        return judge(self.trial, self.corpus, [self.model], [self.regularizers], weights)
 
 
 def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:
@@ -319,12 +309,12 @@ def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -
 
     Returns True if every parameter was loaded.
     """
-    found = model.load_state_dict(weights, strict=False)
-    missing = [name for name in found.missing_keys if not name.startswith("gate.")]
-    if missing or found.unexpected_keys:
-        wrong = ", ".join([*missing, *found.unexpected_keys][:4])
+    unmatched = model.load_state_dict(weights, strict=False)
+    missing = [name for name in unmatched.missing_keys if not name.startswith("gate.")]
+    if missing or unmatched.unexpected_keys:
+        wrong = ", ".join([*missing, *unmatched.unexpected_keys][:4])
         raise CombinationError(
             f"the model cannot start from trial {trial_id}: their parameters differ ({wrong}). "
             "Allowed: the same techniques at the same sizes, and an additional gate."
         )
-    return not found.missing_keys
+    return not unmatched.missing_keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import linecache
 import re
 import sys
 import sysconfig
@@ -33,30 +34,41 @@ def executed(file: Path, name: str) -> ModuleType:
         del sys.modules[name]
         if not isinstance(error, RAISED):
             raise
-        raise told(error, file) from None
+        raise _as_ablate_error(error, file) from None
     return module
 
 
-def told(error: BaseException, file: Path) -> AblateError:
-    """An exception raised by a user's file, as an `AblateError`."""
+def _as_ablate_error(error: BaseException, file: Path) -> AblateError:
+    """The error to show for an exception that a user's file raised."""
+    location = f"{file}:{line_of(error, file)}"
     if isinstance(error, SystemExit):
         return TechniqueError(
-            f"{file}:{line_of(error, file)}: sys.exit() ends Python while this file is read. "
+            f"{location}: sys.exit() ends Python while this file is read. "
             'Remove it, or put it under `if __name__ == "__main__":`.'
         )
     if isinstance(error, SyntaxError):
         own = error.filename is None or _same(error.filename, file)
-        place = f"{file if own else error.filename}:{error.lineno or 1}"
-        return StudyError(f"{place}: {error.msg}: {(error.text or '').strip()}")
+        location = f"{file if own else error.filename}:{error.lineno or 1}"
+        return StudyError(f"{location}: {error.msg}: {(error.text or '').strip()}")
     if isinstance(error, AblateError):
-        return type(error)(f"{file}:{line_of(error, file)}: {error}")
-    misspelt = re.match(r"cannot import name '(\w+)' from 'ablate' ", str(error))
-    if isinstance(error, ImportError) and misspelt is not None:
-        import ablate
-
-        place = f"{file}:{line_of(error, file)}"
-        return StudyError(unknown("word of ablate", misspelt[1], ablate.__all__, place))
+        return type(error)(f"{location}: {error}")
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "ablate":
+        return StudyError(_failed_import(error, file, location))
     return raised(error, f"{file}: this file", [str(file)])
+
+
+def _failed_import(error: ImportError, file: Path, location: str) -> str:
+    """The message for an import from this package that fails: misspelt, or of an old version."""
+    import ablate
+
+    misspelt = re.match(r"cannot import name '(\w+)' from 'ablate' ", error.msg)
+    if misspelt:
+        return unknown("word of ablate", misspelt[1], ablate.__all__, location)
+    public = importlib.import_module("ablate.components").__all__
+    line = linecache.getline(str(file), line_of(error, file))
+    names = [name for name in public if re.search(rf"import .*\b{name}\b", line)] or public
+    why = error.msg.partition(" (")[0]
+    return f"{location}: {why}. Instead: from ablate.components import {', '.join(names)}."
 
 
 def raised(error: BaseException, what: str, files: Sequence[str] = ()) -> TechniqueError:
@@ -64,11 +76,10 @@ def raised(error: BaseException, what: str, files: Sequence[str] = ()) -> Techni
     return TechniqueError(f"{what} raised an exception.\n{user_frames(error, files)}")
 
 
-def line_of(error: BaseException, file: Path) -> int | str:
-    """The line of the user's file that raised an error."""
+def line_of(error: BaseException, file: Path) -> int:
+    """The line of the user's file that raised an error; 0 if another file did."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if _same(frame.filename, file)]
-    return lines[-1] or "?" if lines else "?"
+    return next((f.lineno or 0 for f in reversed(frames) if _same(f.filename, file)), 0)
 
 
 def _same(filename: str, file: Path) -> bool:

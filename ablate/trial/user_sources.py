@@ -35,7 +35,7 @@ def edited_since(journal: Journal) -> set[str]:
     if not made:
         return set()
     now = sources(journal.trial)
-    return {name for each in made for name, text in each.items() if text not in now.values()}
+    return {name for files in made for name, text in files.items() if text not in now.values()}
 
 
 def reused(edited: Mapping[str, Collection[str]]) -> list[str]:

@@ -6,6 +6,7 @@ reservations of a driver that died stay, and the same trials resume under them.
 
 from __future__ import annotations
 
+from ablate.store.journal import Journal
 from ablate.store.store import Store
 from ablate.study.words import Budget
 
@@ -64,7 +65,7 @@ class Ledger:
         self.epochs_of.setdefault(trial_id, 0)
         if self.budget.gpu_hours is not None:
             self.reserved.setdefault(trial_id, self.budget.gpu_hours_per_trial * self.gpus)
-        self._write_if_limited()
+        self.write_if_limited()
 
     def epoch(self, trial_id: str, number: int, seconds: float) -> None:
         """Count an epoch; a trial that exceeds its reservation reserves what it has used."""
@@ -72,14 +73,22 @@ class Ledger:
         if trial_id in self.reserved:
             used = seconds / 3600 * self.gpus
             self.reserved[trial_id] = max(self.reserved[trial_id], used)
-        self._write_if_limited()
+        self.write_if_limited()
 
-    def finished(self, trial_id: str, seconds: float) -> None:
+    def settle(self, journal: Journal) -> None:
+        """Replace the reservation of a trial that has ended by what it used.
+
+        The trial may have ended without a driver: its worker can finish a moment after the driver
+        that reserved for it was killed.
+        """
+        trial_id, epochs = journal.trial.id, journal.epochs
+        if trial_id in self.epochs_of:
+            self.epochs_of[trial_id] = max(self.epochs_of[trial_id], len(epochs))
         if self.reserved.pop(trial_id, None) is not None:
+            seconds = epochs[-1].get("seconds", 0.0) if epochs else 0.0
             self.spent[trial_id] = seconds / 3600 * self.gpus
-        self._write_if_limited()
 
-    def _write_if_limited(self) -> None:
+    def write_if_limited(self) -> None:
         if self._limited:
             self.write()
 

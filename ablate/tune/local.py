@@ -14,13 +14,11 @@ Order = Callable[[Trial], Mapping[str, Any]]
 
 def run(schedule: Schedule, order: Order) -> None:
     """Run trials one after another until none is left or the schedule is stopping."""
-    worker = Worker()
     while not schedule.exhausted:
         trial = schedule.next()
         if trial is None:
             return  # nothing is running, so there is nothing to wait for
-        worker.begin(order(trial))
-        _run_trial(worker, schedule, trial)
+        _run_trial(Worker(order(trial)), schedule, trial)
 
 
 def _run_trial(worker: Worker, schedule: Schedule, trial: Trial) -> None:

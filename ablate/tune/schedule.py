@@ -1,7 +1,7 @@
 """Which trial runs next, and what happens when one ends: a state machine without Ray.
 
-`local.py` and `cluster.py` drive the same `Schedule`, so a study makes the same decisions in a
-debugger and on a cluster. A decision is in the store before the schedule acts on it.
+`local.py` and `cluster/drive.py` drive the same `Schedule`, so a study makes the same decisions in
+a debugger and on a cluster. A decision is in the store before the schedule acts on it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from ablate.config.identity import Keep, Trial
 from ablate.errors import TrialError
@@ -18,6 +18,7 @@ from ablate.store import study_record
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
+from ablate.store.study_record import StudyRecord
 from ablate.study.plan import Plan, with_chains
 from ablate.study.searches import PlannedSearch
 from ablate.trial import checkpoint
@@ -28,15 +29,15 @@ from ablate.tune.search.arm import ArmSearch
 MAY_COMPLETE = (None, Status.RUNNING, Status.COMPLETED)
 
 
-class Listener(Protocol):
-    """Is notified of events (the screen, the recorder); decides nothing."""
+class Listener:
+    """Is notified of events, which by default it ignores; decides nothing."""
 
     def started(self, trial: Trial) -> None: ...
     def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None: ...
     def finished(self, trial_id: str, journal: Journal) -> None: ...
     def retried(self, trial_id: str, why: str) -> None: ...
     def note(self, text: str) -> None: ...
-    def planned(self, plan: Plan) -> None: ...
+    def planned(self, record: StudyRecord) -> None: ...
 
 
 class Schedule:
@@ -47,14 +48,12 @@ class Schedule:
         plan: Plan,
         store: Store,
         open_search: Callable[[PlannedSearch, Plan], ArmSearch],
-        listeners: tuple[Listener, ...] = (),
+        listener: Listener | None = None,
     ) -> None:
-        self.plan, self.store, self.listeners = plan, store, listeners
+        self.plan, self.store, self.listener = plan, store, listener or Listener()
         self.ledger = Ledger(store, plan.record.key, plan.scale.budget, plan.scale.gpus)
         self._open_search = open_search
-        self.searches: dict[
-            int, ArmSearch
-        ] = {}  # by position in the plan; without those still waiting
+        self.searches: dict[int, ArmSearch] = {}  # by position; without those still waiting
         self.stop_reason: str | None = None  # set from outside by Ctrl-C
         self.closed_reason: str | None = None  # a spent budget: running trials may end, none starts
         self.status: dict[str, Status] = {}
@@ -110,8 +109,7 @@ class Schedule:
         self._tick()
         if epoch is not None:
             self.ledger.epoch(trial_id, epoch["epoch"], epoch.get("seconds", 0.0))
-        for listener in self.listeners:
-            listener.progress(trial_id, epoch)
+        self.listener.progress(trial_id, epoch)
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
         """Take in an epoch; return whether the trial continues. If not, its outcome is recorded."""
@@ -156,33 +154,31 @@ class Schedule:
 
     def retried(self, trial_id: str, why: str) -> None:
         """Take in that another worker resumes a trial whose worker died."""
-        for listener in self.listeners:
-            listener.retried(trial_id, why)
+        self.listener.retried(trial_id, why)
 
     def _start(self, trial: Trial) -> None:
         self.ledger.started(trial.id)
         self._waiting.pop(trial.id, None)
         self._running[trial.id] = trial
         self.status[trial.id] = Status.RUNNING
-        for listener in self.listeners:
-            listener.started(trial)
+        self.listener.started(trial)
 
     def _ended(self, trial_id: str, journal: Journal) -> None:
         if self._running.pop(trial_id, None) is None:
             return
-        seconds = journal.epochs[-1].get("seconds", 0.0) if journal.epochs else 0.0
-        self.ledger.finished(trial_id, seconds)
         self.ended[trial_id] = journal
         self._settle(trial_id, journal)
+        self.ledger.write_if_limited()
 
     def _settle(self, trial_id: str, journal: Journal) -> None:
+        """Take in an outcome that is stored: of this run, of an earlier one or of another study."""
+        self.ledger.settle(journal)
         self.status[trial_id] = journal.status or Status.FAILED
         for file in edited_since(journal):
             self._edited.setdefault(file, set()).add(trial_id)
         for search in self._searches_of(trial_id):
             search.tell(journal)
-        for listener in self.listeners:
-            listener.finished(trial_id, journal)
+        self.listener.finished(trial_id, journal)
 
     def _next_ready(self) -> Trial | None:
         """A listed trial whose parents are done, else one that a search suggests."""
@@ -201,7 +197,7 @@ class Schedule:
         return self._confirmed_winner()
 
     def _can_begin(self, search: ArmSearch) -> bool:
-        """Return whether its parents are completed; abandon the search if they never will be."""
+        """Return whether its parents have completed; abandon the search if they never will."""
         states = [self.status.get(parent.id) for parent in search.planned.parents]
         if any(state not in MAY_COMPLETE for state in states):
             search.abandon()
@@ -256,7 +252,10 @@ class Schedule:
             self.plan = self.plan.with_winner(index, other.planned, other.sampled[winner[0]])
         search = self._open_search(self.plan.searches[index], self.plan)
         self.searches[index] = search
-        self._remember(search)
+        for trial_id in search.ended:  # they ended in an earlier run of the search
+            journal = journals.read(self.store, trial_id)
+            if journal is not None and journal.outcome is not None:
+                self._settle(trial_id, journal)
 
     def _inherited_from(self, heir: PlannedSearch) -> ArmSearch | None:
         """The search that it inherits from (same repeat), if that is open."""
@@ -277,18 +276,10 @@ class Schedule:
     def _admit(self, trials: tuple[Trial, ...]) -> None:
         """Add these trials; those that are done already, in any study, are not run again."""
         for trial in trials:
-            if trial.id not in self._waiting and trial.id not in self.status:
+            if trial.id in self._waiting or trial.id in self.status:
+                continue
+            if not self._is_known(trial):
                 self._waiting[trial.id] = trial
-        for trial in trials:
-            if trial.id in self._waiting and self._is_known(trial):
-                self._waiting.pop(trial.id, None)
-
-    def _remember(self, search: ArmSearch) -> None:
-        """Settle the trials that ended in an earlier run of the search."""
-        for trial_id in search.told:
-            journal = journals.read(self.store, trial_id)
-            if journal is not None and journal.outcome is not None:
-                self._settle(trial_id, journal)
 
     def _is_known(self, trial: Trial) -> bool:
         """Return whether the trial's outcome is stored. A failed trial is retried, once per run."""
@@ -320,8 +311,7 @@ class Schedule:
         record = replace(self.plan.record, searches=tuple(records), notes=notes)
         self.plan = replace(self.plan, record=record)
         study_record.write(self.store, record)
-        for listener in self.listeners:
-            listener.planned(self.plan)
+        self.listener.planned(record)
 
     def _tick(self) -> None:
         now = time.monotonic()
@@ -330,5 +320,4 @@ class Schedule:
         self.closed_reason = self.closed_reason or self.ledger.overtime
 
     def note(self, text: str) -> None:
-        for listener in self.listeners:
-            listener.note(text)
+        self.listener.note(text)

@@ -1,7 +1,7 @@
-"""One worker: runs one trial at a time in this process, a slice at a time.
+"""A worker: runs one trial in this process, a slice at a time.
 
-`local.py` drives one directly, `cluster.py` one in each Ray actor. What goes in and out is plain
-data, and every result is in the store before `advance` returns.
+`local.py` drives one directly, `cluster/actor.py` one in each Ray actor. What goes in and out is
+plain data, and every result is in the store before `advance` returns.
 """
 
 from __future__ import annotations
@@ -21,33 +21,32 @@ SLICE_SECONDS = 2.0
 
 
 class Worker:
-    """Starts a trial, advances it until it is done, saves it on request."""
+    """Starts a trial, or resumes it from its last checkpoint; advances it until it is done.
 
-    def __init__(self) -> None:
-        self._run: TrialRun | None = None
+    Its order is {"trial", "store", "data"}; one from another host also has {"study", "corpus",
+    "modules"}.
+    """
 
-    def begin(self, order: Mapping[str, Any]) -> None:
-        """Start a trial, or resume it from its last checkpoint: {"trial", "store", "data"}.
-
-        An order from another host also has {"study", "corpus", "modules"}.
-        """
-        trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
-        if "study" in order:
-            _check_store(store, order["study"])
-        data = receive(order["corpus"], store) if "corpus" in order else order["data"]
-        self._run = TrialRun(trial, store, data, unpacked(order.get("modules", {})))
+    def __init__(self, order: Mapping[str, Any]) -> None:
+        self._run = TrialRun(*opened(order))
 
     def advance(self) -> dict[str, Any]:
         """Run to the end of the epoch or of the slice: {"done", "epoch": metrics or None}."""
-        if self._run is None:
-            return {"done": True, "epoch": None}
         progress = self._run.advance(SLICE_SECONDS)
         return {"done": progress.done, "epoch": progress.epoch}
 
     def save(self) -> None:
-        """Write a checkpoint of the running trial now."""
-        if self._run is not None:
-            self._run.save()
+        """Write a checkpoint of the trial now."""
+        self._run.save()
+
+
+def opened(order: Mapping[str, Any]) -> tuple[Trial, Store, str, dict[str, str]]:
+    """An order's trial, store, folder of corpora, and paths of the user's modules on this host."""
+    trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
+    if "study" in order:
+        _check_store(store, order["study"])
+    data = receive(order["corpus"], store) if "corpus" in order else order["data"]
+    return trial, store, data, unpacked(order.get("modules", {}))
 
 
 def _check_store(store: Store, study: str) -> None:

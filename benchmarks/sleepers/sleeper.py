@@ -31,20 +31,17 @@ class Sleeper(StandIn):
 class Noting(Worker):
     """A line for every call: what, from when, until when. It begins when all are there."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, order):
         self._file = (NOTES / f"{os.getpid()}").open("a", buffering=1)
         while len(list(NOTES.iterdir())) < WORKERS:
             time.sleep(0.5)
-
-    def begin(self, order):
-        self._noted("begin", lambda: super(Noting, self).begin(order))
+        self._noted("begin", lambda: super(Noting, self).__init__(order))
 
     def advance(self):
         return self._noted("advance", super().advance)
 
     def _noted(self, what, call):
-        begun = time.monotonic()
-        found = call()
-        self._file.write(f"{what} {begun:.4f} {time.monotonic():.4f}\n")
-        return found
+        start = time.monotonic()
+        result = call()
+        self._file.write(f"{what} {start:.4f} {time.monotonic():.4f}\n")
+        return result

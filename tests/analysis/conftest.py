@@ -1,4 +1,4 @@
-"""Tiny trials, trained once, and what analyses ask of them."""
+"""Tiny trials, trained once, that the tests of analyses share."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ COUNTING = "counting"
 @pytest.fixture(scope="session")
 def place(tmp_path_factory, data) -> Workspace:
     """A workspace that all these tests share."""
-    found = open_workspace(str(tmp_path_factory.mktemp("analyses")))
-    make_folders(found)
-    Path(found.data).symlink_to(data)
-    return found
+    workspace = open_workspace(str(tmp_path_factory.mktemp("analyses")))
+    make_folders(workspace)
+    Path(workspace.data).symlink_to(data)
+    return workspace
 
 
 @pytest.fixture(scope="session")

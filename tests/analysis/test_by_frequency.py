@@ -19,8 +19,8 @@ def test_classes_are_powers_of_ten():
 
 
 def test_means_by_group():
-    found = by_frequency.mean_by_group(np.array([1.0, 2.0, 6.0]), np.array([2, 0, 0]), 3)
-    np.testing.assert_array_equal(found, [4.0, np.nan, 1.0])
+    means = by_frequency.mean_by_group(np.array([1.0, 2.0, 6.0]), np.array([2, 0, 0]), 3)
+    np.testing.assert_array_equal(means, [4.0, np.nan, 1.0])
 
 
 @pytest.mark.slow

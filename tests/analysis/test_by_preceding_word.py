@@ -59,7 +59,7 @@ def test_draws_without_a_word_are_left_out():
     assert intervals(ratios, 0.95).ravel().tolist() == [0.5, 0.5]
 
 
-def test_however_many_draws_are_held_at_once(monkeypatch):
+def test_the_number_of_draws_in_memory_changes_nothing(monkeypatch):
     sums, counts = sentences_of(np.random.default_rng(3), 50)
     whole = bootstrap_ratios(sums, counts, 40)
     monkeypatch.setattr(by_preceding_word, "AT_A_TIME", 350)
@@ -83,7 +83,7 @@ def test_the_table_by_a_loop_over_the_tokens(irlm, ngram):
     assert finding.rows[-1][2:4] == pytest.approx(recorded, rel=1e-4)
 
 
-def test_a_trial_beside_itself_differs_nowhere(irlm):
+def test_a_trial_does_not_differ_from_itself(irlm):
     finding = by_preceding_word.run(irlm, irlm, options=ByPrecedingWordOptions(num=8))
     assert all(row[4] == 0 and set(row[5:]) <= {0.0, None} for row in finding.rows)
 

@@ -42,8 +42,8 @@ def test_timescales_are_counted(train, irlm):
     changes = {f"backbone.{name}": value for name, value in groups.items()}
     fixed = train({**irlm.journal.trial.values, **changes}, "fixed")
     finding = timescales.run(fixed, NoOptions())
-    found = {row[0]: row[1] for row in finding.rows if row[1]}
-    assert found == {"0 to 1": 3, "5 to 10": 4, "over 1000": 1}
+    counts = {row[0]: row[1] for row in finding.rows if row[1]}
+    assert counts == {"0 to 1": 3, "5 to 10": 4, "over 1000": 1}
     assert finding.notes == ["median 9.49, longest infinite"]
     assert read_weights(fixed.store, fixed.id)["backbone.r"].tolist()[-1] == 1
 

@@ -16,8 +16,8 @@ def test_a_companion_matrix_has_the_roots_of_its_polynomial():
     roots = np.array([0.9 + 0.3j, 0.9 - 0.3j, -0.8, 0.1])
     first = -np.poly(roots).real[1:]
     matrix = np.vstack([first, np.eye(3, 4)])
-    found = eigenvalues.eigenvalues(torch.from_numpy(matrix))
-    np.testing.assert_allclose(found, roots, atol=1e-12)  # by modulus already
+    values = eigenvalues.eigenvalues(torch.from_numpy(matrix))
+    np.testing.assert_allclose(values, roots, atol=1e-12)  # by modulus already
 
 
 def test_a_rotation_lies_on_its_circle():
@@ -60,15 +60,15 @@ def test_every_backbone_has_its_matrices(backbone, names):
     model = assemble(resolve({**values, **layers, **backbone}), 11).model
     for parameter in model.parameters():
         parameter.data.fill_(1.0)
-    found = recurrent_matrices(model.backbone, backbone["backbone"])
-    assert list(found) == names
-    assert all(matrix.shape == (8, 8) for matrix in found.values())
+    matrices = recurrent_matrices(model.backbone, backbone["backbone"])
+    assert list(matrices) == names
+    assert all(matrix.shape == (8, 8) for matrix in matrices.values())
     if "backbone.blocks" in backbone:  # ones in blocks of 5 and 3
         np.testing.assert_allclose(
-            eigenvalues.eigenvalues(found["weight_hh_l0"])[:3].real, [5, 3, 0], atol=1e-9
+            eigenvalues.eigenvalues(matrices["weight_hh_l0"])[:3].real, [5, 3, 0], atol=1e-9
         )
 
 
-def test_a_matrix_that_is_not_there(doc):
+def test_an_unknown_matrix_is_refused(doc):
     with pytest.raises(ConfigError, match=r"unknown matrix 'weight_hh_l0'.* weight_hh_l0\.i"):
         eigenvalues.run(doc, EigenvaluesOptions(matrix="weight_hh_l0"))

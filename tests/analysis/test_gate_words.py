@@ -14,8 +14,8 @@ from ablate.trial.checkpoint import read_weights
 def test_the_golden_gates(vector):
     golden = {name: torch.from_numpy(array) for name, array in vector("iog_reference").items()}
     vectors = golden["E_g"][golden["x"]]
-    found = gate_words.gate_values(vectors, golden["W_g"], golden["b_g"])
-    np.testing.assert_allclose(found, golden["gate"], rtol=1e-12)
+    gates = gate_words.gate_values(vectors, golden["W_g"], golden["b_g"])
+    np.testing.assert_allclose(gates, golden["gate"], rtol=1e-12)
 
 
 def test_the_table_is_a_sort_of_the_gates(doc):
@@ -40,7 +40,7 @@ def test_without_words_the_commonest_are_taken(doc):
     assert shown == others.sort(descending=True).values[:5].tolist()
 
 
-def test_a_word_that_is_not_there_and_a_trial_without_a_gate(doc, irlm):
+def test_an_unknown_word_and_a_trial_without_a_gate_are_refused(doc, irlm):
     with pytest.raises(ConfigError, match=r"has no 'thee'\. Did you mean 'the'\?"):
         gate_words.run(doc, gate_words.GateWordsOptions(words=("thee",)))
     with pytest.raises(CombinationError, match="gate = 'none', and this analysis is about iog"):

@@ -15,8 +15,8 @@ from ablate.trial.checkpoint import read_weights
 
 def test_it_is_std_over_mean():
     prior = np.random.default_rng(1).dirichlet(np.ones(20))
-    found = mixture_use.coefficient_of_variation(torch.from_numpy(prior))
-    assert found == pytest.approx(prior.std() / prior.mean(), rel=1e-12)
+    variation = mixture_use.coefficient_of_variation(torch.from_numpy(prior))
+    assert variation == pytest.approx(prior.std() / prior.mean(), rel=1e-12)
 
 
 def test_its_limits():
@@ -26,7 +26,7 @@ def test_its_limits():
 
 
 def test_the_table_is_the_mean_of_softmaxes_of_the_state(doc):
-    """By a torch LSTM with the trial's weights over the whole split in one row."""
+    """Compared with a torch LSTM with the trial's weights, over the whole split in one row."""
     options = mixture_use.MixtureUseOptions(rows=1)
     finding = mixture_use.run(doc, options)
     weights = read_weights(doc.store, doc.id)
@@ -41,11 +41,11 @@ def test_the_table_is_the_mean_of_softmaxes_of_the_state(doc):
     )
     output, _ = lstm(weights["embedding.weight"][tokens[:-1]])
     prior = (output @ weights["head.prior.weight"].t()).softmax(-1).mean(0)
-    found = [row[2] for row in finding.rows]
-    np.testing.assert_allclose(found, prior.detach().numpy(), atol=1e-5)
-    assert sum(found) == pytest.approx(1)
+    priors = [row[2] for row in finding.rows]
+    np.testing.assert_allclose(priors, prior.detach().numpy(), atol=1e-5)
+    assert sum(priors) == pytest.approx(1)
     assert finding.notes == [
-        f"coefficient of variation {float(np.std(found) / np.mean(found)):.4f}"
+        f"coefficient of variation {float(np.std(priors) / np.mean(priors)):.4f}"
     ]
     assert [row[1] for row in finding.rows] == ["layer 1", "layer 1", "embedding"]
 

@@ -1,4 +1,4 @@
-"""Next words against the log-probabilities that the trials kept of the same text."""
+"""Next words against the log-probabilities that the trials saved of the same text."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def test_the_likeliest_are_in_order():
 
 
 @pytest.mark.parametrize("position", [1, 2, 60, 250])  # 250: beyond a window
-def test_a_context_gives_what_was_kept_of_its_token(position, irlm, doc):
+def test_a_context_gives_the_saved_probability_of_its_token(position, irlm, doc):
     stream = irlm.stream("valid")
     for subject in (irlm, doc):
-        found = next_words._after(subject, Context("", stream[:position].tolist()))
-        assert float(found.exp().sum()) == pytest.approx(1)
+        log_probs = next_words._after(subject, Context("", stream[:position].tolist()))
+        assert float(log_probs.exp().sum()) == pytest.approx(1)
         kept = subject.log_probs("valid")[position - 1]
-        assert float(found[stream[position]]) == pytest.approx(kept, abs=2e-5)
+        assert float(log_probs[stream[position]]) == pytest.approx(kept, abs=2e-5)
 
 
 def test_the_table_sets_both_side_by_side(irlm, doc):
@@ -64,7 +64,7 @@ def test_a_text_is_read_after_the_end_of_a_sentence(irlm):
     assert list(context.tokens) == [irlm.corpus.eos, the, the]
 
 
-def test_what_cannot_be_is_refused(irlm, doc, ngram, train):
+def test_wrong_options_are_refused(irlm, doc, ngram, train):
     with pytest.raises(ConfigError, match="9999 is beyond valid, which has 500 tokens"):
         next_words.run(irlm, doc, NextWordsOptions(positions=(9999,)))
     with pytest.raises(ConfigError, match="Did you mean 'the'"):

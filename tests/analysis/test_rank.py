@@ -9,7 +9,7 @@ from ablate.analysis import rank
 from ablate.errors import CombinationError, ConfigError
 
 
-def found(subject, **options) -> dict:
+def ranked(subject, **options) -> dict:
     finding = rank.run(subject, options=rank.RankOptions(**options))
     return dict(zip(finding.columns, finding.rows[0], strict=True))
 
@@ -30,7 +30,7 @@ def test_the_tolerance_is_a_share_of_the_largest():
 
 def test_a_softmax_of_8_units_has_the_rank_of_its_formula(irlm):
     """Its logits D + 1 with a bias, its log-probabilities one more (FACTS 6.14: 401, and 402)."""
-    logits, log_probs = found(irlm, num=200), found(irlm, num=200, matrix="log_probs")
+    logits, log_probs = ranked(irlm, num=200), ranked(irlm, num=200, matrix="log_probs")
     assert (logits["matrix"], logits["rank"], logits["limit"]) == ("logits", 9, 9)
     assert (log_probs["rank"], log_probs["limit"]) == (10, 10)
     assert logits["next/largest"] < 1e-13
@@ -38,23 +38,23 @@ def test_a_softmax_of_8_units_has_the_rank_of_its_formula(irlm):
 
 def test_without_a_bias_it_is_one_less(train, irlm):
     plain = train({**irlm.journal.trial.values, "head.bias": False}, "no bias")
-    assert found(plain, num=100)["rank"] == found(plain, num=100)["limit"] == 8
-    assert found(plain, num=100, matrix="log_probs")["rank"] == 9
+    assert ranked(plain, num=100)["rank"] == ranked(plain, num=100)["limit"] == 8
+    assert ranked(plain, num=100, matrix="log_probs")["rank"] == 9
 
 
 def test_few_contexts_bound_it(irlm):
-    few = found(irlm, num=5)
+    few = ranked(irlm, num=5)
     assert (few["contexts"], few["rank"], few["limit"]) == (5, 5, 5)
 
 
 def test_a_mixture_is_above_what_one_softmax_of_its_width_can_reach(doc):
-    mixed = found(doc, num=300)
+    mixed = ranked(doc, num=300)
     assert mixed["matrix"] == "log_probs" and mixed["limit"] == 300
     assert mixed["rank"] > 8 + 2
 
 
-def test_the_matrix_is_the_log_probabilities_that_were_kept(irlm):
-    """Of the first tokens after their contexts, by another path: float32, and token by token."""
+def test_the_matrix_holds_the_saved_log_probabilities(irlm):
+    """Compared with another computation for the first tokens: in float32, token by token."""
     options = rank.RankOptions(num=50)
     (passed,) = irlm.passes(options.split, options.num)
     matrix = rank._values(passed.mixture, "log_probs").numpy()
@@ -65,10 +65,10 @@ def test_the_matrix_is_the_log_probabilities_that_were_kept(irlm):
 
 def test_logits_of_a_mixture_are_refused(doc):
     with pytest.raises(CombinationError, match="Instead: matrix=log_probs"):
-        found(doc, matrix="logits")
+        ranked(doc, matrix="logits")
 
 
-def test_more_than_the_machine_holds_is_refused(irlm, monkeypatch):
+def test_more_than_fits_into_memory_is_refused(irlm, monkeypatch):
     monkeypatch.setattr(rank.os, "sysconf", lambda name: 1000)
     with pytest.raises(ConfigError, match=r"num = 499: .* Instead: num up to \d+"):
-        found(irlm)
+        ranked(irlm)

@@ -49,10 +49,10 @@ def arguments(name, trials, place, request) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "trials"), CASES)
 def test_an_analysis_end_to_end(name, trials, place, request, capsys):
-    given = arguments(name, trials, place, request)
-    assert cli.main(given) == 0
+    words = arguments(name, trials, place, request)
+    assert cli.main(words) == 0
     printed = capsys.readouterr().out
-    ids = [word for word in given[2:] if word in place.store.names("trials")]
+    ids = [word for word in words[2:] if word in place.store.names("trials")]
     folder = place.folder / "analyses" / "-".join(ids)
     files = {kind: folder / f"{name}.{kind}" for kind in ("txt", "csv", "png", "svg")}
     assert all(f"  {path}" in printed.splitlines() for path in files.values())
@@ -70,13 +70,13 @@ def test_an_analysis_end_to_end(name, trials, place, request, capsys):
 
 
 def test_the_same_finding_is_the_same_bytes(irlm, doc, place, request, capsys):
-    given = arguments("learning_curve", ["irlm", "doc"], place, request)
+    words = arguments("learning_curve", ["irlm", "doc"], place, request)
     folder = place.folder / "analyses" / f"{irlm.id}-{doc.id}"
-    found = []
+    files = []
     for _ in range(2):
-        assert cli.main(given) == 0
-        found.append({p.name: p.read_bytes() for p in folder.glob("learning_curve.*")})
-    assert found[0] == found[1] and len(found[0]) == 4
+        assert cli.main(words) == 0
+        files.append({p.name: p.read_bytes() for p in folder.glob("learning_curve.*")})
+    assert files[0] == files[1] and len(files[0]) == 4
 
 
 def test_without_a_name_they_are_listed(capsys):
@@ -101,16 +101,16 @@ def refused(capsys, place, *words: str, status: int = 2) -> str:
     return capsys.readouterr().err
 
 
-def test_what_is_asked_wrongly_is_refused_by_name(irlm, doc, place, capsys):
+def test_a_wrong_request_is_refused_by_name(irlm, doc, place, capsys):
     assert "Did you mean 'rank'?" in refused(capsys, place, "rnak", irlm.id)
-    said = refused(capsys, place, "timescales", irlm.id, doc.id)
-    assert "takes 1 trial, not 2" in said and LISTED in said
+    printed = refused(capsys, place, "timescales", irlm.id, doc.id)
+    assert "takes 1 trial, not 2" in printed and LISTED in printed
     assert "takes 2 trials, not 1" in refused(capsys, place, "next_words", irlm.id)
-    said = refused(capsys, place, "rank", irlm.id, "--set", "nun=3")
-    assert "unknown field 'nun'. Did you mean 'num'?" in said
+    printed = refused(capsys, place, "rank", irlm.id, "--set", "nun=3")
+    assert "unknown field 'nun'. Did you mean 'num'?" in printed
     assert "--set num has no value" in refused(capsys, place, "rank", irlm.id, "--set", "num")
-    said = refused(capsys, place, "rank", irlm.id, "--set", "num=many")
-    assert "rank.num = 'many' is not allowed. Expected: whole number, at least 1." in said
+    printed = refused(capsys, place, "rank", irlm.id, "--set", "num=many")
+    assert "rank.num = 'many' is not allowed. Expected: whole number, at least 1." in printed
     assert "no trial 'zz'" in refused(capsys, place, "rank", "zz", status=5)
 
 

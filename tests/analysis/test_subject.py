@@ -1,4 +1,4 @@
-"""What an analysis may ask of a trial, and what a trial cannot give."""
+"""What an analysis can read from a trial, and what a trial does not have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def changed(subject: Subject, **labels) -> Subject:
     return Subject(journal, subject.store, subject.data)
 
 
-def test_the_model_gives_what_was_kept(irlm, doc):
+def test_the_model_gives_the_saved_log_probabilities(irlm, doc):
     for subject in (irlm, doc):
         stream = subject.stream("test")
         rows = [passed.mixture for passed in subject.passes("test")]
@@ -63,8 +63,8 @@ def test_a_trial_whose_files_are_gone(irlm):
         _ = judging.model
 
 
-def test_a_trial_that_was_judged_in_rows(train, irlm):
-    """Not every token has a log-probability then, so none is kept."""
+def test_a_trial_that_was_evaluated_in_rows(train, irlm):
+    """Not every token has a log-probability then, so none are saved."""
     rows = {"evaluator.standard.batch_size": 3}
     judged = train({**irlm.journal.trial.values, **rows}, "judged in rows")
     with pytest.raises(TrialError, match="saved no log-probabilities of valid"):
@@ -95,8 +95,8 @@ def test_words_and_their_numbers(irlm):
     assert (
         irlm.commonest(3) == np.argsort(-irlm.corpus.counts().numpy(), kind="stable")[:3].tolist()
     )
-    first = irlm.commonest(1)
-    assert irlm.commonest(2, without=first) == irlm.commonest(3)[1:]
+    (first,) = map(irlm.word, irlm.commonest(1))
+    assert irlm.commonest(2, without=[first]) == irlm.commonest(3)[1:]
 
 
 def test_names_that_would_be_the_same_have_ids(irlm, doc):
@@ -104,7 +104,7 @@ def test_names_that_would_be_the_same_have_ids(irlm, doc):
     assert distinct_names([irlm, irlm]) == [f"irlm seed 1 ({irlm.id[:6]})"] * 2
 
 
-def test_each_look_at_the_test_split_is_written_down_once(train, irlm):
+def test_each_reading_of_the_test_split_is_recorded_once(train, irlm):
     judged = train(dict(irlm.journal.trial.values), "looked at again")
     before = kept.num_readings(judged.store, judged.id)
     judged.log_probs("valid")

@@ -44,9 +44,9 @@ def test_columns_that_depend_on_each_other_add_nothing():
 def test_the_cosines_hold_the_distance():
     rng = np.random.default_rng(5)
     L, W = basis(rng.normal(size=(40, 6))), basis(rng.normal(size=(40, 9)))
-    found = np.zeros(9)
-    found[:6] = cosines(L, W)
-    assert projection_residual(L, W) ** 2 == pytest.approx(np.mean(1 - found**2), rel=1e-10)
+    shared = np.zeros(9)
+    shared[:6] = cosines(L, W)
+    assert projection_residual(L, W) ** 2 == pytest.approx(np.mean(1 - shared**2), rel=1e-10)
 
 
 def test_random_spaces_are_as_far_as_is_said():

@@ -1,14 +1,14 @@
 """A/A: arms that differ in nothing but chance, and how often a table calls them different.
 
-A table that calls such arms different is wrong; it may be so as often as it says, and no more. That
-is counted over NUM tables whose losses are drawn here, so many that a table which errs in 7.5% of
-cases instead of 5% is noticed. That the pipeline (plan, schedule, searches asked of Optuna,
-journals, winners confirmed on fresh seeds, the table) gives tables of such draws and no others is
-looked at in NUM_RUN studies each, in which everything is real but the training
-(`stand_in.Noise`): their differences have the distribution that the draws here have.
+A table that calls such arms different is wrong, which may happen as often as the table states and
+no more. This is counted over NUM tables whose losses are drawn here: enough to notice a table that
+errs in 7.5% of cases instead of 5%. NUM_RUN studies of each kind show that the pipeline (plan,
+schedule, searches by Optuna, journals, winners confirmed on fresh seeds, the table) makes tables of
+such draws: everything in them is real except the training (`stand_in.Noise`), and their differences
+are distributed like the draws here.
 
-Every study that is run has values of its own, hence trials and draws of its own. The disk is not
-waited for: nothing here is to survive a power cut.
+Every study that is run has different values, and so different trials and draws. Nothing waits for
+the disk, because nothing here has to survive a power cut.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LISTED = Scale(seeds=3)
 
 @pytest.fixture
 def tables(workspace, monkeypatch):
-    """Runs a study of arms that are the same but for a setting nobody reads."""
+    """Runs a study of arms that differ only in a setting that is never read."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     folder = Path(workspace.folder)
     (folder / "rate.toml").write_text(RATE)
@@ -74,23 +74,25 @@ def tables(workspace, monkeypatch):
 
 
 def decided(summary: Summary) -> list[str]:
-    found = [arm.comparison for arm in summary.arms if arm.comparison]
-    return [each.verdict for each in found if each.verdict in (LOWER, HIGHER)]
+    comparisons = [arm.comparison for arm in summary.arms if arm.comparison]
+    return [
+        comparison.verdict for comparison in comparisons if comparison.verdict in (LOWER, HIGHER)
+    ]
 
 
 def rate(summaries: list[Summary]) -> int:
-    """In how many tables some arm is called different."""
+    """The number of tables that call some arm different."""
     return sum(bool(decided(summary)) for summary in summaries)
 
 
 def not_more_often_than(wrong: int, level: float) -> bool:
-    """Whether so many of NUM are what a test that errs at that level might well give."""
+    """Return whether a test that errs at this level may well be wrong that often in NUM tables."""
     return stats.binomtest(wrong, NUM, level, alternative="greater").pvalue > 0.01
 
 
 def drawn(generator, num_arms: int, num_searches: int, num_seeds: int, tried: int = 1):
-    """Losses [arm, search, seed] as `Noise` has them: each search confirms the rate of the best of
-    so many trials; seeds are shared by the arms."""
+    """Losses [arm, search, seed] as `Noise` makes them: each search confirms the rate of the best
+    of `tried` trials; arms share their seeds."""
     trials = generator.uniform(-3, 1, (num_arms, num_searches, tried))  # log10 of the rate
     away = Noise.CURVATURE * (trials - np.log10(Noise.BEST_RATE)) ** 2
     noise = generator.normal(0, np.hypot(Noise.SHARED, Noise.OWN), away.shape)
@@ -115,60 +117,60 @@ def table_of(by_hand, losses, alpha: float = STATED, tuned: bool = False) -> Sum
 
 @pytest.mark.slow
 def test_a_table_that_errs_in_more_cases_than_it_states_is_noticed(by_hand):
-    """One that errs in 7.5% of them, tested at that level; and that this is no luck of the draw."""
+    """A table that errs in 7.5% of cases is noticed, and would be in 99% of draws."""
     most = max(wrong for wrong in range(NUM) if not_more_often_than(wrong, STATED))
     assert stats.binom.sf(most, NUM, NOTICED) > 0.99
     generator = np.random.default_rng(1)
-    found = [table_of(by_hand, drawn(generator, 2, 1, 3), NOTICED) for _ in range(NUM)]
-    assert not not_more_often_than(rate(found), STATED)
-    assert not_more_often_than(rate(found), NOTICED)
+    summaries = [table_of(by_hand, drawn(generator, 2, 1, 3), NOTICED) for _ in range(NUM)]
+    assert not not_more_often_than(rate(summaries), STATED)
+    assert not_more_often_than(rate(summaries), NOTICED)
 
 
 @pytest.mark.slow
 def test_identical_arms_are_called_different_no_more_often_than_stated(by_hand):
     """Three arms as listed: two comparisons a table, which errs as a whole."""
     generator = np.random.default_rng(2)
-    found = [table_of(by_hand, drawn(generator, 3, 1, 3)) for _ in range(NUM)]
-    assert not_more_often_than(rate(found), STATED)
-    assert not_more_often_than(sum(any(arm.best for arm in s.arms) for s in found), STATED)
-    assert rate(found) > 0.02 * NUM  # it is not deaf
+    summaries = [table_of(by_hand, drawn(generator, 3, 1, 3)) for _ in range(NUM)]
+    assert not_more_often_than(rate(summaries), STATED)
+    assert not_more_often_than(sum(any(arm.best for arm in s.arms) for s in summaries), STATED)
+    assert rate(summaries) > 0.02 * NUM  # it is not deaf
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("num_seeds", "tried"), [(1, 2), (5, 8)])
 def test_identical_arms_that_three_searches_tuned_are_no_more_often(by_hand, num_seeds, tried):
     """Each search finds a rate of its own: a pair is a search, and not a seed of one."""
-    generator, covered, found = np.random.default_rng(3), 0, []
+    generator, covered, summaries = np.random.default_rng(3), 0, []
     for _ in range(NUM):
-        found.append(table_of(by_hand, drawn(generator, 2, 3, num_seeds, tried), tuned=True))
-        low, high = found[-1].arm("arm 1").comparison.difference.interval
+        summaries.append(table_of(by_hand, drawn(generator, 2, 3, num_seeds, tried), tuned=True))
+        low, high = summaries[-1].arm("arm 1").comparison.difference.interval
         covered += low <= 0 <= high
-    assert not_more_often_than(rate(found), STATED)
+    assert not_more_often_than(rate(summaries), STATED)
     assert not_more_often_than(NUM - covered, STATED)
 
 
-def test_of_one_search_an_arm_there_is_no_verdict_for_it_would_err_too_often(by_hand):
-    """Its seeds share its luck: a test that takes them for repetitions errs twice as often as it
-    says and more, and so do intervals that are taken for the arms'."""
+def test_one_search_per_arm_gets_no_verdict_because_it_would_err_too_often(by_hand):
+    """Its seeds share its luck: a test that takes them for repetitions errs more than twice as
+    often as it states, and so do intervals that are taken for those of the arms."""
     generator = np.random.default_rng(4)
     losses = [drawn(generator, 2, 1, 5, tried=8) for _ in range(NUM)]
     by_seeds = sum((t_test(arm[0] - base[0]) or 0) <= STATED for base, arm in losses)
     assert by_seeds > 2 * STATED * NUM
-    found = [table_of(by_hand, each, tuned=True) for each in losses[:100]]
-    assert {s.arm("arm 1").comparison.verdict for s in found} == {"no verdict"}
-    assert not any(arm.best for s in found for arm in s.arms)
+    summaries = [table_of(by_hand, comparison, tuned=True) for comparison in losses[:100]]
+    assert {s.arm("arm 1").comparison.verdict for s in summaries} == {"no verdict"}
+    assert not any(arm.best for s in summaries for arm in s.arms)
 
 
 def differences(summaries: list[Summary]) -> np.ndarray:
-    """[table, pair] of the first two arms."""
+    """The differences of the first two arms, [table, pair]."""
     return np.array([s.arm("arm 1").comparison.difference.deltas for s in summaries])
 
 
 @pytest.mark.slow
 def test_what_the_pipeline_lists_are_such_draws(tables):
-    found = [tables(number, LISTED, (1.0, 1.0, 1.0)) for number in range(NUM_RUN)]
-    assert all(summary.whole for summary in found)
-    one = differences(found) / (np.sqrt(2) * Noise.OWN)
+    summaries = [tables(number, LISTED, (1.0, 1.0, 1.0)) for number in range(NUM_RUN)]
+    assert all(summary.whole for summary in summaries)
+    one = differences(summaries) / (np.sqrt(2) * Noise.OWN)
     assert one.shape == (NUM_RUN, 3)
     assert stats.kstest(one.ravel(), "norm").pvalue > 0.01
     assert all(abs(np.corrcoef(one.T)[i, j]) < 0.5 for i, j in ((0, 1), (0, 2), (1, 2)))
@@ -176,9 +178,9 @@ def test_what_the_pipeline_lists_are_such_draws(tables):
 
 @pytest.mark.slow
 def test_what_the_pipeline_tunes_are_such_draws(tables):
-    found = [tables(number, TUNED, (1.0, 1.0)) for number in range(NUM_RUN)]
-    one = differences(found)
-    assert all(len(arm.values) == 3 for summary in found for arm in summary.arms)
+    summaries = [tables(number, TUNED, (1.0, 1.0)) for number in range(NUM_RUN)]
+    one = differences(summaries)
+    assert all(len(arm.values) == 3 for summary in summaries for arm in summary.arms)
     generator = np.random.default_rng(5)
     ours = [drawn(generator, 2, 3, 1, tried=2)[..., 0] for _ in range(NUM)]
     theirs = np.array([arm - base for base, arm in ours])
@@ -188,5 +190,5 @@ def test_what_the_pipeline_tunes_are_such_draws(tables):
 
 def test_an_arm_that_is_worse_is_called_so(tables):
     """The same pipeline finds a difference of forty spreads: it is not deaf."""
-    found = [tables(number, LISTED, (0.1, 1e-6)) for number in range(5)]
-    assert [decided(summary) for summary in found] == [["higher"]] * 5
+    summaries = [tables(number, LISTED, (0.1, 1e-6)) for number in range(5)]
+    assert [decided(summary) for summary in summaries] == [["higher"]] * 5

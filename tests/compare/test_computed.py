@@ -57,7 +57,7 @@ def test_arms_and_seeds_not_computed_alike_are_named(study):
         {"base-1": ["unknown", *TORCH]},  # resumed from a checkpoint of that time
     ],
 )
-def test_pairs_computed_alike_as_far_as_is_known_need_no_note(study, ways):
+def test_pairs_not_known_to_be_computed_differently_need_no_note(study, ways):
     assert noted(study(ways)) == []
 
 

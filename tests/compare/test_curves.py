@@ -18,9 +18,9 @@ from tests.support.tables import written
 
 @pytest.mark.parametrize("values", [(3.0, 1.0, 2.0, 5.0), (1.0, 1.0, 2.0), (4.0,)])
 def test_the_expected_best_is_that_of_all_draws(values):
-    found = expected_best(values)
-    assert len(found) == len(values)
-    for k, (mean, spread) in enumerate(found, 1):
+    curve = expected_best(values)
+    assert len(curve) == len(values)
+    for k, (mean, spread) in enumerate(curve, 1):
         best = [min(draw) for draw in itertools.product(values, repeat=k)]
         assert mean == pytest.approx(np.mean(best))
         assert spread == pytest.approx(np.std(best), abs=1e-7)
@@ -102,10 +102,10 @@ def two_scales(by_hand, **tuned_fields):
     return [summarise(s.record, s.journals) for s in two_studies(by_hand, **tuned_fields)]
 
 
-def test_frozen_and_re_tuned_deltas_stand_side_by_side(by_hand):
-    found = frozen_and_tuned(*two_scales(by_hand))
-    assert found is not None
-    titles, rows = found.headings, found.rows
+def test_frozen_and_re_tuned_deltas_are_side_by_side(by_hand):
+    table = frozen_and_tuned(*two_scales(by_hand))
+    assert table is not None
+    titles, rows = table.headings, table.rows
     assert titles[:3] == ["arm", "Δ frozen (laptop)", "verdict"]
     assert titles[3:] == ["Δ re-tuned (tuned; of the settings found)", "verdict"]
     assert [row[0] for row in rows] == ["base", "better"]
@@ -114,9 +114,9 @@ def test_frozen_and_re_tuned_deltas_stand_side_by_side(by_hand):
 
 def test_with_three_searches_an_arm_both_have_verdicts(by_hand):
     searches = [SearchRecord(arm=a, repeat=r, num_trials=4) for a in ARMS for r in range(3)]
-    found = frozen_and_tuned(*two_scales(by_hand, searches=tuple(searches), num_seeds=1))
-    assert found is not None
-    titles, rows = found.headings, found.rows
+    table = frozen_and_tuned(*two_scales(by_hand, searches=tuple(searches), num_seeds=1))
+    assert table is not None
+    titles, rows = table.headings, table.rows
     assert titles[3] == "Δ re-tuned (tuned)"
     assert rows[1][2] == "lower" and rows[1][4].startswith("undecided")
 
@@ -128,7 +128,7 @@ def test_scales_of_other_corpora_or_without_a_search_are_not_set_side_by_side(by
     assert frozen_and_tuned(*two_scales(by_hand, corpus_digest="another")) is None
 
 
-def test_the_table_of_one_scale_shows_the_other_beside_it(by_hand, tmp_path):
+def test_the_table_of_one_scale_shows_the_other_scale_too(by_hand, tmp_path):
     store, (frozen, tuned) = Store(str(tmp_path)), two_studies(by_hand)
     for study in (frozen, tuned):
         study_record.write(store, study.record)

@@ -28,13 +28,13 @@ def study_of(by_hand, design, losses, **fields):
 
 def effects_of(by_hand, design, losses) -> Effects:
     study = study_of(by_hand, design, losses)
-    found = summarise(study.record, study.journals).effects
-    assert found is not None
-    return found
+    effects = summarise(study.record, study.journals).effects
+    assert effects is not None
+    return effects
 
 
 def drawn(seed: int, design, truth, num_seeds: int = 5, spread: float = 0.02) -> np.ndarray:
-    """Losses [arm, seed]: what `truth` says of the levels, a draw of the seed's, one of its own."""
+    """Losses [arm, seed]: the truth for the levels, a draw of the seed, and one of the trial."""
     generator = np.random.default_rng(seed)
     means = np.array([truth(arm.levels) for arm in design.arms])
     shared = generator.normal(0, 0.05, num_seeds)
@@ -51,51 +51,51 @@ def least_squares(design, losses, names: tuple[str, ...]) -> np.ndarray:
     signs = np.array([[1 if a.levels[f] == "on" else -1 for f in factors] for a in design.arms])
     terms = [()] + [c for n in (1, 2) for c in itertools.combinations(range(len(factors)), n)]
     X = np.stack([signs[:, list(term)].prod(1) for term in terms], 1).astype(float)
-    found, *_ = np.linalg.lstsq(X, np.asarray(losses), rcond=None)
-    place = terms.index(tuple(factors.index(name) for name in names))
-    return 2 ** len(names) * found[place]
+    coefficients, *_ = np.linalg.lstsq(X, np.asarray(losses), rcond=None)
+    position = terms.index(tuple(factors.index(name) for name in names))
+    return 2 ** len(names) * coefficients[position]
 
 
 @pytest.mark.parametrize("names", [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")])
 def test_effects_are_those_of_least_squares(by_hand, names):
     design = factorial({"a": TWO, "b": TWO, "c": TWO})
     losses = drawn(1, design, lambda at: 0.1 * (at["a"] == "on"), num_seeds=4)
-    found = effects_of(by_hand, design, losses)
+    effects = effects_of(by_hand, design, losses)
     wanted = f"{names[0]}: on vs off" if len(names) == 1 else " × ".join(names)
-    effect = next(each for each in found.effects if each.name == wanted)
+    effect = next(effect for effect in effects.effects if effect.name == wanted)
     by_seed = least_squares(design, losses, names)
     theirs = stats.ttest_1samp(by_seed, 0)
     interval = theirs.confidence_interval(0.95)
     assert effect.difference.deltas == pytest.approx(by_seed)
     assert effect.difference.p == pytest.approx(theirs.pvalue)
     assert effect.difference.interval == pytest.approx((interval.low, interval.high))
-    assert len(found.effects) == 6
+    assert len(effects.effects) == 6
 
 
-def test_a_factor_that_helps_only_without_another_is_said_to(by_hand):
+def test_the_table_says_that_a_factor_helps_only_without_another(by_hand):
     def truth(at):
         return -0.2 * (at["a"] == "on" and at["b"] == "off")
 
     design = factorial({"a": TWO, "b": TWO})
-    found = effects_of(by_hand, design, drawn(2, design, truth))
-    assert "a: on vs off helps with b off; with b on it is not shown to help." in found.readings
-    interaction = next(each for each in found.effects if each.kind == "interaction")
+    effects = effects_of(by_hand, design, drawn(2, design, truth))
+    assert "a: on vs off helps with b off; with b on it is not shown to help." in effects.readings
+    interaction = next(effect for effect in effects.effects if effect.kind == "interaction")
     assert interaction.verdict == "higher"
     assert interaction.difference.mean == pytest.approx(0.2, abs=0.05)
 
 
-def test_without_an_interaction_nothing_is_said_of_one(by_hand):
+def test_without_an_interaction_there_is_no_reading_of_one(by_hand):
     design = factorial({"a": TWO, "b": TWO})
     truth = {"off": 0.0, "on": -0.2}
-    found = effects_of(by_hand, design, drawn(3, design, lambda at: truth[at["a"]]))
-    assert [each.verdict for each in found.effects] == ["lower", "undecided", "undecided"]
-    assert found.simple == found.readings == ()
+    effects = effects_of(by_hand, design, drawn(3, design, lambda at: truth[at["a"]]))
+    assert [effect.verdict for effect in effects.effects] == ["lower", "undecided", "undecided"]
+    assert effects.simple == effects.readings == ()
 
 
 def test_three_levels_are_each_compared_with_the_base_arms(by_hand):
     design = factorial({"rate": {"low": {}, "middle": {}, "high": {}}, "b": TWO})
-    found = effects_of(by_hand, design, drawn(4, design, lambda at: 0.0))
-    names = [each.name for each in found.effects]
+    effects = effects_of(by_hand, design, drawn(4, design, lambda at: 0.0))
+    names = [effect.name for effect in effects.effects]
     assert "rate: middle vs low" in names and "rate: high vs low" in names
     assert "b × rate: middle" in names and len(names) == 5
 
@@ -104,14 +104,14 @@ def test_a_fractions_aliases_are_one_row(by_hand):
     """Against the words of the design itself, which knows its aliases by algebra."""
     names = "abcd"
     design = fractional_factorial(dict.fromkeys(names, TWO), {"d": ("a", "b", "c")})
-    found = effects_of(by_hand, design, drawn(5, design, lambda at: 0.0))
-    joined = {frozenset([e.name, *e.aliases]) for e in found.effects if e.aliases}
-    told = {
+    effects = effects_of(by_hand, design, drawn(5, design, lambda at: 0.0))
+    joined = {frozenset([e.name, *e.aliases]) for e in effects.effects if e.aliases}
+    stated = {
         frozenset(note.removeprefix("aliased: ").replace(" x ", " × ").split(" = "))
         for note in design.notes
     }
-    assert joined == told == {frozenset(pair) for pair in _pairs()}
-    assert any("joined by =" in note for note in found.notes)
+    assert joined == stated == {frozenset(pair) for pair in _pairs()}
+    assert any("joined by =" in note for note in effects.notes)
 
 
 def _pairs():
@@ -121,13 +121,13 @@ def _pairs():
 def test_a_main_effect_keeps_its_interactions_as_aliases(by_hand):
     design = fractional_factorial(dict.fromkeys("abc", TWO), {"c": ("a", "b")})
     losses = drawn(6, design, lambda at: -0.3 * (at["c"] == "on"))
-    found = effects_of(by_hand, design, losses)
-    assert [e.names for e in found.effects] == [
+    effects = effects_of(by_hand, design, losses)
+    assert [e.names for e in effects.effects] == [
         "a: on vs off = b × c",
         "b: on vs off = a × c",
         "c: off vs on = a × b",  # the base arm, with a and b off, has c on
     ]
-    assert [e.verdict for e in found.effects] == ["undecided", "undecided", "higher"]
+    assert [e.verdict for e in effects.effects] == ["undecided", "undecided", "higher"]
 
 
 def test_other_designs_have_no_effects(by_hand):
@@ -141,9 +141,9 @@ def test_a_design_with_an_arm_left_out_says_that_it_does_not_cross(by_hand):
     study = study_of(by_hand, design, losses)
     del study.losses[design.arms[-1].name]
     study.trials = [t for t in study.trials if t.arm != design.arms[-1].name]
-    found = summarise(study.record, study.journals).effects
-    assert found is not None and found.effects == ()
-    assert "do not cross" in found.notes[0]
+    effects = summarise(study.record, study.journals).effects
+    assert effects is not None and effects.effects == ()
+    assert "do not cross" in effects.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_with_holes_nothing_is_decided(by_hand, status, reason):
     del study.journals[trial]
     if status:
         study.end(trial, status)
-    found = summarise(study.record, study.journals).effects
-    assert found is not None
-    assert {(e.verdict, e.reason) for e in found.effects} == {("undecided", reason)}
+    effects = summarise(study.record, study.journals).effects
+    assert effects is not None
+    assert {(e.verdict, e.reason) for e in effects.effects} == {("undecided", reason)}
 
 
 def test_the_table_shows_them_with_their_readings(by_hand):
@@ -177,9 +177,9 @@ def test_intervals_cover_at_their_rate_and_holm_keeps_the_family(by_hand):
     num, wrong, covered, found_it = 400, 0, 0, 0
     for seed in range(num):
         losses = drawn(100 + seed, design, lambda at: -0.05 * (at["c"] == "on"))
-        found = {e.name: e for e in effects_of(by_hand, design, losses).effects}
-        real = found.pop("c: on vs off")
-        wrong += any(e.verdict != "undecided" for e in found.values())
+        effects = {e.name: e for e in effects_of(by_hand, design, losses).effects}
+        real = effects.pop("c: on vs off")
+        wrong += any(e.verdict != "undecided" for e in effects.values())
         low, high = real.difference.interval or (0.0, 0.0)
         covered += low <= -0.05 <= high
         found_it += real.verdict == "lower"
@@ -188,7 +188,7 @@ def test_intervals_cover_at_their_rate_and_holm_keeps_the_family(by_hand):
     assert found_it > 0.5 * num
 
 
-def test_a_design_that_is_not_crossed_is_known():
+def test_a_design_that_is_not_crossed_is_not_balanced():
     crossed = [{"a": a, "b": b} for a in "xy" for b in "uvw"]
     assert Design(crossed, {}).balanced
     assert not Design(crossed[:-1], {}).balanced

@@ -13,7 +13,7 @@ from scipy import stats
 from ablate import cli
 from ablate.compare.formats import csv as formats_csv
 from ablate.compare.table import numbers
-from ablate.compare.table.below import every_test
+from ablate.compare.table.study_table import every_test
 from ablate.compare.table.summary import summarise
 from ablate.store import study_record
 from ablate.study.designs import factorial
@@ -101,11 +101,11 @@ def test_csv_has_every_number_of_an_effect(by_hand):
         (on_on + 0.001 - on) - (off_on - (off + 0.05))
         for off, off_on, on, on_on in zip(*arms.values(), strict=True)
     ]
-    found = stats.ttest_1samp(by_seed, 0)
-    low, high = found.confidence_interval(0.95)
+    expected = stats.ttest_1samp(by_seed, 0)
+    low, high = expected.confidence_interval(0.95)
     assert float(row["delta_nats"]) == pytest.approx(sum(by_seed) / 5, abs=1e-9)
     assert (float(row["low_nats"]), float(row["high_nats"])) == pytest.approx((low, high), abs=1e-9)
-    assert float(row["p"]) == pytest.approx(found.pvalue, abs=1e-9)
+    assert float(row["p"]) == pytest.approx(expected.pvalue, abs=1e-9)
     assert (row["pairs"], row["kind"], row["table"]) == ("5", "interaction", KEY)
     assert float(row["p_sign_flip"]) == 2 / 32
     assert (row["paired_by"], row["interval_of"]) == ("seed", "arms")

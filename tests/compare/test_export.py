@@ -1,4 +1,4 @@
-"""Tables for papers: bold only where the test says so, holes told, and a hash that leads back."""
+"""Tables for papers: bold only where the test says so, holes listed, a hash that leads back."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_csv_has_every_number_unrounded(by_hand):
     made = study(by_hand)
     made.end("base-1", "failed")
     rows = list(csv.DictReader(io.StringIO(written(made, "csv"))))
-    found = {(row["arm"], row["split"]): row for row in rows}
-    base = found["base", "test"]
+    by_arm = {(row["arm"], row["split"]): row for row in rows}
+    base = by_arm["base", "test"]
     left = [4.0 + NOISE[i] for i in (0, 2, 3, 4)]
     assert float(base["nats"]) == pytest.approx(sum(left) / 4, abs=1e-15)
     assert (base["seeds"], base["planned"], base["holes"]) == ("4", "5", "1")
-    arm = found["b_arm & co", "test"]
+    arm = by_arm["b_arm & co", "test"]
     assert float(arm["low_nats"]) < float(arm["delta_nats"]) < float(arm["high_nats"]) < 0
-    assert arm["verdict"] == "lower" and found["b_arm & co", "valid"]["verdict"] == ""
+    assert arm["verdict"] == "lower" and by_arm["b_arm & co", "valid"]["verdict"] == ""
 
 
 def test_html_is_one_page_and_escaped(by_hand):
@@ -137,7 +137,7 @@ def test_provenance_says_what_has_changed_since(by_hand, tmp_path):
     assert "trial base-1 is no longer in this store" in text
 
 
-def test_an_unknown_hash_is_told(by_hand, tmp_path):
+def test_an_unknown_hash_is_refused(by_hand, tmp_path):
     store = Store(str(tmp_path))
     with pytest.raises(TrialError, match="no table has been exported"):
         provenance.show(store, "0123")

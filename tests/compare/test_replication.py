@@ -15,10 +15,10 @@ from ablate.compare import formats
 from ablate.compare.plots import deltas, interactions
 from ablate.compare.statistics.replication import Replication
 from ablate.compare.statistics.verdicts import judged
-from ablate.compare.table.below import every_test
 from ablate.compare.table.rows import Summary
+from ablate.compare.table.study_table import every_test
 from ablate.compare.table.summary import summarise
-from ablate.compare.text.units import unit_of
+from ablate.compare.text.figures import unit_of
 from ablate.engine import run as engine
 from ablate.store import study_record
 from ablate.store.study_record import SearchRecord
@@ -32,7 +32,7 @@ FEW = [1, 2]
 
 
 def losses(num: int, effect: float, own: float = 0.3) -> list[float]:
-    """Nats of so many searches, confirmed on three seeds each."""
+    """Nats of `num` searches, each confirmed on three seeds."""
     return [4.0 + effect + own * luck + seed for luck in LUCK[:num] for seed in WOBBLE]
 
 
@@ -43,7 +43,7 @@ def searches_of(num: int, arms) -> tuple[SearchRecord, ...]:
 
 
 def tuned(by_hand, num: int, effect: float = -0.3, **fields):
-    """Two arms, each tuned by so many searches."""
+    """Two arms, each tuned by `num` searches."""
     study = by_hand({"base": losses(num, 0.0), "better": losses(num, effect, own=-0.3)})
     searches = searches_of(num, study.losses)
     study.record_fields = {"searches": searches, "num_seeds": len(WOBBLE), **fields}
@@ -54,10 +54,10 @@ def tuned_factorial(by_hand, num: int):
     two = {"off": {}, "on": {}}
     design = factorial({"gate": two, "drop": two})
     sizes = {arm.name: -0.2 * i * i for i, arm in enumerate(design.arms)}
-    found = {name: losses(num, at, own=0.1 * i) for i, (name, at) in enumerate(sizes.items())}
-    study = by_hand(found, base_arm=design.arms[0].name)
+    nats = {name: losses(num, at, own=0.1 * i) for i, (name, at) in enumerate(sizes.items())}
+    study = by_hand(nats, base_arm=design.arms[0].name)
     study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in design.arms}
-    fields = {"design": design.kind, "searches": searches_of(num, found), "num_seeds": len(WOBBLE)}
+    fields = {"design": design.kind, "searches": searches_of(num, nats), "num_seeds": len(WOBBLE)}
     study.record_fields = fields
     return study
 
@@ -88,17 +88,17 @@ def test_of_arms_as_listed_it_names_seeds_alone(by_hand):
 
 
 def test_searches_are_counted_as_such_in_what_would_decide(by_hand):
-    """As many more searches as a t-test of searches needs, and not three seeds for each."""
+    """The number of further searches that a t-test of searches needs, not three times that."""
     summary = summary_of(tuned(by_hand, 3, effect=-0.004))
-    found = summary.arm("better").comparison
-    assert found is not None and found.difference.num_pairs == 3
-    effect = abs(found.difference.mean) / found.difference.spread
-    num = 3 + found.more
+    comparison = summary.arm("better").comparison
+    assert comparison is not None and comparison.difference.num_pairs == 3
+    effect = abs(comparison.difference.mean) / comparison.difference.spread
+    num = 3 + comparison.more
     critical = stats.t.ppf(0.975, num - 1)
     power = stats.nct.sf(critical, num - 1, effect * math.sqrt(num))
     assert 0.8 <= power < 0.85
     text = in_one_line(written(summary))
-    assert f"undecided +{found.more}" in text
+    assert f"undecided +{comparison.more}" in text
     assert "+n: more searches that would probably decide it" in text
     assert "paired t-test over searches on nats of test" in text
 
@@ -114,12 +114,12 @@ def test_three_searches_may_be_decided(by_hand):
 def test_fewer_give_no_verdict_and_mark_nothing(by_hand, num):
     """Though every seed says that one arm is better by a quarter."""
     summary = summary_of(tuned(by_hand, num))
-    found = summary.arm("better").comparison
-    assert found is not None
+    comparison = summary.arm("better").comparison
+    assert comparison is not None
     counted = {1: "1 search", 2: "2 searches"}[num]
-    assert (found.verdict, found.reason, found.more) == ("no verdict", counted, None)
-    assert found.p_holm is found.difference.p is found.difference.p_sign_flip is None
-    assert found.difference.num_pairs == num * len(WOBBLE)
+    assert (comparison.verdict, comparison.reason, comparison.more) == ("no verdict", counted, None)
+    assert comparison.p_holm is comparison.difference.p is comparison.difference.p_sign_flip is None
+    assert comparison.difference.num_pairs == num * len(WOBBLE)
     assert not any(arm.best for arm in summary.arms)
     (note,) = summary.notes
     assert counted in note and "repeats=3" in note and "of the settings found" in note
@@ -156,7 +156,7 @@ def test_effects_are_paired_by_search_or_have_no_verdict(by_hand):
     assert "over 3 searches" in in_one_line(written(enough))
 
 
-def test_the_every_test_say_what_is_paired(by_hand):
+def test_the_table_of_every_test_says_what_is_paired(by_hand):
     few, enough = (summary_of(tuned(by_hand, num)) for num in (1, 3))
     tests, of_searches = every_test(few), every_test(enough)
     assert tests is not None and of_searches is not None
@@ -185,17 +185,20 @@ def test_from_python_and_from_the_command_it_is_the_same_table(by_hand, workspac
     for journal in study.journals.values():
         journal.write(workspace.store)
     loaded = engine.load("mixture_layers", workspace=str(workspace.folder))
-    found = loaded.arm("better").comparison
-    assert found is not None and (found.verdict, found.reason) == ("no verdict", "1 search")
+    comparison = loaded.arm("better").comparison
+    assert comparison is not None and (comparison.verdict, comparison.reason) == (
+        "no verdict",
+        "1 search",
+    )
     assert cli.main(["table", "mixture_layers", "--workspace", str(workspace.folder)]) == 0
     assert "no verdict" in capsys.readouterr().out
 
 
 def test_results_over_all_seeds_are_one_for_each_search(by_hand):
-    """Their places come after all seeds of all searches."""
-    found = Replication(num_seeds=5, num_searches=3)
-    assert found.groups([0, 4, 5, 14]) == [[0, 4], [5], [14]]
-    assert found.groups([15, 16, 17]) == [[15], [16], [17]]
+    """Their indices come after all seeds of all searches."""
+    replication = Replication(num_seeds=5, num_searches=3)
+    assert replication.groups([0, 4, 5, 14]) == [[0, 4], [5], [14]]
+    assert replication.groups([15, 16, 17]) == [[15], [16], [17]]
     assert Replication(num_seeds=5, num_searches=2).groups([0, 1, 5]) == [[0], [1], [5]]
     assert Replication(num_seeds=5).groups([0, 1, 5]) == [[0], [1], [5]]
 
@@ -207,8 +210,8 @@ def drawn(generator, num: int, size: int) -> list[list[float]]:
 
 
 def test_one_more_tuned_run_is_called_not_reproduced_no_more_often_than_stated():
-    """Published numbers drawn as ours are, of one search and one seed; and seeds of a search, taken
-    for independent, would call far too many of them not reproduced."""
+    """Published numbers are drawn like our own, from one search and one seed. A test that took
+    the seeds of a search for independent would call far too many of them not reproduced."""
     generator, num, unit = np.random.default_rng(6), 2000, unit_of("word")
     wrong = by_seeds = 0
     for _ in range(num):
@@ -248,7 +251,7 @@ def beside_the_paper(by_hand, num: int) -> str:
     return summary_of(study).verdicts["base", "test"]
 
 
-def test_beside_a_published_number_a_search_is_the_unit(by_hand):
+def test_a_search_is_the_unit_of_comparisons_with_published_numbers(by_hand):
     assert beside_the_paper(by_hand, 1) == "not comparable: tuned by 1 search"
     assert beside_the_paper(by_hand, 2) == "not comparable: tuned by 2 searches"
     assert beside_the_paper(by_hand, 3) in ("reproduced", "within seed noise")

@@ -20,13 +20,13 @@ def normal(seed: int, shape, mean: float = 0.0) -> np.ndarray:
 @pytest.mark.parametrize("num", [3, 5, 12, 40])
 def test_the_t_test_and_its_interval_are_scipys(num):
     arm, base = normal(num, (2, num))
-    found = ours.paired_difference(arm, base)
+    difference = ours.paired_difference(arm - base)
     theirs = stats.ttest_rel(arm, base)
     interval = theirs.confidence_interval(0.95)
-    assert found is not None
-    assert found.p == pytest.approx(theirs.pvalue, rel=1e-9)
-    assert found.interval == pytest.approx((interval.low, interval.high), rel=1e-9)
-    assert found.spread == pytest.approx(np.std(arm - base, ddof=1), rel=1e-12)
+    assert difference is not None
+    assert difference.p == pytest.approx(theirs.pvalue, rel=1e-9)
+    assert difference.interval == pytest.approx((interval.low, interval.high), rel=1e-9)
+    assert difference.spread == pytest.approx(np.std(arm - base, ddof=1), rel=1e-12)
 
 
 @pytest.mark.parametrize("num", [3, 5, 8])
@@ -69,7 +69,7 @@ NOISES = {  # of a difference: its draws, its true mean, and how often a 95% int
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("num", [3, 4, 5, 8, 12])
 def test_the_interval_that_is_shown_covers_as_often_as_the_docs_say(noise, num):
-    """Of 4000 tables each. Three or four pairs are where a bootstrap covers 76 and 87%."""
+    """4000 tables each. With three or four pairs, a bootstrap covers only 76 and 87%."""
     draws, truth, (least, most) = NOISES[noise]
     samples = draws(np.random.default_rng(7), (4000, num))
     intervals = [ours.t_interval(sample) for sample in samples]
@@ -101,8 +101,8 @@ def test_holm_keeps_the_error_of_the_family():
 
 
 def test_verdicts_name_a_direction_only_where_the_corrected_test_does():
-    lower = ours.paired_difference([1.0, 1.1, 1.2], [2.0, 2.11, 2.19])
-    higher = ours.paired_difference([2.0, 2.11, 2.19], [1.0, 1.1, 1.2])
+    lower = ours.paired_difference([-1.0, -1.01, -0.99])
+    higher = ours.paired_difference([1.0, 1.01, 0.99])
     assert ours.verdict(lower, 0.01) == "lower"
     assert ours.verdict(higher, 0.01) == "higher"
     assert ours.verdict(lower, 0.051) == "undecided"
@@ -110,27 +110,22 @@ def test_verdicts_name_a_direction_only_where_the_corrected_test_does():
 
 
 def test_fewer_than_three_pairs_are_never_decided():
-    two = ours.paired_difference([1.0, 1.0001], [9.0, 9.0])
+    two = ours.paired_difference([-8.0, -7.9999])
     assert two is not None
     assert two.p is None
     assert ours.verdict(two, 0.0) == "undecided"
 
 
 def test_one_pair_has_a_mean_and_nothing_else():
-    one = ours.paired_difference([1.0], [1.5])
+    one = ours.paired_difference([-0.5])
     assert one is not None
     assert (one.mean, one.spread, one.interval, one.p) == (-0.5, *[None] * 3)
-    assert ours.paired_difference([], []) is None
-
-
-def test_pairs_must_pair():
-    with pytest.raises(ValueError, match="cannot be paired"):
-        ours.paired_difference([1.0], [1.0, 2.0])
+    assert ours.paired_difference([]) is None
 
 
 def test_equal_arms_are_undecided_and_equal_differences_are_not():
-    same = ours.paired_difference([1.0, 2.0, 3.0], [1.0, 2.0, 3.0 + 1e-14])
-    shifted = ours.paired_difference([1.0, 2.0, 3.0], [1.5, 2.5, 3.5])
+    same = ours.paired_difference([0.0, 0.0, 1e-14])
+    shifted = ours.paired_difference([-0.5, -0.5, -0.5])
     assert same is not None
     assert shifted is not None
     assert (same.mean, same.p, same.p_sign_flip) == (0.0, 1.0, 1.0)
@@ -142,8 +137,8 @@ def test_equal_arms_are_undecided_and_equal_differences_are_not():
 def test_the_effect_size_is_corrected_for_few_pairs():
     """Hedges: the plain mean / spread of five normal differences is a quarter too large."""
     samples = normal(12, (20_000, 5), mean=0.8)
-    found = [ours.effect_size(sample) for sample in samples]
-    assert np.mean([each for each in found if each is not None]) == pytest.approx(0.8, abs=0.03)
+    sizes = [ours.effect_size(sample) for sample in samples]
+    assert np.mean([size for size in sizes if size is not None]) == pytest.approx(0.8, abs=0.03)
     assert ours.effect_size([0.5, 0.5]) is None
 
 

@@ -40,16 +40,16 @@ def test_the_mean_of_probabilities():
 
 def test_the_weights_of_an_interpolation_are_the_likeliest():
     generator = np.random.default_rng(1)
-    found = np.log(generator.uniform(0.01, 1, (3, 400)) * [[1], [0.8], [1.1]])
-    weights = tokens.mixture_weights([*found])
+    difference = np.log(generator.uniform(0.01, 1, (3, 400)) * [[1], [0.8], [1.1]])
+    weights = tokens.mixture_weights([*difference])
 
     def loss(free):
         shares = np.exp([*free, 0]) / np.exp([*free, 0]).sum()
-        return -tokens.mixed([*found], shares).mean()
+        return -tokens.mixed([*difference], shares).mean()
 
     best = optimize.minimize(loss, [0.0, 0.0], tol=1e-12)
     assert sum(weights) == pytest.approx(1)
-    assert -tokens.mixed([*found], weights).mean() == pytest.approx(best.fun, abs=1e-6)
+    assert -tokens.mixed([*difference], weights).mean() == pytest.approx(best.fun, abs=1e-6)
 
 
 def test_a_model_that_adds_nothing_gets_no_weight():
@@ -68,12 +68,12 @@ def text(generator, num_sentences: int, effect: float):
 
 def test_the_difference_is_that_of_the_mean_losses():
     first, second, numbers = text(np.random.default_rng(2), 100, 0.2)
-    found = tokens.sentence_bootstrap(first, second, numbers)
-    assert found.mean == pytest.approx(-first.mean() + second.mean())
-    assert found.num_sentences == 100
+    difference = tokens.sentence_bootstrap(first, second, numbers)
+    assert difference.mean == pytest.approx(-first.mean() + second.mean())
+    assert difference.num_sentences == 100
     better = [first[numbers == i].sum() > second[numbers == i].sum() for i in range(100)]
-    assert found.num_better == sum(better)
-    assert found == tokens.sentence_bootstrap(first, second, numbers)
+    assert difference.num_better == sum(better)
+    assert difference == tokens.sentence_bootstrap(first, second, numbers)
 
 
 @pytest.mark.slow
@@ -83,9 +83,9 @@ def test_it_covers_at_its_rate_and_errs_at_its_level_where_words_are_not_indepen
     covered = wrong = by_words = 0
     for _ in range(num):
         first, second, numbers = text(generator, 80, 0.0)
-        found = tokens.sentence_bootstrap(first, second, numbers, num_resamples=400)
-        covered += found.interval[0] <= 0 <= found.interval[1]
-        wrong += found.p <= 0.05
+        difference = tokens.sentence_bootstrap(first, second, numbers, num_resamples=400)
+        covered += difference.interval[0] <= 0 <= difference.interval[1]
+        wrong += difference.p <= 0.05
         alone = np.arange(len(numbers))
         by_words += tokens.sentence_bootstrap(first, second, alone, num_resamples=400).p <= 0.05
     assert covered / num == pytest.approx(0.95, abs=0.035)
@@ -95,20 +95,20 @@ def test_it_covers_at_its_rate_and_errs_at_its_level_where_words_are_not_indepen
 
 def test_a_real_difference_is_found():
     first, second, numbers = text(np.random.default_rng(4), 300, 0.3)
-    found = tokens.sentence_bootstrap(first, second, numbers)
-    assert found.p < 0.001 and found.interval[1] < 0
+    difference = tokens.sentence_bootstrap(first, second, numbers)
+    assert difference.p < 0.001 and difference.interval[1] < 0
 
 
 @pytest.mark.parametrize("num", [1, 2, 10, tokens.MIN_SENTENCES - 1])
 def test_too_few_sentences_to_draw_from_have_no_interval_and_no_p(num):
     """A text of one line is one sentence: every draw of it is itself, whatever it says."""
     first, second, numbers = text(np.random.default_rng(5), num, 0.3)
-    found = tokens.sentence_bootstrap(first, second, numbers)
-    assert (found.interval, found.p, found.num_sentences) == (None, None, num)
-    assert found.mean == pytest.approx(second.mean() - first.mean())
+    difference = tokens.sentence_bootstrap(first, second, numbers)
+    assert (difference.interval, difference.p, difference.num_sentences) == (None, None, num)
+    assert difference.mean == pytest.approx(second.mean() - first.mean())
 
 
-def test_from_as_many_sentences_as_are_asked_for_it_covers_nearly_at_its_rate():
+def test_with_the_required_number_of_sentences_it_covers_nearly_at_its_rate():
     generator, num, covered = np.random.default_rng(6), 800, 0
     for _ in range(num):
         first, second, numbers = text(generator, tokens.MIN_SENTENCES, 0.0)
@@ -147,7 +147,7 @@ def shown_row(text: str, name: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_kept_tokens_give_the_very_ensemble_that_was_run(workspace, trained):
+def test_the_saved_tokens_give_the_same_ensemble_as_the_run(workspace, trained):
     first, second, ensemble = [place.id for place in trained.planned]
     journal = journals.read(workspace.store, ensemble)
     ran = math.exp(journal.outcome.metrics["test_nll"])
@@ -163,12 +163,12 @@ def test_a_text_of_one_line_is_compared_without_a_p(workspace, tmp_path):
     base = {name: v for name, v in BASE.items() if not name.endswith("_tokens")}
     plan = train(workspace, {**base, "corpus.name": str(folder), "training.batch_size": 4})
     first, second, _ = [place.id for place in plan.planned]
-    found = " ".join(show_tokens(workspace, [first, second], "valid").split())
-    assert "No interval and no p: this split has 1 sentence," in found
-    assert "95% interval" not in found and "<.001" not in found
+    shown = " ".join(show_tokens(workspace, [first, second], "valid").split())
+    assert "No interval and no p: this split has 1 sentence," in shown
+    assert "95% interval" not in shown and "<.001" not in shown
 
 
-def test_looking_at_the_test_split_again_is_written_down(workspace, trained):
+def test_reading_the_test_split_again_is_recorded(workspace, trained):
     first, second, _ = [place.id for place in trained.planned]
     assert "read again" not in show_tokens(workspace, [first, second], "valid")
     assert not workspace.store.exists(f"trials/{first}/readings.json")

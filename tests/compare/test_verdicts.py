@@ -11,14 +11,14 @@ from scipy import stats
 from ablate import papers
 from ablate.compare.statistics.verdicts import MARGIN, judged
 from ablate.compare.table.summary import summarise
-from ablate.compare.text.units import unit_of
+from ablate.compare.text.figures import unit_of
 from tests.support.tables import written
 
 PPL, BPC = unit_of("word"), unit_of("character")
 
 
 def nats(*perplexities: float) -> list[list[float]]:
-    """Of an arm that was not tuned: each seed by itself."""
+    """The losses of an arm that was not tuned: each seed is a pair."""
     return [[math.log(each)] for each in perplexities]
 
 
@@ -49,8 +49,8 @@ def test_seeds_that_agree_to_the_last_bit_can_still_be_rounded_apart():
     assert judged(same, seen, PPL, rounding=1.0) == "within seed noise"
 
 
-def test_one_more_run_of_ours_is_called_not_reproduced_no_more_often_than_stated():
-    """Published numbers drawn as ours are: five of ours, one of theirs."""
+def test_one_more_of_our_runs_is_called_not_reproduced_no_more_often_than_stated():
+    """Published numbers are drawn like our own: five seeds against one run."""
     generator, num = np.random.default_rng(3), 2000
     runs = generator.normal(4.0, 0.05, (num, 6))
     words = [judged(seeds(row[:5]), math.exp(row[5]), PPL) for row in runs]
@@ -59,7 +59,7 @@ def test_one_more_run_of_ours_is_called_not_reproduced_no_more_often_than_stated
     assert wrong > 0.02 * num  # and the prediction interval is no wider than it must be
 
 
-def test_reproduced_is_said_of_a_mean_beyond_the_margin_rarely():
+def test_a_mean_beyond_the_margin_is_rarely_called_reproduced():
     """The truth is at the margin: its interval lies within it in one case in forty at most."""
     generator, num = np.random.default_rng(4), 2000
     runs = generator.normal(4.0 + MARGIN, 0.003, (num, 5))
@@ -91,7 +91,7 @@ def close(truth: float) -> list[float]:
     return [truth + 0.001, truth - 0.001, truth + 0.0005]
 
 
-def test_in_the_table_they_stand_beside_the_published_numbers(by_hand):
+def test_the_table_shows_them_next_to_the_published_numbers(by_hand):
     study, truth = published(by_hand, [0.0] * 3)
     study, _ = published(by_hand, close(truth))
     assert verdict_on(study) == "reproduced"

@@ -1,4 +1,4 @@
-"""What tests of single techniques share: golden vectors, chosen masks, small models."""
+"""Shared by the tests of single techniques: golden vectors, chosen masks, small models."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class Text:
 
 
 class FixedChance:
-    """A `Chance` whose masks are given, by purpose; records the rates it was asked for."""
+    """A `Chance` with chosen masks, by purpose; records the rates that are requested."""
 
     def __init__(self, masks: dict[str, torch.Tensor]) -> None:
         self.masks = masks
-        self.asked: dict[str, tuple[tuple[int, ...], float]] = {}
+        self.requested: dict[str, tuple[tuple[int, ...], float]] = {}
 
     def keep(self, purpose, shape, rate, like):
-        self.asked[purpose] = (tuple(shape), rate)
+        self.requested[purpose] = (tuple(shape), rate)
         mask = self.masks[purpose]
         assert tuple(mask.shape) == tuple(shape)
         return mask.to(like.dtype)
 
 
-def assert_near(found, exact, share: float) -> None:
-    """Tensor by tensor, the difference is such a share of the exact one in norm, or of 1."""
-    for ours, theirs in zip(found, exact, strict=True):
-        apart, size = (ours.double() - theirs.double()).norm(), theirs.double().norm()
+def assert_near(actual, exact, share: float) -> None:
+    """The norm of each difference is at most a share of the exact norm, or of 1."""
+    for result, reference in zip(actual, exact, strict=True):
+        apart, size = (result.double() - reference.double()).norm(), reference.double().norm()
         assert apart <= share * size.clamp_min(1), f"{apart} of {size}"
 
 
@@ -74,7 +74,7 @@ def text():
 
 @pytest.fixture
 def judged():
-    """What an evaluator gives for each token of a stream."""
+    """Return an evaluator's log-probability of each token of a stream."""
 
     def log_probs(evaluator, models, stream):
         return evaluator.token_log_probs(Reading(models, Text(stream)), "test")
@@ -89,7 +89,7 @@ def fixed_chance():
 
 @pytest.fixture
 def load_awd():
-    """Puts the parameters of the public AWD-LSTM or MoS code into a model of ours."""
+    """Copy the parameters of the public AWD-LSTM or MoS code into our model."""
 
     def load(model, vectors: dict[str, torch.Tensor], prefix: str = "w.") -> None:
         with torch.no_grad():
@@ -105,7 +105,7 @@ def awd_name():
 
 
 def public_name(name: str) -> str:
-    """The name that a parameter of ours has in the public code."""
+    """Return the public code's name for one of our parameters."""
     room, _, rest = name.partition(".")
     if room == "embedding":
         return "encoder.weight"

@@ -36,9 +36,9 @@ def test_its_gradient_reaches_the_layers_inside_a_model(build):
     (gradient,) = torch.autograd.grad(penalty(), weight)
     step = torch.zeros_like(weight)
     step[3, 2] = 1e-6
-    found = []
+    penalties = []
     for sign in (1, -1):
         weight.data.add_(sign * step)
-        found.append(penalty().item())
+        penalties.append(penalty().item())
         weight.data.sub_(sign * step)
-    assert (found[0] - found[1]) / 2e-6 == pytest.approx(gradient[3, 2].item(), rel=1e-6)
+    assert (penalties[0] - penalties[1]) / 2e-6 == pytest.approx(gradient[3, 2].item(), rel=1e-6)

@@ -10,7 +10,7 @@ import torch
 from ablate.components.loss.augmented import Augmented, AugmentedConfig
 from ablate.errors import CombinationError
 from ablate.model.fast import tempered, tempered_gradient
-from ablate.model.fast.mixture_gradient import Room
+from ablate.model.fast.mixture_gradient import ChunkSize
 from ablate.model.fast.tempered import augmented_plain, summed_augmented
 from ablate.model.fast.tempered_gradient import Terms
 from ablate.model.flow import GateSignal, Mixture, Pass
@@ -74,32 +74,32 @@ def softmax(logits):
     return logits.exp() / logits.exp().sum(-1, keepdim=True)
 
 
-def by_hand(given: Given, chosen: Terms):
+def by_hand(example: Given, chosen: Terms):
     """J and J_aug, token by token, written out from the definition."""
     gate = 1
-    if given.gate:
-        z, weight, bias = given.gate
+    if example.gate:
+        z, weight, bias = example.gate
         gate = 1 / (1 + (-(z @ weight.t() + bias)).exp())
-    words = given.words.detach() if chosen.detach else given.words
+    words = example.words.detach() if chosen.detach else example.words
     prior = [1.0]
-    if given.prior_logits is not None:
-        prior = softmax(given.prior_logits).t()[..., None]
+    if example.prior_logits is not None:
+        prior = softmax(example.prior_logits).t()[..., None]
     J, J_aug = 0, 0
-    scores = [given.vectors[:, j] @ given.weight.t() for j in range(len(prior))]
-    bias = 0 if given.bias is None else given.bias
+    scores = [example.vectors[:, j] @ example.weight.t() for j in range(len(prior))]
+    bias = 0 if example.bias is None else example.bias
     p = sum(w * softmax(gate * (s + bias)) for w, s in zip(prior, scores, strict=True))
     yhat = sum(
         w * softmax(gate * s / chosen.temperature) for w, s in zip(prior, scores, strict=True)
     )
-    for n, target in enumerate(given.targets.tolist()):
+    for n, target in enumerate(example.targets.tolist()):
         ytilde = softmax(words @ words[target] / chosen.temperature)
         J = J - p[n, target].log()
         J_aug = J_aug + (ytilde * (ytilde / yhat[n]).log()).sum()
     return chosen.of_nll * J + chosen.of_divergence * J_aug
 
 
-def close(ours, theirs, tolerance):
-    for one, other in zip(ours, theirs, strict=True):
+def close(result, reference, tolerance):
+    for one, other in zip(result, reference, strict=True):
         other = torch.zeros_like(one) if other is None else other
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
@@ -108,8 +108,8 @@ def close(ours, theirs, tolerance):
 def chunks(request, monkeypatch):
     if request.param:
         for module in (tempered, tempered_gradient):
-            monkeypatch.setattr(module, "PARTS", Room(3 * 29 * 8, 0))
-        monkeypatch.setattr(tempered_gradient, "NARROW_PARTS", Room(3 * 29 * 8, 0))
+            monkeypatch.setattr(module, "PARTS", ChunkSize(3 * 29 * 8, 0))
+        monkeypatch.setattr(tempered_gradient, "NARROW_PARTS", ChunkSize(3 * 29 * 8, 0))
 
 
 SIZES = [(1, 1, 2, 1), (13, 1, 29, 5), (13, 3, 29, 5), (7, 4, 17, 1)]  # N, J, V, E
@@ -120,41 +120,41 @@ MODELS = list(combinations(SIZES, [False, True], [False, True], [False, True], [
 @pytest.mark.parametrize(("size", "gate", "bias", "tied", "detach"), MODELS)
 @pytest.mark.parametrize("fused", [False, True], ids=["plain", "fused"])
 def test_it_is_the_definition(size, gate, bias, tied, detach, fused, chunks):
-    given, chosen = Given(*size, gate=gate, bias=bias, tied=tied), terms(detach=detach)
+    example, chosen = Given(*size, gate=gate, bias=bias, tied=tied), terms(detach=detach)
     loss = summed_augmented if fused else plain_loss
-    found = loss(given.mixture, given.targets, given.words, chosen)
-    expected = by_hand(given, chosen)
+    found = loss(example.mixture, example.targets, example.words, chosen)
+    expected = by_hand(example, chosen)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
-    unused = (torch.zeros(()) if g is None else g for g in given.gradients(found))
-    found_gradients = [g.expand_as(x) for g, x in zip(unused, given.leaves, strict=True)]
-    close(found_gradients, given.gradients(expected), 1e-9)
+    unused = (torch.zeros(()) if g is None else g for g in example.gradients(found))
+    found_gradients = [g.expand_as(x) for g, x in zip(unused, example.leaves, strict=True)]
+    close(found_gradients, example.gradients(expected), 1e-9)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "gate", "bias", "tied", "detach"), MODELS)
 def test_twins_agree_in_float32(size, gate, bias, tied, detach, chunks):
-    given = Given(*size, gate=gate, bias=bias, tied=tied, dtype=torch.float32)
+    example = Given(*size, gate=gate, bias=bias, tied=tied, dtype=torch.float32)
     chosen = terms(detach=detach, of_nll=0.5, of_divergence=0.7)
     fused, plain = (
-        loss(given.mixture, given.targets, given.words, chosen)
+        loss(example.mixture, example.targets, example.words, chosen)
         for loss in (summed_augmented, plain_loss)
     )
     torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-5)
-    for ours, theirs in zip(given.gradients(fused), given.gradients(plain), strict=True):
-        if ours is not None and theirs is not None:
-            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    for result, reference in zip(example.gradients(fused), example.gradients(plain), strict=True):
+        if result is not None and reference is not None:
+            torch.testing.assert_close(result, reference, rtol=1e-5, atol=1e-5)
         else:
-            assert detach and ours is theirs is None
+            assert detach and result is reference is None
 
 
 @pytest.mark.parametrize("detach", [True, False])
 def test_gradients_survive_finite_differences(detach):
-    given = Given(5, 1, 7, 3, tied=False)
+    example = Given(5, 1, 7, 3, tied=False)
     chosen = terms(detach=detach)
-    leaves = given.leaves[: 3 if detach else 4]
+    leaves = example.leaves[: 3 if detach else 4]
 
     def loss(*_):
-        return summed_augmented(given.mixture, given.targets, given.words, chosen)
+        return summed_augmented(example.mixture, example.targets, example.words, chosen)
 
     assert torch.autograd.gradcheck(loss, leaves)
 
@@ -206,42 +206,46 @@ def test_that_form_weighs_by_at_most_1():
 
 
 def test_without_weight_it_is_cross_entropy_to_the_bit():
-    given = Given(13, 1, 29, 5, tied=True)
-    passed = Pass(features=None, mixture=given.mixture, state=())
-    loss = Augmented(AugmentedConfig(weight=0.0), None)(passed, given.targets, given.words, None)
-    assert torch.equal(loss, summed_nll(given.mixture, given.targets))
+    example = Given(13, 1, 29, 5, tied=True)
+    passed = Pass(features=None, mixture=example.mixture, state=())
+    loss = Augmented(AugmentedConfig(weight=0.0), None)(
+        passed, example.targets, example.words, None
+    )
+    assert torch.equal(loss, summed_nll(example.mixture, example.targets))
 
 
 def test_far_logits_stay_exact_where_a_probability_underflows():
-    given = Given(8, 1, 29, 5, tied=True, dtype=torch.float32)
-    given.vectors.data.mul_(100)
+    example = Given(8, 1, 29, 5, tied=True, dtype=torch.float32)
+    example.vectors.data.mul_(100)
     chosen = terms(temperature=1.0, of_nll=1.0, of_divergence=1.0)
-    loss = summed_augmented(given.mixture, given.targets, given.words, chosen)
+    loss = summed_augmented(example.mixture, example.targets, example.words, chosen)
     exact = Given(8, 1, 29, 5, tied=True)
     exact.vectors.data.mul_(100)
     expected = plain_loss(exact.mixture, exact.targets, exact.words, chosen)
     assert expected > 8 * 104  # float32 has no such probability
     torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=0)
-    assert all(torch.isfinite(g).all() for g in given.gradients(loss))
+    assert all(torch.isfinite(g).all() for g in example.gradients(loss))
 
 
 def test_a_model_that_says_what_the_word_vectors_say_has_no_divergence():
-    given = Given(13, 1, 29, 5, tied=True)
+    example = Given(13, 1, 29, 5, tied=True)
     alike = Mixture(
-        vectors_NJE=given.weight[given.targets][:, None],
+        vectors_NJE=example.weight[example.targets][:, None],
         log_prior_NJ=None,
-        weight_VE=given.weight,
-        bias_V=given.bias,
+        weight_VE=example.weight,
+        bias_V=example.bias,
     )
     only = terms(of_nll=0.0, of_divergence=1.0)
-    assert abs(summed_augmented(alike, given.targets, given.words, only)) < 1e-12
-    assert summed_augmented(given.mixture, given.targets, given.words, only) > 1
+    assert abs(summed_augmented(alike, example.targets, example.words, only)) < 1e-12
+    assert summed_augmented(example.mixture, example.targets, example.words, only) > 1
 
 
 def test_repeats_bit_for_bit(chunks):
-    given = Given(13, 1, 29, 5, tied=True, dtype=torch.float32)
+    example = Given(13, 1, 29, 5, tied=True, dtype=torch.float32)
     first, second = (
-        given.gradients(summed_augmented(given.mixture, given.targets, given.words, terms()))
+        example.gradients(
+            summed_augmented(example.mixture, example.targets, example.words, terms())
+        )
         for _ in range(2)
     )
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))

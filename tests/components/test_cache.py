@@ -1,4 +1,4 @@
-"""The neural cache against a straightforward loop over positions, for both ways to begin."""
+"""The neural cache against a straightforward loop over positions, for both starts."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ STREAM = torch.randint(0, 5, (90,), generator=torch.Generator().manual_seed(4)) 
 
 
 def in_chunks(model, config):
-    """pointer.py's bookkeeping: chunk by chunk, what was kept of the chunks before it is cut to the
-    window, and the cache applies where more than `window` positions are at hand."""
+    """pointer.py's bookkeeping: `window` positions of the earlier chunks are stored, and the cache
+    applies where more than `window` positions are available."""
     h, p = states_and_probabilities(model, config.temperature)
-    targets, found = STREAM[1:].numpy(), []
-    kept = 0
+    targets, actual = STREAM[1:].numpy(), []
+    num_cached = 0
     for first in range(0, len(targets), config.chunk):
         for offset in range(min(config.chunk, len(targets) - first)):
             t, mixed = first + offset, p[first + offset]
-            if kept + offset > config.window:
+            if num_cached + offset > config.window:
                 mixed = with_cache(h, p, targets, t, config.window, config)
-            found.append(np.log(mixed[targets[t]]))
-        kept = min(kept + config.chunk, config.window)
-    return np.array(found)
+            actual.append(np.log(mixed[targets[t]]))
+        num_cached = min(num_cached + config.chunk, config.window)
+    return np.array(actual)
 
 
 def growing(model, config):
     h, p = states_and_probabilities(model, config.temperature)
-    targets, found = STREAM[1:].numpy(), [np.log(p[0][STREAM[1]])]
+    targets, actual = STREAM[1:].numpy(), [np.log(p[0][STREAM[1]])]
     for t in range(1, len(targets)):
         mixed = with_cache(h, p, targets, t, min(t, config.window), config)
-        found.append(np.log(mixed[targets[t]]))
-    return np.array(found)
+        actual.append(np.log(mixed[targets[t]]))
+    return np.array(actual)
 
 
 def with_cache(h, p, targets, t, length, config):
@@ -65,8 +65,8 @@ def blocks(request, monkeypatch):
 def test_growing_from_the_second_prediction(build, judged, blocks, window):
     model = build({"head": "mos", "head.experts": 2}).model
     config = CacheConfig(start="growing", window=window, share=0.3, theta=2.5, temperature=1.3)
-    found = judged(Cache(config), [model], STREAM)
-    np.testing.assert_allclose(found, growing(model, config), rtol=1e-9)
+    actual = judged(Cache(config), [model], STREAM)
+    np.testing.assert_allclose(actual, growing(model, config), rtol=1e-9)
 
 
 @pytest.mark.parametrize("window", [1, 6, 30])
@@ -74,37 +74,37 @@ def test_growing_from_the_second_prediction(build, judged, blocks, window):
 def test_full_windows_as_pointer_py_has_them(build, judged, blocks, window, chunk):
     model = build({}).model
     config = CacheConfig(window=window, share=0.3, theta=2.5, chunk=chunk)
-    found = judged(Cache(config), [model], STREAM)
-    np.testing.assert_allclose(found, in_chunks(model, config), rtol=1e-9)
+    actual = judged(Cache(config), [model], STREAM)
+    np.testing.assert_allclose(actual, in_chunks(model, config), rtol=1e-9)
 
 
 def test_the_chunks_start_differs_from_the_rest(build, judged):
-    """Only predictions 8, 16, ... of a chunk of 8 go without, once the window is full."""
+    """Once the window is full, only predictions 8, 16, ... of a chunk of 8 do not use the cache."""
     model = build({}).model
-    found, whole = (
+    actual, whole = (
         judged(Cache(CacheConfig(window=5, share=0.3, chunk=chunk)), [model], STREAM)
         for chunk in (8, 5000)
     )
     plain = judged(Standard(StandardConfig()), [model], STREAM)
-    np.testing.assert_allclose(found[8::8], plain[8::8], rtol=1e-12)
-    np.testing.assert_allclose(found[:6], plain[:6], rtol=1e-12)
+    np.testing.assert_allclose(actual[8::8], plain[8::8], rtol=1e-12)
+    np.testing.assert_allclose(actual[:6], plain[:6], rtol=1e-12)
     others = [t for t in range(6, 89) if t % 8]
-    np.testing.assert_array_equal(found[others], whole[others])
+    np.testing.assert_array_equal(actual[others], whole[others])
     assert (np.abs(whole - plain)[6:] > 1e-6).all()
 
 
 @pytest.mark.parametrize("start", ["growing", "full_window"])
 def test_without_a_share_it_is_the_plain_evaluation(build, judged, start):
     model = build({}).model
-    found = judged(Cache(CacheConfig(share=0.0, window=4, start=start)), [model], STREAM)
+    actual = judged(Cache(CacheConfig(share=0.0, window=4, start=start)), [model], STREAM)
     plain = judged(Standard(StandardConfig()), [model], STREAM)
-    np.testing.assert_allclose(found, plain, rtol=1e-12)
+    np.testing.assert_allclose(actual, plain, rtol=1e-12)
 
 
 def test_far_states_do_not_overflow(build, judged):
     model = build({}, dtype=torch.float32).model
-    found = judged(Cache(CacheConfig(start="growing", theta=1e6)), [model], STREAM)
-    assert np.isfinite(found).all()
+    actual = judged(Cache(CacheConfig(start="growing", theta=1e6)), [model], STREAM)
+    assert np.isfinite(actual).all()
 
 
 def test_a_gate_acts_before_the_cache_is_mixed_in(build, judged, monkeypatch):

@@ -15,42 +15,42 @@ SIZE = {"embedding.size": 5, "backbone.units": 5}
 def model(build, golden):
     def made(values: dict):
         vectors = golden("irlm_reference")
-        found = build({**SIZE, "head.bias": False, **values}, vocabulary=12).model
-        found.embedding.weight.data.copy_(vectors["W"])
-        if found.head.decoder.weight is not None:
-            found.head.decoder.weight.data.copy_(vectors["Z"])
-        return found, vectors
+        built = build({**SIZE, "head.bias": False, **values}, vocabulary=12).model
+        built.embedding.weight.data.copy_(vectors["W"])
+        if built.head.decoder.weight is not None:
+            built.head.decoder.weight.data.copy_(vectors["Z"])
+        return built, vectors
 
     return made
 
 
 @pytest.mark.parametrize("backbone", ["irlm", "lstm"])
 def test_columns_of_both_matrices_are_the_reference(model, backbone):
-    found, vectors = model({"backbone": backbone})
-    before = {n: p.detach().clone() for n, p in found.named_parameters()}
-    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
-    torch.testing.assert_close(found.embedding.weight.data, vectors["W_colnorm15"])
-    torch.testing.assert_close(found.head.decoder.weight.data, vectors["Z_colnorm15"])
-    for name, parameter in found.backbone.named_parameters():
+    built, vectors = model({"backbone": backbone})
+    before = {n: p.detach().clone() for n, p in built.named_parameters()}
+    ColumnNorm(ColumnNormConfig(norm=15)).project(built)
+    torch.testing.assert_close(built.embedding.weight.data, vectors["W_colnorm15"])
+    torch.testing.assert_close(built.head.decoder.weight.data, vectors["Z_colnorm15"])
+    for name, parameter in built.backbone.named_parameters():
         assert torch.equal(parameter, before[f"backbone.{name}"])
 
 
 def test_the_output_matrix_may_have_another_norm(model):
-    found, vectors = model({})
-    ColumnNorm(ColumnNormConfig(norm=15, output_norm=7.5)).project(found)
-    torch.testing.assert_close(found.embedding.weight.data, vectors["W_colnorm15"])
-    torch.testing.assert_close(found.head.decoder.weight.data, vectors["Z_colnorm15"] / 2)
+    built, vectors = model({})
+    ColumnNorm(ColumnNormConfig(norm=15, output_norm=7.5)).project(built)
+    torch.testing.assert_close(built.embedding.weight.data, vectors["W_colnorm15"])
+    torch.testing.assert_close(built.head.decoder.weight.data, vectors["Z_colnorm15"] / 2)
 
 
 def test_half_the_norm_under_scaled_masks_is_the_paper_s_network():
-    """Raw masks and Z in training, Z / 2 when judged: ours, from its own masks and norm."""
+    """Raw masks and Z in training, Z / 2 in evaluation, equal our masks with our norm."""
     x, mask = torch.randn(3, 5).double(), torch.bernoulli(torch.full((3, 5), 0.5)).double()
     raw = torch.randn(7, 5).double()
-    theirs, ours = raw.clone(), raw.clone()
-    set_norms_(theirs, 15, 0)
-    set_norms_(ours, 7.5, 0)
-    torch.testing.assert_close((x * mask / 0.5) @ ours.t(), (x * mask) @ theirs.t())
-    torch.testing.assert_close(x @ ours.t(), x @ (theirs / 2).t())
+    reference, result = raw.clone(), raw.clone()
+    set_norms_(reference, 15, 0)
+    set_norms_(result, 7.5, 0)
+    torch.testing.assert_close((x * mask / 0.5) @ result.t(), (x * mask) @ reference.t())
+    torch.testing.assert_close(x @ result.t(), x @ (reference / 2).t())
 
 
 def test_a_norm_for_the_output_alone_is_refused():
@@ -59,9 +59,9 @@ def test_a_norm_for_the_output_alone_is_refused():
 
 
 def test_a_tied_model_has_one_matrix(model):
-    found, vectors = model({"head.tied": True})
-    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
-    torch.testing.assert_close(found.embedding.weight.data, vectors["W_colnorm15"])
+    built, vectors = model({"head.tied": True})
+    ColumnNorm(ColumnNormConfig(norm=15)).project(built)
+    torch.testing.assert_close(built.embedding.weight.data, vectors["W_colnorm15"])
 
 
 def test_the_matrix_after_a_hidden_layer_is_the_output_matrix(build):
@@ -73,28 +73,28 @@ def test_the_matrix_after_a_hidden_layer_is_the_output_matrix(build):
 
 
 def test_rows_are_the_word_vectors_alone(model):
-    found, vectors = model({})
-    ColumnNorm(ColumnNormConfig(rows=True)).project(found)
+    built, vectors = model({})
+    ColumnNorm(ColumnNormConfig(rows=True)).project(built)
     W = vectors["W"]
     expected = W / W.square().sum(1, keepdim=True).sqrt()
-    torch.testing.assert_close(found.embedding.weight.data, expected)
-    assert torch.equal(found.head.decoder.weight.data, vectors["Z"])
+    torch.testing.assert_close(built.embedding.weight.data, expected)
+    assert torch.equal(built.head.decoder.weight.data, vectors["Z"])
 
 
 def test_a_unit_without_weights_stays_so(model):
-    found, _ = model({})
-    found.embedding.weight.data[:, 2] = 0
-    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
-    lengths = found.embedding.weight.data.norm(dim=0)
+    built, _ = model({})
+    built.embedding.weight.data[:, 2] = 0
+    ColumnNorm(ColumnNormConfig(norm=15)).project(built)
+    lengths = built.embedding.weight.data.norm(dim=0)
     assert lengths[2] == 0
     torch.testing.assert_close(lengths[[0, 1, 3, 4]], torch.full((4,), 15.0).double())
 
 
 def test_what_is_not_trained_is_not_moved(model):
-    found, vectors = model({})
-    found.train_only_gate()
-    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
-    assert torch.equal(found.embedding.weight.data, vectors["W"])
+    built, vectors = model({})
+    built.train_only_gate()
+    ColumnNorm(ColumnNormConfig(norm=15)).project(built)
+    assert torch.equal(built.embedding.weight.data, vectors["W"])
 
 
 def test_rows_and_columns_at_once_are_refused():
@@ -104,12 +104,12 @@ def test_rows_and_columns_at_once_are_refused():
 
 def test_read_literally_a_row_of_l_is_a_unit_over_all_words(model):
     """L is d x |V|: its row is a column of W; the output matrix is not touched."""
-    found, vectors = model({})
-    ColumnNorm(ColumnNormConfig(rows=True, row="unit")).project(found)
+    built, vectors = model({})
+    ColumnNorm(ColumnNormConfig(rows=True, row="unit")).project(built)
     W = vectors["W"]
     expected = W / W.square().sum(0, keepdim=True).sqrt()
-    torch.testing.assert_close(found.embedding.weight.data, expected)
-    assert torch.equal(found.head.decoder.weight.data, vectors["Z"])
+    torch.testing.assert_close(built.embedding.weight.data, expected)
+    assert torch.equal(built.head.decoder.weight.data, vectors["Z"])
 
 
 def test_what_rows_are_means_nothing_without_rows():
@@ -120,15 +120,15 @@ def test_what_rows_are_means_nothing_without_rows():
 @pytest.mark.parametrize("blocks", [(), (3, 2)])
 def test_recurrent_columns_have_a_norm_only_if_one_is_given(build, blocks):
     values = {"backbone": "elman", "backbone.inputs": "embedding", "backbone.blocks": blocks}
-    found = build({**SIZE, **values, "regularizer.column_norm.norm": 15.0}, vocabulary=12).model
-    before = [p.detach().clone() for p in found.backbone.parameters()]
-    ColumnNorm(ColumnNormConfig(norm=15)).project(found)
-    for weight, old in zip(found.backbone.parameters(), before, strict=True):
+    built = build({**SIZE, **values, "regularizer.column_norm.norm": 15.0}, vocabulary=12).model
+    before = [p.detach().clone() for p in built.backbone.parameters()]
+    ColumnNorm(ColumnNormConfig(norm=15)).project(built)
+    for weight, old in zip(built.backbone.parameters(), before, strict=True):
         assert torch.equal(weight, old)
     regularizer = ColumnNorm(ColumnNormConfig(norm=15, recurrent_norm=2))
-    regularizer.check(found)
-    regularizer.project(found)
-    for weight, old in zip(found.backbone.parameters(), before, strict=True):
+    regularizer.check(built)
+    regularizer.project(built)
+    for weight, old in zip(built.backbone.parameters(), before, strict=True):
         torch.testing.assert_close(weight.data, 2 * old / old.square().sum(0).sqrt())
 
 

@@ -1,4 +1,4 @@
-"""Sentence completion: scores against the reference's, and questions of our own."""
+"""Sentence completion: scores against the reference's, and generated questions."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Irlm:
         return (torch.zeros(1, rows, len(self.recurrent), dtype=torch.float64),)
 
     def __call__(self, ids_TB, state):
-        x, found = state[0][0], []
+        x, actual = state[0][0], []
         for ids in ids_TB:
             x = self.embedding.weight[ids] + self.recurrent * x
-            found.append(x)
+            actual.append(x)
         mixture = Mixture(
-            vectors_NJE=torch.cat(found)[:, None],
+            vectors_NJE=torch.cat(actual)[:, None],
             log_prior_NJ=None,
             weight_VE=self.output,
             bias_V=None,
@@ -51,7 +51,7 @@ class Irlm:
 
 
 class Story:
-    """Sentences of five words, whose third is told by the first."""
+    """Sentences of five words; the first determines the third."""
 
     separators = ()
 
@@ -76,22 +76,22 @@ def test_both_scores_are_the_references(golden):
     all_units = log_probability_scores([model], vectors["sentences"])
     np.testing.assert_allclose(all_units, vectors["score_all"].numpy(), rtol=1e-9)
     units = vectors["lcu"].nonzero()[:, 0]
-    found = long_unit_scores([model], vectors["sentences"], units)
-    np.testing.assert_allclose(found, vectors["score_lcu"].numpy(), rtol=1e-9)
+    actual = long_unit_scores([model], vectors["sentences"], units)
+    np.testing.assert_allclose(actual, vectors["score_lcu"].numpy(), rtol=1e-9)
 
 
 def test_several_models_score_by_their_mean_probability(golden):
     vectors = golden("irlm_reference")
     other = {**vectors, "W": vectors["W"].flip(0)}
     models = [Irlm(vectors), Irlm(other)]
-    found = log_probability_scores(models, vectors["sentences"])
+    actual = log_probability_scores(models, vectors["sentences"])
     expected = np.zeros(5)
     for option, sentence in enumerate(vectors["sentences"]):
         p = [model(sentence[:-1, None], model.initial_state(1)).mixture for model in models]
         parts = [(m.vectors_NJE[:, 0] @ m.weight_VE.T).softmax(-1) for m in p]
         mean = (parts[0] + parts[1]) / 2
         expected[option] = mean[range(len(sentence) - 1), sentence[1:]].log().sum()
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_allclose(actual, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("eos", [EOS, None])
@@ -99,7 +99,7 @@ def test_generated_questions_hide_one_word_among_four_others(eos):
     text = Story(eos=eos)
     questions = generated_questions(text.tokens, text, 12, Streams(5))
     assert len(questions) == (12 if eos else 9)  # 180 tokens in pieces of 20
-    places = set()
+    positions = set()
     for number, question in enumerate(questions):
         options = question.options_OT
         differing = [at for at in range(options.shape[1]) if len(set(options[:, at].tolist())) > 1]
@@ -113,8 +113,8 @@ def test_generated_questions_hide_one_word_among_four_others(eos):
         else:
             assert right == text.tokens[20 * number : 20 * number + 20].tolist()
         assert all(text.counts()[word] > 0 for word in words)
-        places.add(question.answer)
-    assert len(places) > 1
+        positions.add(question.answer)
+    assert len(positions) > 1
     again = generated_questions(text.tokens, text, 12, Streams(5))
     assert all(
         torch.equal(a.options_OT, b.options_OT) for a, b in zip(questions, again, strict=True)
@@ -125,7 +125,7 @@ def test_generated_questions_hide_one_word_among_four_others(eos):
 
 
 def test_others_are_drawn_by_their_frequency():
-    """Drawn evenly, word 6 would be among the other four in one question of nine."""
+    """Drawn evenly, word 6 would be one of the other four in one question out of nine."""
     text = Story()
     rare = [word for number in range(7, 40) for word in (number, EOS)]
     text.tokens = torch.tensor([4, 5, EOS] * 100 + [6, 6, 6, EOS] * 100 + rare).int()
@@ -138,25 +138,25 @@ def test_accuracy_is_the_share_of_right_answers(build):
     text = Story()
     model = build({}, vocabulary=40).model
     evaluator = Completion(CompletionConfig(num_questions=20, seed=5))
-    found = evaluator.metrics(Reading([model], text), "completion", "test")
+    actual = evaluator.metrics(Reading([model], text), "completion", "test")
     right = 0
     for question in generated_questions(text.tokens, text, 20, Streams(5)):
         scores = [
             log_probability_scores([model], option[None])[0] for option in question.options_OT
         ]
         right += int(np.argmax(scores)) == question.answer
-    assert found == {"accuracy": right / 20, "num_questions": 20.0, "generated": 1.0}
+    assert actual == {"accuracy": right / 20, "num_questions": 20.0, "generated": 1.0}
 
 
 def test_a_model_that_knows_the_text_answers_all(build):
-    """Its bias is high for the words of one sentence, which is the whole text to be judged."""
+    """Its bias is high for the words of one sentence, which is the whole evaluated text."""
     text, model = Story(), build({}, vocabulary=40).model
     text.tokens = torch.cat([text.tokens[:6], text.tokens])
     with torch.no_grad():
         model.head.decoder.bias[text.tokens[:6].long()] = 50.0
     reading = Reading([model], text)
-    found = Completion(CompletionConfig(num_questions=1)).metrics(reading, "completion", "test")
-    assert found["accuracy"] == 1.0
+    actual = Completion(CompletionConfig(num_questions=1)).metrics(reading, "completion", "test")
+    assert actual["accuracy"] == 1.0
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def folder(tmp_path):
 
 
 def test_the_published_format(folder):
-    """Case gives way to the vocabulary's, a final mark is a token, strange words are unknown."""
+    """Words take the vocabulary's case, a final mark is a token, other words are unknown."""
     first, second = read_questions(folder, Story())
     assert first.options_OT.tolist() == [[EOS, 1, 5, 0, word, 6, 2, EOS] for word in (7, 8, 9)]
     assert first.answer == 2
@@ -183,9 +183,9 @@ def test_published_questions_are_asked_once(folder, build):
     evaluator = Completion(CompletionConfig(questions=str(folder)))
     reading = Reading([build({}, vocabulary=40).model], Story())
     assert evaluator.metrics(reading, "completion", "valid") == {}
-    found = evaluator.metrics(reading, "completion", "test")
-    assert (found["num_questions"], found["generated"]) == (2.0, 0.0)
-    assert found["accuracy"] in (0.0, 0.5, 1.0)
+    actual = evaluator.metrics(reading, "completion", "test")
+    assert (actual["num_questions"], actual["generated"]) == (2.0, 0.0)
+    assert actual["accuracy"] in (0.0, 0.5, 1.0)
 
 
 def test_a_trials_identity_has_what_the_questions_are_and_not_where(folder, tmp_path_factory):
@@ -212,8 +212,8 @@ def test_long_units_are_those_that_are_named(build):
         passed = model(options.T[:-1], model.initial_state(5))
         x = passed.features.output_TBH[..., 2:5]
         expected = (x * model.head.decoder.weight[options.T[1:]][..., 2:5]).sum((0, 2))
-        found = long_unit_scores([model], options, slice(2, 5))
-    np.testing.assert_allclose(found, expected.numpy(), rtol=1e-10)
+        actual = long_unit_scores([model], options, slice(2, 5))
+    np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-10)
 
 
 def test_a_block_of_an_rnn_answers_as_if_it_were_alone(build):
@@ -232,8 +232,8 @@ def test_a_block_of_an_rnn_answers_as_if_it_were_alone(build):
             score += float(Z[following] @ x)
         expected.append(score)
     with torch.no_grad():
-        found = long_unit_scores([model], options, slice(0, 3))
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+        actual = long_unit_scores([model], options, slice(0, 3))
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def test_what_cannot_be_is_told(folder, build):

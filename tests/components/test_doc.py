@@ -47,27 +47,27 @@ def test_it_is_the_equations(build, make_features, experts, activation, bias):
     model = build(values).model
     model.head.decoder.bias.data.normal_()
     features = make_features(3, 2, 6, (5, 4, 7))
-    found = log_probs(model.head(features, model.embedding.weight, OFF)).exp().detach().numpy()
+    actual = log_probs(model.head(features, model.embedding.weight, OFF)).exp().detach().numpy()
     weights = {name: p.detach().numpy() for name, p in model.head.named_parameters()}
     embedding = model.embedding.weight.detach().numpy()
     tensors = [*reversed(features.masked), features.inputs_TBE][: len(experts)]
     for token in range(6):
         layers = [x.reshape(6, -1)[token].numpy() for x in tensors]
         expected = by_hand(layers, experts, weights, embedding, weights["decoder.bias"], activation)
-        np.testing.assert_allclose(found[token], expected, rtol=1e-10)
+        np.testing.assert_allclose(actual[token], expected, rtol=1e-10)
 
 
 def test_all_components_on_the_last_layer_are_mos_bit_for_bit(build):
     ids, targets = torch.randint(0, 23, (2, 5, 3), generator=torch.Generator().manual_seed(0))
-    found = []
+    actual = []
     for head, experts in (("mos", 4), ("doc", [4, 0, 0])):
         model = build({"head": head, "head.experts": experts}, dtype=torch.float32).model
         passed = model(ids, model.initial_state(3))
         loss = summed_nll(passed.mixture, targets.flatten())
         named = dict(model.named_parameters())
         gradients = dict(zip(named, torch.autograd.grad(loss, named.values()), strict=True))
-        found.append({**named, **{f"grad {k}": g for k, g in gradients.items()}, "loss": loss})
-    mos, doc = found
+        actual.append({**named, **{f"grad {k}": g for k, g in gradients.items()}, "loss": loss})
+    mos, doc = actual
     assert mos.keys() == doc.keys()
     assert all(torch.equal(mos[name], doc[name]) for name in mos)
 

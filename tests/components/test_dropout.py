@@ -1,4 +1,4 @@
-"""Dropout of single elements: its masks, its sites and its rate."""
+"""Dropout of single elements: masks, sites and rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_every_element_is_dropped_by_itself_at_its_site_only(fixed_chance, site)
     chance = fixed_chance({f"dropout/{site}": mask})
     regularizer = Dropout(DropoutConfig(**{kind: 0.6}))
     assert torch.equal(regularizer.mask(site, x, chance), x * mask)
-    assert chance.asked == {f"dropout/{site}": ((5, 3, 4), 0.6)}
+    assert chance.requested == {f"dropout/{site}": ((5, 3, 4), 0.6)}
     assert all(
         regularizer.mask(other, x, chance) is x for other in SITES if other.split("/")[0] != kind
     )
@@ -35,9 +35,9 @@ def test_masks_differ_by_step_row_layer_and_update_and_keep_the_mean():
 
     first = mask("hidden/1", 0)
     torch.testing.assert_close(first.unique(), torch.tensor([0, 4 / 3]).double())
-    kept = (first != 0).double().mean()
+    share = (first != 0).double().mean()
     deviation = (0.25 * 0.75 / ones.numel()) ** 0.5
-    assert abs(kept - 0.75) < 4 * deviation
+    assert abs(share - 0.75) < 4 * deviation
     assert not torch.equal(first[0], first[1])
     assert not torch.equal(first[:, 0], first[:, 1])
     assert torch.equal(first, mask("hidden/1", 0))
@@ -46,7 +46,7 @@ def test_masks_differ_by_step_row_layer_and_update_and_keep_the_mean():
 
 
 def test_the_state_is_carried_without_masks(build):
-    """Zaremba et al. mask no recurrent connection: dropping all outputs leaves the state whole."""
+    """Zaremba et al. mask no recurrent connection: dropped outputs leave the state."""
     values = {"regularizer.dropout.output": 0.5, "backbone.num_layers": 1}
     assembly = build(values)
     model, ids = assembly.model, torch.arange(12).view(6, 2)

@@ -15,7 +15,7 @@ DUAL = {"bridge": "dual", "backbone.units": 5}
 
 
 def bridge_of(build, features, values=None, masks=None):
-    """What the bridge makes of given features, and the bridge."""
+    """Return the bridge's output for some features, and the bridge."""
     bridge = build({**DUAL, "backbone.num_layers": 1, **(values or {})}).model.bridge
     with torch.no_grad():
         bridge.bias.uniform_(-0.5, 0.5)
@@ -39,16 +39,18 @@ def test_it_is_the_equation(build, make_features):
 def test_dropout_is_held_over_the_window(build, make_features, fixed_chance):
     features = make_features(4, 3, 6, (5,))
     shapes = {"dual/embedded": (1, 3, 6), "dual/recurrent": (1, 3, 5), "dual/output": (1, 3, 6)}
-    given = {n: torch.randint(0, 2, s).double() * 2 for n, s in shapes.items()}
-    chance = fixed_chance(given)
+    drawn = {n: torch.randint(0, 2, s).double() * 2 for n, s in shapes.items()}
+    chance = fixed_chance(drawn)
     rates = {"bridge.input_dropout": 0.5, "bridge.output_dropout": 0.25}
     after, bridge = bridge_of(build, features, rates, Masks((), chance))
-    e = features.inputs_TBE * given["dual/embedded"]
-    h = features.output_TBH * given["dual/recurrent"]
-    expected = by_hand(bridge, e, h) * given["dual/output"].numpy()
+    e = features.inputs_TBE * drawn["dual/embedded"]
+    h = features.output_TBH * drawn["dual/recurrent"]
+    expected = by_hand(bridge, e, h) * drawn["dual/output"].numpy()
     np.testing.assert_allclose(after.output_TBH.detach(), expected, rtol=0, atol=1e-12)
-    wanted = {"dual/embedded": 0.5, "dual/recurrent": 0.5, "dual/output": 0.25}
-    assert chance.asked == {name: (shape, wanted[name]) for name, shape in shapes.items()}
+    expected_rates = {"dual/embedded": 0.5, "dual/recurrent": 0.5, "dual/output": 0.25}
+    assert chance.requested == {
+        name: (shape, expected_rates[name]) for name, shape in shapes.items()
+    }
 
 
 def test_the_matrices_start_in_their_range_and_the_bias_at_zero(build):
@@ -86,7 +88,7 @@ TABLE_1 = [  # plain, dual
 def test_the_sizes_are_those_of_table_1(model, corpus, values, plain, dual):
     flat = {"backbone": "lstm", "optimizer": "sgd", **KERAS, **MODELS[model], **values}
     bridges = {"none": plain, "dual": dual}
-    found = {b: count_parameters(resolve({**flat, "bridge": b}), WORDS[corpus]) for b in bridges}
-    assert {bridge: round(count / 1e6, 2) for bridge, count in found.items()} == bridges
+    counts = {b: count_parameters(resolve({**flat, "bridge": b}), WORDS[corpus]) for b in bridges}
+    assert {bridge: round(count / 1e6, 2) for bridge, count in counts.items()} == bridges
     size = flat["embedding.size"]
-    assert found["dual"] - found["none"] == 2 * size**2 + size
+    assert counts["dual"] - counts["none"] == 2 * size**2 + size

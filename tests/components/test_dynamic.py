@@ -17,7 +17,7 @@ WORDS = 23
 
 
 class Splits:
-    """A training text, and those to be judged on."""
+    """A training text, and texts to evaluate."""
 
     def __init__(self, num_train: int = 207, num_test: int = 33, num_valid: int = 21) -> None:
         chance = torch.Generator().manual_seed(4)
@@ -33,7 +33,7 @@ def distributions(model, inputs_TB, state, temperature):
     """Written out for one softmax: an LSTM layer by its gates, then the logits."""
     parameters = {name.rpartition(".")[2]: p for name, p in model.named_parameters()}
     h, c = (tensor[0] for tensor in state)
-    found = []
+    parts = []
     for ids_B in inputs_TB:
         x = model.embedding.weight[ids_B]
         gates = x @ parameters["weight_ih_l0"].T + parameters["bias_ih_l0"]
@@ -43,8 +43,8 @@ def distributions(model, inputs_TB, state, temperature):
         h = o.sigmoid() * c.tanh()
         decoder = model.head.decoder
         logits = (h @ decoder.weight.T + decoder.bias) / temperature
-        found.append(logits - logits.exp().sum(-1, keepdim=True).log())
-    return torch.stack(found), (h.detach()[None], c.detach()[None])
+        parts.append(logits - logits.exp().sum(-1, keepdim=True).log())
+    return torch.stack(parts), (h.detach()[None], c.detach()[None])
 
 
 class Reference:
@@ -77,16 +77,16 @@ class Reference:
         return [(s / segments).sqrt() for s in total], segments
 
     def follow(self, stream, window, step):
-        found = []
+        parts = []
         for log_p in self.windows(stream[:, None], window):
-            found.append(log_p)
+            parts.append(log_p)
             with torch.no_grad():
                 step()
         with torch.no_grad():
             for parameter, start in zip(self.parameters, self.start, strict=True):
                 parameter.copy_(start)
         self.model.zero_grad(set_to_none=True)
-        return torch.cat(found).numpy()
+        return torch.cat(parts).numpy()
 
 
 def judged(config, model, text):
@@ -104,8 +104,8 @@ def one_layer(build):
 def test_the_rms_rule(one_layer, scaling, decay, num_train, window):
     """88 tokens leave a last segment of one step to be skipped, 84 a shorter one that counts."""
     text, eta, epsilon = Splits(num_train), 0.03, 0.01
-    given = {"learning_rate": eta, "decay": decay, "epsilon": epsilon, "scaling": scaling}
-    found = judged({**given, "gradient_batch_size": 4, "window": window}, one_layer, text)
+    settings = {"learning_rate": eta, "decay": decay, "epsilon": epsilon, "scaling": scaling}
+    actual = judged({**settings, "gradient_batch_size": 4, "window": window}, one_layer, text)
     reference = Reference(one_layer)
     rms, segments = reference.root_mean_squares(text.train, 4, window)
     mean = sum(float(m.mean()) for m in rms) / len(rms)
@@ -122,13 +122,13 @@ def test_the_rms_rule(one_layer, scaling, decay, num_train, window):
             parameter += back - eta * parameter.grad / (m + epsilon)
 
     expected = reference.follow(text.test, window, step)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("clip", [None, 0.0, 0.05])
 def test_the_sgd_rule(one_layer, clip):
     text = Splits()
-    found = judged({"rule": "sgd", "learning_rate": 0.7, "clip": clip}, one_layer, text)
+    actual = judged({"rule": "sgd", "learning_rate": 0.7, "clip": clip}, one_layer, text)
     reference = Reference(one_layer)
 
     def step():
@@ -138,17 +138,17 @@ def test_the_sgd_rule(one_layer, clip):
             parameter -= 0.7 * scale * parameter.grad
 
     expected = reference.follow(text.test, 5, step)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9)
 
 
 def test_a_parameters_share_of_the_rate_and_its_bounds_hold(build):
-    """IRLM's r takes a part of the rate, and stays between its ends: W and Z alone would not."""
+    """IRLM's r has a share of the rate and stays within its bounds, unlike W and Z."""
     values = {"backbone": "irlm", "backbone.units": 6, "backbone.recurrent_rate": 0.3}
     bounds = {"backbone.lowest": 0.4999, "backbone.highest": 0.5001, "head.tied": False}
     model = build({**values, **bounds, "head.bias": False}).model
     text, log_probs = Splits(), []
     config = {"rule": "sgd", "learning_rate": 0.4, "window": 3}
-    found = judged(config, model, text)
+    actual = judged(config, model, text)
     names = ("embedding.weight", "backbone.r", "head.decoder.weight")
     w, r, z = (model.get_parameter(name).detach().clone().requires_grad_() for name in names)
     x, clamped = torch.zeros(6, dtype=torch.float64), 0
@@ -166,7 +166,7 @@ def test_a_parameters_share_of_the_rate_and_its_bounds_hold(build):
             clamped += int(((r < 0.4999) | (r > 0.5001)).sum())
             r.clamp_(0.4999, 0.5001)
     assert clamped > 10
-    np.testing.assert_allclose(found, log_probs, rtol=1e-9)
+    np.testing.assert_allclose(actual, log_probs, rtol=1e-9)
 
 
 @pytest.mark.parametrize("beta1", [0.9, 0.0])
@@ -174,7 +174,7 @@ def test_the_nadam_rule(one_layer, beta1):
     """Dozat's, as Keras has it: momentum warms up by 0.96^(0.004 t)."""
     text, beta2, eta = Splits(), 0.999, 0.01
     settings = {"rule": "nadam", "learning_rate": eta, "beta1": beta1, "temperature": 1.2}
-    found = judged(settings, one_layer, text)
+    actual = judged(settings, one_layer, text)
     reference = Reference(one_layer, temperature=1.2)
     m = [torch.zeros_like(p) for p in reference.parameters]
     v = [torch.zeros_like(p) for p in reference.parameters]
@@ -195,14 +195,14 @@ def test_the_nadam_rule(one_layer, beta1):
             parameter -= eta * mean / ((v[i] / (1 - beta2**t)).sqrt() + 1e-7)
 
     expected = reference.follow(text.test, 5, step)
-    np.testing.assert_allclose(found, expected, rtol=1e-7)
+    np.testing.assert_allclose(actual, expected, rtol=1e-7)
 
 
 def test_the_weights_may_follow_valid_before_test(one_layer):
-    """From the end of valid on, they are those that test begins with; valid itself is as ever."""
+    """Test starts with the weights from the end of valid; valid itself does not change."""
     text = Splits()
     config = {"rule": "sgd", "learning_rate": 0.7, "through_valid": True}
-    found = judged(config, one_layer, text)
+    actual = judged(config, one_layer, text)
     reference = Reference(one_layer)
 
     def step():
@@ -213,7 +213,7 @@ def test_the_weights_may_follow_valid_before_test(one_layer):
         with torch.no_grad():
             step()
     expected = reference.follow(text.test, 5, step)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9)
     reading = Reading([one_layer], text)
     plain, through = (
         Dynamic(DynamicConfig(**{**config, "through_valid": through})).token_log_probs(
@@ -236,7 +236,7 @@ def test_without_a_rate_it_is_the_plain_evaluation(build, rule):
 
 @pytest.mark.parametrize("rule", ["rms", "sgd", "nadam"])
 def test_a_window_is_predicted_before_it_is_learnt_from(one_layer, rule):
-    """What is to come changes no prediction; what has been changes those after its window."""
+    """Later tokens change no prediction; earlier ones change those after their window."""
     text = Splits()
     config = {"rule": rule, "learning_rate": 0.05, "gradient_batch_size": 4, "window": 4}
     before = judged(config, one_layer, text)
@@ -290,8 +290,8 @@ def test_where_only_a_gate_was_trained_nothing_else_follows(one_layer):
     expected = reference.follow(text.test, 5, step)
     for parameter in one_layer.parameters():
         parameter.requires_grad_(parameter is bias)
-    found = judged({"rule": "sgd", "learning_rate": 1.0}, one_layer, text)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    actual = judged({"rule": "sgd", "learning_rate": 1.0}, one_layer, text)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9)
 
 
 def test_a_training_text_too_short_for_the_rows_is_told(one_layer):

@@ -17,9 +17,9 @@ def test_it_is_the_public_code(golden, fixed_chance):
     chance = fixed_chance({"embedding_dropout": mask})
     embedded = F.embedding(vectors["ids"], vectors["weight"])
     regularizer = EmbeddingDropout(EmbeddingDropoutConfig(rate=0.3))
-    found = regularizer.words(vectors["ids"], embedded, 15, chance)
-    torch.testing.assert_close(found, vectors["y"])
-    assert chance.asked == {"embedding_dropout": ((15, 1), 0.3)}
+    actual = regularizer.words(vectors["ids"], embedded, 15, chance)
+    torch.testing.assert_close(actual, vectors["y"])
+    assert chance.requested == {"embedding_dropout": ((15, 1), 0.3)}
 
 
 def test_a_tied_decoder_keeps_every_word(build):
@@ -37,16 +37,16 @@ def test_a_tied_decoder_keeps_every_word(build):
 
 
 def test_a_row_drops_words_of_its_own(fixed_chance):
-    """Gal's masks: one for each word type and row, at each of the word's places in the row."""
+    """Gal's masks: one per word type and row, the same wherever the word occurs in the row."""
     ids = torch.tensor([[0, 2], [1, 0], [0, 1], [2, 2]])
     mask_VB = torch.tensor([[0.0, 2.0], [2.0, 2.0], [2.0, 0.0]])
     chance = fixed_chance({"embedding_dropout/row": mask_VB})
     embedded = torch.randn(4, 2, 5)
     regularizer = EmbeddingDropout(EmbeddingDropoutConfig(rate=0.5, per_row=True))
-    found = regularizer.words(ids, embedded, 3, chance)
+    actual = regularizer.words(ids, embedded, 3, chance)
     factors = torch.tensor([[0, 0], [2, 2], [0, 2], [2, 0]])
-    torch.testing.assert_close(found, embedded * factors[..., None])
-    assert chance.asked == {"embedding_dropout/row": ((3, 2), 0.5)}
+    torch.testing.assert_close(actual, embedded * factors[..., None])
+    assert chance.requested == {"embedding_dropout/row": ((3, 2), 0.5)}
 
 
 def test_rows_alone_are_no_dropout():

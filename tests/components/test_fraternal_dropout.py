@@ -91,24 +91,24 @@ def test_it_is_the_mean_square_over_whole_logits(
 ):
     if chunked:
         for name in ("SINGLE", "MIXTURE"):
-            room = mixture_gradient.Room(3 * 29 * 3 * 8, 0)
-            monkeypatch.setattr(mixture_gradient, name, room)
+            size = mixture_gradient.ChunkSize(3 * 29 * 3 * 8, 0)
+            monkeypatch.setattr(mixture_gradient, name, size)
     two = Two(num_components, gate=gate, bias=bias, dtype=dtype)
-    found = between(two.passes(), kappa=0.7)
+    actual = between(two.passes(), kappa=0.7)
     expected = 0.7 * ((two.logits(0) - two.logits(1)) ** 2).mean()
-    torch.testing.assert_close(found, expected, rtol=tolerance, atol=0)
-    pairs = zip(gradients(found, two.leaves), gradients(expected, two.leaves), strict=True)
-    for ours, theirs in pairs:
-        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=0)
+    pairs = zip(gradients(actual, two.leaves), gradients(expected, two.leaves), strict=True)
+    for result, reference in pairs:
+        torch.testing.assert_close(result, reference, rtol=tolerance, atol=tolerance)
 
 
 def test_matrices_that_are_not_the_same_are_told_apart():
     two = Two(2)
     first, second = two.passes()
     other = replace(second.mixture, weight_VE=two.weight * 2, bias_V=two.bias + 1)
-    found = between([first, replace(second, mixture=other)], kappa=1.0)
+    actual = between([first, replace(second, mixture=other)], kappa=1.0)
     logits = two.vectors[1] @ (2 * two.weight).t() + two.bias + 1
-    torch.testing.assert_close(found, ((two.logits(0) - logits) ** 2).mean())
+    torch.testing.assert_close(actual, ((two.logits(0) - logits) ** 2).mean())
 
 
 def test_gradients_survive_finite_differences():
@@ -128,8 +128,8 @@ def test_off_costs_no_second_pass():
     assert off.num_passes == 1 and off.between([]) is None
     assert FraternalDropout(FraternalDropoutConfig(kappa=0.1)).num_passes == 2
     values = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
-    said = {**values, "regularizer.fraternal_dropout.on": "output"}
-    assert resolve(said).identity == resolve(values).identity
+    explicit = {**values, "regularizer.fraternal_dropout.on": "output"}
+    assert resolve(explicit).identity == resolve(values).identity
 
 
 DROPOUT = {"regularizer.variational_dropout.output": 0.5}
@@ -137,7 +137,7 @@ ON = {"regularizer.fraternal_dropout.kappa": 0.1}
 
 
 def test_two_masks_of_a_model_are_two_passes(build):
-    """Equal without dropout, apart with it; both halves of the loss, by one embedding."""
+    """Equal without dropout, different with it; both halves of the loss, by one embedding."""
     ids, targets = torch.arange(12).view(6, 2), torch.arange(12) + 1
     for values, apart in ((ON, False), ({**ON, **DROPOUT}, True)):
         assembly = build(values)

@@ -22,17 +22,19 @@ def sigmoid(x):
     return 1 / (1 + (-x).exp())
 
 
-def by_hand(x_TBI, h, parameters, read, kept):
-    """One layer, gate by gate; `read` and `kept` are masks [3, B, .] of input and state."""
+def by_hand(x_TBI, h, parameters, read, on_state):
+    """One layer, gate by gate; `read` and `on_state` are masks [3, B, .] of input and state."""
     w_ih, w_hh = (p.chunk(3) for p in parameters[:2])
     b_ih = parameters[2].chunk(3)
     b_hh = parameters[3].chunk(3) if len(parameters) == 4 else (0, 0, 0)
     outputs = []
     for x in x_TBI:
-        given = [torch.einsum("bi,hi->bh", read[k] * x, w_ih[k]) + b_ih[k] for k in range(3)]
-        own = [torch.einsum("bi,hi->bh", kept[k] * h, w_hh[k]) + b_hh[k] for k in range(3)]
-        r, z = sigmoid(given[0] + own[0]), sigmoid(given[1] + own[1])
-        n = (given[2] + r * own[2]).tanh()
+        from_input = [torch.einsum("bi,hi->bh", read[k] * x, w_ih[k]) + b_ih[k] for k in range(3)]
+        from_state = [
+            torch.einsum("bi,hi->bh", on_state[k] * h, w_hh[k]) + b_hh[k] for k in range(3)
+        ]
+        r, z = sigmoid(from_input[0] + from_state[0]), sigmoid(from_input[1] + from_state[1])
+        n = (from_input[2] + r * from_state[2]).tanh()
         h = n - z * n + z * h
         outputs.append(h)
     return torch.stack(outputs)
@@ -45,7 +47,7 @@ def parameters_of(backbone, layer):
 
 
 def gradients(outputs, leaves):
-    """Of a sum in which every element has a weight of its own."""
+    """The gradients of a sum in which every element has a different weight."""
     total = sum((x * torch.arange(x.numel()).view(x.shape).cos()).sum() for x in outputs)
     return torch.autograd.grad(total, leaves)
 
@@ -93,17 +95,19 @@ def test_masks_on_what_the_gates_read_are_the_equations(build, fixed_chance, val
     after = []
     for layer, site in enumerate(("input", "hidden/1")):
         read = masks[f"{prefix}{site}"].expand(3, -1, -1)
-        kept = masks[f"recurrent/{layer + 1}"].expand(3, -1, -1)
-        x = by_hand(x, state[layer][0], parameters_of(model.backbone, layer), read, kept)
+        on_state = masks[f"recurrent/{layer + 1}"].expand(3, -1, -1)
+        x = by_hand(x, state[layer][0], parameters_of(model.backbone, layer), read, on_state)
         after.append(x[-1:])
     expected = (x * masks["output"], *after)
-    found = (passed.features.output_TBH, *passed.state)
+    actual = (passed.features.output_TBH, *passed.state)
     leaves = [model.embedding.weight, *model.backbone.parameters(), *state]
     pairs = zip(
-        (*found, *gradients(found, leaves)), (*expected, *gradients(expected, leaves)), strict=True
+        (*actual, *gradients(actual, leaves)),
+        (*expected, *gradients(expected, leaves)),
+        strict=True,
     )
-    for ours, theirs in pairs:
-        torch.testing.assert_close(ours, theirs, **CLOSE)
+    for result, reference in pairs:
+        torch.testing.assert_close(result, reference, **CLOSE)
 
 
 @pytest.mark.parametrize("values", [PER_GATE, SHARED, TIED])
@@ -116,14 +120,14 @@ def test_masks_of_ones_are_the_fused_kernel(build, values):
 
     model, ids = assembly.model, torch.arange(18).view(9, 2)
     state = tuple(torch.randn_like(s) for s in model.initial_state(2))
-    found = []
+    actual = []
     for masks in (Masks(assembly.regularizers, Ones(Streams(1), 0)), OFF):
         passed = model(ids, state, masks)
         outputs = (passed.features.output_TBH, *passed.state)
         leaves = [model.embedding.weight, *model.backbone.parameters()]
-        found.append((*outputs, *gradients(outputs, leaves)))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+        actual.append((*outputs, *gradients(outputs, leaves)))
+    for result, reference in zip(*actual, strict=True):
+        torch.testing.assert_close(result, reference, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
@@ -142,12 +146,12 @@ def test_fast_steps_are_plain_steps(sizes, shares, dtype, atol):
     )  # fmt: skip
     widths = zip(shares, (inputs, units), strict=True)
     masks = [None if n is None else keep(n, n, rows, width).to(dtype) for n, width in widths]
-    found = []
+    actual = []
     for fast in (True, False):
         output = gru_steps(*leaves, *masks, fast=fast)
-        found.append((output, *gradients((output,), leaves)))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=atol, atol=atol)
+        actual.append((output, *gradients((output,), leaves)))
+    for result, reference in zip(*actual, strict=True):
+        torch.testing.assert_close(result, reference, rtol=atol, atol=atol)
 
 
 @pytest.mark.parametrize(("biases", "per_gate"), [(1, 200), (2, 400)])

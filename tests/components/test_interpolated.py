@@ -54,9 +54,9 @@ def shares(ids, window):
 @pytest.mark.parametrize(("order", "cache_window"), [(0, 20), (3, 0), (3, 20)])
 def test_a_mixture_by_the_weights_it_records(reading, order, cache_window):
     text = Splits()
-    given = reading(text, order=order, cache_window=cache_window)
-    metrics = given.evaluators["interpolated"].metrics(given, "interpolated", "test")
-    parts = {"model": np.exp(given.log_probs("standard", "test"))}
+    texts = reading(text, order=order, cache_window=cache_window)
+    metrics = texts.evaluators["interpolated"].metrics(texts, "interpolated", "test")
+    parts = {"model": np.exp(texts.log_probs("standard", "test"))}
     if order:
         counted = ngram.fit(text.train, WORDS, EOS, order)
         parts["ngram"] = np.exp(counted.log_probs(text.test))
@@ -65,8 +65,8 @@ def test_a_mixture_by_the_weights_it_records(reading, order, cache_window):
     weights = {part: metrics.pop(f"weight_{part}") for part in parts}
     assert sum(weights.values()) == pytest.approx(1)
     expected = sum(weights[part] * p for part, p in parts.items())
-    found = given.log_probs("interpolated", "test")
-    np.testing.assert_allclose(np.exp(found), expected, rtol=1e-10)
+    actual = texts.log_probs("interpolated", "test")
+    np.testing.assert_allclose(np.exp(actual), expected, rtol=1e-10)
     assert metrics["nll"] == pytest.approx(-np.log(expected).mean())
     assert set(metrics) == {"nll", "ppl"}
 
@@ -75,19 +75,19 @@ def test_the_test_text_never_moves_the_weights(reading):
     text, other = Splits(), Splits()
     other.test = torch.flip(other.test, (0,))
     weights = [
-        given.evaluators["interpolated"].weights(given) for given in (reading(text), reading(other))
+        texts.evaluators["interpolated"].weights(texts) for texts in (reading(text), reading(other))
     ]
     assert weights[0] == weights[1]
     other.valid = torch.flip(other.valid, (0,))
-    given = reading(other)
-    assert given.evaluators["interpolated"].weights(given) != weights[0]
+    texts = reading(other)
+    assert texts.evaluators["interpolated"].weights(texts) != weights[0]
 
 
 def test_validation_is_never_worse_than_any_part(reading):
-    given = reading(order=3, cache_window=10)
-    mixed = given.log_probs("interpolated", "valid").mean()
-    assert mixed > given.log_probs("standard", "valid").mean()
-    counted = ngram.fit(given.text.train, WORDS, EOS, 3).log_probs(given.text.valid).mean()
+    texts = reading(order=3, cache_window=10)
+    mixed = texts.log_probs("interpolated", "valid").mean()
+    assert mixed > texts.log_probs("standard", "valid").mean()
+    counted = ngram.fit(texts.text.train, WORDS, EOS, 3).log_probs(texts.text.valid).mean()
     assert mixed > counted
 
 
@@ -96,7 +96,7 @@ def test_sentence_ends_reset_the_histories(reading):
     text = Splits()
     text.eos = None
     whole, parted = (
-        given.log_probs("interpolated", "test") for given in (reading(text), reading())
+        texts.log_probs("interpolated", "test") for texts in (reading(text), reading())
     )
     assert not np.allclose(whole, parted)
 

@@ -28,7 +28,7 @@ def reading(make_features, ids_N):
 
 
 def logits_as_mixture(scores_NV, signal) -> Mixture:
-    """The one component whose logits are the scores: the words' vectors are the identity."""
+    """One expert whose logits are the scores: the word vectors are the identity."""
     identity = torch.eye(scores_NV.shape[1], dtype=scores_NV.dtype)
     return Mixture(
         vectors_NJE=scores_NV[:, None],
@@ -43,8 +43,8 @@ def test_it_is_the_reference(golden, make_features):
     vectors = golden("iog_reference")
     gate = given_gate(vectors)
     signal, state = gate(reading(make_features, vectors["x"]), (), OFF)
-    found = (signal.vectors_NG @ signal.weight_VG.t() + signal.bias_V).sigmoid()
-    torch.testing.assert_close(found, vectors["gate"], rtol=1e-9, atol=1e-12)
+    actual = (signal.vectors_NG @ signal.weight_VG.t() + signal.bias_V).sigmoid()
+    torch.testing.assert_close(actual, vectors["gate"], rtol=1e-9, atol=1e-12)
     assert state == ()
     for scores_NV, expected_NV in zip(vectors["s"], vectors["prob"], strict=True):
         p_NV = log_probs(logits_as_mixture(scores_NV, signal)).exp()
@@ -98,7 +98,7 @@ def test_its_dropout_is_drawn_element_by_element_for_each_token(make_features, f
     mask = torch.arange(24.0).view(3, 2, 4)
     chance = fixed_chance({"gate": mask})
     signal, _ = gate(make_features(3, 2, 1, (1,)), (), Masks((), chance))
-    assert chance.asked == {"gate": ((3, 2, 4), 0.25)}
+    assert chance.requested == {"gate": ((3, 2, 4), 0.25)}
     assert torch.equal(signal.vectors_NG, mask.flatten(0, 1))
 
 

@@ -1,4 +1,4 @@
-"""The gate that sees the hidden state against the golden vectors, and its size by the formula."""
+"""The gate that reads the hidden state against the golden vectors, and its size by the formula."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_it_is_the_reference(golden, make_features):
     features = make_features(len(hidden_NH), 1, 1, (1,))
     read = {"ids_TB": vectors["x"][:, None], "output_TBH": hidden_NH[:, None]}
     signal, _ = gate(features.__class__(**{**features.__dict__, **read}), (), OFF)
-    found = (signal.vectors_NG @ signal.weight_VG.t() + signal.bias_V).sigmoid()
-    torch.testing.assert_close(found, vectors["gate_hidden"], rtol=1e-9, atol=1e-12)
+    actual = (signal.vectors_NG @ signal.weight_VG.t() + signal.bias_V).sigmoid()
+    torch.testing.assert_close(actual, vectors["gate_hidden"], rtol=1e-9, atol=1e-12)
 
 
 def test_it_is_larger_than_the_plain_gate_by_the_hidden_units_of_every_word():

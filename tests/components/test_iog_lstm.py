@@ -55,8 +55,8 @@ def test_a_window_cut_in_two_is_the_window(build):
     second = model(ids_TB[2:], first.state)
     parts = torch.cat([first.mixture.gate.vectors_NG, second.mixture.gate.vectors_NG])
     torch.testing.assert_close(parts, whole.mixture.gate.vectors_NG)
-    for ours, theirs in zip(second.state, whole.state, strict=True):
-        torch.testing.assert_close(ours, theirs)
+    for result, reference in zip(second.state, whole.state, strict=True):
+        torch.testing.assert_close(result, reference)
 
 
 def test_its_memory_has_its_published_size():

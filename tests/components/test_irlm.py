@@ -36,7 +36,7 @@ LONG_UNITS = {
 
 @pytest.fixture
 def reference(build, golden):
-    """The golden vectors and a model that has their weights."""
+    """The golden vectors and a model with their weights."""
     vectors = golden("irlm_reference")
     values = {**IRLM, "backbone.units": 5, "embedding.size": 5}
     model = build(values, vocabulary=12).model
@@ -63,7 +63,7 @@ def test_it_is_the_reference(reference):
 
 
 def test_the_decoder_may_read_it_through_a_mask(reference):
-    """The recurrence goes on without it."""
+    """The recurrence itself is not masked."""
     vectors, model = reference
 
     class Decoder(Masks):
@@ -78,8 +78,8 @@ def test_the_decoder_may_read_it_through_a_mask(reference):
 
 def test_timescales_are_those_of_the_reference(golden):
     vectors = golden("irlm_reference")
-    found = timescales(vectors["r"])
-    torch.testing.assert_close(found, vectors["timescale"], equal_nan=True)
+    actual = timescales(vectors["r"])
+    torch.testing.assert_close(actual, vectors["timescale"], equal_nan=True)
     assert timescales(torch.tensor(1.0)) == torch.inf
 
 
@@ -97,14 +97,14 @@ def window(dtype=torch.float64, rows=1, size=(6, 3, 5)):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
 @pytest.mark.parametrize("size", [(6, 3, 5), (1, 1, 1), (9, 7, 151)])
 def test_the_fast_recurrence_is_its_plain_twin(dtype, tolerance, rows, size):
-    given = window(dtype, rows, size)
+    inputs = window(dtype, rows, size)
     weights = torch.randn(size, dtype=dtype)
-    found = []
+    actual = []
     for run in (impulse_response, impulse_response_plain):
-        x_TBH = run(*given)
-        found.append((x_TBH, *torch.autograd.grad((x_TBH * weights).sum(), given)))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+        x_TBH = run(*inputs)
+        actual.append((x_TBH, *torch.autograd.grad((x_TBH * weights).sum(), inputs)))
+    for result, reference in zip(*actual, strict=True):
+        torch.testing.assert_close(result, reference, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -116,8 +116,8 @@ def test_without_memory_it_is_a_bigram_model(build):
     model = build({**IRLM, "backbone.units": 6, "backbone.initial": 0.0}).model
     table = (model.embedding.weight @ model.head.decoder.weight.t()).log_softmax(-1)
     ids = torch.randint(0, 23, (8, 2))
-    found = log_probs(model(ids, model.initial_state(2)).mixture)
-    torch.testing.assert_close(found, table[ids.flatten()])
+    actual = log_probs(model(ids, model.initial_state(2)).mixture)
+    torch.testing.assert_close(actual, table[ids.flatten()])
 
 
 def test_a_mask_may_be_on_the_state_it_reads(build):

@@ -1,6 +1,6 @@
 """L1 against sums of magnitudes, and its soft threshold against the problem that it solves.
 
-Which groups there are, when it is off and what it refuses: test_l2.py.
+The groups, when it is off, and what it refuses are tested in test_l2.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 
 
 @pytest.fixture
-def given(build):
+def sparse(build):
     """A model whose recurrent weights have some zeros, and its regularizer."""
 
     def make(**values):
@@ -23,8 +23,8 @@ def given(build):
     return make
 
 
-def test_the_penalty_is_the_sum_of_magnitudes(given):
-    model, regularizer = given(everything=0.1, recurrent=0.3)
+def test_the_penalty_is_the_sum_of_magnitudes(sparse):
+    model, regularizer = sparse(everything=0.1, recurrent=0.3)
     penalty = regularizer.penalty(None, model)
     penalty.backward()
     expected = 0.0
@@ -35,16 +35,16 @@ def test_the_penalty_is_the_sum_of_magnitudes(given):
     assert penalty.item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_in_the_loss_it_moves_nothing_by_itself(given):
-    model, regularizer = given(everything=0.1)
+def test_in_the_loss_it_moves_nothing_by_itself(sparse):
+    model, regularizer = sparse(everything=0.1)
     before = [p.detach().clone() for p in model.parameters()]
     regularizer.project(model)
     assert all(map(torch.equal, before, model.parameters()))
 
 
-def test_the_threshold_is_where_a_square_and_the_penalty_are_least(given):
-    """argmin_w (w - v)^2 / 2 + weight |w|, found by trying."""
-    model, regularizer = given(recurrent=0.2, mode="decoupled")
+def test_the_threshold_is_where_a_square_and_the_penalty_are_least(sparse):
+    """argmin_w (w - v)^2 / 2 + weight |w|, by trying many values."""
+    model, regularizer = sparse(recurrent=0.2, mode="decoupled")
     before = {n: p.detach().clone() for n, p in model.named_parameters()}
     assert regularizer.penalty(None, model) is None
     regularizer.project(model)
@@ -55,6 +55,6 @@ def test_the_threshold_is_where_a_square_and_the_penalty_are_least(given):
             continue
         v = before[name].flatten()
         cost = (tried - v[:, None]) ** 2 / 2 + 0.2 * tried.abs()
-        found = parameter.detach().flatten()
-        torch.testing.assert_close(found, tried[cost.argmin(1)], rtol=0, atol=1e-4)
-        assert 0 < (found == 0).sum() < len(found)
+        actual = parameter.detach().flatten()
+        torch.testing.assert_close(actual, tried[cost.argmin(1)], rtol=0, atol=1e-4)
+        assert 0 < (actual == 0).sum() < len(actual)

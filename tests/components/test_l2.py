@@ -46,7 +46,7 @@ def test_a_group_is_penalized_alone(build, group):
 
 
 def test_every_parameter_is_in_a_group_that_has_a_weight(build):
-    """And a group's weight adds to that of everything; half of it is half."""
+    """A group's weight is added to `everything`; with `half`, the penalty is half as large."""
     values = {"everything": 0.1, "recurrent": 0.2, "half": True}
     _, gradients, named = gradients_of(build, values)
     assert gradients.keys() == named.keys()
@@ -95,9 +95,9 @@ def test_what_is_frozen_is_left_alone(build, mode):
 @pytest.mark.parametrize("name", ["l1", "l2"])
 def test_weights_of_zero_are_off_whatever_the_rest_says(name):
     values = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
-    said = {**values, f"regularizer.{name}.mode": "decoupled", f"regularizer.{name}.bias": 0}
-    assert resolve(said).listed["regularizer"] == ()
-    assert resolve(said).identity == resolve(values).identity
+    explicit = {**values, f"regularizer.{name}.mode": "decoupled", f"regularizer.{name}.bias": 0}
+    assert resolve(explicit).listed["regularizer"] == ()
+    assert resolve(explicit).identity == resolve(values).identity
 
 
 @pytest.mark.parametrize("name", ["l1", "l2"])

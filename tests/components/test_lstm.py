@@ -60,26 +60,26 @@ def test_gradients_are_those_of_the_equations(build):
     zeros = torch.zeros(3, 7)
     slow, _, _ = by_hand(x, zeros, zeros, named["weight_ih_l0"], named["weight_hh_l0"], bias)
     expected = torch.autograd.grad(slow.square().sum(), list(named.values()))
-    for ours, theirs in zip(fused, expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    for result, reference in zip(fused, expected, strict=True):
+        torch.testing.assert_close(result, reference, rtol=1e-4, atol=1e-5)
 
 
 def test_masks_are_asked_for_at_their_sites(build):
-    asked = []
+    requested = []
 
     class Spy(Masks):
         def __call__(self, site, x):
-            asked.append((site, x.shape[-1]))
+            requested.append((site, x.shape[-1]))
             return x
 
         def weight(self, name, weight):
-            asked.append((name, *weight.shape))
+            requested.append((name, *weight.shape))
             return weight
 
     values = {"backbone.num_layers": 3, "backbone.last_units": 4}
     backbone = build(values).model.backbone
     backbone(torch.randn(2, 1, 6).double(), torch.zeros(2, 1), backbone.initial_state(1), Spy())
-    assert asked == [
+    assert requested == [
         ("weight_hh_l0", 28, 7), ("hidden/1", 7),
         ("weight_hh_l1", 28, 7), ("hidden/2", 7),
         ("weight_hh_l2", 16, 4), ("output", 4),
@@ -213,11 +213,11 @@ def masked_by_hand(kind, masks, x_TBE, state, weights):
     """Two layers, gate by gate: the papers' equations, and what the softmax reads."""
     if kind == "per_gate":
         read = [masks["gates/input"], masks["gates/hidden/1"]]
-        kept = [masks["recurrent/1"], masks["recurrent/2"]]
+        state_masks = [masks["recurrent/1"], masks["recurrent/2"]]
     else:
         names = ("hidden/1", "output") if kind == "tied" else ("recurrent/1", "recurrent/2")
         read = [masks["input"].expand(4, -1, -1), masks["hidden/1"].expand(4, -1, -1)]
-        kept = [masks[name].expand(4, -1, -1) for name in names]
+        state_masks = [masks[name].expand(4, -1, -1) for name in names]
     h, c = [state[0][0], state[2][0]], [state[1][0], state[3][0]]
     outputs = []
     for x in x_TBE:
@@ -228,7 +228,7 @@ def masked_by_hand(kind, masks, x_TBE, state, weights):
             for k in range(4):
                 rows = slice(k * units, (k + 1) * units)
                 from_input = torch.einsum("bi,hi->bh", read[layer][k] * x, w_ih[rows])
-                from_state = torch.einsum("bi,hi->bh", kept[layer][k] * h[layer], w_hh[rows])
+                from_state = torch.einsum("bi,hi->bh", state_masks[layer][k] * h[layer], w_hh[rows])
                 gate.append(from_input + from_state + b_ih[rows] + b_hh[rows])
             i, f, g, o = gate
             c[layer] = c[layer] / (1 + (-f).exp()) + g.tanh() / (1 + (-i).exp())
@@ -248,22 +248,22 @@ def test_masks_on_what_the_gates_read_are_the_equations(build, fixed_chance, kin
     ids = torch.randint(0, 23, (9, 2), generator=torch.Generator().manual_seed(1))
     state = tuple(torch.randn_like(s).requires_grad_() for s in model.initial_state(2))
     passed = model(ids, state, Masks(assembly.regularizers, chance))
-    assert chance.asked.keys() == chance.masks.keys()
+    assert chance.requested.keys() == chance.masks.keys()
     kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     weights = [[getattr(model.backbone, f"{k}_l{layer}") for k in kinds] for layer in range(2)]
     embedded_TBE = model.embedding.weight[ids]
     output, after = masked_by_hand(kind, masks, embedded_TBE, state, weights)
     torch.testing.assert_close(passed.features.output_TBH, output, rtol=0, atol=1e-9)
-    for ours, theirs in zip(passed.state, after, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+    for result, reference in zip(passed.state, after, strict=True):
+        torch.testing.assert_close(result, reference, rtol=0, atol=1e-9)
     leaves = [model.embedding.weight, *model.backbone.parameters(), *state]
-    found = gradients((passed.features.output_TBH, *passed.state), leaves)
-    for ours, theirs in zip(found, gradients((output, *after), leaves), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+    actual = gradients((passed.features.output_TBH, *passed.state), leaves)
+    for result, reference in zip(actual, gradients((output, *after), leaves), strict=True):
+        torch.testing.assert_close(result, reference, rtol=0, atol=1e-9)
 
 
 def gradients(outputs, leaves):
-    """Of a sum in which every element has a weight of its own."""
+    """The gradients of a sum in which every element has a different weight."""
     total = sum((x * torch.arange(x.numel()).view(x.shape).cos()).sum() for x in outputs)
     return torch.autograd.grad(total, leaves)
 
@@ -278,14 +278,14 @@ def test_masks_of_ones_are_the_fused_kernel(build, values):
 
     model, ids = assembly.model, torch.arange(18).view(9, 2)
     state = tuple(torch.randn_like(s) for s in model.initial_state(2))
-    found = []
+    actual = []
     for masks in (Masks(assembly.regularizers, Ones(Streams(1), 0)), OFF):
         passed = model(ids, state, masks)
         outputs = (passed.features.output_TBH, *passed.state)
         leaves = [model.embedding.weight, *model.backbone.parameters()]
-        found.append((*outputs, *gradients(outputs, leaves)))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+        actual.append((*outputs, *gradients(outputs, leaves)))
+    for result, reference in zip(*actual, strict=True):
+        torch.testing.assert_close(result, reference, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("dtype", "share"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
@@ -305,11 +305,11 @@ def test_fast_steps_are_plain_steps(sizes, shares, dtype, share, near):
     )  # fmt: skip
     widths = zip(shares, (inputs, units), strict=True)
     masks = [None if n is None else keep(n, n, rows, width).to(dtype) for n, width in widths]
-    found = []
+    actual = []
     for fast in (True, False):
         outputs = lstm_steps(*leaves, *masks, fast=fast)
-        found.append((*outputs, *gradients(outputs, leaves)))
-    near(*found, share)
+        actual.append((*outputs, *gradients(outputs, leaves)))
+    near(*actual, share)
 
 
 def test_a_masked_window_cut_in_two_is_the_window(build):
@@ -320,5 +320,5 @@ def test_a_masked_window_cut_in_two_is_the_window(build):
     first, _, between = backbone(x[:2], ids[:2], backbone.initial_state(2), masks)
     second, _, last = backbone(x[2:], ids[2:], between, masks)
     torch.testing.assert_close(torch.cat((first[1], second[1])), raw[1])
-    for ours, theirs in zip(last, after, strict=True):
-        torch.testing.assert_close(ours, theirs)
+    for result, reference in zip(last, after, strict=True):
+        torch.testing.assert_close(result, reference)

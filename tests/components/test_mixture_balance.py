@@ -63,8 +63,8 @@ def test_the_codes_value_is_the_larger_by_the_number_of_components(make_features
 @pytest.mark.parametrize("head", [{}, {"head": "mos", "head.experts": 1}])
 def test_one_component_has_nothing_to_balance(build, head):
     off = r"or regularizer\.mixture_balance\.weight = 0\."
-    said = rf"weight = 0.5 balances .* the head has one expert. .* {off}"
-    with pytest.raises(CombinationError, match=said):
+    message = rf"weight = 0.5 balances .* the head has one expert. .* {off}"
+    with pytest.raises(CombinationError, match=message):
         build({**head, "regularizer.mixture_balance.weight": 0.5})
     assert build({**head, "regularizer.mixture_balance.weight": 0}).regularizers == ()
 

@@ -1,4 +1,4 @@
-"""The head with a hidden layer: its formula, its limit, and what it refuses."""
+"""The head with a hidden layer: formula, limit, and refused values."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_it_is_a_softmax_of_a_hidden_layer(build, make_features, tied, bias, hid
     )
     assert set(named) == expected_names
     features = make_features(4, 3, 6, (7,))
-    found = log_probs(model.head(features, model.embedding.weight, OFF))
+    actual = log_probs(model.head(features, model.embedding.weight, OFF))
     hidden = features.output_TBH.reshape(12, 7).numpy() @ named["hidden.weight"].T
     hidden = (hidden + named.get("hidden.bias", 0)).clip(0)
     matrix = model.embedding.weight.detach().numpy() if tied else named["decoder.weight"]
     logits = torch.from_numpy(hidden @ matrix.T + named.get("decoder.bias", 0))
-    torch.testing.assert_close(found, logits.log_softmax(-1))
+    torch.testing.assert_close(actual, logits.log_softmax(-1))
 
 
 def test_a_hidden_layer_that_does_nothing_is_the_softmax(build, make_features):
@@ -40,22 +40,24 @@ def test_a_hidden_layer_that_does_nothing_is_the_softmax(build, make_features):
     mlp, softmax = build({**MLP, **fields}).model, build({"backbone.units": 6}).model
     mlp.head.hidden.weight.data.copy_(torch.eye(6))
     features = make_features(4, 3, 6, (6,))
-    ours, theirs = (log_probs(m.head(features, m.embedding.weight, OFF)) for m in (mlp, softmax))
-    torch.testing.assert_close(ours, theirs)
+    result, reference = (
+        log_probs(m.head(features, m.embedding.weight, OFF)) for m in (mlp, softmax)
+    )
+    torch.testing.assert_close(result, reference)
 
 
 def test_its_hidden_layer_may_be_masked(build, make_features):
     model = build(MLP).model
-    asked = []
+    requested = []
 
     class Nothing(Masks):
         def __call__(self, site, x_TBH):
-            asked.append((site, tuple(x_TBH.shape)))
+            requested.append((site, tuple(x_TBH.shape)))
             return 0 * x_TBH
 
-    found = log_probs(model.head(make_features(4, 3, 6, (7,)), model.embedding.weight, Nothing()))
-    assert asked == [("latent", (4, 3, 6))]
-    torch.testing.assert_close(found, torch.zeros_like(found).log_softmax(-1))
+    actual = log_probs(model.head(make_features(4, 3, 6, (7,)), model.embedding.weight, Nothing()))
+    assert requested == [("latent", (4, 3, 6))]
+    torch.testing.assert_close(actual, torch.zeros_like(actual).log_softmax(-1))
 
 
 def test_its_size():

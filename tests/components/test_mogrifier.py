@@ -1,4 +1,4 @@
-"""The Mogrifier against its equations, its plain twin and the LSTM; test_dual.py has its sizes."""
+"""The Mogrifier against its equations, its plain form and the LSTM; test_dual.py has its sizes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-class Held(Regularizer):
-    """A random mask on each layer's recurrent state, the same whenever it is asked for."""
+class Locked(Regularizer):
+    """A random mask on each layer's recurrent state, the same at every request."""
 
     def locked(self, site, shape, like, chance):
         assert site in ("recurrent/1", "recurrent/2")
@@ -67,17 +67,17 @@ def test_layers_are_the_equations(build, rounds, rank, capped, masked):
                 parameter.uniform_(-1, 1)
     x = torch.randn(5, 3, 6).double()
     state = tuple(torch.randn_like(s) for s in backbone.initial_state(3))
-    masks = Masks((Held(),), Chance(Streams(1), 0)) if masked else OFF
+    masks = Masks((Locked(),), Chance(Streams(1), 0)) if masked else OFF
     raw, _, after = backbone(x, None, state, masks)
     named = {name: p.detach().numpy() for name, p in backbone.named_parameters()}
     expected = x.numpy()
     for layer in range(2):
         h, c = (s[0].numpy() for s in state[2 * layer : 2 * layer + 2])
-        held = Held().locked(f"recurrent/{layer + 1}", h.shape, raw[0], None).numpy()
-        mask = held if masked else 1
+        locked_mask = Locked().locked(f"recurrent/{layer + 1}", h.shape, raw[0], None).numpy()
+        mask = locked_mask if masked else 1
         expected, h, c = layer_by_hand(named, layer, backbone.config, expected, h, c, mask)
-        for ours, theirs in ((raw[layer], expected), (after[2 * layer], h[None])):
-            np.testing.assert_allclose(ours.detach(), theirs, rtol=0, atol=1e-12)
+        for result, reference in ((raw[layer], expected), (after[2 * layer], h[None])):
+            np.testing.assert_allclose(result.detach(), reference, rtol=0, atol=1e-12)
         np.testing.assert_allclose(after[2 * layer + 1][0].detach(), c, rtol=0, atol=1e-12)
 
 
@@ -138,17 +138,17 @@ def test_the_fast_window_is_the_plain_one(sizes, rounds, rank, masked, capped, d
         return drawn.mul_(shape[-1] ** -0.5).requires_grad_()  # or float32 alone would be far off
 
     cell = random_cell(draw, sizes, rounds, rank, masked=masked, capped=capped)
-    given = [draw(T, B, num_in), draw(B, units), draw(B, units)]
+    inputs = [draw(T, B, num_in), draw(B, units), draw(B, units)]
     mask = draw(B, units).detach() if masked else None
-    wanted = draw(T, B, units).detach()
-    found = []
+    goal = draw(T, B, units).detach()
+    actual = []
     for run, kind in ((fast_window, dtype), (plain_window, torch.float64)):
-        own = [None if x is None else x.to(kind) for x in (*given, mask)]
+        own = [None if x is None else x.to(kind) for x in (*inputs, mask)]
         outputs, c = run(*own, cast(cell, kind))
-        loss = (outputs * wanted.to(kind)).sum() + c.square().sum()
-        gradients = torch.autograd.grad(loss, [*given, *parameters_of(cell)])
-        found.append((outputs, c, *gradients))
-    near(*found, share)
+        loss = (outputs * goal.to(kind)).sum() + c.square().sum()
+        gradients = torch.autograd.grad(loss, [*inputs, *parameters_of(cell)])
+        actual.append((outputs, c, *gradients))
+    near(*actual, share)
 
 
 def test_gradients_may_be_asked_for_twice(build):
@@ -165,14 +165,14 @@ def test_gradients_may_be_asked_for_twice(build):
 def test_without_rounds_it_is_the_lstm(build, biases):
     """Bit for bit: the same initial draws, outputs and gradients."""
     values = {"backbone.biases": biases, "backbone.last_units": 4}
-    ids, found = torch.randint(0, 23, (5, 3)), []
+    ids, actual = torch.randint(0, 23, (5, 3)), []
     for chosen in ({"backbone": "lstm"}, {"backbone": "mogrifier", "backbone.rounds": 0}):
         model = build({**values, **chosen}, dtype=torch.float32).model
         passed = model(ids, model.initial_state(3))
         named = dict(model.backbone.named_parameters())
         gradients = torch.autograd.grad(passed.features.raw[1].square().sum(), [*named.values()])
-        found.append((*passed.features.raw, *passed.state, *named.values(), *gradients))
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+        actual.append((*passed.features.raw, *passed.state, *named.values(), *gradients))
+    assert all(torch.equal(a, b) for a, b in zip(*actual, strict=True))
 
 
 @pytest.mark.parametrize(("rank", "widths"), [(0, (7, 6)), (2, (2, 2))])
@@ -180,29 +180,32 @@ def test_its_dropout_is_held_and_acts_between_the_matrices(build, fixed_chance, 
     """A mask on what the last matrix reads is one on its columns, where rows of it agree."""
     values = {"backbone.num_layers": 1, "backbone.rounds": 2, "backbone.rank": rank}
     backbone = build({**MOGRIFIER, **values, "backbone.dropout": 0.25}).model.backbone
-    kept = [torch.randint(0, 2, (1, 1, w)).double() * 3 for w in widths]
+    state_masks = [torch.randint(0, 2, (1, 1, w)).double() * 3 for w in widths]
     names = [f"mask/mogrifier/r{number}_l0" for number in (1, 2)]
     chance = fixed_chance(
-        {n.removeprefix("mask/"): k.expand(1, 3, -1) for n, k in zip(names, kept, strict=True)}
+        {
+            n.removeprefix("mask/"): k.expand(1, 3, -1)
+            for n, k in zip(names, state_masks, strict=True)
+        }
     )
     x, state = torch.randn(4, 3, 6).double(), backbone.initial_state(3)
     masked, _, _ = backbone(x, None, state, Masks((), chance))
-    assert [asked for _, asked in sorted(chance.asked.items())] == [
+    assert [requested for _, requested in sorted(chance.requested.items())] == [
         ((1, 3, width), 0.25) for width in widths
     ]
     with torch.no_grad():
-        for number, mask in enumerate(kept, 1):
+        for number, mask in enumerate(state_masks, 1):
             backbone.get_parameter(f"mogrifier_left_r{number}_l0").mul_(mask[0])
     torch.testing.assert_close(masked[0], backbone(x, None, state, OFF)[0][0])
 
 
 def test_its_matrices_are_a_group_of_their_own(build):
     groups = build({**MOGRIFIER, "backbone.rank": 2, "backbone.rounds": 1}).model.groups()
-    found = {group: [name for name, _ in members] for group, members in groups.items()}
-    places = ("left_r1_l0", "right_r1_l0", "left_r1_l1", "right_r1_l1")
-    assert found["mogrifier"] == [f"backbone.mogrifier_{place}" for place in places]
-    assert found["recurrent"] == ["backbone.weight_hh_l0", "backbone.weight_hh_l1"]
-    assert "backbone.mogrifier_bias_r1_l0" in found["bias"]
+    actual = {group: [name for name, _ in members] for group, members in groups.items()}
+    suffixes = ("left_r1_l0", "right_r1_l0", "left_r1_l1", "right_r1_l1")
+    assert actual["mogrifier"] == [f"backbone.mogrifier_{suffix}" for suffix in suffixes]
+    assert actual["recurrent"] == ["backbone.weight_hh_l0", "backbone.weight_hh_l1"]
+    assert "backbone.mogrifier_bias_r1_l0" in actual["bias"]
 
 
 def test_parameters_start_in_their_range_and_round_biases_at_zero(build):

@@ -33,7 +33,7 @@ def judged(text, assemblies, **config):
 def test_it_is_the_mean_probability_over_samples(build, text):
     """By hand: each sample reads all of the stream, with fresh masks in every window of 8."""
     assembly = build(DROPPED)
-    found = judged(text, [assembly], samples=5, window=8, seed=3)
+    actual = judged(text, [assembly], samples=5, window=8, seed=3)
     total = np.zeros(29)
     for sample in range(5):
         state, parts = assembly.model.initial_state(1), []
@@ -45,7 +45,7 @@ def test_it_is_the_mean_probability_over_samples(build, text):
             state = passed.state
             parts.append(log_probs(passed.mixture).exp())
         total += torch.cat(parts)[range(29), STREAM[1:]].detach().numpy()
-    np.testing.assert_allclose(np.exp(found), total / 5, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(actual), total / 5, rtol=1e-12)
 
 
 def test_samples_and_seeds_differ_and_a_seed_repeats(build, text):
@@ -61,13 +61,13 @@ def test_samples_and_seeds_differ_and_a_seed_repeats(build, text):
 
 def test_without_masks_it_is_the_plain_evaluation(build, judged):
     model = build({}).model
-    found = judged(MonteCarlo(MonteCarloConfig(samples=3, temperature=0.7)), [model], STREAM)
+    actual = judged(MonteCarlo(MonteCarloConfig(samples=3, temperature=0.7)), [model], STREAM)
     plain = judged(Standard(StandardConfig(temperature=0.7)), [model], STREAM)
-    np.testing.assert_allclose(found, plain, rtol=1e-12)
+    np.testing.assert_allclose(actual, plain, rtol=1e-12)
 
 
 def test_a_techniques_own_dropout_is_sampled_as_well(build, text):
-    """`Masks.own` draws whether or not there are regularizers."""
+    """`Masks.dropout` draws with and without regularizers."""
     assembly = build({})
     head = assembly.model.head.forward
 
@@ -84,8 +84,8 @@ def test_a_techniques_own_dropout_is_sampled_as_well(build, text):
 def test_each_model_is_sampled_with_its_own_regularizers(build, text):
     both = [build(DROPPED, seed=1), build({}, seed=2)]
     single = [judged(text, [assembly], samples=3) for assembly in both]
-    found = judged(text, both, samples=3)
-    np.testing.assert_allclose(np.exp(found), np.exp(single).mean(0), rtol=1e-12)
+    actual = judged(text, both, samples=3)
+    np.testing.assert_allclose(np.exp(actual), np.exp(single).mean(0), rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -104,6 +104,6 @@ def test_it_tends_to_the_average_over_all_masks_that_001_defines(build, text):
             x = W[word] + r * x
             average.append(float(((masks * x) @ Z.T).softmax(-1).mean(0)[following].log()))
             mean_network.append(float((x @ Z.T / 2).log_softmax(-1)[following]))
-    found = judged(text, [assembly], samples=3000, window=200)
-    np.testing.assert_allclose(found, average, atol=0.1)
+    actual = judged(text, [assembly], samples=3000, window=200)
+    np.testing.assert_allclose(actual, average, atol=0.1)
     assert np.abs(np.array(mean_network) - average).max() > 0.3

@@ -35,8 +35,8 @@ def test_it_is_the_public_code(build, golden, load_awd):
     torch.testing.assert_close(mixture.log_prior_NJ.exp(), vectors["prior"], **close)
     p_NV = log_probs(mixture).exp()
     torch.testing.assert_close(p_NV, vectors["prob"].view(15, 23), **close)
-    theirs = log_probs(replace(mixture, floor=1e-8))
-    torch.testing.assert_close(theirs, vectors["log_prob"].view(15, 23), **close)
+    reference = log_probs(replace(mixture, floor=1e-8))
+    torch.testing.assert_close(reference, vectors["log_prob"].view(15, 23), **close)
     nll = token_nll(mixture, vectors["targets"].flatten()).mean()
     torch.testing.assert_close(nll, vectors["nll"], rtol=1e-5, atol=0)
 
@@ -60,17 +60,17 @@ def test_a_floor_is_added_to_every_probability(build, head):
 
 
 def test_the_latent_mask_acts_on_all_components_together(build, make_features):
-    seen = []
+    sites = []
 
     class Spy(Regularizer):
         def mask(self, site, x_TBH, chance):
-            seen.append((site, x_TBH.shape))
+            sites.append((site, x_TBH.shape))
             return torch.zeros_like(x_TBH)
 
     model = build({"head": "mos", "head.experts": 3}).model
     features = make_features(4, 2, 6, (5, 7))
     mixture = model.head(features, model.embedding.weight, Masks((Spy(),), Chance(Streams(1), 0)))
-    assert seen == [("latent", (4, 2, 18))]
+    assert sites == [("latent", (4, 2, 18))]
     assert not mixture.vectors_NJE.any()
 
 

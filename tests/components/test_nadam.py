@@ -37,7 +37,7 @@ def iterates(rates, beta1, beta2, epsilon, schedule_decay):
         return beta1 * (1 - 0.5 * 0.96 ** (t * schedule_decay))
 
     w, m, v, schedule = np.zeros(3), np.zeros(3), np.zeros(3), 1.0
-    found = []
+    actual = []
     for t, rate in enumerate(rates, start=1):
         gradient = 2 * (w - TARGET)
         schedule_now = schedule * momentum(t)
@@ -48,8 +48,8 @@ def iterates(rates, beta1, beta2, epsilon, schedule_decay):
         mean = (1 - momentum(t)) * now + momentum(t + 1) * later
         w = w - rate * mean / (np.sqrt(v / (1 - beta2**t)) + epsilon)
         schedule = schedule_now
-        found.append(w)
-    return found
+        actual.append(w)
+    return actual
 
 
 @pytest.mark.parametrize("beta1", [0.9, 0.5, 0.0])

@@ -80,15 +80,17 @@ def test_it_is_the_formula(text, components, gate, bias, shared):
     stream[-1] = 0
     loss = Nce(NceConfig(noise=5, shared=shared, log_normalizer=1.5), text(stream, V))
     targets, chance = torch.tensor([0, 4, 4, 10, 2, 7]), Chance(Streams(5), 2)
-    found = loss(Pass(features=None, mixture=mixture, state=()), targets, mixture.weight_VE, chance)
+    actual = loss(
+        Pass(features=None, mixture=mixture, state=()), targets, mixture.weight_VE, chance
+    )
     p_V = (torch.bincount(stream, minlength=V).double() / 66).tolist()
     rows = 1 if shared else N
     noise_nK = UnigramNoise(torch.bincount(stream)).draw((rows, 5), chance.generator("nce"))
     expected = by_hand(mixture, targets, noise_nK, p_V, 1.5)
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
-    pairs = (torch.autograd.grad(x, leaves, retain_graph=True) for x in (found, expected))
-    for ours, theirs in zip(*pairs, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
+    pairs = (torch.autograd.grad(x, leaves, retain_graph=True) for x in (actual, expected))
+    for result, reference in zip(*pairs, strict=True):
+        torch.testing.assert_close(result, reference, rtol=1e-9, atol=1e-9)
 
 
 def test_noise_comes_as_often_as_words_do():
@@ -141,9 +143,9 @@ def test_many_noise_words_give_the_gradient_of_cross_entropy(text):
     loss = Nce(NceConfig(noise=200_000), text(stream, V))
     passed = Pass(features=None, mixture=mixture, state=())
     summed = loss(passed, targets, mixture.weight_VE, Chance(Streams(1), 0))
-    (found,) = torch.autograd.grad(summed, bias_V)
+    (actual,) = torch.autograd.grad(summed, bias_V)
     expected = 3 * log_p_V.exp() - torch.bincount(targets, minlength=V)
-    torch.testing.assert_close(found, expected.detach(), rtol=0, atol=0.02)
+    torch.testing.assert_close(actual, expected.detach(), rtol=0, atol=0.02)
 
 
 def test_noise_is_drawn_anew_for_every_update_and_repeats(text):

@@ -61,8 +61,8 @@ def test_it_is_the_public_code(start):
         if step < 4:
             assert torch.equal(averaged(bowl, optimizer), bowl.p)
         else:
-            found = averaged(bowl, optimizer)
-            torch.testing.assert_close(found, vectors["ax"][step - 4], rtol=1e-12, atol=1e-12)
+            actual = averaged(bowl, optimizer)
+            torch.testing.assert_close(actual, vectors["ax"][step - 4], rtol=1e-12, atol=1e-12)
             eta = optimizer.torch.state[bowl.p]["eta"].double()
             torch.testing.assert_close(eta, vectors["eta"][step - 4], rtol=1e-12, atol=0)
         torch.testing.assert_close(bowl.p.data, vectors["p"][step], rtol=1e-12, atol=1e-12)
@@ -72,8 +72,8 @@ def test_it_is_the_public_code(start):
 def test_it_switches_when_the_public_code_does(start, nonmono):
     vectors, _, optimizer = start(nonmono=nonmono)
     values = vectors["val_losses"].tolist()
-    said = [optimizer.epoch_ended(epoch, nll) for epoch, nll in enumerate(values, 1)]
-    switched = [epoch for epoch, text in enumerate(said, 1) if text]
+    messages = [optimizer.epoch_ended(epoch, nll) for epoch, nll in enumerate(values, 1)]
+    switched = [epoch for epoch, text in enumerate(messages, 1) if text]
     expected = vectors[f"trigger_epoch_nonmono{nonmono}"].item()
     assert switched == ([] if expected == -1 else [expected])
 

@@ -1,4 +1,4 @@
-"""The recurrent highway network against its equations, its plain twin, and the published sizes."""
+"""The recurrent highway network against its equations, its plain form, and the published sizes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def keep(seed, *shape):
 @pytest.mark.parametrize("depth", [1, 4])
 @pytest.mark.parametrize(("values", "num_masks"), [(SHARED, 1), (PER_GATE, 2)])
 def test_masks_on_what_is_read_are_the_equations(build, fixed_chance, values, num_masks, depth):
-    """Of a pair the first mask is h's, the second t's; the s that is carried on has none."""
+    """The first mask of a pair is h's, the second t's; the s that is carried over has none."""
     assembly = build({**RHN, **values, "backbone.depth": depth})
     model = assembly.model
     masks = {
@@ -77,7 +77,7 @@ def test_masks_on_what_is_read_are_the_equations(build, fixed_chance, values, nu
     chance = fixed_chance({f"variational_dropout/{site}": mask for site, mask in masks.items()})
     ids, s = torch.randint(0, 23, (5, 3)), torch.randn(1, 3, 7).double()
     passed = model(ids, (s,), Masks(assembly.regularizers, chance))
-    assert chance.asked.keys() == chance.masks.keys()
+    assert chance.requested.keys() == chance.masks.keys()
     x = model.embedding.weight[ids].detach().numpy()
     expected = by_hand(model.backbone, x, s[0].numpy(), on_x, on_s)
     np.testing.assert_allclose(passed.features.raw[0].detach(), expected, rtol=0, atol=1e-12)
@@ -85,7 +85,7 @@ def test_masks_on_what_is_read_are_the_equations(build, fixed_chance, values, nu
 
 
 def drawing(shape):
-    """Leaves for a window of a shape [T, B, E, H, depth], and what draws more."""
+    """Leaves for a window of the shape [T, B, E, H, depth], and a function that draws more."""
     T, B, E, H, depth = shape
     generator = torch.Generator().manual_seed(sum(shape))
 
@@ -93,9 +93,9 @@ def drawing(shape):
         drawn = torch.randn(*sizes, generator=generator, dtype=torch.float64)
         return drawn.div_(2).requires_grad_()
 
-    given = [draw(T, B, E), draw(B, H), draw(2 * H, E)]
+    inputs = [draw(T, B, E), draw(B, H), draw(2 * H, E)]
     weights, biases = ([draw(2 * H, *s) for _ in range(depth)] for s in ((H,), ()))
-    return draw, given, weights, biases
+    return draw, inputs, weights, biases
 
 
 @pytest.mark.parametrize("num_masks", [0, 1, 2])
@@ -107,11 +107,11 @@ def drawing(shape):
 def test_the_fast_window_is_the_plain_one(shape, num_masks, dtype, share, near):
     """Value and every gradient, also where only the last state counts; the plain one in float64."""
     T, B, E, H, _ = shape
-    draw, given, weights, biases = drawing(shape)
-    x, s, weight_ih = given
+    draw, inputs, weights, biases = drawing(shape)
+    x, s, weight_ih = inputs
     on_x, on_s = (draw(num_masks, B, n).detach() if num_masks else None for n in (E, H))
-    wanted = draw(T, B, H).detach()
-    found = []
+    target = draw(T, B, H).detach()
+    actual = []
     for run, kind in ((window, dtype), (plain_window, torch.float64)):
 
         def cast(x, kind=kind):
@@ -119,34 +119,34 @@ def test_the_fast_window_is_the_plain_one(shape, num_masks, dtype, share, near):
 
         own = (cast(x), cast(s), cast(on_x), cast(on_s), cast(weight_ih))
         states = run(*own, list(map(cast, weights)), list(map(cast, biases)))
-        loss = (states * wanted.to(kind)).sum() + states[-1].square().sum()
-        found.append((states, *torch.autograd.grad(loss, [*given, *weights, *biases])))
-    near(*found, share)
+        loss = (states * target.to(kind)).sum() + states[-1].square().sum()
+        actual.append((states, *torch.autograd.grad(loss, [*inputs, *weights, *biases])))
+    near(*actual, share)
 
 
 def test_gradients_under_masks_for_each_gate_are_finite_differences():
-    draw, given, weights, biases = drawing((3, 2, 2, 3, 2))
+    draw, inputs, weights, biases = drawing((3, 2, 2, 3, 2))
     on_x, on_s = draw(2, 2, 2).detach(), draw(2, 2, 3).detach()
 
     def run(x, s, weight_ih, *rest):
         return window(x, s, on_x, on_s, weight_ih, rest[:2], rest[2:])
 
-    assert torch.autograd.gradcheck(run, (*given, *weights, *biases))
+    assert torch.autograd.gradcheck(run, (*inputs, *weights, *biases))
 
 
 @pytest.mark.parametrize("on_x", [False, True])
 def test_two_equal_masks_are_one(on_x):
-    draw, given, weights, biases = drawing((4, 3, 5, 6, 3))
-    x, s, weight_ih = given
+    draw, inputs, weights, biases = drawing((4, 3, 5, 6, 3))
+    x, s, weight_ih = inputs
     mask_1BE, mask_1BH = draw(1, 3, 5).detach(), draw(1, 3, 6).detach()
-    found = []
+    actual = []
     for num_masks in (1, 2):
         of_x = mask_1BE.expand(num_masks, -1, -1) if on_x else None
         of_s = mask_1BH.expand(num_masks, -1, -1)
         states = window(x, s, of_x, of_s, weight_ih, weights, biases)
-        found.append((states, *torch.autograd.grad(states.sum(), [*given, *weights, *biases])))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
+        actual.append((states, *torch.autograd.grad(states.sum(), [*inputs, *weights, *biases])))
+    for result, reference in zip(*actual, strict=True):
+        torch.testing.assert_close(result, reference, rtol=0, atol=1e-11)
 
 
 def test_gradients_may_be_asked_for_twice(build):

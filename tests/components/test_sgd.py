@@ -1,4 +1,4 @@
-"""Gradient descent: its step and momentum, its schedules, and going on from a checkpoint."""
+"""Gradient descent: step and momentum, schedules, and resuming from a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TARGET = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
 def rates(config: SgdConfig, values: list[float]) -> list[float]:
     """The rate of each epoch, whose validations are `values`."""
     optimizer = Sgd(config, nn.Linear(1, 1))
-    found, said = [], []
+    history, messages = [], []
     for epoch, value in enumerate(values, start=1):
-        found.append(optimizer.rate)
-        said.append(optimizer.epoch_ended(epoch, value))
-    after = [*found, optimizer.rate]
-    assert [text is None for text in said] == [a == b for a, b in pairwise(after)]
-    return found
+        history.append(optimizer.rate)
+        messages.append(optimizer.epoch_ended(epoch, value))
+    after = [*history, optimizer.rate]
+    assert [text is None for text in messages] == [a == b for a, b in pairwise(after)]
+    return history
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_it_continues_to_the_same_bits(config, cut):
     tensors, plain = first.saved()
     models[2].load_state_dict(models[1].state_dict())
     second.restore(tensors, json.loads(json.dumps(plain)))
-    kept = {name: tensor.clone() for name, tensor in tensors.items()}
+    copies = {name: tensor.clone() for name, tensor in tensors.items()}
     run(models[1], first, range(cut + 1, 9))
     run(models[2], second, range(cut + 1, 9))
     assert torch.equal(models[0].weight, models[2].weight)
     assert whole.rate == second.rate
-    assert all(torch.equal(kept[name], tensors[name]) for name in kept)
+    assert all(torch.equal(copies[name], tensors[name]) for name in copies)

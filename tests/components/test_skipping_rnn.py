@@ -1,4 +1,4 @@
-"""The skipping RNN against numpy, its limits and its plain twin."""
+"""The skipping RNN against numpy, its limits and its plain form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEPARATORS = (0, 5)
 SHAPES = Shapes(vocabulary=6, embedding=4, separators=SEPARATORS)
 
 
-def written(text: str) -> torch.Tensor:
+def ids_of(text: str) -> torch.Tensor:
     return torch.tensor([[LETTERS.index(letter)] for letter in text])
 
 
@@ -38,24 +38,24 @@ def built(shapes=SHAPES, **values):
 
 
 def by_hand(u, text, weight, skip_weight, f):
-    """Every x, from letters as they are written: words found by splitting."""
+    """Every x, from text: words are found by splitting it."""
     x, first, starts_word = np.zeros(len(weight)), np.zeros(len(weight)), True
-    found = []
+    actual = []
     for u_H, letter in zip(u, text, strict=True):
         begins = starts_word and letter not in " _"
         x = f(u_H + weight @ x + (skip_weight @ first if begins else 0))
         if begins:
             first = x
         starts_word = letter in " _"
-        found.append(x)
-    return np.stack(found)
+        actual.append(x)
+    return np.stack(actual)
 
 
 def test_first_letters_come_after_separators():
-    first, inside = first_letters(written("ab c_ dd "), torch.tensor([[False]]), SEPARATORS)
+    first, inside = first_letters(ids_of("ab c_ dd "), torch.tensor([[False]]), SEPARATORS)
     assert first[:, 0].int().tolist() == [1, 0, 0, 1, 0, 0, 1, 0, 0]
     assert inside.tolist() == [[False]]
-    first, inside = first_letters(written("ab"), torch.tensor([[True]]), SEPARATORS)
+    first, inside = first_letters(ids_of("ab"), torch.tensor([[True]]), SEPARATORS)
     assert first[:, 0].int().tolist() == [0, 0]
     assert inside.tolist() == [[True]]
 
@@ -64,7 +64,7 @@ def test_first_letters_come_after_separators():
 def test_it_is_the_equation(text):
     backbone = built(activation="tanh")
     x = torch.randn(len(text), 1, 4, dtype=torch.float64)
-    raw, _, _ = backbone(x, written(text), backbone.initial_state(1), OFF)
+    raw, _, _ = backbone(x, ids_of(text), backbone.initial_state(1), OFF)
     named = {name: p.detach().numpy() for name, p in backbone.named_parameters()}
     u = x[:, 0].numpy() @ named["weight_ih_l0"].T
     expected = by_hand(u, text, named["weight_hh_l0"], named["weight_skip_l0"], np.tanh)
@@ -74,15 +74,15 @@ def test_it_is_the_equation(text):
 @pytest.mark.parametrize("cut", range(1, 10))
 def test_a_word_may_be_cut_anywhere(cut):
     backbone = built(num_layers=2, activation="tanh")
-    ids = torch.cat((written("ab cd_ a bc"), written("c  ab dd_bb")), 1)
+    ids = torch.cat((ids_of("ab cd_ a bc"), ids_of("c  ab dd_bb")), 1)
     x = torch.randn(11, 2, 4, dtype=torch.float64)
     whole, _, after = backbone(x, ids, backbone.initial_state(2), OFF)
     first, _, between = backbone(x[:cut], ids[:cut], backbone.initial_state(2), OFF)
     second, _, last = backbone(x[cut:], ids[cut:], between, OFF)
     for one, two, expected in zip(first, second, whole, strict=True):
         torch.testing.assert_close(torch.cat((one, two)), expected)
-    for ours, theirs in zip(last, after, strict=True):
-        torch.testing.assert_close(ours, theirs)
+    for result, reference in zip(last, after, strict=True):
+        torch.testing.assert_close(result, reference)
 
 
 def test_without_skips_it_is_an_elman():
@@ -92,24 +92,24 @@ def test_without_skips_it_is_an_elman():
     elman = Elman(ElmanConfig(units=5, num_layers=2), SHAPES).double()
     shared = {n: p for n, p in skipping.state_dict().items() if "skip" not in n}
     elman.load_state_dict(shared)
-    x, ids = torch.randn(8, 1, 4).double(), written("ab cd_a ")
-    ours, _, _ = skipping(x, ids, skipping.initial_state(1), OFF)
-    theirs, _, _ = elman(x, ids, elman.initial_state(1), OFF)
-    for one, other in zip(ours, theirs, strict=True):
+    x, ids = torch.randn(8, 1, 4).double(), ids_of("ab cd_a ")
+    result, _, _ = skipping(x, ids, skipping.initial_state(1), OFF)
+    reference, _, _ = elman(x, ids, elman.initial_state(1), OFF)
+    for one, other in zip(result, reference, strict=True):
         torch.testing.assert_close(one, other)
 
 
 def window(dtype=torch.float64):
     generator = torch.Generator().manual_seed(7)
     shapes = ((7, 3, 5), (3, 5), (3, 5), (5, 5), (5, 5))
-    given = [torch.randn(s, generator=generator, dtype=dtype).requires_grad_() for s in shapes]
+    inputs = [torch.randn(s, generator=generator, dtype=dtype).requires_grad_() for s in shapes]
     first = torch.randint(0, 2, (7, 3, 1), generator=generator).to(dtype)
     mask = torch.randint(0, 2, (3, 5), generator=generator).to(dtype) * 2
-    return given, first, mask
+    return inputs, first, mask
 
 
-def outputs(run, given, first, mask, f):
-    u, x, skip, weight, skip_weight = given
+def outputs(run, inputs, first, mask, f):
+    u, x, skip, weight, skip_weight = inputs
     return run(u, x, skip, first, Recurrent(weight, skip_weight, mask), f)
 
 
@@ -117,24 +117,24 @@ def outputs(run, given, first, mask, f):
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
 def test_the_fast_recurrence_is_its_plain_twin(name, with_mask, dtype, tolerance):
-    given, first, mask = window(dtype)
+    inputs, first, mask = window(dtype)
     weights = torch.randn(7, 3, 5, dtype=dtype)
-    found = []
+    actual = []
     for run in (skipping_recurrence, skipping_recurrence_plain):
         f = Activation(name, 0.5)
-        x_TBH, skip_BH = outputs(run, given, first, mask if with_mask else None, f)
+        x_TBH, skip_BH = outputs(run, inputs, first, mask if with_mask else None, f)
         total = (x_TBH * weights).sum() + (skip_BH * weights[0]).sum()
-        found.append((x_TBH, skip_BH, *torch.autograd.grad(total, given)))
-    for ours, theirs in zip(*found, strict=True):
-        scale = max(theirs.abs().max().item(), 1)
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * scale)
+        actual.append((x_TBH, skip_BH, *torch.autograd.grad(total, inputs)))
+    for result, reference in zip(*actual, strict=True):
+        scale = max(reference.abs().max().item(), 1)
+        torch.testing.assert_close(result, reference, rtol=0, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("with_mask", [False, True])
 def test_its_gradients_are_those_of_finite_differences(with_mask):
-    given, first, mask = window()
+    inputs, first, mask = window()
     mask, f = mask if with_mask else None, Activation("tanh")
-    torch.autograd.gradcheck(lambda *g: outputs(skipping_recurrence, g, first, mask, f), given)
+    torch.autograd.gradcheck(lambda *g: outputs(skipping_recurrence, g, first, mask, f), inputs)
 
 
 def test_one_mask_is_on_both_states_it_reads():
@@ -146,7 +146,7 @@ def test_one_mask_is_on_both_states_it_reads():
         def locked(self, site, shape, like):
             return mask if (site, shape) == ("recurrent/1", (1, 1, 5)) else None
 
-    raw, _, _ = backbone(x, written(text), backbone.initial_state(1), Held())
+    raw, _, _ = backbone(x, ids_of(text), backbone.initial_state(1), Held())
     named = {name: p.detach().numpy() for name, p in backbone.named_parameters()}
     diagonal = np.diag(mask[0, 0].numpy())
     u = x[:, 0].numpy() @ named["weight_ih_l0"].T
@@ -158,7 +158,7 @@ def test_one_mask_is_on_both_states_it_reads():
 def test_a_fixed_skip_matrix_is_given_no_gradient():
     backbone = built(skip_rate=0.0)
     raw, _, _ = backbone(
-        torch.randn(5, 1, 4).double(), written("ab cd"), backbone.initial_state(1), OFF
+        torch.randn(5, 1, 4).double(), ids_of("ab cd"), backbone.initial_state(1), OFF
     )
     raw[0].sum().backward()
     assert backbone.weight_skip_l0.grad is None
@@ -168,4 +168,4 @@ def test_a_fixed_skip_matrix_is_given_no_gradient():
 def test_a_text_of_words_is_refused_with_the_ways_out():
     backbone = built(Shapes(vocabulary=6, embedding=4))
     with pytest.raises(CombinationError, match=r"'character', or backbone = 'elman'"):
-        backbone(torch.randn(5, 1, 4), written("ab cd"), backbone.initial_state(1), OFF)
+        backbone(torch.randn(5, 1, 4), ids_of("ab cd"), backbone.initial_state(1), OFF)

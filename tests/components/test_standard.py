@@ -18,28 +18,28 @@ STREAM = torch.randint(0, 23, (50,), generator=torch.Generator().manual_seed(4))
 @pytest.mark.parametrize("window", [1, 7, 49, 200])
 def test_every_token_after_the_first_given_all_before(build, judged, window):
     model = build({}).model
-    found = judged(Standard(StandardConfig(window=window)), [model], STREAM)
+    actual = judged(Standard(StandardConfig(window=window)), [model], STREAM)
     with torch.no_grad():
         whole = log_probs(model(STREAM[:-1, None], model.initial_state(1)).mixture)
     expected = whole[range(49), STREAM[1:]].numpy()
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert actual.dtype == np.float64
+    np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
 
 def test_rows_start_afresh_and_the_rest_is_trimmed(build, judged):
     model = build({}).model
-    found = judged(Standard(StandardConfig(batch_size=4, window=5)), [model], STREAM)
+    actual = judged(Standard(StandardConfig(batch_size=4, window=5)), [model], STREAM)
     single = Standard(StandardConfig())
     rows = [judged(single, [model], STREAM[at : at + 12]) for at in range(0, 48, 12)]
-    np.testing.assert_allclose(found, np.concatenate(rows), rtol=1e-12)
+    np.testing.assert_allclose(actual, np.concatenate(rows), rtol=1e-12)
 
 
 def test_several_models_give_their_mean_probability(build, judged):
     models = [build({}, seed=seed).model for seed in range(3)]
     models.append(build({"head": "mos", "head.experts": 2}).model)
-    found = judged(Standard(StandardConfig(window=7)), models, STREAM)
+    actual = judged(Standard(StandardConfig(window=7)), models, STREAM)
     single = [judged(Standard(StandardConfig()), [m], STREAM) for m in models]
-    np.testing.assert_allclose(np.exp(found), np.exp(single).mean(0), rtol=1e-12)
+    np.testing.assert_allclose(np.exp(actual), np.exp(single).mean(0), rtol=1e-12)
 
 
 def test_the_mean_does_not_underflow():
@@ -48,13 +48,13 @@ def test_the_mean_does_not_underflow():
 
 def test_a_temperature_flattens_every_distribution(build, judged):
     model = build({"head": "mos", "head.experts": 2}).model
-    found = judged(Standard(StandardConfig(temperature=1.4)), [model], STREAM)
+    actual = judged(Standard(StandardConfig(temperature=1.4)), [model], STREAM)
     with torch.no_grad():
         mixture = model(STREAM[:-1, None], model.initial_state(1)).mixture
     logits = mixture.vectors_NJE @ mixture.weight_VE.t() + mixture.bias_V
     parts = (logits / 1.4).softmax(-1)
     p = (mixture.log_prior_NJ.exp()[..., None] * parts).sum(1)[range(49), STREAM[1:]]
-    np.testing.assert_allclose(np.exp(found), p.detach().numpy(), rtol=1e-12)
+    np.testing.assert_allclose(np.exp(actual), p.detach().numpy(), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("rows", "length"), [(1, 50), (4, 12)])

@@ -22,7 +22,7 @@ def test_it_is_the_public_code(build, golden, fixed_chance):
     for chosen, expected in ((masks, "out_train"), (OFF, "out_eval"), (masks, "out_train")):
         (output,), _, _ = backbone(vectors["x"], torch.zeros(6, 3), state, chosen)
         torch.testing.assert_close(output, vectors[expected], rtol=1e-5, atol=1e-6)
-    assert chance.asked == {"weight_drop/weight_hh_l0": ((20, 5), 0.5)}
+    assert chance.requested == {"weight_drop/weight_hh_l0": ((20, 5), 0.5)}
 
 
 def test_a_dropped_weight_is_given_no_gradient(build, golden, fixed_chance):

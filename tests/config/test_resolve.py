@@ -1,4 +1,4 @@
-"""Flat values and what they resolve to; what of it determines a trial, and what does not.
+"""Flat values and the configs they resolve to; which part of a config determines a trial.
 
 The defaults of every config are kept in tests/golden/defaults.json (`tests/support/golden.py`).
 """
@@ -53,7 +53,7 @@ def test_a_recipe_resolves_to_what_it_says(name: str, corpus: str):
 
 
 @pytest.mark.parametrize("values", [SMALL, *(load(n).values(c) for n, c in RECIPES)])
-def test_every_value_said_is_the_same_config(values: dict[str, Any]):
+def test_setting_every_value_gives_the_same_config(values: dict[str, Any]):
     config = resolve(values)
     assert resolve(config.flat).identity == config.identity
     assert resolve(config.flat).flat == config.flat
@@ -82,20 +82,20 @@ def test_one_value_written_in_two_ways(name: str, one: Any, other: Any):
 
 
 def settings(config: Config) -> dict[str, fields.FieldInfo]:
-    """Every field that the small config has, by its dotted name."""
+    """Return every field of the small config, by its dotted name."""
     parts = dict(SECTIONS) | {slot: config[slot].technique.config for slot in SINGLE_SLOTS}
     parts |= {
         f"regularizer.{name}": registry.get("regularizer", name).config
         for name in registry.names("regularizer")
     }
-    found = {}
+    by_name = {}
     for prefix, config_type in parts.items():
-        found |= {f"{prefix}.{info.name}": info for info in fields.describe(config_type)}
-    return found
+        by_name |= {f"{prefix}.{info.name}": info for info in fields.describe(config_type)}
+    return by_name
 
 
 def another(info: fields.FieldInfo, now: Any) -> list[Any]:
-    """Values that the field may have, and has not now."""
+    """Return valid values of the field other than its current one."""
     if info.limits.choices is not None:
         return [choice for choice in info.limits.choices if choice != now]
     if isinstance(now, bool):
@@ -110,7 +110,7 @@ def another(info: fields.FieldInfo, now: Any) -> list[Any]:
 
 
 def switched_on(name: str) -> dict[str, Any]:
-    """What a field of a regularizer goes with: its first field, which switches it on."""
+    """Return values that switch on the regularizer that a field belongs to."""
     prefix, _, _ = name.rpartition(".")
     first = next(field for field in SETTINGS if field.startswith(f"{prefix}."))
     if first == name or not prefix.startswith("regularizer."):
@@ -141,15 +141,15 @@ def test_a_field_is_part_of_a_trials_identity_unless_it_says_otherwise(name: str
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_default_that_is_said_changes_nothing(name: str):
+def test_setting_a_default_changes_nothing(name: str):
     info = SETTINGS[name]
     if name not in SMALL and not info.required:
-        said = resolve({**SMALL, name: info.default})
-        assert said.identity == resolve(SMALL).identity
+        explicit = resolve({**SMALL, name: info.default})
+        assert explicit.identity == resolve(SMALL).identity
 
 
 def defaults() -> dict[str, dict[str, Any]]:
-    """What is not said, and so is in no id: by section, or by technique and version."""
+    """Return all defaults, which are in no id, by section or by technique and version."""
     parts = dict(SECTIONS)
     for slot in registry.SLOTS:
         for name in registry.names(slot):
@@ -167,7 +167,7 @@ def defaults() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.golden
 def test_no_default_has_changed_behind_the_back_of_old_ids():
-    """A default is in no id. Changing one asks for another version of its technique."""
+    """A default is in no id. Changing one requires a new version of its technique."""
     now = defaults()
     add_new_defaults(now)
     for part, known in json.loads(golden("defaults.json", as_json(now), "ids")).items():
@@ -176,7 +176,7 @@ def test_no_default_has_changed_behind_the_back_of_old_ids():
 
 
 def add_new_defaults(now: dict) -> None:
-    """`make goldens` adds configs and fields; it changes no default that is known."""
+    """`make goldens` adds configs and fields; it changes no known default."""
     if regenerating():
         path = places.GOLDEN / "defaults.json"
         known = json.loads(path.read_text())
@@ -203,7 +203,7 @@ def test_elements_and_whole_lists_replace_each_other():
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         (
             {"bakcbone.units": 3},
@@ -241,8 +241,8 @@ def test_elements_and_whole_lists_replace_each_other():
         ({"evaluator.dynamic": {}}, "or evaluator = 'dynamic' for its defaults."),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(values: dict[str, Any], said: str):
-    assert said in refused({**SMALL, **values})
+def test_errors_name_the_wrong_value_and_its_location(values: dict[str, Any], message: str):
+    assert message in refused({**SMALL, **values})
 
 
 def test_an_evaluator_is_chosen_by_name_without_a_field():

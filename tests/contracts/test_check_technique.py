@@ -69,12 +69,12 @@ class Broken(Standard):
 BROKEN = [
     ("regularizer", COPIES, {}, "changes nothing: not a bit.*acts at input"),
     ("regularizer", GLOBAL, {}, "the same streams give the same loss"),
-    ("regularizer", NOTHING, {}, "On, it changes the loss"),
+    ("regularizer", NOTHING, {}, "When on, it changes the loss"),
     ("regularizer", THAWED, {}, "Thawed is not frozen"),
     ("backbone", AHEAD, {}, "two windows|Two windows"),
     ("head", PRIOR, {"head.experts": 2}, "priors sum to 1"),
-    ("optimizer", FORGETS, {"optimizer.momentum": 0.5}, "the bits of a run without a break"),
-    ("evaluator", MOVES, {}, "a second time gives other"),
+    ("optimizer", FORGETS, {"optimizer.momentum": 0.5}, "the same bits as without interruption"),
+    ("evaluator", MOVES, {}, "a second evaluation gives different"),
 ]
 
 

@@ -1,7 +1,7 @@
-"""Techniques combine freely: every pair of any two slots' techniques, in as few models as it takes.
+"""Techniques combine freely: every pair of techniques from two slots, in few models.
 
-Each model is built, takes three optimizer steps, leaves its weights, and is judged again from them
-by another trial, to the same number. What makes no sense is refused by name before it trains.
+Each model is built, takes three optimizer steps, saves its weights, and is evaluated from them
+by another trial, to the same number. Impossible combinations are refused before they train.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Combination = dict[str, str]
 
 
 def makes_sense(chosen: Mapping[str, str]) -> bool:
-    """The only pair of techniques that is refused: a balance of one component."""
+    """The only pair of techniques that is refused: a balance of one expert."""
     single = chosen.get("head") in ("softmax", "mlp")
     return not (single and chosen.get("regularizer") == "mixture_balance")
 
@@ -158,7 +158,7 @@ def test_every_pair_is_there():
 def test_a_balance_of_one_component_is_refused(head):
     from ablate.model.assemble import count_parameters
 
-    given = {"backbone": "lstm", "optimizer": "sgd", "head": head, "loss": "cross_entropy"}
-    values = {**BASE, **given, "regularizer.mixture_balance.weight": 0.1}
+    techniques = {"backbone": "lstm", "optimizer": "sgd", "head": head, "loss": "cross_entropy"}
+    values = {**BASE, **techniques, "regularizer.mixture_balance.weight": 0.1}
     with pytest.raises(CombinationError, match="mixture_balance"):
         count_parameters(resolve(values), 30)

@@ -33,15 +33,15 @@ def test_a_step_in_bfloat16_is_close_to_float32_and_leaves_float32(slot, name):
     assert half_loss.dtype == torch.float32
     assert half_loss.item() == pytest.approx(loss.item(), rel=CLOSE)
     assert half.keys() == gradients.keys()
-    for found in half.values():
-        assert found.dtype == torch.float32
-        assert torch.isfinite(found).all()
+    for actual in half.values():
+        assert actual.dtype == torch.float32
+        assert torch.isfinite(actual).all()
 
 
 def test_products_in_bfloat16_are_not_those_of_float32():
-    found = [
+    actual = [
         loss_and_gradients(SmallModel({"head": head}, dtype=torch.float32), precision)[0].item()
         for head, precision in itertools.product(("softmax", "mos"), ("float32", "bfloat16"))
     ]
-    assert found[0] != found[1]
-    assert found[2] != found[3]
+    assert actual[0] != actual[1]
+    assert actual[2] != actual[3]

@@ -1,4 +1,4 @@
-"""What every shipped technique owes beyond the contracts: where it lies, and what its page says."""
+"""Beyond the contracts, every shipped technique has its own file and a complete page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_its_page_says_all_about_it(technique):
     heading = page.splitlines()[0]
     assert technique.paper in heading and technique.equation in heading
     assert technique.formula.splitlines()[0] in page
-    told = " ".join(page.split())
+    shown = " ".join(page.split())
     for field in describe(technique.config):
-        assert f" {field.name} " in told
-    assert all(" ".join(text.split()) in told for text in technique.departures)
+        assert f" {field.name} " in shown
+    assert all(" ".join(text.split()) in shown for text in technique.departures)

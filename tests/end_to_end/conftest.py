@@ -1,4 +1,4 @@
-"""`ablate` commands as a user gives them, each in a process of its own."""
+"""`ablate` commands as a user runs them, each in its own process."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "PYTHONPATH": str(HERE / "studies"),  # where the studies' runners are
 }
-PATIENCE = 240.0  # seconds for one command, on a machine that has much else to do
+PATIENCE = 240.0  # seconds for one command, on a busy machine
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command left: its exit status (-N: signal N), stdout and stderr."""
+    """A command's result: its exit status (-N: signal N), stdout and stderr."""
 
     status: int
     out: str
     err: str
 
     def failed(self, status: int, *texts: str) -> None:
-        """It ended so, with one message on stderr, in which these texts are; no traceback."""
+        """Check the exit status, and that stderr is one message with these texts, no traceback."""
         assert self.status == status, self
         assert self.err.startswith("ablate: ") and self.err.count("ablate: ") == 1, self
         assert "Traceback" not in self.out + self.err, self
@@ -50,11 +50,11 @@ class Ended:
 
 
 class Warm:
-    """Gives orders to `warm.py`."""
+    """Sends requests to `warm.py`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._number = folder, 0
-        self._ray = tempfile.mkdtemp(prefix="ray-")  # what killed drivers leave, gone at the end
+        self._ray = tempfile.mkdtemp(prefix="ray-")  # what killed drivers leave, deleted at the end
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "warm.py")],
             stdin=subprocess.PIPE,
@@ -86,7 +86,7 @@ class Warm:
 
 
 class Running:
-    """A command that runs."""
+    """A running command."""
 
     def __init__(self, warm: Warm, pid: int, out: str, err: str) -> None:
         self._warm, self.pid, self._out, self._err = warm, pid, Path(out), Path(err)
@@ -99,7 +99,7 @@ class Running:
         os.kill(self.pid, number)
 
     def wait(self, seconds: float = PATIENCE) -> Ended | None:
-        """How it ended; None if it runs on."""
+        """Its exit status; None while it runs."""
         status = self._warm.order(wait=self.pid, seconds=seconds)
         return None if status is None else Ended(status, self.out, self._err.read_text())
 
@@ -120,7 +120,7 @@ class Place:
         self.workspace = folder / "workspace"
         self.workspace.mkdir(parents=True)
         (self.workspace / "data").symlink_to(data)
-        shutil.copy(database, self.workspace / "mlflow.db")  # making one takes a second
+        shutil.copy(database, self.workspace / "mlflow.db")  # creating one takes a second
 
     def write(self, name: str, text: str) -> str:
         (self.folder / name).write_text(text)
@@ -167,7 +167,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory, warm: Warm, data: str, database: Path):
-    """Makes places, for fixtures that several tests share."""
+    """Creates folders with studies, for fixtures that several tests share."""
 
     def place(*studies: str) -> Place:
         made = Place(tmp_path_factory.mktemp("place"), warm, data, database)

@@ -1,4 +1,4 @@
-"""The MLflow UI as its user sees it: `ablate ui`, opened in a real Chromium."""
+"""The MLflow UI as a user sees it: `ablate ui`, opened in a real Chromium."""
 
 from __future__ import annotations
 

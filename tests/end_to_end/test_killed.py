@@ -1,4 +1,4 @@
-"""Studies killed at random moments, stopped, and gone on with: nothing lost, nothing twice.
+"""Studies killed at random moments, stopped and resumed: nothing lost, nothing done twice.
 
 `--kills N` sets how often a study under Ray is killed (`make test-kills`: thirty times). What an
 undisturbed run finds without Ray is what every disturbed one must find, with Ray and without.
@@ -28,14 +28,14 @@ from tests.support.tables import written
 
 pytest.importorskip("ray")
 
-KILLS_A_STUDY = 4  # more of them than that, and it might end before the last
+KILLS_A_STUDY = 4  # with more kills it might end before the last one
 STUDIES = ("slow.py", "real.py", "searched.py", "rates.toml", "often.py", "deadly.py")
 PROMPT = 15.0  # seconds within which the workers of a killed driver are gone
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a study has found, without the time that it took."""
+    """A study's results, without the time that it took."""
 
     trials: dict[str, Any]  # by id: status, metrics, digest of the weights, epochs
     searches: Any
@@ -75,7 +75,7 @@ def check_records(place: Any, key: str) -> None:
 
 
 def progress(place: Any) -> int:
-    """Epochs that the journals know."""
+    """The number of epochs in the journals."""
     known = journals.read_all(place.store)
     return sum(len(journal.epochs) for journal in known.values())
 
@@ -88,7 +88,7 @@ def done(place: Any) -> dict[str, bytes]:
 
 
 def left_behind(token: str) -> dict[int, str]:
-    """The processes that a command of ours has started, which have its token.
+    """The processes that our command has started, which have its token.
 
     But for Ray's agents: they do nothing, and notice after a minute that their node is gone.
     """
@@ -103,12 +103,12 @@ def left_behind(token: str) -> dict[int, str]:
 
 
 def wait_for(condition: Any, running: Any, seconds: float = 240.0) -> Any:
-    """What the condition gives once it gives something; None if the command ends before."""
+    """The condition's result once it is true; None if the command ends before."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        given = condition()
-        if given:
-            return given
+        result = condition()
+        if result:
+            return result
         if running.wait(0.05) is not None:
             return None
     raise AssertionError(f"nothing happened for {seconds} s: {running.out}")
@@ -116,7 +116,7 @@ def wait_for(condition: Any, running: Any, seconds: float = 240.0) -> Any:
 
 @dataclass
 class Driver:
-    """Runs a study again and again; something happens to each run but the last."""
+    """Runs a study repeatedly; every run except the last is disturbed."""
 
     place: Any
     arguments: tuple[str, ...]
@@ -128,7 +128,7 @@ class Driver:
         return self.place.start("study", *self.arguments, env={"ABLATE_TEST": self.token})
 
     def disturbed(self, number: int, most_epochs: int = 3) -> Any:
-        """How a run ends that gets a signal when it has learnt something; None if it was done."""
+        """The end of a run that gets a signal after some epochs; None if it was done before."""
         running, before = self.start(), progress(self.place)
         epochs = self.rng.randint(1, most_epochs)
         if wait_for(lambda: progress(self.place) >= before + epochs, running) is None:
@@ -140,21 +140,21 @@ class Driver:
         return ended
 
     def left_behind(self) -> list[str]:
-        """The processes that are still there after a while."""
+        """The processes that still run after a while."""
         deadline = time.monotonic() + PROMPT
         while (there := left_behind(self.token)) and time.monotonic() < deadline:
             time.sleep(0.1)
         return [line[:200] for line in there.values()]
 
     def nothing_done_again(self) -> bool:
-        """A trial with an outcome is not touched any more."""
+        """Check that no trial with an outcome has changed."""
         last = done(self.place)
         return all(last[name] == data for known in self.done for name, data in known.items())
 
 
 @pytest.fixture(scope="module")
 def undisturbed(places) -> dict[str, Found]:
-    """What each study finds without Ray when nothing happens to it."""
+    """The results of each study, run without Ray and undisturbed."""
     place = places(*STUDIES)
     for study in ("slow.py", "real.py", "searched.py"):
         place.ablate("study", study, "--local").succeeded()
@@ -163,7 +163,7 @@ def undisturbed(places) -> dict[str, Found]:
 
 @dataclass(frozen=True)
 class Story:
-    """What became of the runs of one study under Ray."""
+    """The runs of one study under Ray."""
 
     driver: Driver
     retried: journals.Journal  # of a trial whose worker was killed
@@ -176,7 +176,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(places, kills) -> Story:
-    """A worker is killed, the driver is, some more times, Ctrl-C, SIGTERM; then nothing."""
+    """Kill a worker, then the driver a few times, Ctrl-C, SIGTERM; the last run is undisturbed."""
     place = places(*STUDIES)
     driver = Driver(place, ("real.py",), random.Random(kills))
     running = driver.start()
@@ -193,46 +193,46 @@ def story(places, kills) -> Story:
 
 
 def _kill_a_worker(place: Any, running: Any) -> journals.Journal:
-    """The trial that it ran, once another worker has gone on with it."""
+    """The trial that it ran, once another worker has resumed it."""
 
-    def well_begun() -> journals.Journal | None:
+    def well_started() -> journals.Journal | None:
         known = journals.read_all(place.store).values()
         return next((j for j in known if len(j.epochs) <= 8 and _saved_epochs(place, j) >= 1), None)
 
-    def gone_on() -> journals.Journal | None:
+    def resumed() -> journals.Journal | None:
         journal = journals.read(place.store, chosen.trial.id)
         attempts = journal.attempts if journal else []
         return journal if len(attempts) > 1 and attempts[-1]["from_epoch"] else None
 
-    chosen = wait_for(well_begun, running)
+    chosen = wait_for(well_started, running)
     os.kill(chosen.attempts[-1]["pid"], signal.SIGKILL)
-    return wait_for(gone_on, running)
+    return wait_for(resumed, running)
 
 
 def _saved_epochs(place: Any, journal: journals.Journal) -> int:
-    """Epochs that the last checkpoint of a running trial has behind it."""
+    """The number of epochs in the last checkpoint of a running trial."""
     found = checkpoint.read(place.store, checkpoint.last_key(journal.trial.id))
     return 0 if found is None else found[1]["num_epochs"]
 
 
-def test_a_killed_study_is_completed_to_the_bits_of_an_undisturbed_one(story, undisturbed):
+def test_a_killed_study_ends_with_the_bits_of_an_undisturbed_one(story, undisturbed):
     assert [ended.status for ended in story.killed] == [-signal.SIGKILL] * len(story.killed)
     assert (story.last.status, story.last.err) == (0, "")
     assert found(story.driver.place, "real@s") == undisturbed["real@s"]
 
 
-def test_a_killed_driver_leaves_nobody_training(story):
+def test_a_killed_driver_leaves_no_worker_training(story):
     assert story.left_behind == []
     assert story.driver.left_behind() == []
 
 
-def test_what_is_done_is_not_done_again(story):
+def test_a_finished_trial_is_not_run_again(story):
     assert story.driver.nothing_done_again()
     check_records(story.driver.place, "real@s")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_study_says_how_to_go_on(story, number):
+def test_a_stopped_study_says_how_to_resume(story, number):
     ended = story.stopped[number]
     workspace = story.driver.place.workspace
     command = f"ablate study real.py --workspace {workspace}"
@@ -240,7 +240,7 @@ def test_a_stopped_study_says_how_to_go_on(story, number):
     assert "stopped, " in ended.out
 
 
-def test_a_stopped_trial_goes_on_where_it_was(story):
+def test_a_stopped_trial_resumes_where_it_was(story):
     known = journals.read_all(story.driver.place.store)
     stopped = [journal for journal in story.when_stopped.values() if journal.outcome is None]
     if not stopped:
@@ -250,7 +250,7 @@ def test_a_stopped_trial_goes_on_where_it_was(story):
         assert later[0]["from_epoch"] == len(before.epochs)
 
 
-def test_a_killed_workers_trial_goes_on_from_its_checkpoint(story):
+def test_a_killed_workers_trial_resumes_from_its_checkpoint(story):
     first, second = story.retried.attempts
     assert first["from_epoch"] == 0 and second["from_epoch"] >= 1
     assert first["pid"] != second["pid"]
@@ -307,7 +307,7 @@ def test_an_asynchronous_search_loses_nothing_and_doubles_nothing(places, kills)
     driver.disturbed(signal.SIGKILL, most_epochs=20)
     driver.start().ended().succeeded()
     check_records(driver.place, "searched@asynchronous")
-    _check_asked(driver.place)
+    _check_suggested(driver.place)
     record = study_record.read(driver.place.store, "searched@asynchronous")
     assert [len(search.trials) for search in record.searches] == [14, 14]
     for search in record.searches:
@@ -316,8 +316,8 @@ def test_an_asynchronous_search_loses_nothing_and_doubles_nothing(places, kills)
     assert driver.nothing_done_again()
 
 
-def _check_asked(place: Any) -> None:
-    """Each of a search's questions was put once, and answered."""
+def _check_suggested(place: Any) -> None:
+    """Every trial that a search suggested was suggested once and has a result."""
     import optuna
 
     from ablate.tune.search.arm import open_storage
@@ -326,11 +326,11 @@ def _check_asked(place: Any) -> None:
     studies = optuna.get_all_study_summaries(storage)
     assert len(studies) == 2
     for study in studies:
-        asked = optuna.load_study(study_name=study.study_name, storage=storage).get_trials()
-        assert all(trial.state.is_finished() for trial in asked)
-        indices = [trial.user_attrs["ablate.index"] for trial in asked if trial.user_attrs]
+        trials = optuna.load_study(study_name=study.study_name, storage=storage).get_trials()
+        assert all(trial.state.is_finished() for trial in trials)
+        indices = [trial.user_attrs["ablate.index"] for trial in trials if trial.user_attrs]
         assert sorted(indices) == list(range(14))
-        pruned = [t for t in asked if t.state == optuna.trial.TrialState.PRUNED]
+        pruned = [t for t in trials if t.state == optuna.trial.TrialState.PRUNED]
         assert all(trial.intermediate_values for trial in pruned)
 
 

@@ -1,4 +1,4 @@
-"""The same trial is the same, wherever it is kept, whoever asks for it, however it is run."""
+"""A trial is the same wherever it is stored, whatever study has it, however it is run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def outcomes(store: Store) -> dict[str, Any]:
     return {name: journal.outcome for name, journal in journals.read_all(store).items()}
 
 
-def test_it_is_the_same_in_a_store_that_is_reached_by_its_uri(whole, places):
+def test_it_is_the_same_in_a_store_at_a_uri(whole, places):
     place = places("small.py")
     store = f"local://{place.folder}/elsewhere"
     place.ablate("study", "small.py", "--scale", "whole", "--local", "--store", store).succeeded()
@@ -61,7 +61,7 @@ def test_a_repeated_trial_gives_the_same_bits(whole, stage: str):
     assert "every bit agrees" in ended.out
 
 
-def test_a_repeated_trial_that_differs_is_told(whole):
+def test_a_repeated_trial_that_differs_is_reported(whole):
     record = study_record.read(whole.store, "small@whole")
     trial = next(trial for trial in record.trials if trial.stage == "train")
     journal, before = journals.read(whole.store, trial.id), whole.store.read(journals.key(trial.id))
@@ -72,7 +72,7 @@ def test_a_repeated_trial_that_differs_is_told(whole):
     assert ended.status == 1 and ended.out.count("valid_nll: recorded") == 1
 
 
-def test_another_study_takes_over_what_it_finds(whole):
+def test_another_study_reuses_its_trials(whole):
     text = (whole.folder / "small.py").read_text()
     whole.write("other.py", text.replace("The same again?", "And who else asks?"))
     before = {name: whole.store.read(journals.key(name)) for name in outcomes(whole.store)}
@@ -87,7 +87,7 @@ def test_another_study_takes_over_what_it_finds(whole):
     assert tables[0] == tables[1]
 
 
-def test_the_same_command_does_nothing_more(whole):
+def test_the_same_command_runs_no_more_trials(whole):
     before = {name: whole.store.read(journals.key(name)) for name in outcomes(whole.store)}
     first = whole.ablate("study", "small.py", "--scale", "whole", "--local")
     first.succeeded()
@@ -110,8 +110,8 @@ def test_a_trial_by_itself_is_the_studys(places):
     assert len(outcomes(place.store)) == len(before) + 1
 
 
-def test_what_a_lost_folder_held_is_found_again(whole):
-    """A trial whose folder is gone is run again, to the same bits."""
+def test_a_trial_whose_folder_is_lost_is_run_again(whole):
+    """The new run gives the same bits."""
     before = outcomes(whole.store)
     record = study_record.read(whole.store, "small@whole")
     trial = next(trial for trial in record.trials if trial.stage == "train")

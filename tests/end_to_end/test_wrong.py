@@ -1,4 +1,4 @@
-"""When things go wrong, as the user meets it: one clear message, an exit code, nothing lost."""
+"""When things go wrong, the user gets one clear message and an exit code, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def line_of(text: str, part: str) -> int:
 
 
 def really(text: str = GOOD, **values: Any) -> str:
-    """The study with a model that is trained, on little text."""
+    """The study with a model that is really trained, on little text."""
     small = {"corpus.train_tokens": 1000, "corpus.eval_tokens": 200, **values}
     more = "".join(f'    "{name}": {value!r},\n' for name, value in small.items())
     text = changed("BASE = {\n", "BASE = {\n" + more, text)
@@ -69,7 +69,7 @@ def run(place: Any, text: str, *arguments: str, **options: Any) -> Any:
 
 
 class TestStudyFile:
-    """A study file that is none, or says what cannot be."""
+    """A file that is not a valid study, or a study that is impossible."""
 
     def test_no_such_file(self, place):
         place.write("asked.py", GOOD)
@@ -78,28 +78,28 @@ class TestStudyFile:
 
     def test_syntax(self, place):
         text = changed("base=BASE,", "base=BASE),")
-        said = f"asked.py:{line_of(text, 'base_arm')}: unexpected indent: base_arm="
-        run(place, text).failed(CONFIGURATION, said)
+        message = f"asked.py:{line_of(text, 'base_arm')}: unexpected indent: base_arm="
+        run(place, text).failed(CONFIGURATION, message)
 
     def test_no_study(self, place):
         text = changed("\nstudy = Study(", "\nstuddy = Study(")
-        said = "asked.py: no `study = Study(...)` in this file. It has a Study called 'studdy'"
-        run(place, text).failed(CONFIGURATION, said)
+        message = "asked.py: no `study = Study(...)` in this file. It has a Study called 'studdy'"
+        run(place, text).failed(CONFIGURATION, message)
 
     def test_unknown_field(self, place):
         text = changed("seeds=2", "sedes=2")
-        said = "unknown field of Scale 'sedes'. Did you mean 'seeds'? Expected one of: corpus, "
-        run(place, text).failed(CONFIGURATION, f"asked.py:{line_of(text, 'sedes')}: {said}")
+        message = "unknown field of Scale 'sedes'. Did you mean 'seeds'? Expected one of: corpus, "
+        run(place, text).failed(CONFIGURATION, f"asked.py:{line_of(text, 'sedes')}: {message}")
 
     def test_wrong_type(self, place):
         text = changed("seeds=2", "seeds='three'")
-        said = "Scale: seeds = 'three' is not allowed. Expected: whole number"
-        run(place, text).failed(CONFIGURATION, f"asked.py:{line_of(text, 'three')}: {said}")
+        message = "Scale: seeds = 'three' is not allowed. Expected: whole number"
+        run(place, text).failed(CONFIGURATION, f"asked.py:{line_of(text, 'three')}: {message}")
 
     def test_arms_that_are_none(self, place):
         text = changed('table(Arm("a"), ', 'table("a", ')
-        said = "Design: arms[0] = 'a' is not allowed. Expected: Arm."
-        run(place, text).failed(CONFIGURATION, f"asked.py:{line_of(text, 'table(')}: {said}")
+        message = "Design: arms[0] = 'a' is not allowed. Expected: Arm."
+        run(place, text).failed(CONFIGURATION, f"asked.py:{line_of(text, 'table(')}: {message}")
 
     def test_no_design(self, place):
         text = changed("    design=table(", "    arms=table(")
@@ -109,8 +109,8 @@ class TestStudyFile:
 
     def test_unknown_word(self, place):
         text = changed("import Arm, Scale", "import Arm, Scael, Scale")
-        said = "unknown word of ablate 'Scael'. Did you mean 'Scale'?"
-        run(place, text).failed(CONFIGURATION, "asked.py:2: ", said)
+        message = "unknown word of ablate 'Scael'. Did you mean 'Scale'?"
+        run(place, text).failed(CONFIGURATION, "asked.py:2: ", message)
 
     def test_unknown_scale(self, place):
         place.write("asked.py", GOOD)
@@ -124,22 +124,26 @@ class TestStudyFile:
 
 
 class TestValues:
-    """Techniques and values that cannot be; every one names the arm."""
+    """Impossible techniques and values; every message names the arm."""
 
     def test_unknown_technique(self, place):
         text = changed('{"optimizer.learning_rate": 2.0}', '{"head": "mso"}')
-        said = "asked.py: arm 'b': unknown head 'mso'. Did you mean 'mos'? Expected one of: doc, "
-        run(place, text).failed(CONFIGURATION, said)
+        message = (
+            "asked.py: arm 'b': unknown head 'mso'. Did you mean 'mos'? Expected one of: doc, "
+        )
+        run(place, text).failed(CONFIGURATION, message)
 
     def test_unknown_field(self, place):
         text = changed('{"optimizer.learning_rate": 2.0}', '{"optimizer.learning_rat": 2.0}')
-        said = "asked.py: arm 'b': optimizer sgd: unknown field 'learning_rat'. Did you mean"
-        run(place, text).failed(CONFIGURATION, said)
+        message = "asked.py: arm 'b': optimizer sgd: unknown field 'learning_rat'. Did you mean"
+        run(place, text).failed(CONFIGURATION, message)
 
     def test_out_of_range(self, place):
         text = changed('{"optimizer.learning_rate": 2.0}', '{"training.batch_size": 0}')
-        said = "asked.py: arm 'b': training.batch_size = 0 is not allowed. Expected: whole number, "
-        run(place, text).failed(CONFIGURATION, said + "at least 1.")
+        message = (
+            "asked.py: arm 'b': training.batch_size = 0 is not allowed. Expected: whole number, "
+        )
+        run(place, text).failed(CONFIGURATION, message + "at least 1.")
 
     def test_a_layer_that_the_backbone_lacks(self, place):
         text = changed(
@@ -169,8 +173,8 @@ class TestSpaces:
     def test_a_space_that_names_a_missing_field(self, place):
         place.write("rates.toml", SPACE)
         text = changed("seeds=2", "seeds=2, search=Search(space='rates.toml', trials=3)")
-        said = ("rates.toml:5", "row 'Rate'", "'learning_rat'", "Did you mean 'learning_rate'?")
-        run(place, text).failed(CONFIGURATION, *said)
+        message = ("rates.toml:5", "row 'Rate'", "'learning_rat'", "Did you mean 'learning_rate'?")
+        run(place, text).failed(CONFIGURATION, *message)
 
     def test_a_space_that_is_not_there(self, place):
         text = changed("seeds=2", "seeds=2, search=Search(space='doc_table2', trials=3)")
@@ -205,7 +209,7 @@ class TestCorpora:
 
 @pytest.fixture
 def disk(place) -> Iterator[Any]:
-    """Mounts a small disk of its own, with options; needs to be root on Linux."""
+    """Mounts a small separate disk, with options; needs root on Linux."""
     mounted = []
 
     def mount(folder: str, options: str) -> Path:
@@ -227,10 +231,10 @@ def disk(place) -> Iterator[Any]:
 
 
 class TestPlaces:
-    """Disks and places that cannot be written."""
+    """Disks and folders that cannot be written."""
 
     def test_a_full_disk(self, place, disk):
-        """Nothing is lost: with room, the same command completes the table it would have had."""
+        """Nothing is lost: with free space, the same command completes the table."""
         text, small = changed("seeds=2", "seeds=6"), disk("small", "size=200k")
         (small / "data").symlink_to(place.workspace / "data")
         where = ("--workspace", "small", "--mlflow", f"sqlite:///{place.workspace}/mlflow.db")
@@ -268,18 +272,20 @@ class TestPlaces:
         ended.failed(STORE, f"the workspace {place.folder / 'taken'} cannot be written")
 
     @pytest.mark.parametrize(
-        ("store", "said"),
+        ("store", "message"),
         [
             ("nosuch://bucket/x", "cannot open the store nosuch://bucket/x"),
             ("/proc/nowhere", "in the store /proc/nowhere"),
             ("taken", "/taken: Not a directory"),
         ],
     )
-    def test_a_store_that_cannot_be_written(self, place, store, said):
+    def test_a_store_that_cannot_be_written(self, place, store, message):
         place.write("taken", "a file")
         ended = run(place, GOOD, "--store", store)
         assert ended.status == STORE and "Traceback" not in ended.err
-        assert ended.err.startswith("ablate: cannot ") and store.split("/")[-1] in ended.err, said
+        assert ended.err.startswith("ablate: cannot ") and store.split("/")[-1] in ended.err, (
+            message
+        )
 
 
 def _store(workspace: Path) -> Any:
@@ -303,7 +309,7 @@ def silent() -> Iterator[str]:
 
 class TestRecords:
     def test_a_server_that_does_not_answer(self, place, silent):
-        """The study goes on; its records follow, to whichever place."""
+        """The study continues; its records follow later, wherever the server is."""
         ended = run(place, GOOD, "--mlflow", silent)
         ended.succeeded()
         assert f"{silent} cannot store records now" in ended.out
@@ -331,12 +337,15 @@ class TestRecords:
 
 
 class TestTrials:
-    """What goes wrong inside trials is theirs: the others go on, and the table says so."""
+    """A trial that fails stops no other one, and the table says so."""
 
     def test_a_loss_that_is_no_number(self, place):
         ended = run(place, changed("runners:Sloping", "runners:Broken"))
-        said = "2 of 4 trials failed or diverged", "2 x diverged, a seed 2 first: the training loss"
-        ended.failed(TRIAL, *said)
+        message = (
+            "2 of 4 trials failed or diverged",
+            "2 x diverged, a seed 2 first: the training loss",
+        )
+        ended.failed(TRIAL, *message)
         assert ended.out.count("1 of 2") >= 2
         known = journals.read_all(place.store).values()
         (good,) = [j for j in known if j.trial.arm == "a" and j.trial.seed == 1]
@@ -377,7 +386,7 @@ class TestTrials:
 
 
 NOISE = '''
-"""A technique of the user's own."""
+"""A custom technique."""
 
 from dataclasses import dataclass
 
@@ -405,7 +414,7 @@ class Noise(Regularizer):
 
 
 class TestUsersOwn:
-    """An exception in the user's own code shows the user's frames and nothing of ours."""
+    """An exception in the user's own code shows only the user's frames."""
 
     def test_in_the_study(self, place):
         text = changed(
@@ -429,8 +438,13 @@ class TestUsersOwn:
 
     def test_in_a_technique_while_it_trains(self, place):
         ended = self._with_noise(place, "noisy", NOISE)
-        said = ("4 of 4 trials failed or diverged", "noisy.py", "in worked_out", "AttributeError")
-        ended.failed(TRIAL, *said)
+        message = (
+            "4 of 4 trials failed or diverged",
+            "noisy.py",
+            "in worked_out",
+            "AttributeError",
+        )
+        ended.failed(TRIAL, *message)
         assert ended.err.count("  File ") == 2
 
     def test_in_a_technique_while_it_is_planned(self, place):
@@ -450,12 +464,12 @@ class TestUsersOwn:
     def test_a_file_of_techniques_that_is_not_there(self, place):
         place.write("noises.py", NOISE)
         text = changed("base=BASE,", 'base=BASE, techniques=("noise.py",),')
-        said = "asked.py: unknown file of techniques 'noise.py'. Did you mean 'noises.py'?"
-        run(place, text).failed(CONFIGURATION, said)
+        message = "asked.py: unknown file of techniques 'noise.py'. Did you mean 'noises.py'?"
+        run(place, text).failed(CONFIGURATION, message)
 
 
 class TestDamage:
-    """Files of ours that are not what was written."""
+    """Stored files that are damaged."""
 
     @pytest.fixture
     def run_once(self, place) -> Any:
@@ -512,7 +526,7 @@ class TestDamage:
 
 
 class TestCommands:
-    """Other commands, asked for what is not there."""
+    """Other commands, given names that do not exist."""
 
     def test_a_study_that_nobody_ran(self, place):
         run(place, GOOD).succeeded()
@@ -550,7 +564,7 @@ class TestCommands:
 
 
 class TestOutput:
-    """A reader that goes away is no failure of the study's."""
+    """A reader that goes away does not make the study fail."""
 
     def test_nobody_reads_the_table(self, place):
         place.write("asked.py", GOOD)
@@ -571,7 +585,7 @@ class TestOutput:
 
 
 def _piped(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
-    """Run with a stdout that nobody reads any more."""
+    """Run with a stdout that no process reads any more."""
     reading, writing = os.pipe()
     os.close(reading)
     env = {**os.environ, "PYTHONPATH": str(places.TESTS / "end_to_end" / "studies")}
@@ -585,6 +599,6 @@ def _piped(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
         os.close(writing)
 
 
-def test_nothing_is_recorded_of_a_study_that_was_refused(place):
+def test_a_study_that_was_refused_leaves_no_record(place):
     run(place, changed("seeds=2", "sedes=2"))
     assert study_record.names(place.store) == []

@@ -55,7 +55,7 @@ def _start(order: dict) -> int:
             _settle(order)
             os.write(writing, b"ready")
             status = _command(order["start"])
-        except KeyboardInterrupt:  # so early that `ablate` had not begun
+        except KeyboardInterrupt:  # so early that `ablate` had not started
             status = 130
         finally:
             sys.stdout.flush()
@@ -68,7 +68,7 @@ def _start(order: dict) -> int:
 
 
 def _settle(order: dict) -> None:
-    """Make the fork a process like any other."""
+    """Make the fork a normal process."""
     os.setsid()
     os.chdir(order["cwd"])
     for name, value in order["env"].items():

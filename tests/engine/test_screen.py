@@ -89,7 +89,7 @@ def plain(record: StudyRecord, clock: Clock) -> tuple[Screen, io.StringIO]:
     return Screen(record, stream=stream, clock=clock), stream
 
 
-def test_plain_lines_tell_of_each_trial():
+def test_plain_lines_report_each_trial():
     clock, record = Clock(), record_of()
     screen, stream = plain(record, clock)
     with screen:
@@ -119,7 +119,7 @@ def test_plain_lines_have_no_control_characters():
     assert all(line.isprintable() for line in stream.getvalue().split("\n"))
 
 
-def test_thousands_of_trials_are_told_of_rarely():
+def test_thousands_of_trials_are_reported_rarely():
     clock, record = Clock(), record_of(num_seeds=1000)
     screen, stream = plain(record, clock)
     with screen:
@@ -170,13 +170,13 @@ def test_a_plan_that_grows_is_counted():
     screen, _ = plain(record, clock)
     with screen:
         assert screen.board.total == 4
-        asked = SearchRecord(arm="base", repeat=0, num_trials=4, trials=("base-7", "base-8"))
-        screen.planned(record_of(num_seeds=0, searches=(asked,)))
+        requested = SearchRecord(arm="base", repeat=0, num_trials=4, trials=("base-7", "base-8"))
+        screen.planned(record_of(num_seeds=0, searches=(requested,)))
         play(screen, clock, ["base-7", "base-8"])
         assert (screen.board.total, screen.board.arms["base"].left) == (4, 2)
         screen.finished("base-1", ended("base-1", nats=3.9))  # before the plan says so
         screen.refresh()
-        screen.planned(record_of(searches=(asked,)))
+        screen.planned(record_of(searches=(requested,)))
         screen.refresh()
         base = screen.board.arms["base"]
         assert (len(base.done), base.total, base.best) == (3, 6, 3.9)
@@ -264,14 +264,14 @@ def test_events_may_come_from_many_threads():
     record, clock = record_of(num_seeds=300), Clock()
     screen, _ = plain(record, clock)
 
-    def tell(arm: str) -> None:
+    def send(arm: str) -> None:
         for index in range(300):
             screen.started(trial_of(f"{arm}-{index}"))
             screen.finished(f"{arm}-{index}", ended(f"{arm}-{index}"))
             screen.refresh()
 
     with screen:
-        threads = [threading.Thread(target=tell, args=(arm,)) for arm in ARMS]
+        threads = [threading.Thread(target=send, args=(arm,)) for arm in ARMS]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -311,7 +311,7 @@ def test_without_rich_there_are_lines(monkeypatch):
     assert isinstance(screen._presenter, Lines)
 
 
-def test_an_unknown_trial_is_no_harm():
+def test_an_unknown_trial_does_no_harm():
     clock = Clock()
     screen, _ = plain(record_of(), clock)
     with screen:

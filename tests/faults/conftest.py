@@ -1,4 +1,4 @@
-"""The two hosts, and what is said at the end: a line for every fault."""
+"""The two hosts, and the summary at the end: a line per fault."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ REPORT: list[str] = []
 
 @pytest.fixture
 def report():
-    """Says what a fault cost: fault, what was lost, seconds to recover."""
+    """Reports what a fault cost: fault, what was lost, seconds to recover."""
 
     def say(fault: str, lost: str, seconds: float) -> None:
         line = f"{fault} | {lost} | {seconds:.0f}"
         REPORT.append(line)
-        place = os.environ.get("ABLATE_FAULTS_REPORT")
-        if place:
-            with open(place, "a") as file:
+        path = os.environ.get("ABLATE_FAULTS_REPORT")
+        if path:
+            with open(path, "a") as file:
                 file.write(line + "\n")
 
     return say

@@ -1,4 +1,4 @@
-"""A real Ray head with a token, on this machine: who is let in, what doctor says, what is spent.
+"""A real Ray head with a token, on this machine: who may connect, what doctor says, what is spent.
 
 It is started by the options of the manifests. Two CPUs, two GPUs that are only numbers to Ray, and
 a third GPU that Ray does not know of.
@@ -63,23 +63,23 @@ def head() -> Iterator[Head]:
         words += ["--num-cpus=2", "--num-gpus=2", "--object-store-memory=80000000", "--block"]
         path = f"{imagined}:{lab.BIN}:{os.environ['PATH']}"
         log = Path(folder, "log")
-        with log.open("wb") as said:
+        with log.open("wb") as output:
             process = subprocess.Popen(
                 words,
                 env={**_environment(TOKEN), "PATH": path, "RAY_USAGE_STATS_ENABLED": "0"},
                 executable=lab.BIN / "ray",
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
-        found = Head(f"{here}:{gcs}", f"http://127.0.0.1:{web}", f"http://{here}:{agent}")
+        started = Head(f"{here}:{gcs}", f"http://127.0.0.1:{web}", f"http://{here}:{agent}")
         try:
             for url in (
-                f"{found.dashboard}/api/version",
-                f"{found.agent}/api/local_raylet_healthz",
+                f"{started.dashboard}/api/version",
+                f"{started.agent}/api/local_raylet_healthz",
             ):
                 lab.wait_for(lambda url=url: _status(url, TOKEN) == 200, url, 120, log)
-            yield found
+            yield started
         finally:
             ours = [process.pid, *lab.descendants(process.pid)]
             process.terminate()
@@ -94,9 +94,9 @@ def head() -> Iterator[Head]:
 def _free_ports(number: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        return [free.getsockname()[1] for free in sockets]
 
 
 def _environment(token: str | None) -> dict[str, str]:
@@ -107,7 +107,7 @@ def _environment(token: str | None) -> dict[str, str]:
 
 
 def _status(url: str, token: str | None, body: object = None) -> int:
-    """The status of an answer; 0: there is none."""
+    """The status of the reply; 0: there is none."""
     headers = {"Content-Type": "application/json"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
@@ -134,7 +134,7 @@ def test_dashboard_and_jobs_refuse_without_the_token(head: Head, tmp_path: Path)
     assert _status(f"{head.dashboard}/nodes?view=summary", TOKEN) == 200
     assert not proof.exists()
     assert _status(jobs, TOKEN, order) == 200
-    lab.wait_for(proof.exists, "the job of whoever has the token", 120)
+    lab.wait_for(proof.exists, "the job submitted with the token", 120)
 
 
 # -- ablate doctor --cluster --
@@ -165,7 +165,7 @@ def test_doctor_with_a_wrong_token(head, workspace, monkeypatch) -> None:
 
 
 def test_doctor_with_the_token(head, workspace, monkeypatch) -> None:
-    """The same versions, and a GPU more than Ray was told of."""
+    """The same versions, and one GPU more than Ray knows."""
     all_of_it, gpus = _examined(head, workspace, monkeypatch, TOKEN)
     assert all_of_it == Finding(OK, "1 hosts with 2 CPUs and 2 GPUs for trials")
     assert gpus.state == FAIL and " has 3 GPUs, and Ray sees 2" in gpus.found
@@ -199,7 +199,7 @@ import time
 from ablate.trial.stand_in import StandIn
 
 class Costly(StandIn):
-    # Says to have used 1/1024 GPU-hours in all, which is exact in binary.
+    # Reports 1/1024 GPU-hours in total, which is exact in binary.
     def advance(self, seconds):
         time.sleep(0.4)
         return {**super().advance(seconds), "seconds": self.epoch * 3600 / 1024 / self.epochs}
@@ -257,7 +257,7 @@ class Spender:
         return self.store.read_json(f"studies/spends@{self.scale}/ledger.json")
 
     def killed_at(self, epochs: int) -> None:
-        """Run until so many epochs are known; the driver has no time to say anything."""
+        """Run until this many epochs are in the store, then kill the driver without warning."""
         driver = self.start()
         try:
             lab.wait_for(lambda: self.epochs >= epochs or driver.poll() is not None, "epochs", 200)
@@ -269,30 +269,30 @@ class Spender:
     def ended(self) -> str:
         driver = self.start()
         try:
-            said = driver.communicate(timeout=200)[0]
+            output = driver.communicate(timeout=200)[0]
         finally:
             driver.kill()
-        assert driver.returncode == 0, said
-        return said
+        assert driver.returncode == 0, output
+        return output
 
 
 def test_gpu_hours_hold_through_restarts_of_the_driver(head: Head, tmp_path: Path) -> None:
-    """A budget for exactly six trials of twelve: each uses what is reserved for it."""
+    """A budget for exactly six of twelve trials: each uses what is reserved for it."""
     spender = Spender(head, tmp_path, "hours")
     spender.killed_at(8)  # with trials that have ended, and trials that run
-    kept = spender.ledger
-    assert kept["reserved"] and kept["spent"]
-    assert sum((*kept["reserved"].values(), *kept["spent"].values())) <= 6 / 1024
-    said = spender.ended()
-    assert "GPU-hours is spent" in said
+    ledger = spender.ledger
+    assert ledger["reserved"] and ledger["spent"]
+    assert sum((*ledger["reserved"].values(), *ledger["spent"].values())) <= 6 / 1024
+    output = spender.ended()
+    assert "GPU-hours is spent" in output
     assert spender.ledger["reserved"] == {} and sum(spender.ledger["spent"].values()) == 6 / 1024
     assert len(spender.known) == spender.done == 6
 
 
 def test_epochs_hold_through_restarts_of_the_driver(head: Head, tmp_path: Path) -> None:
-    """What runs when they are spent may end: of two workers, never more than a trial each."""
+    """Trials that run when they are spent may end: at most one of each of the two workers."""
     spender = Spender(head, tmp_path, "epochs")
     spender.killed_at(8)
-    said = spender.ended()
-    assert "the budget of 12 epochs is spent" in said
+    output = spender.ended()
+    assert "the budget of 12 epochs is spent" in output
     assert spender.done == len(spender.known) and 12 <= spender.epochs <= 12 + 2 * 3

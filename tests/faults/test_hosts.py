@@ -1,4 +1,4 @@
-"""A study over two hosts meets one fault after the other, and ends as if there had been none.
+"""A study over two hosts meets one fault after another, and ends as if there had been none.
 
 Real Ray over a network under the manifests' settings, MLflow with logins on Postgres, searches on
 Postgres, the store in S3. Trials train nothing, so what each must find is known beforehand.
@@ -27,7 +27,7 @@ NUMBERS = {"listed": 0}
 
 
 class Case:
-    """One study of its own, and what is known of it."""
+    """A separate study, and what its store has."""
 
     def __init__(self, hosts: Any, name: str, number: int) -> None:
         self.hosts, self.name, self.number = hosts, name, number
@@ -35,8 +35,8 @@ class Case:
         self.file, self.scale = "listed.py", "short"
 
     def start(self, **env: str) -> lab.Driver:
-        given = {"FAULTS_NUMBER": str(self.number), **env}
-        return self.hosts.study(self.name, self.scale, self.file, env=given)
+        variables = {"FAULTS_NUMBER": str(self.number), **env}
+        return self.hosts.study(self.name, self.scale, self.file, env=variables)
 
     @property
     def key(self) -> str:
@@ -50,7 +50,7 @@ class Case:
         return sum(len(journal.epochs) for journal in self.known.values())
 
     def running_on(self, pod: str) -> list[str]:
-        """The trials in the middle of their work whose last attempt is in the pod."""
+        """The trials that run in the pod, with some epochs done."""
         running = [j for j in self.known.values() if j.outcome is None and j.epochs]
         return [j.trial.id for j in running if j.attempts[-1]["host"] == f"pod-{pod}"]
 
@@ -69,21 +69,21 @@ class Case:
         return sum(len(j.attempts) for name, j in self.known.items() if name in names)
 
     def next_epoch(self, names: list[str], driver: lab.Driver) -> float:
-        """Seconds until one of these trials, begun anew, has learnt an epoch more."""
-        begun, before = time.monotonic(), self.attempts(names)
+        """Seconds until one of these trials has been restarted and has trained another epoch."""
+        start, before = time.monotonic(), self.attempts(names)
 
         def again() -> bool:
             known = [j for name, j in self.known.items() if name in names]
-            anew = sum(len(j.attempts) for j in known) > before
-            return anew and any(
+            restarted = sum(len(j.attempts) for j in known) > before
+            return restarted and any(
                 len(j.epochs) > j.attempts[-1]["from_epoch"] for j in known if len(j.attempts) > 1
             )
 
         self.until(again, driver, f"{names} go on")
-        return time.monotonic() - begun
+        return time.monotonic() - start
 
     def repeated(self) -> str:
-        """Epochs that were learnt twice."""
+        """The number of epochs that were trained twice."""
         number = sum(
             attempt["epochs_before"] - attempt["from_epoch"]
             for journal in self.known.values()
@@ -92,15 +92,15 @@ class Case:
         return f"{number or 'no'} epoch{'' if number == 1 else 's'}"
 
     def check(self, driver: lab.Driver) -> None:
-        """It ended well; every trial found what it must; each has one run, and none is running."""
+        """It ended well; every trial has the right result and one run, and none is running."""
         assert driver.ended(420) == 0, driver.said[-4000:]
-        said = driver.said
-        for _ in range(4):  # a slow machine: the server takes too long, and it is asked again
-            if "not recorded yet" not in said:
+        output = driver.said
+        for _ in range(4):  # on a slow machine the server takes too long: query it again
+            if "not recorded yet" not in output:
                 break
             late = self.hosts.ablate(self.name, "sync", env={"FAULTS_NUMBER": str(self.number)})
-            said = "" if late.ended() == 0 else f"not recorded yet: {late.said}"
-        assert "not recorded yet" not in said, said[-3000:]
+            output = "" if late.ended() == 0 else f"not recorded yet: {late.said}"
+        assert "not recorded yet" not in output, output[-3000:]
         record, known = study_record.read(self.store, self.key), self.known
         assert set(known) == set(record.trial_ids())
         for journal in known.values():
@@ -136,7 +136,7 @@ def _check_found(journal: journals.Journal) -> None:
 
 @pytest.fixture
 def case(hosts, request):
-    """A study for this test alone."""
+    """A study only for this test."""
     NUMBERS["listed"] += 1
     name = re.sub(r"\W", "_", request.node.name.removeprefix("test_"))  # part of a URI
     return Case(hosts, name[:40], NUMBERS["listed"])
@@ -144,7 +144,7 @@ def case(hosts, request):
 
 @pytest.fixture
 def cluster(hosts):
-    """Head and both workers, as they should be."""
+    """Head and both workers, in good order."""
     gone = any(pod.process.poll() is not None for pod in hosts.pods.values())
     if gone or set(hosts.pods) != {"head", "a", "b"} or hosts.redis:
         hosts.redis = False
@@ -153,7 +153,7 @@ def cluster(hosts):
 
 
 def on(case: Case, pod: str, driver: lab.Driver) -> list[str]:
-    """Trials that are in the middle of their work in a pod."""
+    """Trials that run in a pod, with some epochs done."""
     return case.until(lambda: case.running_on(pod), driver, f"a trial runs in pod {pod}")
 
 
@@ -171,11 +171,11 @@ def test_worker_host_killed_and_replaced(cluster, case, report) -> None:
     driver = case.start()
     names = on(case, "b", driver)
     cluster.stop_pod("b")
-    begun = time.monotonic()
+    start = time.monotonic()
     cluster.start_worker("b")
     seconds = case.next_epoch(names, driver)
     case.check(driver)
-    assert time.monotonic() > begun
+    assert time.monotonic() > start
     report("a worker host killed, and replaced", case.repeated(), seconds)
 
 
@@ -195,9 +195,9 @@ def test_mlflow_stopped_for_a_minute(cluster, case, report) -> None:
     driver = case.start()
     on(case, "a", driver)
     cluster.stop("mlflow")
-    before, begun = case.progress(), time.monotonic()
-    case.until(lambda: case.progress() > before, driver, "trials go on without records")
-    seconds = time.monotonic() - begun
+    before, start = case.progress(), time.monotonic()
+    case.until(lambda: case.progress() > before, driver, "trials continue without records")
+    seconds = time.monotonic() - start
     time.sleep(max(0.0, 60 - seconds))
     cluster.start_mlflow()
     case.check(driver)
@@ -210,9 +210,9 @@ def test_mlflow_stalls_for_a_minute(cluster, case, report) -> None:
     on(case, "a", driver)
     group = cluster.services["mlflow"].pid
     os.killpg(group, signal.SIGSTOP)
-    before, begun = case.progress(), time.monotonic()
-    case.until(lambda: case.progress() > before, driver, "trials go on without records")
-    seconds = time.monotonic() - begun
+    before, start = case.progress(), time.monotonic()
+    case.until(lambda: case.progress() > before, driver, "trials continue without records")
+    seconds = time.monotonic() - start
     time.sleep(max(0.0, 60 - seconds))
     os.killpg(group, signal.SIGCONT)
     case.check(driver)
@@ -225,9 +225,9 @@ def test_mlflow_answers_500_for_a_minute(cluster, case, report) -> None:
     on(case, "a", driver)
     cluster.stop("mlflow")
     cluster.start_refusing()
-    before, begun = case.progress(), time.monotonic()
-    case.until(lambda: case.progress() > before, driver, "trials go on without records")
-    seconds = time.monotonic() - begun
+    before, start = case.progress(), time.monotonic()
+    case.until(lambda: case.progress() > before, driver, "trials continue without records")
+    seconds = time.monotonic() - start
     time.sleep(max(0.0, 60 - seconds))
     log = (cluster.base / "refusing.log").read_text()
     cluster.stop("refusing")
@@ -242,11 +242,11 @@ def test_postgres_restarted_and_out_of_connections(cluster, case, report) -> Non
 
     case.file, case.scale = "searched.py", "s"
     driver = case.start()
-    case.until(lambda: case.progress() > 3, driver, "the search has begun")
+    case.until(lambda: case.progress() > 3, driver, "the search has started")
     cluster.pg("restart", "-m", "immediate", "-w")
-    begun, before = time.monotonic(), len(case.known)
+    start, before = time.monotonic(), len(case.known)
     case.until(lambda: len(case.known) > before, driver, "the search asks again")
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     url = cluster.database("postgres").replace("+psycopg", "")
     with psycopg.connect(url, autocommit=True) as killer:
         greedy = []
@@ -262,12 +262,12 @@ def test_postgres_restarted_and_out_of_connections(cluster, case, report) -> Non
         for connection in greedy:
             connection.close()
     case.check(driver)
-    asked = _asked(cluster, case)
-    assert all(trial.state.is_finished() for trial in asked)
+    trials = _search_trials(cluster, case)
+    assert all(trial.state.is_finished() for trial in trials)
     report("Postgres restarted, then without connections", case.repeated(), seconds)
 
 
-def _asked(cluster: Any, case: Case) -> list[Any]:
+def _search_trials(cluster: Any, case: Case) -> list[Any]:
     import optuna
 
     from ablate.tune.search.arm import open_storage
@@ -286,35 +286,35 @@ def test_cable_cut(cluster, case, report, cut: int) -> None:
         case.scale = "middle"
     driver = case.start()
     names = on(case, "b", driver)
-    before, begun = {n: len(case.known[n].epochs) for n in names}, time.monotonic()
+    before, start = {n: len(case.known[n].epochs) for n in names}, time.monotonic()
     lab.netlab("cut", "nodeB")
     try:
         if cut > 60:
             seconds = case.next_epoch(names, driver)
-        time.sleep(max(0.0, cut - (time.monotonic() - begun)))
+        time.sleep(max(0.0, cut - (time.monotonic() - start)))
     finally:
         lab.netlab("mend", "nodeB")
     if cut < 60:
         case.until(
             lambda: any(len(case.known[n].epochs) > before[n] for n in names), driver, "it goes on"
         )
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
     case.check(driver)
     report(f"a worker's cable cut for {cut} s", case.repeated(), seconds)
-    cluster.stop_pod("b")  # Ray ends a host that it has given up; this is a fresh one
+    cluster.stop_pod("b")  # Ray ends a host that it has given up on; this is a fresh one
     cluster.start_worker("b")
 
 
-def test_spot_worker_told_to_end(cluster, case, report) -> None:
+def test_spot_worker_asked_to_end(cluster, case, report) -> None:
     case.scale = "middle"  # trials longer than the half minute for which Ray drains a host
     driver = case.start()
     names = on(case, "b", driver)
     pod = cluster.pods["b"]
     ray_start = lab.children(pod.process.pid)[0]
     os.kill(ray_start, signal.SIGTERM)
-    begun = time.monotonic()
+    start = time.monotonic()
     seconds = case.next_epoch(names, driver)
-    while pod.process.poll() is None and time.monotonic() - begun < 30:
+    while pod.process.poll() is None and time.monotonic() - start < 30:
         time.sleep(0.5)
     cluster.stop_pod("b")
     cluster.start_worker("b")
@@ -328,9 +328,9 @@ def test_worker_disk_full(cluster, case, report) -> None:
     script += "/dev/zero > /tmp/host/full; true"
     subprocess.run(pod.command("bash", "-c", script), check=True, capture_output=True)
     driver = case.start()
-    begun = time.monotonic()
+    start = time.monotonic()
     on(case, "b", driver)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     case.check(driver)
     used = subprocess.run(
         pod.command("bash", "-c", "ls -d /tmp/ablate-*/data/encoded/*"), capture_output=True
@@ -344,11 +344,11 @@ def test_worker_disk_full(cluster, case, report) -> None:
 def test_second_driver_leaves(cluster, case, report) -> None:
     driver = case.start()
     on(case, "a", driver)
-    begun = time.monotonic()
+    start = time.monotonic()
     env = {"FAULTS_NUMBER": str(case.number), "ABLATE_WORKSPACE": "/tmp/driver/elsewhere"}
     second = cluster.study(case.name, case.scale, env=env)
     assert second.ended() == 4, second.said
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     assert "is already being run by process" in second.said
     case.check(driver)
     report("a second driver started by mistake (it leaves)", case.repeated(), seconds)
@@ -359,13 +359,13 @@ def test_clock_an_hour_off(cluster, case, report) -> None:
     cluster.stop_pod("b")
     clock = {"FAULTS_CLOCK": "3600", "PYTHONPATH": str(lab.HERE / "clock")}
     cluster.start_worker("b", clock)
-    begun = time.monotonic()
+    start = time.monotonic()
     driver = case.start()
     (name, *_) = on(case, "b", driver)
-    seconds = time.monotonic() - begun
-    said = case.known[name].attempts[-1]["started"]
-    off = calendar.timegm(time.strptime(said, "%Y-%m-%dT%H:%M:%SZ")) - time.time()
-    assert 3000 < off < 3660, said
+    seconds = time.monotonic() - start
+    started = case.known[name].attempts[-1]["started"]
+    off = calendar.timegm(time.strptime(started, "%Y-%m-%dT%H:%M:%SZ")) - time.time()
+    assert 3000 < off < 3660, started
     case.check(driver)
     report("a worker's clock an hour ahead", f"{case.repeated()}, start included", seconds)
     cluster.stop_pod("b")
@@ -384,12 +384,12 @@ def test_head_killed(hosts, case, report) -> None:
         driver_folder = hosts.pods["head"].tmp / "driver"
         hosts.stop_pod("head")  # and the driver with it, as in a RayJob
         driver.process.wait(30)
-        begun = time.monotonic()
+        start = time.monotonic()
         head = hosts.start_head()
         shutil.copytree(driver_folder, head.tmp / "driver")
         driver = case.start()
         case.next_epoch(names, driver)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - start
         case.check(driver)
         report("the head killed, and the driver on it; back from Redis", case.repeated(), seconds)
     finally:

@@ -1,4 +1,4 @@
-"""What the two hosts need of this machine is asked before anything is started."""
+"""What the two hosts need of this machine is checked before anything is started."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def test_a_checkout_anywhere_else_is_seen(tmp_path, monkeypatch):
     assert lab.unseen(tmp_path / "tmpfs", tmp_path / "elsewhere") is None
 
 
-def test_what_pods_run_is_looked_at():
+def test_the_programs_of_pods_are_checked():
     assert lab.ROOT in lab.NEEDED and lab.BIN in lab.NEEDED

@@ -1,4 +1,4 @@
-"""Faults of what stands beside the workers, on one machine: the handful that always runs.
+"""Faults of the services next to the workers, on one machine: the few that always run.
 
 A tracking server that answers 500 and stalls; a Postgres that restarts and has no connections
 left; a store over the network that two drivers, or a worker that was given up, want to write.
@@ -59,13 +59,13 @@ class Sick(BaseHTTPRequestHandler):
     """A tracking server that answers 500, or nothing at all."""
 
     stalls = False
-    asked = 0
+    requests = 0
 
     def _answer(self) -> None:
-        Sick.asked += 1
+        Sick.requests += 1
         if Sick.stalls:
             time.sleep(30)
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # nobody waits any more
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client waits no more
             self.send_error(500)
 
     do_GET = do_POST = _answer
@@ -87,14 +87,14 @@ def sick() -> Iterator[str]:
 
 @pytest.mark.parametrize("stalls", [False, True])
 def test_mlflow_that_answers_500_or_stalls(workspace, sick, report, stalls) -> None:
-    Sick.stalls, Sick.asked = stalls, 0
+    Sick.stalls, Sick.requests = stalls, 0
     place = open_workspace(str(workspace.folder), mlflow=sick)
-    begun = time.monotonic()
+    start = time.monotonic()
     ended = run_study(study(), "s", place, RunOptions(local=True, quiet=True))
     assert {j.status for j in ended.journals.values()} == {"completed"} and len(ended.journals) == 4
-    assert Sick.asked and "4 trials" in ended.unrecorded
+    assert Sick.requests and "4 trials" in ended.unrecorded
     what = "stalls" if stalls else "answers 500"
-    report(f"MLflow {what} all the time", "no epoch; records wait", time.monotonic() - begun)
+    report(f"MLflow {what} all the time", "no epoch; records wait", time.monotonic() - start)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def _make_bucket(url: str) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The times of a lease, a tenth of what they are."""
+    """The times of a lease, divided by ten."""
     monkeypatch.setattr(lease, "BEAT_SECONDS", 0.5)
     monkeypatch.setattr(lease, "STALE_SECONDS", 2.0)
     monkeypatch.setattr(lease, "SETTLE_SECONDS", 0.2)
@@ -149,34 +149,34 @@ def test_a_second_driver_says_who_holds_the_study(s3, impatient, report) -> None
     store = Store(f"{s3}/held")
     with lease.Lease(store, "faulty@s").held():
         assert (lease.holder(store, "faulty@s") or "").startswith(f"process {os.getpid()} on ")
-        begun = time.monotonic()
+        start = time.monotonic()
         with (
             pytest.raises(HeldError, match=rf"already being run by process {os.getpid()} on"),
             lease.Lease(store, "faulty@s").held(),
         ):
             pass
-        report("two drivers of one study", "nothing; the second left", time.monotonic() - begun)
+        report("two drivers of one study", "nothing; the second left", time.monotonic() - start)
     assert lease.holder(store, "faulty@s") is None
     with lease.Lease(store, "faulty@s").held():
         pass
 
 
-def test_the_lease_of_a_driver_that_is_gone_is_taken_over(s3, impatient) -> None:
+def test_another_driver_takes_the_lease_of_one_that_is_gone(s3, impatient) -> None:
     store = Store(f"{s3}/gone")
     gone = lease.Lease(store, "faulty@s")
-    gone._mine["host"] = "another"
+    gone._own["host"] = "another"
     gone._beat()
     with lease.Lease(store, "faulty@s").held() as mine:
-        said: list[str] = []
-        mine.on_lost = said.append
+        reasons: list[str] = []
+        mine.on_lost = reasons.append
         thief = lease.Lease(store, "faulty@s")
         thief._beat()
         end = time.monotonic() + 20
-        while not said and time.monotonic() < end:
+        while not reasons and time.monotonic() < end:
             time.sleep(0.05)
-        assert said and "was taken over by process" in said[0]
-    found = store.read_json("studies/faulty@s/lease.json")
-    assert found is not None and found["token"] == thief._mine["token"]
+        assert reasons and "was taken over by process" in reasons[0]
+    stored = store.read_json("studies/faulty@s/lease.json")
+    assert stored is not None and stored["token"] == thief._own["token"]
 
 
 def trial(data: str) -> Any:
@@ -186,7 +186,7 @@ def trial(data: str) -> Any:
     return make_trial(config, values=BASE, seed=1, corpus_digest=digest, runner=runner)
 
 
-def test_a_worker_that_was_given_up_writes_over_nothing(s3, data) -> None:
+def test_a_worker_that_was_replaced_overwrites_nothing(s3, data) -> None:
     store = Store(f"{s3}/fenced")
     cut_off = TrialRun(trial(data), store, data)
     assert not cut_off.advance(0).done
@@ -204,7 +204,7 @@ def test_a_worker_that_was_given_up_writes_over_nothing(s3, data) -> None:
 
 
 def test_a_study_whose_store_is_remote(s3, workspace, impatient) -> None:
-    """Run twice; an outcome that an old journal was written over is put back."""
+    """Run twice; an outcome that an old journal has overwritten is restored."""
     place = open_workspace(str(workspace.folder), store=f"{s3}/remote")
     options = RunOptions(local=True, quiet=True)
     first = run_study(study(), "s", place, options)
@@ -214,7 +214,7 @@ def test_a_study_whose_store_is_remote(s3, workspace, impatient) -> None:
     assert not place.store.exists("studies/faulty@s/lease.json")
 
 
-def test_what_is_read_while_it_is_written_is_read_again(s3, monkeypatch) -> None:
+def test_a_file_read_while_it_is_written_is_read_again(s3, monkeypatch) -> None:
     """S3 is asked for the size first: of an object that grows meanwhile, the beginning comes."""
     store = Store(f"{s3}/torn")
     store.write_json("a", {"epochs": [1, 2]})
@@ -279,7 +279,7 @@ def test_a_worker_whose_disk_is_full(tmp_path: Path, data: str, report) -> None:
     parcel = travel.send(CorpusConfig(), data, store)
     env = {**os.environ, "ABLATE_WORKSPACE": str(full / "workspace"), "TMPDIR": str(tmp_path)}
     words = [sys.executable, "-c", FULL, store.uri, parcel["key"]]
-    begun = time.monotonic()
+    start = time.monotonic()
     done = subprocess.run(
         [*mount, f'{tiny} && exec "$@"', "sh", *words], env=env, capture_output=True, text=True
     )
@@ -287,7 +287,7 @@ def test_a_worker_whose_disk_is_full(tmp_path: Path, data: str, report) -> None:
     folder, num_words = done.stdout.split()
     assert Path(folder).is_relative_to(tmp_path / f"ablate-{os.getuid()}")
     assert int(num_words) == open_corpus(CorpusConfig(), data).num_words
-    report("a host's disk full", "nothing; it uses another folder", time.monotonic() - begun)
+    report("a host's disk full", "nothing; it uses another folder", time.monotonic() - start)
 
 
 def test_a_host_without_any_room_says_so(tmp_path, data, monkeypatch) -> None:
@@ -326,7 +326,7 @@ def _restart(server: Any) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_searches_outlive_a_restart_and_a_lack_of_connections(postgres, report) -> None:
+def test_searches_survive_a_restart_and_a_lack_of_connections(postgres, report) -> None:
     import optuna
     import psycopg
 
@@ -335,29 +335,29 @@ def test_searches_outlive_a_restart_and_a_lack_of_connections(postgres, report) 
     plain = postgres.get_uri()
     url = plain.replace("postgresql://", "postgresql+psycopg://")
     storage = open_storage(url, "x@s")
-    asked = optuna.create_study(study_name="x@s/a", storage=storage)
-    trials = [asked.ask() for _ in range(2)]
+    study = optuna.create_study(study_name="x@s/a", storage=storage)
+    trials = [study.ask() for _ in range(2)]
     _restart(postgres)
-    begun = time.monotonic()
-    trials.append(asked.ask())
+    start = time.monotonic()
+    trials.append(study.ask())
     trials[0].report(1.0, 1)
-    restarted = time.monotonic() - begun
+    restarted = time.monotonic() - start
     report("Postgres restarted", "nothing; questions wait", restarted)
     with psycopg.connect(plain, autocommit=True) as other:
         greedy = [*_all_connections(plain)]
         mine = "select pg_terminate_backend(pid) from pg_stat_activity where pid not in "
-        kept = ", ".join(str(c.info.backend_pid) for c in [other, *greedy])
-        other.execute(f"{mine} ({kept}) and backend_type = 'client backend'")
+        kept_pids = ", ".join(str(c.info.backend_pid) for c in [other, *greedy])
+        other.execute(f"{mine} ({kept_pids}) and backend_type = 'client backend'")
         greedy += _all_connections(plain)
         timer = threading.Timer(2.0, lambda: [connection.close() for connection in greedy])
         timer.start()
-        begun = time.monotonic()
+        start = time.monotonic()
         for trial in trials:
-            asked.tell(trial, 1.0)
-        report("Postgres out of connections", "nothing", time.monotonic() - begun)
-        assert time.monotonic() - begun > 1.0
+            study.tell(trial, 1.0)
+        report("Postgres out of connections", "nothing", time.monotonic() - start)
+        assert time.monotonic() - start > 1.0
         timer.join()
-    found = asked.get_trials()
+    found = study.get_trials()
     assert [trial.state.name for trial in found] == ["COMPLETE"] * 3
     assert found[0].intermediate_values == {1: 1.0}
     storage.engine.dispose()  # type: ignore[attr-defined]

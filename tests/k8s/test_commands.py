@@ -1,4 +1,4 @@
-"""The commands inside the manifests, the image and the README are ones that exist."""
+"""The commands inside the manifests, the image and the README exist."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IN_IMAGE = "/opt/ablate/"
 
 
 def parsed(command: str) -> argparse.Namespace:
-    """An `ablate ...` command as ablate itself reads it."""
+    """Parse an `ablate ...` command as ablate itself does."""
     words = shlex.split(command)
     assert words[0] == "ablate"
     return cli.parser(words[1]).parse_args(words[1:])
@@ -107,7 +107,7 @@ def _amount(text: str) -> float:
 
 
 def requested(platform: str, part: str, bound: int) -> dict[str, float]:
-    """What an overlay's pods ask for: least (0) or most (1)."""
+    """What an overlay's pods request: least (0) or most (1)."""
     total = {"cpu": 0.0, "memory": 0.0, "nvidia.com/gpu": 0.0}
     for pod in pods(objects(f"{platform}{part}")):
         for container in pod.spec["containers"]:
@@ -127,7 +127,7 @@ def test_costs_in_the_readme(platform: str, part: str) -> None:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_quota_lets_it_run(platform: str) -> None:
-    """The platform at its least beside one study at its most fits into the quota."""
+    """The smallest platform with the largest study fits into the quota."""
     (quota,) = of_kind(objects(platform), "ResourceQuota")
     hard = quota["spec"]["hard"]
     least, most = requested(platform, "", 0), requested(platform, "/study", 1)
@@ -172,7 +172,7 @@ def test_image_has_what_the_pods_expect() -> None:
 
 
 def test_every_pin_of_the_image() -> None:
-    """What the image's extra names is pinned."""
+    """Every package of the image's extra is pinned."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = {
         re.split("==", line)[0].lower().replace("_", "-")
@@ -185,7 +185,7 @@ def test_every_pin_of_the_image() -> None:
         assert name[0] in pinned or name[0] == "ablate"
 
 
-def test_offline_validation_is_said() -> None:
+def test_offline_validation_is_documented() -> None:
     assert "validated offline only" in README
     assert Path(TREE / "README.md").stat().st_size < 20_000
 

@@ -1,4 +1,4 @@
-"""The NetworkPolicies, evaluated: who reaches whom, and that nobody else does."""
+"""The NetworkPolicies, evaluated: who reaches whom, and that no other flow is possible."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Network:
         self, pod: Pod, kind: str, rules: str, side: str, other: Pod | str, port: int
     ) -> bool:
         if pod.kind == "elsewhere":
-            return True  # not ours to govern
+            return True  # the policies do not apply to it
         chosen = [
             policy["spec"]
             for policy in self.policies
@@ -81,7 +81,7 @@ def _is_peer(peer: Mapping[str, Any], other: Pod | str) -> bool:
     if isinstance(other, str):
         return "ipBlock" in peer
     if "ipBlock" in peer:
-        return False  # pods are told by labels here; DNAT to pods comes before this
+        return False  # pods are identified by labels here; DNAT to pods comes before this
     if "namespaceSelector" in peer:
         inside = peer["namespaceSelector"] == {}
         return inside and _selects(peer.get("podSelector", {}), other.labels)
@@ -108,7 +108,7 @@ def _everyone(found: Sequence[Mapping[str, Any]]) -> list[Pod]:
 
 
 def _flows(found: Sequence[Mapping[str, Any]]) -> set[tuple[str, str, int]]:
-    """All that is possible between two roles, leaving out what is between Ray's own pods."""
+    """All flows that are possible between two roles, except those between Ray's own pods."""
     network, everyone = _network(found), _everyone(found)
     return {
         (role(source), role(target), port)
@@ -151,8 +151,8 @@ def test_outside(platform: str) -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_every_open_port_is_somebodys(platform: str) -> None:
-    """A port that a container declares is reached by a policy's flow, and by no stranger."""
+def test_every_open_port_is_used(platform: str) -> None:
+    """A port that a container declares is reached by a policy's flow, and by nothing else."""
     found = together(platform)
     network, everyone = _network(found), _everyone(found)
     declared = 0
@@ -202,13 +202,13 @@ def test_names_are_resolved(platform: str) -> None:
 
 
 def test_bucket_store(tmp_path: Path) -> None:
-    """With the store in a bucket workers reach the bucket, and still nothing else."""
+    """With the store in a bucket, workers reach the bucket and still nothing else."""
     flows = _flows(variant("bucket-store", tmp_path))
     assert flows - ALLOWED == {("head", "objects", 8333), ("worker", "objects", 8333)}
 
 
 def test_own_services(tmp_path: Path) -> None:
-    """With services of one's own their ports outside are open, to those who need them."""
+    """With external services, their ports are open to the pods that need them."""
     found = variant("own-services", tmp_path)
     assert not {"postgres", "objects"} & {item["metadata"]["name"] for item in found}
     network = _network(found)
@@ -222,7 +222,7 @@ def test_own_services(tmp_path: Path) -> None:
 
 
 def test_the_check_itself() -> None:
-    """Without the policy that closes everything, strangers get in, and this notices."""
+    """Without the policy that closes everything, other flows are possible, and this notices."""
     found = [
         item
         for item in together("cpu")

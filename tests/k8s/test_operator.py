@@ -58,7 +58,7 @@ def test_ray_start_params_are_text(spec: Mapping[str, Any]) -> None:
         assert "redis-password" not in group["rayStartParams"]
 
 
-def test_resources_are_said_once(spec: Mapping[str, Any]) -> None:
+def test_resources_are_set_once(spec: Mapping[str, Any]) -> None:
     for group in _groups(spec):
         in_params = {"num-cpus", "num-gpus", "memory", "resources"} & set(group["rayStartParams"])
         assert not (in_params and group.get("resources"))
@@ -72,7 +72,7 @@ def test_head_works_on_nothing_and_is_inside(spec: Mapping[str, Any]) -> None:
     assert "nvidia.com/gpu" not in _main(head)["resources"].get("limits", {})
 
 
-def test_fault_tolerance_is_said_once(spec: Mapping[str, Any]) -> None:
+def test_fault_tolerance_is_set_once(spec: Mapping[str, Any]) -> None:
     options = spec["gcsFaultToleranceOptions"]
     assert options["redisAddress"] == "redis:6379"
     assert set(options["redisPassword"]) == {"valueFrom"}
@@ -103,7 +103,7 @@ def test_replicas(spec: Mapping[str, Any]) -> None:
 def test_autoscaler(spec: Mapping[str, Any]) -> None:
     if not spec.get("enableInTreeAutoscaling"):
         assert "autoscalerOptions" not in spec
-        for group in spec["workerGroupSpecs"]:  # nobody would change the number
+        for group in spec["workerGroupSpecs"]:  # nothing would change the number
             assert group["minReplicas"] == group["maxReplicas"]
             assert "idleTimeoutSeconds" not in group
         return
@@ -151,7 +151,7 @@ def test_a_cut_cable_is_noticed() -> None:
     assert {name: settings.get(name) for name in expected} == expected
 
 
-def test_driver_and_workers_see_the_same_places(spec: Mapping[str, Any]) -> None:
+def test_driver_and_workers_see_the_same_folders(spec: Mapping[str, Any]) -> None:
     """The store is mounted where the settings say, and the workspace can be written."""
     settings = _settings()
     for group in _groups(spec):
@@ -170,7 +170,7 @@ def test_rayjob(name: str) -> None:
     assert spec["shutdownAfterJobFinishes"] is True
     assert spec["ttlSecondsAfterFinished"] > 0
     assert spec["activeDeadlineSeconds"] > 0
-    assert spec["backoffLimit"] > 0  # a lost head takes the driver along
+    assert spec["backoffLimit"] > 0  # the driver is lost with its head
     assert "clusterSelector" not in spec and "deletionStrategy" not in spec
     assert spec["submissionMode"] == "K8sJobMode"
     assert spec["submitterPodTemplate"]["spec"]["restartPolicy"] in ("Never", "OnFailure")
@@ -184,7 +184,7 @@ def test_a_study_has_the_cluster_of_its_platform(name: str) -> None:
 
 
 def test_kueue() -> None:
-    """A queued job: its queue exists, all it asks for is covered, and no autoscaler."""
+    """A queued job: its queue exists, all its requests are covered, and it has no autoscaler."""
     platform, (job,) = objects("kueue"), objects("kueue/study")
     (local,) = of_kind(platform, "LocalQueue")
     (cluster,) = of_kind(platform, "ClusterQueue")
@@ -204,7 +204,7 @@ def test_kueue() -> None:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_workers_flag_fits_the_cluster(platform: str) -> None:
-    """The study's `--workers` asks for as many as its cluster can run, of one CPU or GPU each."""
+    """The study's `--workers` requests as many as its cluster can run, of one CPU or GPU each."""
     (job,) = objects(f"{platform}/study")
     asked = int(re.findall(r"--workers (\d+)", job["spec"]["entrypoint"])[0])
     slots = 0

@@ -62,7 +62,7 @@ def every_pod(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Pod]]
 
 
 def findings(pod: Pod) -> list[str]:
-    """What the restricted standard, and our own, has against a pod."""
+    """How a pod violates the restricted standard and our own."""
     spec = pod.spec
     found = [f"host {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key)]
     context = spec.get("securityContext", {})
@@ -199,7 +199,7 @@ def test_mlflow(platform: str) -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_redis_keeps_what_it_is_told(platform: str) -> None:
+def test_redis_persists_its_data(platform: str) -> None:
     (redis,) = (
         item
         for item in of_kind(objects(platform), "StatefulSet")
@@ -213,7 +213,7 @@ def test_redis_keeps_what_it_is_told(platform: str) -> None:
 
 
 def test_checkov(tmp_path: Path) -> None:
-    """checkov reads pods, not the operator's objects: it gets the pods that would come of them."""
+    """checkov reads pods, not the operator's objects: it gets the pods that they would create."""
     checkov = shutil.which("checkov")
     if checkov is None:
         pytest.skip("checkov is not installed (in an environment of its own: its pins are narrow)")

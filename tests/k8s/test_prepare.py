@@ -1,4 +1,4 @@
-"""MLflow as the manifests start it: a real Postgres, a real server, their own scripts and words."""
+"""MLflow as the manifests start it: a real Postgres and server, their scripts and arguments."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def mlflow(
         "OMP_NUM_THREADS": "1",
     }
     prepare = [sys.executable, str(TREE / "base" / "prepare.py")]
-    for _ in range(2):  # as often as the pod starts
+    for _ in range(2):  # the pod may start more than once
         done = subprocess.run(prepare, env=environment, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr[-2000:]
         for login in json.loads(users["logins.json"]).values():
@@ -131,7 +131,7 @@ def _wait(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
 def ask(
     url: str, login: tuple[str, str] | None = None, body: Any = None, host: str | None = None
 ) -> int:
-    """The status of an answer."""
+    """The status of the reply."""
     headers = {"Content-Type": "application/json"}
     if login is not None:
         headers["Authorization"] = "Basic " + base64.b64encode(":".join(login).encode()).decode()
@@ -175,7 +175,7 @@ def test_hosts(mlflow: str, made: Mapping[str, Mapping[str, str]]) -> None:
 
 
 @pytest.mark.slow
-def test_roles_are_kept_apart(postgres: Mapping[str, str]) -> None:
+def test_roles_are_separate(postgres: Mapping[str, str]) -> None:
     """The role of the searches, whose password the driver has, reads no records and no users."""
     host = postgres["PGHOST"]
     with psycopg.connect(host=host, user="searches", dbname="searches") as connection:

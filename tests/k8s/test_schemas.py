@@ -19,7 +19,7 @@ from tests.support.manifests import RENDERED, SCHEMAS, TREE, VARIANTS, Pod, obje
 
 VERSION = "1.34.0"
 
-# Kueue's schemas are not at hand: the fields that we use of its v1beta2, written down from memory.
+# Kueue's schemas are not available here: the fields of its v1beta2 that we use, from memory.
 KUEUE = {
     "ResourceFlavor": set(),
     "ClusterQueue": {"namespaceSelector", "queueingStrategy", "resourceGroups"},
@@ -56,7 +56,7 @@ def _ray(key: str) -> Draft202012Validator:
 
 
 def _closed(schema: Any) -> Any:
-    """The schema with every object closed to fields that it does not name."""
+    """The schema, in which every object refuses fields that it does not name."""
     if isinstance(schema, list):
         return [_closed(part) for part in schema]
     if not isinstance(schema, dict):
@@ -99,7 +99,7 @@ def _as_pod(pod: Pod) -> dict[str, Any]:
 
 @pytest.mark.parametrize("place", ["spec", "headGroupSpec", "container"])
 def test_the_check_itself(place: str) -> None:
-    """A typo is found wherever it is."""
+    """A typo is noticed wherever it is."""
     item = next(item for item in objects("cpu") if item["kind"] == "RayCluster")
     spec = item["spec"]
     head = spec["headGroupSpec"]
@@ -122,7 +122,7 @@ def test_the_check_itself_on_a_deployment() -> None:
 
 @pytest.mark.parametrize("name", RENDERED)
 def test_names(name: str) -> None:
-    """Names that the API server takes, in our namespace, no two alike."""
+    """Names are valid for the API server, in our namespace, and unique."""
     namespaceless = {"Namespace", "ClusterQueue", "ResourceFlavor"}
     seen = set()
     for item in objects(name):
@@ -135,7 +135,7 @@ def test_names(name: str) -> None:
 
 
 def test_components_are_all_rendered() -> None:
-    """No component that is in no overlay and in no variant."""
+    """Every component is in an overlay or in a variant."""
     texts = [path.read_text() for path in (TREE / "overlays").rglob("kustomization.yaml")]
     named = "\n".join(texts) + "\n".join(
         part for found in VARIANTS.values() for part in found["components"]
@@ -145,8 +145,8 @@ def test_components_are_all_rendered() -> None:
         assert re.search(rf"{component}$", named, re.M), component
 
 
-def test_a_kustomize_is_here() -> None:
-    """Without one all of this would be skipped, and look well."""
+def test_kustomize_is_installed() -> None:
+    """Without one all of these tests would be skipped."""
     if not (shutil.which("kubectl") or shutil.which("kustomize")):
         pytest.skip("neither kustomize nor kubectl is installed: nothing was rendered")
     assert len(objects("cpu")) > 20

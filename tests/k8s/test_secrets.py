@@ -109,7 +109,7 @@ def test_they_agree_with_each_other() -> None:
 
 
 def test_own_urls_are_taken_as_they_are() -> None:
-    """Also with the letters that YAML, shells and INI files care about."""
+    """Also with characters that are special in YAML, shells and INI files."""
     url = "postgresql+psycopg://me:p%40's$x@db.example:5432/records"
     made = secrets({"USERS_URL": url, "MLFLOW_URL": url, "SEARCHES_URL": url})
     ini = configparser.ConfigParser()
@@ -138,8 +138,8 @@ def test_the_stores_uri_opens() -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_workers_hold_nothing(platform: str) -> None:
-    """No worker's pod names a Secret: what it needs of the token the operator gives it."""
+def test_workers_have_no_secrets(platform: str) -> None:
+    """No worker's pod names a Secret: the operator gives it what it needs of the token."""
     workers = [
         pod for pod in pods(together(platform)) if pod.labels.get("ray.io/node-type") == "worker"
     ]

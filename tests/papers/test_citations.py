@@ -1,4 +1,4 @@
-"""Where a technique or an analysis says it stands in its paper, for the five papers read here."""
+"""The equations that techniques and analyses cite exist in their papers, for five papers."""
 
 import re
 from importlib import import_module
@@ -30,13 +30,13 @@ ANALYSES = {"mixture_use": "Table 4, Eq. 12-13", "by_preceding_word": "Section 3
 
 def equations(text: str) -> set[float]:
     """Every number after an "Eq.", those that a range leaves out included."""
-    found: set[float] = set()
+    numbers_named: set[float] = set()
     for cited in re.findall(r"Eq\. (\d[\d., and-]*)", text):
         numbers = [float(n) for n in re.findall(r"\d+(?:\.\d+)?", cited)]
-        found |= set(numbers)
+        numbers_named |= set(numbers)
         for low, high in re.findall(r"(\d+)-(\d+)", cited) if "." not in cited else ():
-            found |= {float(n) for n in range(int(low), int(high) + 1)}
-    return found
+            numbers_named |= {float(n) for n in range(int(low), int(high) + 1)}
+    return numbers_named
 
 
 @pytest.mark.slow

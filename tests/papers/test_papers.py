@@ -1,4 +1,4 @@
-"""The papers' tables as data: everything that was typed in, nothing else, and no contradiction."""
+"""The papers' tables as data: all typed values, no others, and no contradictions."""
 
 from __future__ import annotations
 
@@ -172,11 +172,11 @@ def _cells(paper: str) -> tuple[papers.Cell, ...]:
 def test_the_five_papers_are_cited():
     assert papers.ids() == sorted(IDS.values())
     for paper in papers.ids():
-        found = papers.load(paper)
-        assert found.id == paper
-        assert paper.startswith(found.authors[0].split()[-1].lower())
-        assert str(found.year) in paper
-        assert found.url.startswith("https://")
+        loaded = papers.load(paper)
+        assert loaded.id == paper
+        assert paper.startswith(loaded.authors[0].split()[-1].lower())
+        assert str(loaded.year) in paper
+        assert loaded.url.startswith("https://")
 
 
 @pytest.mark.parametrize("name", SAME_MODEL)
@@ -184,27 +184,27 @@ def test_papers_agree_on_the_same_model(name):
     values: dict[tuple[str, str], set[float]] = {}
     parameters: dict[str, set[float]] = {}
     for paper, model, variant in SAME_MODEL[name]:
-        found = [
+        loaded = [
             c for c in _cells(paper) if (c.model, c.variant, c.metric) == (model, variant, "ppl")
         ]
-        assert found, f"{paper} has no {model} / {variant}"
-        for cell in found:
+        assert loaded, f"{paper} has no {model} / {variant}"
+        for cell in loaded:
             values.setdefault((cell.corpus, cell.split or ""), set()).add(cell.value)
             if cell.parameters is not None:
                 parameters.setdefault(cell.corpus, set()).add(cell.parameters)
-    for (corpus, split), found in values.items():
-        assert sorted(found) == DISAGREE.get((name, corpus, split), sorted(found)[:1])
-    for corpus, found in parameters.items():
-        assert sorted(found) == PARAMETERS_DISAGREE.get((name, corpus), sorted(found)[:1])
+    for (corpus, split), loaded in values.items():
+        assert sorted(loaded) == DISAGREE.get((name, corpus, split), sorted(loaded)[:1])
+    for corpus, loaded in parameters.items():
+        assert sorted(loaded) == PARAMETERS_DISAGREE.get((name, corpus), sorted(loaded)[:1])
 
 
 def test_a_paper_repeats_itself_without_contradiction():
-    """The same model, variant, corpus, split and metric in two tables of a paper: one value."""
+    """The same model, variant, corpus, split and metric in two tables of a paper have one value."""
     for paper in papers.ids():
-        seen: dict[tuple, float] = {}
+        first: dict[tuple, float] = {}
         for cell in _cells(paper):
             key = (cell.model, cell.variant, cell.corpus, cell.split, cell.metric)
-            assert seen.setdefault(key, cell.value) == cell.value, (paper, key)
+            assert first.setdefault(key, cell.value) == cell.value, (paper, key)
 
 
 def test_values_are_of_their_kind():
@@ -220,8 +220,8 @@ def test_cells_are_those_of_a_table_or_of_its_split():
     table = papers.cells("takase2018doc", "Table 3")
     assert len(table) == 20
     layers = "i3=15,i2=5,i1=0,i0=0,lambda_beta=0.001"
-    found = [c for c in table if (c.model, c.variant) == ("AWD-LSTM-DOC", layers)]
-    assert {cell.split: cell.value for cell in found} == {"valid": 54.62, "test": 52.87}
+    loaded = [c for c in table if (c.model, c.variant) == ("AWD-LSTM-DOC", layers)]
+    assert {cell.split: cell.value for cell in loaded} == {"valid": 54.62, "test": 52.87}
     assert papers.cells("takase2018doc", "Table 3", split="test") == table[1::2]
 
 

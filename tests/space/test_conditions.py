@@ -19,10 +19,10 @@ def small(tmp_path) -> Space:
 
 
 def test_rows_are_asked_for_once_their_conditions_are_known(small):
-    asked: list[str] = []
+    suggested: list[str] = []
 
     def suggest(row: Row) -> Any:
-        asked.append(row.name)
+        suggested.append(row.name)
         domain = row.domain
         return domain.values[-1] if isinstance(domain, Choices) else domain.ends[0]
 
@@ -35,7 +35,7 @@ def test_rows_are_asked_for_once_their_conditions_are_known(small):
         "backbone.last_units": 4,
         "training.batch_size": 20,
     }
-    assert asked == ["Rate", "Epochs", "Kind", "Depth", "Rank and file", "Width"]
+    assert suggested == ["Rate", "Epochs", "Kind", "Depth", "Rank and file", "Width"]
 
 
 def test_open_rows_and_fixed_values(small):
@@ -107,40 +107,40 @@ def test_a_suggestion_outside_its_row_is_refused(small):
 
 def test_a_condition_on_a_field_outside_the_file_is_told_by_what_is_fixed(tmp_path):
     text = SMALL.replace("Kind = mogrifier", "head = doc")
-    found = load(written(tmp_path, text))
-    every = list(found.enumerate("ptb", {"head": "doc", "Rate": 1, "Depth": 2}))
+    loaded = load(written(tmp_path, text))
+    every = list(loaded.enumerate("ptb", {"head": "doc", "Rate": 1, "Depth": 2}))
     assert any("backbone.rank" in values for values in every)
     base = {"head": "mos", "training.epochs": 99}
-    every = list(found.enumerate("ptb", {"Rate": 1, "Depth": 2}, base=base))
+    every = list(loaded.enumerate("ptb", {"Rate": 1, "Depth": 2}, base=base))
     assert {values["training.epochs"] for values in every} == {1, 2, 3, 4, 5}
     assert not any("backbone.rank" in values for values in every)
     with pytest.raises(SpaceError) as error:
-        found.values("ptb")
+        loaded.values("ptb")
     assert str(error.value) == (
-        f"{found.path}:15: row 'Rank and file': when 'head = doc and Depth != 1' needs 'head', "
+        f"{loaded.path}:15: row 'Rank and file': when 'head = doc and Depth != 1' needs 'head', "
         "which no row of this file sets. Set it in the base or in the arm."
     )
 
 
 def test_slots_that_have_a_default_can_be_asked_about(tmp_path):
-    found = load(written(tmp_path, SMALL.replace("Kind = mogrifier", "bridge = none")))
-    assert "backbone.rank" in next(found.enumerate("ptb", {"Rate": 1, "Depth": 2}))
+    loaded = load(written(tmp_path, SMALL.replace("Kind = mogrifier", "bridge = none")))
+    assert "backbone.rank" in next(loaded.enumerate("ptb", {"Rate": 1, "Depth": 2}))
 
 
 def test_a_field_may_have_rows_whose_conditions_exclude_each_other(tmp_path):
     more = '\n["Few"]\nfield = "training.window"\nvalue = 5\nwhen = "Depth = 1"\n'
     more += '\n["Many"]\nfield = "training.window"\nvalue = 50\nwhen = "Depth > 1"\n'
-    found = load(written(tmp_path, SMALL + more))
+    loaded = load(written(tmp_path, SMALL + more))
     windows = {
-        depth: next(found.enumerate("ptb", {"Rate": 1, "Depth": depth}))["training.window"]
+        depth: next(loaded.enumerate("ptb", {"Rate": 1, "Depth": depth}))["training.window"]
         for depth in (1, 2)
     }
     assert windows == {1: 5, 2: 50}
-    found = load(written(tmp_path, SMALL + more.replace("Depth > 1", "Depth >= 1")))
+    loaded = load(written(tmp_path, SMALL + more.replace("Depth > 1", "Depth >= 1")))
     with pytest.raises(SpaceError) as error:
-        next(found.enumerate("ptb", {"Rate": 1, "Depth": 1}))
+        next(loaded.enumerate("ptb", {"Rate": 1, "Depth": 1}))
     assert str(error.value) == (
-        f"{found.path}:49: row 'Many': field 'training.window' is set by row 'Few' (line 44) at "
+        f"{loaded.path}:49: row 'Many': field 'training.window' is set by row 'Few' (line 44) at "
         "the same time. Instead: use conditions that exclude each other."
     )
 

@@ -47,18 +47,18 @@ def wrong_types(file: Written) -> Iterator[Wrong]:
             "text, true or false, a number, or a list of these",
         ),
     }
-    for key, (found, shown, allowed) in kinds.items():
+    for key, (toml, shown, allowed) in kinds.items():
         for row, number in file.of(key):
             rest = f"{key} = {shown} is not allowed. Expected: {allowed}."
-            yield Wrong("wrong type", file.put(number, f"{key} = {found}"), number, row, rest)
+            yield Wrong("wrong type", file.put(number, f"{key} = {toml}"), number, row, rest)
 
 
 def values_that_are_no_numbers(file: Written) -> Iterator[Wrong]:
     allowed = "text, true or false, a number, or a list of these"
     for row, number in file.of("value"):
-        for found in (("nan", "inf")[number % 2],):
-            rest = f"value = {found} is not allowed. Expected: {allowed}."
-            yield Wrong("no number", file.put(number, f"value = {found}"), number, row, rest)
+        for toml in (("nan", "inf")[number % 2],):
+            rest = f"value = {toml} is not allowed. Expected: {allowed}."
+            yield Wrong("no number", file.put(number, f"value = {toml}"), number, row, rest)
 
 
 def no_value(file: Written) -> Iterator[Wrong]:
@@ -82,18 +82,18 @@ def two_values(file: Written) -> Iterator[Wrong]:
 def wrong_ranges(file: Written) -> Iterator[Wrong]:
     for row, number in file.of("range"):
         keys = file.keys[row]
-        for found in ("[2, 1]", "[1, 1]", "[1]", "[]", "[1, 2, 3]", "['a', 'b']", "[true, 2]"):
-            shown = found.replace("true", "True")
+        for toml in ("[2, 1]", "[1, 1]", "[1]", "[]", "[1, 2, 3]", "['a', 'b']", "[true, 2]"):
+            shown = toml.replace("true", "True")
             rest = f"range = {shown} is not allowed. Expected: {RANGE}."
-            yield Wrong("wrong range", file.put(number, f"range = {found}"), number, row, rest)
+            yield Wrong("wrong range", file.put(number, f"range = {toml}"), number, row, rest)
         if "scale" in keys:
             rest = "range = [0, 1] is not allowed. Expected: ends above 0 on a log scale."
             yield Wrong("log of 0", file.put(number, "range = [0, 1]"), number, row, rest)
-            for found in ("lgo", "linaer"):
-                meant = {"lgo": "log", "linaer": "linear"}[found]
-                rest = f"unknown scale '{found}'. Did you mean '{meant}'? "
+            for toml in ("lgo", "linaer"):
+                meant = {"lgo": "log", "linaer": "linear"}[toml]
+                rest = f"unknown scale '{toml}'. Did you mean '{meant}'? "
                 rest += "Expected one of: linear, log."
-                lines = file.put(keys["scale"], f'scale = "{found}"')
+                lines = file.put(keys["scale"], f'scale = "{toml}"')
                 yield Wrong("wrong scale", lines, keys["scale"], row, rest)
         if "integer" in keys:
             rest = "range = [0.5, 2] is not allowed. Expected: whole numbers with integer = true."
@@ -271,8 +271,8 @@ def test_a_wrong_file_is_refused_by_line_and_row(kind, source, tmp_path):
         path = written(tmp_path, "\n".join(wrong.lines) + "\n")
         with pytest.raises(SpaceError) as error:
             load(path)
-        place = f"{path}:{wrong.line}: " + (f"row '{wrong.row}': " if wrong.row else "")
-        assert str(error.value) == place + wrong.rest, (wrong.kind, wrong.row)
+        where = f"{path}:{wrong.line}: " + (f"row '{wrong.row}': " if wrong.row else "")
+        assert str(error.value) == where + wrong.rest, (wrong.kind, wrong.row)
 
 
 def test_there_are_several_hundred_wrong_files():

@@ -1,4 +1,4 @@
-"""The papers' recipes and spaces: each is its page, and everything in them can be built."""
+"""The papers' recipes and spaces: each equals its page, and everything in them can be built."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ MEANT = {
 RECIPES = ("gal2016", "merity2018awd", "takase2018doc_table2", "yang2018mos", "zaremba2014")
 
 
-def columns(found: Space) -> tuple[str | None, ...]:
-    return found.corpora or (None,)
+def columns(loaded: Space) -> tuple[str | None, ...]:
+    return loaded.corpora or (None,)
 
 
 def is_off(field: str, values: dict[str, Any]) -> bool:
-    """Whether a regularizer's rates are all 0 or left open: then it is not in the config."""
+    """Return whether a regularizer's rates are all 0 or open; it is then not in the config."""
     room = field.rpartition(".")[0]
     return room.startswith("regularizer.") and not any(
         value for key, value in values.items() if key.startswith(room) and type(value) is not bool
@@ -63,7 +63,7 @@ def base_of(name: str, column: str | None) -> dict[str, Any]:
 
 
 def built(values: dict[str, Any]) -> Config:
-    """Resolved, and assembled without memory: what makes no sense is refused there."""
+    """Resolve and assemble without memory, which refuses impossible combinations."""
     config = resolve(values)
     assemble(config, 10_000, "meta")
     return config
@@ -80,21 +80,21 @@ def drawn(chance: random.Random):
     return suggest
 
 
-def samples(found: Space, column: str | None, num: int) -> Iterator[dict[str, Any]]:
-    chance = random.Random(found.name)
+def samples(loaded: Space, column: str | None, num: int) -> Iterator[dict[str, Any]]:
+    chance = random.Random(loaded.name)
     for _ in range(num):
         try:
-            yield found.sample(drawn(chance), column)
+            yield loaded.sample(drawn(chance), column)
         except SpaceViolation:
             continue
 
 
 def test_every_file_is_in_the_list():
-    entries = {entry.name: entry for entry in space.index()}
+    listed = space.index()
     assert len(NAMES) >= 18
     for name in NAMES:
-        assert entries[name].problem == ""
-        assert name.startswith(entries[name].paper)
+        assert isinstance(listed[name], Space)
+        assert name.startswith(listed[name].paper)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -104,28 +104,28 @@ def test_a_file_names_what_the_registry_has(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_prints_all_its_rows_in_order(name):
-    found = load(name)
-    text = show_space(found)
-    title = f"{name}: {found.paper}, {', '.join(found.tables)}"
+    loaded = load(name)
+    text = show_space(loaded)
+    title = f"{name}: {loaded.paper}, {', '.join(loaded.tables)}"
     assert " ".join(text.split()).startswith(title)
     page, _, rest = text.partition("\nNot in the printed table\n")
     for part, printed in ((page, True), (rest.partition("Field of ablate")[0], False)):
-        rows = [row.name + row.marker for row in found.rows if row.printed == printed]
+        rows = [row.name + row.marker for row in loaded.rows if row.printed == printed]
         first = [line for line in part.splitlines() if line and not line.startswith(" ")]
         at = [
             next(i for i, line in enumerate(first) if f"{line}  ".startswith(f"{r}  "))
             for r in rows
         ]
         assert at == sorted(at), name
-    for column in found.corpora:
+    for column in loaded.corpora:
         assert column in text
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_settled_can_be_built_for_each_column(name):
-    found = load(name)
-    for column in columns(found):
-        settled = found.values(column, MEANT.get(name))
+    loaded = load(name)
+    for column in columns(loaded):
+        settled = loaded.values(column, MEANT.get(name))
         values = merge(base_of(name, column), settled)
         flat = built(values).flat
         for field, value in settled.items():
@@ -136,38 +136,38 @@ def test_what_is_settled_can_be_built_for_each_column(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_drawn_can_be_built_for_each_column(name):
-    """30 points of an open space, the one point of a recipe."""
-    found = load(name)
-    for column in columns(found):
+    """Yield 30 points of an open space, or the one point of a recipe."""
+    loaded = load(name)
+    for column in columns(loaded):
         count = 0
-        for values in samples(found, column, 30 if found.open else 1):
+        for values in samples(loaded, column, 30 if loaded.open else 1):
             built(merge(base_of(name, column), values))
             count += 1
-        assert count >= (15 if found.open else 1)
+        assert count >= (15 if loaded.open else 1)
 
 
 @pytest.mark.parametrize("name", [*RECIPES, "zilly2017rhn"])
 def test_a_recipe_leaves_nothing_open(name):
-    found = load(name)
-    assert not found.open
-    for column in columns(found):
-        assert set(found.values(column)) == found.fields
+    loaded = load(name)
+    assert not loaded.open
+    for column in columns(loaded):
+        assert set(loaded.values(column)) == loaded.fields
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_no_page_gives_says_whose_it_is(name):
-    """An open row is printed by the paper, quotes a table, or is said to be ours."""
+    """An open row is printed by the paper, quotes a table, or names itself as ours."""
     for row in load(name).rows:
         if not any(isinstance(domain, Range | Choices) for domain in row.domains):
             continue
         text = f"{row.source} {row.note}"
-        said = "ours" in text or "Table" in text
-        assert row.printed or said, row.name
+        explained = "ours" in text or "Table" in text
+        assert row.printed or explained, row.name
         if name in ("inan2017tying_section6", "pachitariu2013irlm_table2") and row.printed:
-            assert said or isinstance(row.domains[0], Choices), row.name
+            assert explained or isinstance(row.domains[0], Choices), row.name
 
 
-# --- Each file beside the page as it was typed -----------------------------------------------
+# --- Each file compared with the page as it was typed -----------------------------------------
 
 # File -> the paper, its part, and what the file prints that was not typed (or under this name).
 PAGES = {
@@ -234,10 +234,10 @@ def typed(paper: str, part: str) -> dict[str, dict[str, str]]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_file_is_its_page(name):
-    """The page's own names, in its order, with its values."""
+    """The names of the page, in its order, with its values."""
     paper, part, renamed = PAGES[name]
-    rows, found = typed(paper, part), load(name)
-    ours = [row for row in found.rows if row.printed]
+    rows, loaded = typed(paper, part), load(name)
+    ours = [row for row in loaded.rows if row.printed]
     names = [renamed.get(row.name, row.name) for row in ours]
     known = [each for each in names if each is not None]
     assert set(known) <= set(rows), name
@@ -249,7 +249,7 @@ def test_a_file_is_its_page(name):
 
 
 def values_of(row: Row) -> list[Any]:
-    """What a row takes, over its columns, each value once."""
+    """Return a row's values over its columns, each value once."""
     values: list[Any] = []
     for domain in row.domains:
         for end in domain.ends:
@@ -274,7 +274,7 @@ def page_values(row: Row, text: str) -> list[Any]:
 
 
 def test_the_tables_of_four_papers_are_whole():
-    """No typed setting of a model of ours is in no file."""
+    """Every typed setting of our models is in a file."""
     missing = {}
     for name, (paper, part, renamed) in PAGES.items():
         names = {renamed.get(row.name, row.name) for row in load(name).rows}
@@ -291,9 +291,9 @@ def test_the_cache_is_as_large_as_the_text_says():
         "cache size WT2 variational": "variational-wikitext-2",
         "cache size WT2 AWD": "awd-wikitext-2",
     }
-    rows, found = typed("000", "text 4.2-4.4"), load("takase2017iog_text4")
+    rows, loaded = typed("000", "text 4.2-4.4"), load("takase2017iog_text4")
     for name, column in sizes.items():
-        values = found.values(column)
+        values = loaded.values(column)
         assert values["evaluator.cache.window"] == int(rows[name]["values"])
 
 
@@ -310,7 +310,7 @@ def test_the_base_models_of_the_gate_have_its_texts_sizes():
 
 
 def test_recipes_that_quote_one_another_agree():
-    """Gal's large model is Zaremba's but for its masks, its decay of the weights and its epochs
+    """Gal's large model is Zaremba's except for its masks, its weight decay and its epochs
     before the rate falls; MoS and DOC have AWD's defaults."""
     zaremba, gal = (load(name).values("large") for name in ("zaremba2014", "gal2016"))
     differ = {key for key in zaremba.keys() & gal.keys() if zaremba[key] != gal[key]}
@@ -383,9 +383,9 @@ def test_awd_is_its_commands():
 
 
 def test_tied_masks_go_with_any_rate():
-    """004's one mask for a hidden state needs its three rates to be one, whatever it is."""
-    found = load("inan2017tying_section6")
-    values = found.values("large", {"dropout": 0.6, "RE": True, "AL": "augmented"})
+    """004's single mask for a hidden state needs three equal rates."""
+    loaded = load("inan2017tying_section6")
+    values = loaded.values("large", {"dropout": 0.6, "RE": True, "AL": "augmented"})
     config = built({**values, "loss.temperature": 20.0})
     dropout = next(
         c.config for c in config.listed["regularizer"] if c.name == "variational_dropout"
@@ -425,8 +425,8 @@ def test_a_column_that_is_not_there_is_named():
 
 
 def test_fixed_rows_of_every_kind_are_there():
-    """Guards the tests above: they meet values, choices and ranges, by column and for all."""
+    """Guards the tests above: they cover values, choices and ranges, with and without columns."""
     rows = [row for name in NAMES for row in load(name).rows]
     kinds = {(type(d), bool(row.by_corpus)) for row in rows for d in row.domains}
-    wanted = {(kind, by) for kind in (Fixed, Choices, Range) for by in (True, False)}
-    assert kinds == wanted
+    expected_kinds = {(kind, by) for kind in (Fixed, Choices, Range) for by in (True, False)}
+    assert kinds == expected_kinds

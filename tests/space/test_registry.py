@@ -27,11 +27,11 @@ def wrong_in_registry(name: str) -> Iterator[Wrong]:
             yield Wrong("technique", lines, file.headers[row], row, rest)
             continue
         key = field.split("[")[0].split(".")[-1]
-        config, place = _config(field, values)
+        config, where = _config(field, values)
         known = [info.name for info in fields.describe(config)]
         lines = file.put(number, f'field = "{field.replace(key, key + "x")}"')
         allowed = ", ".join(known)
-        rest = f"{place}: unknown field '{key}x'. Did you mean '{key}'? Expected one of: {allowed}."
+        rest = f"{where}: unknown field '{key}x'. Did you mean '{key}'? Expected one of: {allowed}."
         yield Wrong("field", lines, file.headers[row], row, rest)
         info = next(info for info in fields.describe(config) if info.name == key)
         for bad in _bad_values(info):
@@ -40,7 +40,7 @@ def wrong_in_registry(name: str) -> Iterator[Wrong]:
                 continue
             shown = repr([bad] if "[" in field else bad)
             lines = file.put(line, f"value = {bad!r}".replace("'", '"'))
-            rest = f"{place}.{key} = {shown} is not allowed. Expected: {info.allowed}."
+            rest = f"{where}.{key} = {shown} is not allowed. Expected: {info.allowed}."
             yield Wrong("value", lines, file.headers[row], row, rest)
 
 
@@ -76,7 +76,7 @@ def test_what_the_registry_does_not_have_is_refused(name, tmp_path):
         text = f"{path}:{wrong.line}: row '{wrong.row}': {wrong.rest}"
         if wrong.kind == "technique":  # other rows' fields are then unknown as well
             texts = list(problems(load(path).rows))
-            assert any(found.startswith(text) for found in texts)
+            assert any(problem.startswith(text) for problem in texts)
         else:
             assert str(error.value) == text
         count += 1
@@ -93,12 +93,12 @@ def test_ends_and_choices_are_checked_like_values(tmp_path):
         "lstm": ("ltsm", "Units", "unknown backbone 'ltsm'."),
         "choices = [2, 4]": ("choices = [2, 0]", "Units", "backbone lstm.units = 0"),
     }
-    for before, (after, row, found) in wrong.items():
+    for before, (after, row, problem) in wrong.items():
         path = written(tmp_path, OPEN.replace(before, after))
         changed = load(path)
         with pytest.raises(SpaceError) as error:
             changed.check()
-        assert str(error.value).startswith(f"{path}:{changed[row].line}: row '{row}': {found}")
+        assert str(error.value).startswith(f"{path}:{changed[row].line}: row '{row}': {problem}")
         assert ("Add integer = true to the row." in str(error.value)) == (row == "Epochs")
 
 

@@ -41,7 +41,7 @@ class Drawn:
         return "\n".join(lines) + "\n"
 
     def brute_force(self) -> list[dict[str, int]]:
-        """Every assignment of every row, reduced to what counts."""
+        """Return every assignment of every row, reduced to the active rows."""
         results = []
         for picked in itertools.product(*(choices or [0] for choices in self.choices)):
             values: dict[int, int] = {}
@@ -110,21 +110,21 @@ def scratch(tmp_path_factory) -> Path:
 @settings(max_examples=150, deadline=None)
 @given(file=drawn_files(), seed=st.integers(0, 99))
 def test_enumerating_is_brute_force_and_sampling_stays_inside(scratch, file, seed):
-    found = load(written(scratch, file.text()))
+    loaded = load(written(scratch, file.text()))
     expected = file.brute_force()
-    every = list(found.enumerate())
+    every = list(loaded.enumerate())
     assert len(every) == len(expected)
     assert all(values in expected for values in every)
     chance = random.Random(seed)
     for _ in range(5):
         try:
-            values = found.sample(draw(chance))
+            values = loaded.sample(draw(chance))
         except SpaceViolation as violation:
             assert violation.rules
             assert violation.values not in expected
         else:
             assert values in expected
-            assert found.violated(values) == []
+            assert loaded.violated(values) == []
 
 
 @given(

@@ -1,4 +1,4 @@
-"""The shipped search spaces: each is its paper's table, and is found by its name."""
+"""The shipped search spaces: each equals its paper's table, and loads by its name."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def printed(paper: str, *tables: str) -> list[dict[str, str]]:
 def test_doc_is_its_table_in_order():
     rows = printed("003", "Table 2")
     names = list(dict.fromkeys(row["name"] for row in rows))
-    found = load(DOC)
-    assert [row.name for row in found.rows if row.printed] == names
+    loaded = load(DOC)
+    assert [row.name for row in loaded.rows if row.printed] == names
     for row in rows:
-        domain = found[row["name"]].at(CORPORA[row["applies_to"]]).domain
+        domain = loaded[row["name"]].at(CORPORA[row["applies_to"]]).domain
         assert isinstance(domain, Fixed)
         assert domain.value == float(row["values"])
 
 
 def test_dual_is_its_tables_in_order():
     rows = printed("002", "Table 3", "Table 4")
-    found = load(DUAL)
-    ours = [row for row in found.rows if row.printed]
+    loaded = load(DUAL)
+    ours = [row for row in loaded.rows if row.printed]
     assert [f"{row.name}{row.marker}" for row in ours] == [row["name"] for row in rows]
     assert [row.description for row in ours] == [row["description"] for row in rows]
     for row, typed in zip(ours, rows, strict=True):
@@ -61,11 +61,11 @@ def test_dual_is_its_tables_in_order():
 
 def test_the_best_published_dual_is_in_its_space():
     best = {row["name"]: row["values"] for row in printed("002", *_best_of())}
-    found = load(DUAL)
-    named = {name: float(text) for name, text in best.items() if name in _names(found)}
+    loaded = load(DUAL)
+    named = {name: float(text) for name, text in best.items() if name in _names(loaded)}
     assert len(named) >= 17
     for name, value in named.items():
-        domain = found[name].at("ptb").domain
+        domain = loaded[name].at("ptb").domain
         assert domain is not None
         assert domain.admits(value), name
 
@@ -74,23 +74,23 @@ def _best_of() -> tuple[str]:
     return ("text 4.2 (best Dual mdLSTM, PTB)",)
 
 
-def _names(found: Space) -> list[str]:
-    return [row.name for row in found.rows]
+def _names(loaded: Space) -> list[str]:
+    return [row.name for row in loaded.rows]
 
 
 @pytest.mark.parametrize("name", [DOC, MOS])
 @pytest.mark.parametrize("corpus", ["ptb", "wikitext-2"])
 def test_recipes_are_whole_and_valid(name, corpus):
-    found = load(name)
-    found.check()
-    assert not found.open
-    assert found.open_rows(corpus) == []
-    values = found.values(corpus)
-    assert set(values) == found.fields
+    loaded = load(name)
+    loaded.check()
+    assert not loaded.open
+    assert loaded.open_rows(corpus) == []
+    values = loaded.values(corpus)
+    assert set(values) == loaded.fields
     config = resolve(values)
     assert config["optimizer"].name == "nt_asgd"
-    assert list(found.enumerate(corpus)) == [values]
-    assert found.sample(draw(random.Random(0)), corpus) == values
+    assert list(loaded.enumerate(corpus)) == [values]
+    assert loaded.sample(draw(random.Random(0)), corpus) == values
 
 
 def test_recipes_have_the_published_sizes():
@@ -111,7 +111,7 @@ def test_recipes_have_the_published_sizes():
 
 @pytest.mark.parametrize("name", [DOC, MOS])
 def test_every_value_of_a_recipe_is_part_of_what_a_trial_is(name):
-    """Another value anywhere gives another trial."""
+    """A different value of any row gives a different trial."""
     values = load(name).values("ptb")
     ids = [repr(resolve(values).identity)]
     for field, value in values.items():
@@ -130,11 +130,11 @@ def test_dual_names_registered_techniques_only():
 
 
 def test_dual_samples_only_what_can_exist():
-    found, chance = load(DUAL), random.Random(0)
+    loaded, chance = load(DUAL), random.Random(0)
     refused = 0
     for _ in range(300):
         try:
-            values = found.sample(draw(chance), "ptb")
+            values = loaded.sample(draw(chance), "ptb")
         except SpaceViolation as violation:
             refused += 1
             assert violation.rules == ["Dual units = Embedding units"]
@@ -154,41 +154,41 @@ def test_dual_samples_only_what_can_exist():
 
 
 def test_a_search_can_be_narrowed_by_fixing():
-    found = load(DUAL)
+    loaded = load(DUAL)
     fixed = {"backbone": "mogrifier", "bridge": "dual", "Dynamic evaluation": False}
     fixed |= {"embedding.size": 850, "Dual units": 850, "optimizer.learning_rate": 1e-4}
-    asked: list[str] = []
+    suggested: list[str] = []
 
     def suggest(row: Row) -> Any:
-        asked.append(row.name)
-        return draw(random.Random(len(asked)))(row)
+        suggested.append(row.name)
+        return draw(random.Random(len(suggested)))(row)
 
-    values = found.sample(suggest, "wikitext-2", fixed)
-    assert not set(asked) & {"Backbone", "Bridge", "Dynamic evaluation", "Embedding units"}
+    values = loaded.sample(suggest, "wikitext-2", fixed)
+    assert not set(suggested) & {"Backbone", "Bridge", "Dynamic evaluation", "Embedding units"}
     assert values["bridge.units"] == values["embedding.size"] == 850
     assert values["optimizer.learning_rate"] == 1e-4
     assert values["corpus.lowercase"] is True
-    assert asked.index("Mogrifier deep") < asked.index("Mogrifier L2reg")
+    assert suggested.index("Mogrifier deep") < suggested.index("Mogrifier L2reg")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_a_file_prints_as_its_table(name, width):
-    found = load(name)
-    page = show_space(found, width)
+    loaded = load(name)
+    page = show_space(loaded, width)
     lines = page.splitlines()
     assert all(line == line.rstrip() for line in lines)
-    assert page.startswith(f"{name}: {found.paper}, ")
+    assert page.startswith(f"{name}: {loaded.paper}, ")
     head = page.index("\nParameter ")
-    starts = [page.index(f"\n{row.name}{row.marker}  ", head) for row in found.rows if row.printed]
+    starts = [page.index(f"\n{row.name}{row.marker}  ", head) for row in loaded.rows if row.printed]
     assert starts == sorted(starts)
     after = page.index("Not in the printed table")
     assert starts[-1] < after
-    for row in found.rows:
+    for row in loaded.rows:
         assert row.printed or page.index(f"\n{row.name}  ", after)
         assert row.field is None or f"  {row.field}" in page
         assert " ".join(row.condition.split()) in " ".join(page.split())
-    for rule in found.rules:
+    for rule in loaded.rules:
         assert rule.text in page
 
 
@@ -204,28 +204,28 @@ def test_the_list_of_spaces_shows_which_are_open(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "broken.toml").write_text("paper = 3\n")
     monkeypatch.chdir(tmp_path)
-    entries = {entry.name: entry for entry in space.index()}
-    assert [entries[name].open for name in SHIPPED] == [False, False, True]
-    assert entries[DOC].num_rows == len(load(DOC).rows)
-    assert entries["broken"].problem.startswith(f"{folder / 'broken.toml'}:1: ")
+    listed = space.index()
+    assert [listed[name].open for name in SHIPPED] == [False, False, True]
+    assert listed[DOC] == load(DOC)
+    assert str(listed["broken"]).startswith(f"{folder / 'broken.toml'}:1: ")
     page = list_spaces()
     assert [name for name in SHIPPED if f"\n{name}  " in page] == list(SHIPPED)
 
 
-def test_names_are_looked_up_here_then_beside_the_study_then_in_the_checkout(tmp_path, monkeypatch):
-    here, beside = tmp_path / "here", tmp_path / "there"
-    for folder, paper in ((here, "here"), (beside, "beside")):
+def test_names_are_looked_up_here_then_near_the_study_then_in_the_checkout(tmp_path, monkeypatch):
+    here, study_folder = tmp_path / "here", tmp_path / "there"
+    for folder, paper in ((here, "here"), (study_folder, "near")):
         (folder / "search_spaces").mkdir(parents=True)
         text = SMALL.replace("somebody2020", paper)
         (folder / "search_spaces" / "small.toml").write_text(text)
     (here / "deep" / "er").mkdir(parents=True)
     monkeypatch.chdir(here / "deep" / "er")
     assert load("small").paper == "here"
-    assert load("small", near=beside / "study.py").paper == "here"
+    assert load("small", near=study_folder / "study.py").paper == "here"
     monkeypatch.chdir(tmp_path)
-    assert load("small", near=beside / "study.py").paper == "beside"
+    assert load("small", near=study_folder / "study.py").paper == "near"
     assert load("here/search_spaces/small.toml").paper == "here"
-    assert load("search_spaces/small.toml", near=beside / "study.py").paper == "beside"
+    assert load("search_spaces/small.toml", near=study_folder / "study.py").paper == "near"
     assert load(here / "search_spaces" / "small.toml").paper == "here"
     assert load(DOC).path.parent == ROOT / "search_spaces"
     with pytest.raises(SpaceError) as unknown:

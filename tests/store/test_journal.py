@@ -1,4 +1,4 @@
-"""A journal's JSON is the same as ever: old ones are read, and the same keys are written."""
+"""A journal's JSON has not changed: old ones are read, and the same keys are written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_running_trial_has_no_outcome(tmp_path):
     assert (journal.status, journal.metrics, journal.last_attempt) == (None, {}, {})
 
 
-def test_parts_of_a_later_version_are_no_damage():
+def test_parts_of_a_later_version_are_ignored():
     assert Outcome.from_plain({**OUTCOMES[0], "more": 1}).digest == "ab"
 
 
@@ -61,7 +61,7 @@ def test_a_status_is_its_text_wherever_it_is_shown():
     assert f"{Status.LEFT}" == str(Status.LEFT) == Status.LEFT == "left"
 
 
-def test_numbers_that_json_has_no_word_for_go_there_and_back():
+def test_numbers_that_json_cannot_express_survive_a_round_trip():
     values = [1, 2.5, math.nan, math.inf, -math.inf]
     assert [str(number(v)) for v in without_nan(values)] == ["1.0", "2.5", "nan", "inf", "-inf"]
     assert [finite(v) for v in without_nan(values)] == [1.0, 2.5, None, None, None]

@@ -20,7 +20,7 @@ BYTES = b"\x00\xff" * 1000
 
 @pytest.fixture(params=["folder", "file://", "local://", "fsspec+file://"])
 def store(request, tmp_path: Path) -> Store:
-    """`local://` and what fsspec opens are not folders to us: they go by way of pyarrow."""
+    """`local://` and what fsspec opens are not treated as folders: pyarrow opens them."""
     if request.param.startswith("fsspec"):
         pytest.importorskip("fsspec")
     place = tmp_path / "a store"
@@ -37,7 +37,7 @@ def test_what_is_written_is_read(store: Store):
     assert store.read("trials/x/weights") == b""
 
 
-def test_what_is_not_there_is_none(store: Store):
+def test_a_missing_key_is_none(store: Store):
     assert store.read("trials/x") is None and store.read_json("trials/x") is None
     assert not store.exists("trials/x") and store.names("trials") == []
     store.delete("trials/x")
@@ -82,13 +82,13 @@ def test_no_key_leaves_the_store(store: Store, key: str):
         store.write(key, b"")
 
 
-def test_damaged_data_is_told_by_name(store: Store):
+def test_damaged_data_is_reported_by_name(store: Store):
     store.write("trials/x/journal.json", b'{"trial": ')
     with pytest.raises(StoreError, match=r"trials/x/journal\.json in the store .* is damaged \("):
         store.read_json("trials/x/journal.json")
 
 
-def test_what_cannot_be_written_is_told(store: Store):
+def test_a_failed_write_is_reported(store: Store):
     store.write("taken", b"a file")
     for call in (store.write, lambda key, data: store.write_json(key, {})):
         with pytest.raises(StoreError, match=r"cannot write taken/x to|in the store .*--workspace"):
@@ -96,7 +96,7 @@ def test_what_cannot_be_written_is_told(store: Store):
     assert store.read("taken") == b"a file"
 
 
-def test_a_uri_that_nobody_knows_is_told():
+def test_an_unknown_uri_is_reported():
     with pytest.raises(StoreError, match="cannot open the store nosuch://bucket/x: "):
         Store("nosuch://bucket/x")
 
@@ -124,8 +124,8 @@ def test_a_killed_writer_leaves_the_old_or_the_new(tmp_path: Path, uri: str):
         process.stdout.readline()
         time.sleep(rng.uniform(0, 0.05))
         process.kill()
-        said = process.communicate()[0].split()
-        last = int(said[-1]) if said else 1
+        output = process.communicate()[0].split()
+        last = int(output[-1]) if output else 1
         found = store.read("trials/file")
         assert found in [str(number).encode() * 1_000_000 for number in (last, last + 1)]
         assert store.names("trials") == ["file"]

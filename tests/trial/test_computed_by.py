@@ -1,4 +1,4 @@
-"""What computed a trial, kernels or torch instead of them, is in its record as it was."""
+"""A trial's record says what computed it: kernels, or torch instead of them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def trial_of(data: str, values=VALUES, **more) -> Trial:
 
 
 def run(trial: Trial, store: Store, data: str) -> journals.Journal:
-    begun = TrialRun(trial, store, data)
-    while not begun.advance(60).done:
+    trial_run = TrialRun(trial, store, data)
+    while not trial_run.advance(60).done:
         pass
-    assert begun.journal.status == Status.COMPLETED, begun.journal.outcome
+    assert trial_run.journal.status == Status.COMPLETED, trial_run.journal.outcome
     return journals.read(store, trial.id)
 
 
@@ -81,7 +81,7 @@ def test_the_first_trial_of_a_process_says_what_computed_it(workspace, tmp_path)
 
 
 def _nested(values):
-    """With a technique's name as `slot.name`, as TOML needs it beside the slot's fields."""
+    """With a technique's name as `slot.name`, as TOML needs it next to the slot's fields."""
     slots = {name.partition(".")[0] for name in values if "." in name}
     return [(f"{k}.name" if k in slots else k, v) for k, v in values.items()]
 
@@ -121,9 +121,9 @@ def test_work_that_was_lost_is_not_what_computed_it(monkeypatch, tmp_path, data)
 @pytest.mark.kernels
 def test_a_checkpoint_that_does_not_say_leaves_it_unknown(tmp_path, data):
     trial, store = trial_of(data), Store(tmp_path)
-    begun = TrialRun(trial, store, data)
-    begun.advance(0)
-    begun.save()
+    trial_run = TrialRun(trial, store, data)
+    trial_run.advance(0)
+    trial_run.save()
     tensors, plain = checkpoint.read(store, checkpoint.last_key(trial.id))
     del plain["computed_by"]
     checkpoint.write(store, checkpoint.last_key(trial.id), tensors, plain)
@@ -157,10 +157,10 @@ def test_rerun_says_whether_the_kernels_differ(monkeypatch, workspace, capsys):
 
     monkeypatch.setenv(library.SWITCH, "off")
     assert rerun.rerun_trial(trial.id, workspace) == 1
-    said = capsys.readouterr().out
-    assert f"recorded with kernels: {library.load_library()[1]}; now with {OFF}." in said
-    assert "more than a perplexity point" in said
-    assert "To repeat it as it was recorded: unset ABLATE_NATIVE=off" in said
+    output = capsys.readouterr().out
+    assert f"recorded with kernels: {library.load_library()[1]}; now with {OFF}." in output
+    assert "more than a perplexity point" in output
+    assert "To repeat it as it was recorded: unset ABLATE_NATIVE=off" in output
 
     journal.attempts[0]["computed_by"] = [OFF]
     journal.outcome = replace(journal.outcome, digest="another")
@@ -171,5 +171,5 @@ def test_rerun_says_whether_the_kernels_differ(monkeypatch, workspace, capsys):
     del journal.attempts[0]["computed_by"]
     journal.write(workspace.store)
     assert rerun.rerun_trial(trial.id, workspace) == 1
-    said = capsys.readouterr().out
-    assert "whether kernels or torch computed the record is unknown" in said
+    output = capsys.readouterr().out
+    assert "whether kernels or torch computed the record is unknown" in output

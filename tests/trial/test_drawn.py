@@ -94,7 +94,7 @@ def trial_of(data: str, weights: str, **changes) -> Trial:
 
 
 def ended(trial: Trial, store: Store, data: str, stop: int | None = None) -> journals.Journal:
-    """The trial to its end; after `stop` windows it is saved, and taken up again elsewhere."""
+    """Run the trial to its end; after `stop` windows it is saved, and resumed elsewhere."""
     run = TrialRun(trial, store, data)
     for number in range(1000):
         if run.advance(0).done:

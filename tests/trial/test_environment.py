@@ -11,12 +11,12 @@ from ablate.trial.environment import environment, git_state
 
 def test_it_is_plain_and_holds_no_secret(monkeypatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
-    found = environment()
-    text = json.dumps(found)
+    recorded = environment()
+    text = json.dumps(recorded)
     assert "hunter2" not in text
     assert os.environ["PATH"] not in text
-    assert {"host", "platform", "python", "hardware", "versions", "git"} <= set(found)
-    assert {"numpy", "pyarrow"} <= set(found["versions"])
+    assert {"host", "platform", "python", "hardware", "versions", "git"} <= set(recorded)
+    assert {"numpy", "pyarrow"} <= set(recorded["versions"])
 
 
 def test_the_state_of_a_checkout(tmp_path) -> None:

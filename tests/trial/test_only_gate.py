@@ -57,7 +57,7 @@ def trial_of(data: str, changes=None, seed: int = 1, **more) -> Trial:
 
 
 def finish(trial: Trial, store: Store, data: str, *, stop_after: int = -1) -> journals.Journal:
-    """Run a trial to its end; after some slices of one window, from its checkpoint anew."""
+    """Run a trial to its end; after some slices of one window it restarts from its checkpoint."""
     run = TrialRun(trial, store, data)
     for _ in range(stop_after):
         run.advance(0)
@@ -93,7 +93,7 @@ def over(base: Trial, data: str, changes=None, **more) -> Trial:
 
 
 @pytest.fixture
-def begun(base, store, data) -> Training:
+def gate_training(base, store, data) -> Training:
     return Training(over(base, data), Place(store, data))
 
 
@@ -114,11 +114,11 @@ def test_the_base_stays_as_it_was_to_the_bit_and_the_gate_learns(base, store, da
     assert history[-1] < history[0]
 
 
-def test_the_base_runs_without_masks_and_the_gate_with_its_own(begun):
-    model, rows = begun.model, begun.train_rows[:20].long()
+def test_the_base_runs_without_masks_and_the_gate_with_its_own(gate_training):
+    model, rows = gate_training.model, gate_training.train_rows[:20].long()
     state = model.initial_state(rows.shape[1])
-    masks = Masks(begun.regularizers, Chance(begun.streams, 0))
-    assert len(begun.regularizers) == 4
+    masks = Masks(gate_training.regularizers, Chance(gate_training.streams, 0))
+    assert len(gate_training.regularizers) == 4
     trained, plain = model(rows, state, masks), model(rows, state)
     assert torch.equal(trained.mixture.vectors_NJE, plain.mixture.vectors_NJE)
     assert torch.equal(trained.features.raw[0], plain.features.raw[0])
@@ -139,17 +139,17 @@ def test_regularizers_of_the_base_change_nothing_in_the_gates_training(base, sto
     assert digests[0] == digests[1]
 
 
-def test_only_the_gate_is_given_gradients_and_moved_by_projections(begun):
+def test_only_the_gate_is_given_gradients_and_moved_by_projections(gate_training):
     class Halve(Regularizer):
         def project(self, model):
             for parameter in model.parameters():
                 parameter.data.mul_(0.5)
 
-    begun.regularizers = (*begun.regularizers, Halve())
-    before = {n: p.detach().clone() for n, p in begun.model.named_parameters()}
-    begun.model.zero_grad = lambda set_to_none=True: None
-    begun.advance(0)
-    for name, parameter in begun.model.named_parameters():
+    gate_training.regularizers = (*gate_training.regularizers, Halve())
+    before = {n: p.detach().clone() for n, p in gate_training.model.named_parameters()}
+    gate_training.model.zero_grad = lambda set_to_none=True: None
+    gate_training.advance(0)
+    for name, parameter in gate_training.model.named_parameters():
         of_gate = name.startswith("gate.")
         assert (parameter.grad is not None) == of_gate
         assert torch.equal(parameter, before[name]) != of_gate

@@ -64,7 +64,7 @@ def finish(trial: Trial, store: Store, data: str) -> journals.Journal:
 
 
 def steps_of(trial: Trial, store: Store, data: str, stops: tuple[int, ...]) -> journals.Journal:
-    """The trial in many slices, begun anew from its checkpoint after each of `stops` slices."""
+    """Run the trial in slices, and restart it from its checkpoint after each of `stops` slices."""
     run = TrialRun(trial, store, data)
     for number in itertools.count(1):
         if run.advance(0).done:  # a slice of no time is one window
@@ -186,9 +186,9 @@ def test_every_token_of_valid_and_test_is_kept_and_adds_up(tmp_path, data):
     trial, store = trial_of(data), Store(tmp_path)
     journal = finish(trial, store, data)
     for split in ("valid", "test"):
-        kept = pa.ipc.open_file(store.read(f"trials/{trial.id}/tokens/{split}.arrow")).read_all()
-        assert kept.num_rows == 499
-        mean = -sum(kept["log_prob"].to_pylist()) / kept.num_rows
+        stored = pa.ipc.open_file(store.read(f"trials/{trial.id}/tokens/{split}.arrow")).read_all()
+        assert stored.num_rows == 499
+        mean = -sum(stored["log_prob"].to_pylist()) / stored.num_rows
         assert math.isclose(mean, journal.outcome.metrics[f"{split}_nll"], rel_tol=1e-5)
 
 
@@ -220,10 +220,10 @@ def test_accumulated_sub_batches_have_masks_of_their_own(tmp_path, data):
     seen = []
     passes = task._passes
 
-    def noticed(*given):
-        found = passes(*given)
-        seen.append(found[0].features.output_TBH.detach())
-        return found
+    def noticed(*arguments):
+        result = passes(*arguments)
+        seen.append(result[0].features.output_TBH.detach())
+        return result
 
     task._passes = noticed
     rows_TB = task.train_rows[:9, :2].repeat(1, 3).to(torch.long)
@@ -237,8 +237,8 @@ def test_accumulated_sub_batches_have_masks_of_their_own(tmp_path, data):
 
 def test_zarembas_windows_are_whole_and_never_drawn(tmp_path, data):
     """2,000 tokens in 4 rows of 500: 24 windows of 20 steps, and 19 steps are left out."""
-    asked = {"training.batching": "zaremba", "training.variable_window": False}
-    task = Training(trial_of(data, asked), Place(Store(tmp_path), data))
+    values = {"training.batching": "zaremba", "training.variable_window": False}
+    task = Training(trial_of(data, values), Place(Store(tmp_path), data))
     assert [tuple(window) for window in task.windows] == [(20 * i, 20, 20) for i in range(24)]
     with pytest.raises(CombinationError, match="variable_window"):
         Training(trial_of(data, {"training.batching": "zaremba"}), Place(Store(tmp_path), data))
@@ -249,13 +249,13 @@ def test_what_is_trained_on_ends_no_worse_than_it_began(tmp_path, data):
     """A stage whose steps only harm keeps the weights that it started from."""
     store = Store(tmp_path)
     parent = trial_of(data, keep="weights")
-    begun = finish(parent, store, data)
+    started = finish(parent, store, data)
     harm = {"optimizer.learning_rate": 500.0, "training.clip": 100.0, "training.epochs": 1}
     child = trial_of(data, harm, parents=(Parent("start", parent.id),))
     ended = finish(child, store, data)
-    assert ended.epochs[-1]["valid_nll"] > begun.outcome.metrics["valid_nll"] + 0.1
-    assert ended.outcome.digest == begun.outcome.digest
-    assert ended.outcome.metrics == begun.outcome.metrics
+    assert ended.epochs[-1]["valid_nll"] > started.outcome.metrics["valid_nll"] + 0.1
+    assert ended.outcome.digest == started.outcome.digest
+    assert ended.outcome.metrics == started.outcome.metrics
 
 
 def test_an_optimizer_is_told_how_many_tokens_an_update_has(tmp_path, data):
@@ -272,8 +272,8 @@ def test_a_damaged_checkpoint_is_told_by_name(tmp_path, data):
     run.advance(0)
     run.save()
     store.write(checkpoint.last_key(trial.id), b"\x08" + b"\x00" * 20)
-    told = TrialRun(trial, store, data).journal.outcome
-    assert "last.safetensors" in told.reason and "is damaged" in told.reason
+    outcome = TrialRun(trial, store, data).journal.outcome
+    assert "last.safetensors" in outcome.reason and "is damaged" in outcome.reason
     journals.reopened(store, trial.id)
     assert finish(trial, store, data).outcome == finish(trial, Store(tmp_path / "b"), data).outcome
 
@@ -287,12 +287,12 @@ def test_rounds_begin_again_from_the_best_as_long_as_they_help(tmp_path, data, m
         weights.append({n: t.clone() for n, t in self.model.state_dict().items()})
         return next(losses)
 
-    begun: list[dict[str, torch.Tensor]] = []
+    round_starts: list[dict[str, torch.Tensor]] = []
     begin = Training._begin_round
 
     def begin_round(self) -> None:
         begin(self)
-        begun.append({n: t.clone() for n, t in self.model.state_dict().items()})
+        round_starts.append({n: t.clone() for n, t in self.model.state_dict().items()})
 
     monkeypatch.setattr(Training, "_validate", validate)
     monkeypatch.setattr(Training, "_begin_round", begin_round)
@@ -303,10 +303,10 @@ def test_rounds_begin_again_from_the_best_as_long_as_they_help(tmp_path, data, m
         "training.repeat_while_better": True,
     }
     journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
-    told = {e["epoch"]: e["event"] for e in journal.epochs if "round ended" in e.get("event", "")}
-    assert (len(journal.epochs), list(told)) == (7, [3, 5])
-    for found, best in zip(begun, (weights[1], weights[3]), strict=True):
-        assert all(torch.equal(found[name], best[name]) for name in best)
+    events = {e["epoch"]: e["event"] for e in journal.epochs if "round ended" in e.get("event", "")}
+    assert (len(journal.epochs), list(events)) == (7, [3, 5])
+    for start, best in zip(round_starts, (weights[1], weights[3]), strict=True):
+        assert all(torch.equal(start[name], best[name]) for name in best)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Trials that the user's own files made before they were edited: reused, and said to be."""
+"""Trials that the user's own files made before they were edited: reused, and reported as such."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Own(StandIn): pass
 
 
 class Place:
-    """A study with a technique and a runner of its own, run by processes of their own."""
+    """A study with a custom technique and a custom runner, run in other processes."""
 
     def __init__(self, folder: Path, workspace: Workspace) -> None:
         self.folder, self.workspace = folder, workspace
@@ -90,8 +90,8 @@ def test_what_made_a_trial_is_recorded_and_an_edit_is_said_at_the_run_and_in_the
     assert note in place.ablate("table", "asked")
 
     place.edit("own_runner.py")
-    said = place.study()
-    assert note in said and "own_runner.py was edited after it made 4 of this" in said
+    output = place.study()
+    assert note in output and "own_runner.py was edited after it made 4 of this" in output
     assert journals.read_all(place.workspace.store) == before
 
 

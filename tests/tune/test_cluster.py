@@ -36,7 +36,7 @@ from pathlib import Path
 
 
 class Worker:
-    def begin(self, order):
+    def __init__(self, order):
         self.order = order
         self.log = Path(order["store"]) / order["trial"]["id"]
         self.note(f"begin {os.getpid()}")
@@ -46,7 +46,7 @@ class Worker:
         time.sleep(does.get("sleep", 0))
         num = sum(line.startswith("epoch") for line in self.lines()) + 1
         if does.get("raises"):
-            raise ZeroDivisionError("a bug of ours")
+            raise ZeroDivisionError("our own bug")
         if does.get("dies_at") == num and self.begins() <= does.get("deaths", 1):
             os.kill(os.getpid(), signal.SIGKILL)
         self.note(f"epoch {num}")
@@ -69,7 +69,7 @@ class Worker:
 
 
 class Plan:
-    """A schedule that hands out a list of trials and writes down what it is told."""
+    """A schedule with a list of trials, which records every event."""
 
     def __init__(self, *trials: dict[str, Any], prune: tuple[str, int] | None = None) -> None:
         self.waiting = {trial["id"]: trial for trial in trials}
@@ -135,9 +135,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory):
     """Two places in one Ray for the whole file."""
     modules, tmp = tmp_path_factory.mktemp("modules"), tmp_path_factory.mktemp("tmp")
     (modules / "fake_worker.py").write_text(WORKER)
-    fleet = cluster.Fleet(workers=2, tmp=str(tmp), env_vars={"PYTHONPATH": str(modules)})
-    with cluster.connected(fleet):
-        yield fleet
+    fleet = cluster.Fleet(workers=2, tmp=str(tmp))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(modules), prepend=os.pathsep)
+        with cluster.connected(fleet):
+            yield fleet
     assert list(tmp.iterdir()) == []
 
 
@@ -216,7 +218,7 @@ def test_the_schedule_decides_how_often_a_worker_may_die(rough) -> None:
 
 def test_an_error_of_ours_loses_the_trial_with_its_text(rough) -> None:
     plan, lines = rough
-    assert "ZeroDivisionError: a bug of ours" in plan.losses["buggy"]
+    assert "ZeroDivisionError: our own bug" in plan.losses["buggy"]
     assert len(lines["buggy"]) == 1
 
 
@@ -302,13 +304,11 @@ from pathlib import Path
 
 from tests.tune import test_cluster as tests
 
-place = Path({place!r})
+folder = Path({folder!r})
 plan = tests.Plan(*tests.trials(9, epochs=1000, sleep=0.05))
 signal.signal(signal.SIGINT, lambda *args: setattr(plan, "stopping", True))
-fleet = tests.cluster.Fleet(
-    workers=2, tmp=str(place / "tmp"), env_vars={{"PYTHONPATH": str(place)}}
-)
-lines = tests.run(plan, fleet, place / "store")
+fleet = tests.cluster.Fleet(workers=2, tmp=str(folder / "tmp"))
+lines = tests.run(plan, fleet, folder / "store")
 sys.exit(0 if all(text[-1] == "save" for text in lines.values()) else 9)
 """
 
@@ -317,10 +317,11 @@ sys.exit(0 if all(text[-1] == "save" for text in lines.values()) else 9)
 def test_ctrl_c_in_a_terminal_ends_a_silent_driver_with_all_saved(tmp_path: Path) -> None:
     (tmp_path / "fake_worker.py").write_text(WORKER)
     (tmp_path / "store").mkdir()
-    script = DRIVER.format(place=str(tmp_path))
+    script = DRIVER.format(folder=str(tmp_path))
     process = subprocess.Popen(
         [sys.executable, "-c", script],
         cwd=places.ROOT,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{places.ROOT}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,

@@ -59,13 +59,13 @@ def searched(tmp_path):
 
 @pytest.mark.slow
 def test_what_made_the_loss_is_found_by_both(searched):
-    (found,) = importances(RECORD, searched)
-    assert (found.num_completed, found.num_other) == (60, 30)
-    assert found.num_with == {"rate": 60, "noise": 60, "own": 30}
-    assert set(found.shares) == {"PED-ANOVA", "fANOVA"}
-    for shares in found.shares.values():
+    (result,) = importances(RECORD, searched)
+    assert (result.num_completed, result.num_other) == (60, 30)
+    assert result.num_with == {"rate": 60, "noise": 60, "own": 30}
+    assert set(result.shares) == {"PED-ANOVA", "fANOVA"}
+    for shares in result.shares.values():
         assert shares["rate"] > 0.8 and shares["noise"] < 0.2 and shares["own"] < 0.2
-    text = plain_text(RECORD.key, [found])
+    text = plain_text(RECORD.key, [result])
     assert text.splitlines()[5].split()[0] == "rate"
     assert "60 completed trials, 30 others" in text
 
@@ -73,9 +73,9 @@ def test_what_made_the_loss_is_found_by_both(searched):
 def test_few_trials_say_nothing(tmp_path):
     storage = open_storage(f"folder:{tmp_path}", RECORD.key)
     optuna.create_study(study_name="s@x/a/1/0123", storage=storage)
-    (found,) = importances(RECORD, f"folder:{tmp_path}")
-    assert found.shares == {}
-    assert "0 completed trials are too few" in plain_text(RECORD.key, [found])
+    (result,) = importances(RECORD, f"folder:{tmp_path}")
+    assert result.shares == {}
+    assert "0 completed trials are too few" in plain_text(RECORD.key, [result])
 
 
 def test_a_study_without_a_search_is_told(tmp_path):

@@ -1,4 +1,4 @@
-"""Arms whose search starts from what another arm's search found, by trials that train nothing."""
+"""Arms whose search starts from the winner of another arm's, by trials that train nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.words import Arm, Budget, Inherit, Scale, Search, Stage, Study
 from ablate.tune import local
-from ablate.tune.schedule import Schedule
+from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search.arm import ArmSearch, open_search
 from tests.support import small_studies
 from tests.support.small_studies import order_in
@@ -77,20 +77,20 @@ def study_of(space, *arms, scale=None, inherit=None, **words) -> Study:
     )
 
 
-def scheduled(study, workspace, listeners=()) -> Schedule:
+def scheduled(study, workspace, listener=None) -> Schedule:
     plan = make_plan(study, "s", data=workspace.data)
-    return Schedule(plan, workspace.store, open_search(workspace.searches), listeners)
+    return Schedule(plan, workspace.store, open_search(workspace.searches), listener)
 
 
 def run(study, workspace):
-    begun: list = []
+    trials: list = []
     schedule = scheduled(study, workspace)
-    local.run(schedule, order_in(workspace, begun))
-    return schedule, begun
+    local.run(schedule, order_in(workspace, trials))
+    return schedule, trials
 
 
-def of(begun, arm, stage="search"):
-    return [trial for trial in begun if (trial.arm, trial.stage) == (arm, stage)]
+def of(trials, arm, stage="search"):
+    return [trial for trial in trials if (trial.arm, trial.stage) == (arm, stage)]
 
 
 def winner(schedule, arm, repeat=0):
@@ -102,49 +102,49 @@ def winner(schedule, arm, repeat=0):
 def test_an_heir_begins_when_the_other_is_over_takes_what_won_and_searches_its_rows(
     workspace, space
 ):
-    schedule, begun = run(study_of(space), workspace)
+    schedule, trials = run(study_of(space), workspace)
     assert schedule.complete
-    plain, dual = of(begun, "plain"), of(begun, "dual")
+    plain, dual = of(trials, "plain"), of(trials, "dual")
     assert len(plain) == len(dual) == 5
-    assert max(map(begun.index, plain)) < min(map(begun.index, dual))
+    assert max(map(trials.index, plain)) < min(map(trials.index, dual))
     won = next(trial for trial in plain if trial.id == winner(schedule, "plain")).values
     assert won["optimizer.learning_rate"] != BASE["optimizer.learning_rate"]
-    for trial in [*dual, *of(begun, "dual", "train")]:
+    for trial in [*dual, *of(trials, "dual", "train")]:
         for field in ("optimizer.learning_rate", "training.window"):
             assert trial.values[field] == won[field]
         assert trial.values["bridge"] == "dual"
         assert "regularizer.l2.bridge" not in trial.values
     assert len({trial.values["bridge.output_dropout"] for trial in dual}) == 5
     best = next(trial for trial in dual if trial.id == winner(schedule, "dual")).values
-    confirmed = of(begun, "dual", "train")
+    confirmed = of(trials, "dual", "train")
     assert {t.values["bridge.output_dropout"] for t in confirmed} == {best["bridge.output_dropout"]}
     assert [trial.seed for trial in confirmed] == [1, 2]
 
 
 def test_what_the_arm_sets_itself_is_not_taken_over(workspace, space):
     own = replace(DUAL, changes={"bridge": "dual", "training.window": 33})
-    schedule, begun = run(study_of(space, PLAIN, own), workspace)
-    assert {trial.values["training.window"] for trial in of(begun, "dual")} == {33}
-    rates = {trial.values["optimizer.learning_rate"] for trial in of(begun, "dual")}
-    won = next(trial for trial in begun if trial.id == winner(schedule, "plain"))
+    schedule, trials = run(study_of(space, PLAIN, own), workspace)
+    assert {trial.values["training.window"] for trial in of(trials, "dual")} == {33}
+    rates = {trial.values["optimizer.learning_rate"] for trial in of(trials, "dual")}
+    won = next(trial for trial in trials if trial.id == winner(schedule, "plain"))
     assert rates == {won.values["optimizer.learning_rate"]}
 
 
 def test_a_row_that_nobody_searches_is_never_asked_for(workspace, space):
-    _, begun = run(study_of(space), workspace)
-    assert not any("evaluator.dynamic.learning_rate" in trial.values for trial in begun)
+    _, trials = run(study_of(space), workspace)
+    assert not any("evaluator.dynamic.learning_rate" in trial.values for trial in trials)
 
 
 def test_each_repeat_takes_over_its_own_winner(workspace, space):
-    schedule, begun = run(study_of(space, repeats=2), workspace)
+    schedule, trials = run(study_of(space, repeats=2), workspace)
     rates = []
     for repeat in (0, 1):
         record = next(
             s for s in schedule.plan.record.searches if (s.arm, s.repeat) == ("dual", repeat)
         )
-        won = next(trial for trial in begun if trial.id == winner(schedule, "plain", repeat))
+        won = next(trial for trial in trials if trial.id == winner(schedule, "plain", repeat))
         rates.append(won.values["optimizer.learning_rate"])
-        heirs = [trial for trial in begun if trial.id in record.trials]
+        heirs = [trial for trial in trials if trial.id in record.trials]
         assert {trial.values["optimizer.learning_rate"] for trial in heirs} == {rates[-1]}
     assert rates[0] != rates[1]
 
@@ -152,22 +152,22 @@ def test_each_repeat_takes_over_its_own_winner(workspace, space):
 def test_an_heir_may_have_heirs(workspace, space):
     third = Arm("third", {"bridge": "dual", "training.clip": 1.0})
     inherit = {"third": Inherit("dual", over=("Window",)), "dual": Inherit("plain", over=OVER)}
-    schedule, begun = run(study_of(space, third, DUAL, PLAIN, inherit=inherit), workspace)
+    schedule, trials = run(study_of(space, third, DUAL, PLAIN, inherit=inherit), workspace)
     assert schedule.complete
-    won = next(trial for trial in begun if trial.id == winner(schedule, "dual")).values
-    for trial in of(begun, "third"):
+    won = next(trial for trial in trials if trial.id == winner(schedule, "dual")).values
+    for trial in of(trials, "third"):
         for field in ("optimizer.learning_rate", "bridge.output_dropout"):
             assert trial.values[field] == won[field]
-    assert {trial.values["training.window"] for trial in of(begun, "third")} == {10, 20}
+    assert {trial.values["training.window"] for trial in of(trials, "third")} == {10, 20}
 
 
 def test_two_heirs_that_differ_in_a_later_stage_share_all_before_it(workspace, space):
     further = replace(DUAL, name="further", then=(Stage("more", {"training.epochs": 1}),))
     inherit = {name: Inherit("plain", over=OVER) for name in ("dual", "further")}
-    schedule, begun = run(study_of(space, PLAIN, DUAL, further, inherit=inherit), workspace)
+    schedule, trials = run(study_of(space, PLAIN, DUAL, further, inherit=inherit), workspace)
     assert schedule.complete
     assert winner(schedule, "dual") == winner(schedule, "further")
-    assert Counter(trial.stage for trial in begun) == {"search": 10, "train": 4, "more": 2}
+    assert Counter(trial.stage for trial in trials) == {"search": 10, "train": 4, "more": 2}
 
 
 def table_of(workspace):
@@ -189,8 +189,7 @@ def undisturbed(tmp_path_factory, data):
 def finish(trial, schedule, workspace) -> None:
     from ablate.tune.worker import Worker
 
-    worker = Worker()
-    worker.begin(order_in(workspace)(trial))
+    worker = Worker(order_in(workspace)(trial))
     while not worker.advance()["done"]:
         pass
     schedule.finished(trial.id)
@@ -206,7 +205,7 @@ def test_a_synchronous_heir_repeats_exactly_whatever_was_killed(
         trial = schedule.next()
         assert trial is not None
         finish(trial, schedule, workspace)
-    schedule.next()  # begun and not told: here the driver dies
+    schedule.next()  # the driver dies here, while the trial runs
     run(study_of(space), workspace)
     assert table_of(workspace) == undisturbed
 
@@ -219,13 +218,13 @@ class Killed(BaseException):
 def test_an_heir_killed_while_it_asks_repeats_exactly(
     workspace, space, undisturbed, monkeypatch, killed_at
 ):
-    ask, asked = ArmSearch._ask_one, []
+    ask, suggested = ArmSearch._ask_one, []
 
     def dies(search):
-        asked.append(ask(search))
-        if len(asked) == killed_at:
+        suggested.append(ask(search))
+        if len(suggested) == killed_at:
             raise Killed
-        return asked[-1]
+        return suggested[-1]
 
     monkeypatch.setattr(ArmSearch, "_ask_one", dies)
     with pytest.raises(Killed):
@@ -237,15 +236,15 @@ def test_an_heir_killed_while_it_asks_repeats_exactly(
 
 def test_a_budget_counts_the_trials_of_an_heir(workspace, space):
     study = study_of(space, scale={"budget": Budget(trials=8)})
-    schedule, begun = run(study, workspace)
-    assert len(begun) == 8 and schedule.closed_reason == "the budget of 8 trials is spent"
+    schedule, trials = run(study, workspace)
+    assert len(trials) == 8 and schedule.closed_reason == "the budget of 8 trials is spent"
     assert run(study, workspace)[1] == []
     more = study_of(space, scale={"budget": Budget(trials=14)})
-    schedule, begun = run(more, workspace)
-    assert len(begun) == 6 and schedule.complete
+    schedule, trials = run(more, workspace)
+    assert len(trials) == 6 and schedule.complete
 
 
-class Notes:
+class Notes(Listener):
     """Listens to notes alone."""
 
     def __init__(self) -> None:
@@ -254,18 +253,12 @@ class Notes:
     def note(self, text: str) -> None:
         self.texts.append(text)
 
-    def started(self, trial): ...
-    def progress(self, trial_id, epoch): ...
-    def finished(self, trial_id, journal): ...
-    def retried(self, trial_id, why): ...
-    def planned(self, plan): ...
-
 
 def test_without_a_winner_nobody_inherits_and_the_study_ends(workspace, space):
     inherit = {"third": Inherit("dual", over=("Window",)), "dual": Inherit("plain", over=OVER)}
     third = Arm("third", {"bridge": "dual", "training.clip": 1.0})
     notes = Notes()
-    schedule = scheduled(study_of(space, PLAIN, DUAL, third, inherit=inherit), workspace, (notes,))
+    schedule = scheduled(study_of(space, PLAIN, DUAL, third, inherit=inherit), workspace, notes)
     while (trial := schedule.next()) is not None:
         assert trial.arm == "plain"
         schedule.lost(trial.id, "its worker died")
@@ -300,12 +293,12 @@ def test_the_table_says_what_is_behind_an_heir_s_settings(workspace, space):
     run(study_of(space), workspace)
     record = study_record.read(workspace.store, "q")
     assert [(s.inherits, s.over) for s in record.searches] == [(None, ()), ("plain", OVER)]
-    found = journals.read_all(workspace.store, record.trial_ids())
-    said = (
+    stored = journals.read_all(workspace.store, record.trial_ids())
+    note = (
         "dual inherited the best settings of plain and searched only 'Dual drop', in 5 trials "
         "of its own; 10 trials are behind its settings, 5 behind those of plain."
     )
-    assert said in summarise(record, found).notes
+    assert note in summarise(record, stored).notes
 
 
 def test_a_record_of_before_has_nobody_who_inherits(workspace, space):

@@ -71,8 +71,8 @@ def test_a_corpus_reaches_a_host_that_lacks_its_text(
     monkeypatch.setenv("ABLATE_WORKSPACE", str(tmp_path / "host"))
     folder = travel.receive(sent, store)
     assert Path(folder).is_relative_to(tmp_path / "host" / "data")
-    found = open_corpus(config, folder)
-    assert found.digest == digest and found.encoding.is_relative_to(tmp_path / "host")
+    corpus = open_corpus(config, folder)
+    assert corpus.digest == digest and corpus.encoding.is_relative_to(tmp_path / "host")
     store.delete("corpora")  # fetched once a host
     assert travel.receive(sent, store) == folder
 
@@ -86,9 +86,9 @@ def test_a_corpus_damaged_on_the_way_is_not_used(
     store = Store(str(tmp_path / "store"))
     sent = travel.send(CorpusConfig(), data, store)
     key = travel._key(sent["key"], encoded.TOKENS)
-    found = store.read(key)
-    assert found is not None
-    store.write(key, found[:-100] + bytes(100))
+    stored = store.read(key)
+    assert stored is not None
+    store.write(key, stored[:-100] + bytes(100))
     monkeypatch.setenv("ABLATE_WORKSPACE", str(tmp_path / "host"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))  # or what lies there is used
     monkeypatch.setattr(travel, "MEMORY", tmp_path / "memory")

@@ -40,38 +40,38 @@ def study_of(runner: str = STAND_IN, **scale) -> Study:
     )
 
 
-def scheduled(study: Study, workspace, listeners=()) -> Schedule:
+def scheduled(study: Study, workspace, listener=None) -> Schedule:
     check(study)
     plan = make_plan(study, "s", data=workspace.data)
-    return Schedule(plan, workspace.store, open_search(workspace.searches), listeners)
+    return Schedule(plan, workspace.store, open_search(workspace.searches), listener)
 
 
 def run(study: Study, workspace) -> tuple[Schedule, list[str]]:
-    begun: list[Trial] = []
+    started: list[Trial] = []
     schedule = scheduled(study, workspace)
-    local.run(schedule, order_in(workspace, begun))
-    return schedule, [trial.id for trial in begun]
+    local.run(schedule, order_in(workspace, started))
+    return schedule, [trial.id for trial in started]
 
 
 def test_every_trial_runs_once_and_never_again(workspace):
-    schedule, begun = run(study_of(), workspace)
-    assert len(begun) == len(set(begun)) == 6
+    schedule, started = run(study_of(), workspace)
+    assert len(started) == len(set(started)) == 6
     assert set(schedule.status.values()) == {Status.COMPLETED}
     assert run(study_of(), workspace)[1] == []
 
 
 def test_seeds_come_before_arms_are_complete(workspace):
     """Every arm has its first seed before any has its second: an early table is balanced."""
-    _, begun = run(study_of(), workspace)
-    found = journals.read_all(workspace.store)
-    assert [found[trial].trial.seed for trial in begun] == [1, 1, 1, 2, 2, 2]
+    _, started = run(study_of(), workspace)
+    stored = journals.read_all(workspace.store)
+    assert [stored[trial].trial.seed for trial in started] == [1, 1, 1, 2, 2, 2]
 
 
 def test_a_trial_done_in_one_study_is_reused_in_another(workspace):
     run(study_of(), workspace)
     other = replace(study_of(), name="another", question="And this?")
-    schedule, begun = run(other, workspace)
-    assert begun == []
+    schedule, started = run(other, workspace)
+    assert started == []
     assert set(schedule.status.values()) == {Status.COMPLETED}
 
 
@@ -114,8 +114,8 @@ def test_a_failed_trial_is_tried_again_by_the_same_command(workspace):
     assert first.id in run(study_of(), workspace)[1]
 
 
-def begun(schedule: Schedule, epochs: int, store) -> str:
-    """The first trial, handed to a worker that finished so many epochs of it."""
+def start_first(schedule: Schedule, epochs: int, store) -> str:
+    """Start the first trial, of which a worker has finished this many epochs; return its id."""
     trial = schedule.next()
     journal = journals.read(store, trial.id) or journals.Journal(trial)
     journal.epochs = [{"epoch": number} for number in range(1, epochs + 1)]
@@ -124,22 +124,22 @@ def begun(schedule: Schedule, epochs: int, store) -> str:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "goes_on"),
+    ("epochs", "resumes"),
     [
         ([0, 0, 0, 0], [True, True, True, False]),
         ([0, 0, 0, 1, 1, 1, 1], [True] * 6 + [False]),
-        ([2, 1, 2, 0], [True, True, True, False]),  # learnt again is not another epoch
+        ([2, 1, 2, 0], [True, True, True, False]),  # an epoch that is repeated is not a new one
         ([0, 1, 2, 3, 4, 5], [True] * 6),
     ],
 )
-def test_deaths_are_counted_across_drivers(workspace, epochs, goes_on):
-    for number, again in zip(epochs, goes_on, strict=True):
-        schedule = scheduled(study_of(), workspace)  # a driver of its own for every death
-        trial_id = begun(schedule, number, workspace.store)
+def test_deaths_are_counted_across_drivers(workspace, epochs, resumes):
+    for number, again in zip(epochs, resumes, strict=True):
+        schedule = scheduled(study_of(), workspace)  # another driver for every death
+        trial_id = start_first(schedule, number, workspace.store)
         assert schedule.died(trial_id, f"killed at {number}") is again
     journal = journals.read(workspace.store, trial_id)
-    assert (journal.status == Status.FAILED) is (not goes_on[-1])
-    if not goes_on[-1]:
+    assert (journal.status == Status.FAILED) is (not resumes[-1])
+    if not resumes[-1]:
         schedule.lost(trial_id, "as Ray says it")
         reason = f"4 workers died without finishing another epoch; the last: killed at {number}"
         assert schedule.ended[trial_id].outcome.reason == reason
@@ -150,7 +150,7 @@ def test_deaths_are_counted_across_drivers(workspace, epochs, goes_on):
 def test_a_driver_that_stops_or_is_killed_counts_no_death(workspace):
     for _ in range(journals.MOST_DEATHS):
         schedule = scheduled(study_of(), workspace)
-        trial_id = begun(schedule, 0, workspace.store)  # and the driver is killed
+        trial_id = start_first(schedule, 0, workspace.store)  # and the driver is killed
         schedule.stop_reason = "SIGTERM"
         assert schedule.died(trial_id, "SIGTERM, too")
     assert journals.read(workspace.store, trial_id).deaths == []
@@ -168,7 +168,7 @@ def test_a_worker_that_dies_after_the_outcome_loses_nothing(workspace):
 
 def test_without_ray_a_trial_that_lost_workers_resumes_and_keeps_the_count(workspace):
     schedule = scheduled(study_of(), workspace)
-    trial_id = begun(schedule, 0, workspace.store)
+    trial_id = start_first(schedule, 0, workspace.store)
     assert schedule.died(trial_id, "killed")
     schedule = run(study_of(), workspace)[0]
     assert schedule.complete
@@ -178,8 +178,8 @@ def test_without_ray_a_trial_that_lost_workers_resumes_and_keeps_the_count(works
 
 def test_a_budget_of_trials_is_kept_across_restarts(workspace):
     study = study_of(budget=Budget(trials=4))
-    schedule, begun = run(study, workspace)
-    assert len(begun) == 4
+    schedule, started = run(study, workspace)
+    assert len(started) == 4
     assert "4 trials" in schedule.closed_reason
     assert run(study, workspace)[1] == []
 
@@ -190,7 +190,7 @@ def test_gpu_hours_are_reserved_before_launch_and_survive_a_dead_driver(workspac
     schedule = scheduled(study, workspace)
     assert schedule.next() is not None
     assert schedule.next() is not None
-    assert schedule.next() is None  # the driver dies here, nothing was told
+    assert schedule.next() is None  # the driver dies here, without any result
     assert "2 GPU-hours" in schedule.closed_reason
     again = scheduled(study, workspace)
     assert again.ledger.gpu_hours == 2.0
@@ -199,13 +199,30 @@ def test_gpu_hours_are_reserved_before_launch_and_survive_a_dead_driver(workspac
     assert again.next() is None
 
 
-def test_a_trial_that_goes_on_after_a_crash_is_charged_once(workspace):
+def test_a_trial_that_ended_after_its_driver_was_killed_frees_its_reservation(workspace):
+    """Its worker finished in the moment between the driver's death and its own."""
+    budget = Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0)
+    study = study_of(budget=budget, gpus=1)
+    first = scheduled(study, workspace).next()
+    journal = journals.Journal(first, epochs=[{"epoch": 1, "seconds": 900.0}])
+    journal.write(workspace.store)
+    journals.close(workspace.store, first, Status.COMPLETED)
+    again = scheduled(study, workspace)
+    assert (again.ledger.reserved, again.ledger.spent) == ({}, {first.id: 0.25})
+    assert (again.ledger.trials, again.ledger.epochs) == (1, 1)
+    assert again.next() is not None
+    assert again.next() is None
+    assert again.ledger.gpu_hours == 1.25
+    assert scheduled(study, workspace).ledger.spent == {first.id: 0.25}
+
+
+def test_a_trial_that_resumes_after_a_crash_is_charged_once(workspace):
     study = study_of(budget=Budget(trials=3, epochs=100))
     schedule = scheduled(study, workspace)
     first = schedule.next()
     schedule.progress(first.id, {"epoch": 1, "seconds": 1.0})  # and the driver dies
-    schedule, begun = run(study, workspace)
-    assert begun[0] == first.id and len(begun) == 3
+    schedule, started = run(study, workspace)
+    assert started[0] == first.id and len(started) == 3
     assert (schedule.ledger.trials, schedule.ledger.epochs) == (3, 9)
     assert schedule.closed_reason == "the budget of 3 trials is spent"
 
@@ -234,16 +251,16 @@ def table_of(workspace) -> list:
 
 
 def test_each_arm_is_tuned_at_the_same_budget_then_confirmed_on_fresh_seeds(workspace, tmp_path):
-    schedule, begun = run(search_study(tmp_path), workspace)
-    assert len(begun) == 3 * 6 + 3 * 2
-    found = journals.read_all(workspace.store)
-    searched = [j.trial for j in found.values() if j.trial.stage == "search"]
-    confirmed = [j.trial for j in found.values() if j.trial.stage == "train"]
+    schedule, started = run(search_study(tmp_path), workspace)
+    assert len(started) == 3 * 6 + 3 * 2
+    stored = journals.read_all(workspace.store)
+    searched = [j.trial for j in stored.values() if j.trial.stage == "search"]
+    confirmed = [j.trial for j in stored.values() if j.trial.stage == "train"]
     assert {t.seed for t in searched}.isdisjoint({t.seed for t in confirmed})
     assert not any(trial.reads_test for trial in searched)
     assert all(trial.reads_test for trial in confirmed)
     for search in schedule.plan.record.searches:
-        losses = {t: found[t].outcome.metrics["valid_nll"] for t in search.trials}
+        losses = {t: stored[t].outcome.metrics["valid_nll"] for t in search.trials}
         assert losses[search.chosen] == min(losses.values())
 
 
@@ -259,7 +276,7 @@ def test_a_synchronous_search_repeats_exactly_whatever_was_killed(tmp_path, data
         study = search_study(tmp_path, arms=["a"], trials=13, synchronous=True, batch=3)
         if name == "killed":
             schedule = scheduled(study, workspace)
-            for _ in range(killed_after):  # a driver that dies with a trial begun and not told
+            for _ in range(killed_after):  # a driver that dies while a trial runs
                 trial = schedule.next()
                 if trial is None:
                     break
@@ -282,16 +299,16 @@ def test_a_finite_space_is_asked_for_everything_before_anything_twice(workspace,
     )
     (tmp_path / "search_spaces" / "rates.toml").write_text(finite)
     run(study, workspace)
-    found = journals.read_all(workspace.store).values()
-    searched = [journal.trial.values for journal in found if journal.trial.stage == "search"]
-    asked = Counter((v["optimizer.learning_rate"], v["training.window"]) for v in searched)
-    assert len(asked) == 6 and sum(asked.values()) == 7
+    stored = journals.read_all(workspace.store).values()
+    searched = [journal.trial.values for journal in stored if journal.trial.stage == "search"]
+    suggested = Counter((v["optimizer.learning_rate"], v["training.window"]) for v in searched)
+    assert len(suggested) == 6 and sum(suggested.values()) == 7
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed_at", [2, 13, 14])
 def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypatch, killed_at):
-    """The rest of a batch is asked for before any of it is told, as it would have been."""
+    """The rest of a batch is requested before the search gets a result, as without the crash."""
     from ablate.store.workspace import make_folders, open_workspace
     from ablate.tune.search.arm import ArmSearch
 
@@ -301,13 +318,13 @@ def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypat
         make_folders(workspace)
         study = search_study(tmp_path, arms=["a"], trials=15, synchronous=True, batch=3)
         if name == "killed":
-            asked = []
+            suggested = []
 
-            def dies(search, asked=asked):
-                asked.append(ask(search))
-                if len(asked) == killed_at:
+            def dies(search, suggested=suggested):
+                suggested.append(ask(search))
+                if len(suggested) == killed_at:
                     raise Killed
-                return asked[-1]
+                return suggested[-1]
 
             monkeypatch.setattr(ArmSearch, "_ask_one", dies)
             with pytest.raises(Killed):
@@ -321,8 +338,7 @@ def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypat
 def _finish(trial, schedule, workspace) -> None:
     from ablate.tune.worker import Worker
 
-    worker = Worker()
-    worker.begin(order_in(workspace)(trial))
+    worker = Worker(order_in(workspace)(trial))
     while not worker.advance()["done"]:
         pass
     schedule.finished(trial.id)
@@ -348,23 +364,23 @@ def test_a_synchronous_search_that_stops_early_is_refused(tmp_path):
 
 
 def test_arms_that_search_for_the_same_share_its_trials_and_both_are_confirmed(workspace, tmp_path):
-    """Arms that differ in a later stage alone: neither waits for what the other was told."""
+    """Arms that differ only in a later stage: neither waits for the other's results."""
     space = tmp_path / "space.toml"
     space.write_text(RATE_AND_WINDOW)
     search = Search(space=str(space), trials=3, synchronous=True, batch=3)
     further = Arm("further", then=(Stage("more", {"training.epochs": 1}),))
     study = replace(study_of(search=search), design=table(Arm("a"), further))
-    schedule, begun = run(study, workspace)
+    schedule, started = run(study, workspace)
     assert schedule.complete
     assert (
-        len(begun) == len(set(begun)) == 3 + 2 + 2
-    )  # searched, a's seeds, and what goes on from them
+        len(started) == len(set(started)) == 3 + 2 + 2
+    )  # searched, a's seeds, and what continues from them
     chosen = [record.chosen for record in schedule.plan.record.searches]
     assert chosen[0] is not None and chosen[0] == chosen[1]
 
 
 class TestRunners:
-    """What a user's own task must say, and what is said to the user where it does not."""
+    """What a custom task must return, and the error if it does not."""
 
     @staticmethod
     def without(monkeypatch, method: str, name: str) -> None:
@@ -372,19 +388,19 @@ class TestRunners:
         original = getattr(StandIn, method)
 
         def forgetful(task, *arguments):
-            found = original(task, *arguments)
-            if isinstance(found, dict):
-                return {key: value for key, value in found.items() if key != name}
-            metrics = {key: value for key, value in found.metrics.items() if key != name}
-            return replace(found, metrics=metrics)
+            result = original(task, *arguments)
+            if isinstance(result, dict):
+                return {key: value for key, value in result.items() if key != name}
+            metrics = {key: value for key, value in result.metrics.items() if key != name}
+            return replace(result, metrics=metrics)
 
         monkeypatch.setattr(StandIn, method, forgetful)
 
     def reasons(self, study: Study, workspace) -> set[str]:
         run(study, workspace)
-        found = journals.read_all(workspace.store).values()
-        assert {journal.status for journal in found} == {Status.FAILED}
-        return {journal.outcome.reason for journal in found}
+        result = journals.read_all(workspace.store).values()
+        assert {journal.status for journal in result} == {Status.FAILED}
+        return {journal.outcome.reason for journal in result}
 
     def test_an_epoch_has_its_number(self, workspace, monkeypatch):
         self.without(monkeypatch, "advance", "epoch")

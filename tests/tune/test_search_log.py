@@ -1,4 +1,4 @@
-"""Searches in a file: Optuna's own format, whole after any crash, an error of ours when damaged."""
+"""Searches in a file: Optuna's own format, whole after any crash, a clear error when damaged."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def opened(log: Path) -> optuna.Study:
 
 
 def ask_and_tell(study: optuna.Study, value: float) -> None:
-    asked = study.ask()
-    asked.suggest_float("rate", 1e-3, 1.0, log=True)
-    asked.suggest_categorical("way", ["a", "b"])
-    asked.set_user_attr("ablate.index", asked.number)
-    asked.report(value, 1)
-    study.tell(asked, value)
+    trial = study.ask()
+    trial.suggest_float("rate", 1e-3, 1.0, log=True)
+    trial.suggest_categorical("way", ["a", "b"])
+    trial.set_user_attr("ablate.index", trial.number)
+    trial.report(value, 1)
+    study.tell(trial, value)
 
 
 def known(study: optuna.Study) -> list:
@@ -46,10 +46,10 @@ def test_everything_is_there_when_it_is_opened_again(log):
 
 
 def test_a_trial_goes_on_in_another_process(log):
-    asked = opened(log).ask()
-    asked.suggest_float("rate", 0.0, 1.0)
+    trial = opened(log).ask()
+    trial.suggest_float("rate", 0.0, 1.0)
     study = opened(log)
-    again = optuna.Trial(study, asked._trial_id)
+    again = optuna.Trial(study, trial._trial_id)
     again.report(1.0, 1)
     study.tell(again, 2.0)
     assert study.best_value == 2.0
@@ -115,9 +115,9 @@ def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
     ask_and_tell(opened(log), 2.0)
 
 
-def test_it_waits_for_the_disk_when_told_to(log, monkeypatch):
+def test_it_waits_for_the_disk_only_in_sync(log, monkeypatch):
     synced = []
-    monkeypatch.setattr(search_log, "_sync", synced.append)
+    monkeypatch.setattr(search_log, "sync", synced.append)
     storage = LoggedStorage(log)
     ask_and_tell(optuna.create_study(study_name="q", storage=storage), 1.0)
     assert synced == []

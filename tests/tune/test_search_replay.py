@@ -24,17 +24,17 @@ def falling(end: float, updates: int, epochs: int = EPOCHS) -> Curve:
 
 
 def table_of(*curves: Curve) -> Table:
-    """One curve for each rate, whatever the rest."""
+    """One curve per rate, whatever the other values."""
     rest = list(itertools.product(*(LEVELS[field] for field in REST)))
     of_rate = zip(RATES, curves, strict=False)
     return Table({(rate, *more): curve for rate, curve in of_rate for more in rest})
 
 
 class Scripted:
-    """Asks for the rates that it is given, and stops trials where it is told to."""
+    """Suggests a list of rates, and stops trials at given epochs."""
 
     def __init__(self, rates, stops=None):
-        self.rates, self.stops, self.told = list(rates), stops or {}, []
+        self.rates, self.stops, self.results = list(rates), stops or {}, []
 
     def ask(self):
         index = len(self.rates)
@@ -44,14 +44,14 @@ class Scripted:
         return self.stops.get(name) != epoch
 
     def tell(self, name, losses, status):
-        self.told.append((name, len(losses), status))
+        self.results.append((name, len(losses), status))
 
 
 class Spied:
-    """A strategy, and what it was shown."""
+    """A strategy, and the losses that it received."""
 
     def __init__(self, strategy):
-        self.strategy, self.shown, self.told = strategy, {}, {}
+        self.strategy, self.shown, self.results = strategy, {}, {}
 
     def ask(self):
         return self.strategy.ask()
@@ -62,7 +62,7 @@ class Spied:
         return goes_on
 
     def tell(self, name, losses, status):
-        self.told[name] = (list(losses), status)
+        self.results[name] = (list(losses), status)
         self.strategy.tell(name, losses, status)
 
 
@@ -72,7 +72,7 @@ def test_updates_are_counted_by_the_epoch_and_the_best_counts_when_it_ends():
     done = replay(strategy, table, trials=3)
     assert done.found == [(90, 5.0), (90 + 180, 4.0)]
     assert (done.updates, done.asked) == (90 + 180 + 2 * 30, 3)
-    assert strategy.told == [
+    assert strategy.results == [
         ("3", 9, Status.COMPLETED),
         ("2", 9, Status.COMPLETED),
         ("1", 2, Status.PRUNED),
@@ -102,7 +102,7 @@ def test_one_that_diverges_costs_its_last_epoch_and_never_counts():
     table = table_of(falling(1.0, 10, epochs=4), falling(4.0, 10))
     strategy = Scripted(RATES[:2])
     done = replay(strategy, table, trials=2)
-    assert strategy.told == [("2", 4, Status.DIVERGED), ("1", 9, Status.COMPLETED)]
+    assert strategy.results == [("2", 4, Status.DIVERGED), ("1", 9, Status.COMPLETED)]
     assert done.found == [(50 + 90, 4.0)]
 
 
@@ -122,7 +122,7 @@ def test_ours_stops_what_is_not_in_the_best_third_of_its_rung():
             rungs[epoch].append(loss)
             promoted = sorted(rungs[epoch])[: max(1, len(rungs[epoch]) // 3)]
             assert goes_on == (loss <= promoted[-1])
-    ends = [len(losses) for losses, _ in spied.told.values()]
+    ends = [len(losses) for losses, _ in spied.results.values()]
     assert set(ends) == {1, 3, EPOCHS}
 
 
@@ -134,12 +134,12 @@ def test_what_was_stopped_is_told_as_each_of_them_tells_it(made, state):
     spied = Spied(strategy)
     replay(spied, every_rate(), trials=25)
     study = strategy.search.study if made is Ours else strategy.search._ot_study
-    asked = study.get_trials(deepcopy=False)
-    known = [trial for trial in asked if trial.state != TrialState.FAIL]  # refused as repeats
-    for trial, (losses, status) in zip(known, spied.told.values(), strict=True):
+    trials = study.get_trials(deepcopy=False)
+    known = [trial for trial in trials if trial.state != TrialState.FAIL]  # refused as repeats
+    for trial, (losses, status) in zip(known, spied.results.values(), strict=True):
         assert trial.state == (TrialState.COMPLETE if status == Status.COMPLETED else state)
         assert trial.value == pytest.approx(losses[-1])
-    assert Status.PRUNED in {status for _, status in spied.told.values()}
+    assert Status.PRUNED in {status for _, status in spied.results.values()}
 
 
 def test_random_search_runs_every_trial_to_its_end():
@@ -153,17 +153,17 @@ def test_shares_are_of_random_search_with_the_same_seed():
     bars = [Replay([(100, 5.0), (500, 4.0)], 1000, 10), Replay([(200, 3.0)], 1000, 10)]
     ours = [Replay([(50, 4.5), (100, 3.9)], 1000, 40), Replay([(120, 2.0)], 1000, 40)]
     theirs = [Replay([(300, 4.0)], 1000, 40), Replay([(500, 3.0)], 1000, 40)]
-    found = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": theirs})
-    assert found[search.RANDOM]["share"] == pytest.approx((0.5 + 0.2) / 2)
-    assert found[search.OURS]["share"] == pytest.approx((0.1 + 0.12) / 2)
-    assert found[search.OURS]["share_of_own"] == pytest.approx((100 / 500 + 120 / 200) / 2)
-    assert search.verdict(found) == {"a third": True, "beats stock": True}
+    summary = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": theirs})
+    assert summary[search.RANDOM]["share"] == pytest.approx((0.5 + 0.2) / 2)
+    assert summary[search.OURS]["share"] == pytest.approx((0.1 + 0.12) / 2)
+    assert summary[search.OURS]["share_of_own"] == pytest.approx((100 / 500 + 120 / 200) / 2)
+    assert search.verdict(summary) == {"a third": True, "beats stock": True}
 
 
 def test_a_search_that_never_gets_there_counts_as_endless():
     bars = [Replay([(100, 4.0)], 1000, 10)] * 2
     ours = [Replay([(100, 3.9)], 1000, 40), Replay([(900, 4.5)], 1000, 40)]
-    found = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": bars})
-    assert found[search.OURS]["share"] is None
-    assert found[search.OURS]["reached"] == 0.5
-    assert search.verdict(found) == {"a third": False, "beats stock": False}
+    summary = search.summary({search.RANDOM: bars, search.OURS: ours, "OptunaSearch": bars})
+    assert summary[search.OURS]["share"] is None
+    assert summary[search.OURS]["reached"] == 0.5
+    assert search.verdict(summary) == {"a third": False, "beats stock": False}

@@ -66,7 +66,7 @@ def table_of(
     headings: Sequence[str], rows: Sequence[Sequence[Any]], left: Container[str] = (), **more: Any
 ) -> Table:
     """A table whose first column is aligned left, as are those named in `left`."""
-    columns = [Column(h, left=place == 0 or h in left) for place, h in enumerate(headings)]
+    columns = [Column(h, left=index == 0 or h in left) for index, h in enumerate(headings)]
     return Table(columns, rows, **more)
 
 
@@ -74,8 +74,8 @@ def table_of_values(headings: Sequence[str], rows: Sequence[Sequence[Any]], **mo
     """A table whose columns of numbers are aligned right, and all others left."""
     kinds = [{type(row[i]) for row in rows} - {type(None)} for i in range(len(headings))]
     columns = [
-        Column(heading, left=not found or not found <= {int, float})
-        for heading, found in zip(headings, kinds, strict=True)
+        Column(heading, left=not types or not types <= {int, float})
+        for heading, types in zip(headings, kinds, strict=True)
     ]
     return Table(columns, rows, **more)
 

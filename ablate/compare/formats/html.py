@@ -25,7 +25,7 @@ def write(table: Table) -> str:
         *([f"<h1>{title}</h1>"] if title else []),
         *([f"<p>{question}</p>"] if question else []),
         *(f'<p class="holes">{escape(warning)}</p>' for warning in table.warnings),
-        *(line for each in (table, *table.further) for line in grid(each)),
+        *(line for part in (table, *table.further) for line in grid(part)),
         *small([*table.settings, *table.small_print("bold")]),
         *([f"<p><small><code>{reference}</code></small></p>"] if reference else []),
         "</html>",

@@ -62,5 +62,5 @@ def _cell(cell: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As LaTeX prints it, in whichever encoding it is set."""
+    """The text as LaTeX prints it, whatever the encoding."""
     return "".join(_TEX.get(char, char) for char in printable(text))

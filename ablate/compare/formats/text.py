@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from ablate.compare.formats import BEST, Best, Column, Table, text_of
 from ablate.compare.text.plain import NARROWEST, display_width, paragraph, printable
@@ -45,7 +46,7 @@ def aligned(
 ) -> list[str]:
     """Every column to the left, the last one wrapped."""
     last = len(headings) - 1
-    columns = [Column(each, left=True, wraps=i == last) for i, each in enumerate(headings)]
+    columns = [Column(text, left=True, wraps=i == last) for i, text in enumerate(headings)]
     return lines(Table(columns, rows), width)
 
 
@@ -65,19 +66,16 @@ def _as_text(table: Table, unicode: bool = True) -> Table:
 
 def _fitted(table: Table, width: int) -> tuple[Table, list[str]]:
     """The table without the columns that do not fit, and the headings of these."""
-    droppable = [column for column in table.columns if column.drop is not None]
-    dropped = []
-    for column in sorted(droppable, key=lambda column: column.drop or 0):
-        widths = _widths(table)
-        beyond = max(0, widths[_wrapping(table)] - COMFORTABLE)
-        if sum(widths) + len(GAP) * (len(widths) - 1) - beyond <= width:
+    columns, widths = table.columns, _widths(table)
+    wrapped_away = max(0, widths[_wrapping(table)] - COMFORTABLE)
+    remaining, dropped = list(range(len(columns))), []
+    for _, index in sorted((c.drop, i) for i, c in enumerate(columns) if c.drop is not None):
+        if sum(widths[i] + len(GAP) for i in remaining) - len(GAP) - wrapped_away <= width:
             break
-        index = list(table.columns).index(column)
-        columns = [*table.columns[:index], *table.columns[index + 1 :]]
-        rows = [[*row[:index], *row[index + 1 :]] for row in table.rows]
-        table = replace(table, columns=columns, rows=rows)
-        dropped.append(column.heading.replace("\n", " "))
-    return table, dropped
+        remaining.remove(index)
+        dropped.append(table.headings[index])
+    rows = [[row[i] for i in remaining] for row in table.rows]
+    return replace(table, columns=[columns[i] for i in remaining], rows=rows), dropped
 
 
 def _lines(table: Table, width: int, rule: str) -> list[str]:
@@ -87,15 +85,15 @@ def _lines(table: Table, width: int, rule: str) -> list[str]:
     widths, wrapping = _widths(table), _wrapping(table)
     gaps = len(GAP) * (len(widths) - 1)
     widest = widths[wrapping]
-    room = width - gaps - (sum(widths) - widest)
-    widths[wrapping] = max(min(widest, room), min(widest, NARROWEST))
+    available = width - gaps - (sum(widths) - widest)
+    widths[wrapping] = max(min(widest, available), min(widest, NARROWEST))
     left = [column.left for column in table.columns]
-    lines = _side_by_side([c.heading.split("\n") for c in table.columns], widths, left, bottom=True)
-    lines.append(rule * (sum(widths) + gaps))
+    headings = [column.heading.split("\n") for column in table.columns]
+    lines = [*_row(headings, widths, left, bottom=True), rule * (sum(widths) + gaps)]
     for row in table.rows:
         cells = [[cell] for cell in row]
         cells[wrapping] = paragraph(row[wrapping], widths[wrapping]) or [""]
-        lines += _side_by_side(cells, widths, left)
+        lines += _row(cells, widths, left)
     return lines
 
 
@@ -109,17 +107,13 @@ def _wrapping(table: Table) -> int:
     return next((i for i, column in enumerate(table.columns) if column.wraps), 0)
 
 
-def _side_by_side(
+def _row(
     cells: Sequence[list[str]], widths: Sequence[int], left: Sequence[bool], bottom: bool = False
 ) -> list[str]:
     """One row of cells of one or more lines, aligned at the top or at the bottom."""
-    height = max(map(len, cells))
-    columns = []
-    for cell, width, to_left in zip(cells, widths, left, strict=True):
-        empty = [""] * (height - len(cell))
-        texts = [*empty, *cell] if bottom else [*cell, *empty]
-        columns.append([_padded(text, width, to_left) for text in texts])
-    return [GAP.join(line).rstrip() for line in zip(*columns, strict=True)]
+    step = -1 if bottom else 1
+    lines = [*zip_longest(*(cell[::step] for cell in cells), fillvalue="")][::step]
+    return [GAP.join(map(_padded, line, widths, left)).rstrip() for line in lines]
 
 
 def _padded(text: str, width: int, left: bool) -> str:

@@ -1,36 +1,63 @@
-"""Plots of a study: each a file with a function that draws a matplotlib figure.
+"""Plots of a study: each a file of this folder that draws a matplotlib figure.
 
-    PLOT = Plot(draw=draw, needs="a search")
-
-`draw(material)` returns a `Figure`, or None if the study has nothing to draw.
+draw(material)      the `Figure`, or None if the study has nothing to draw
+caption(material)   what the figure shows
+TITLE               its heading in a report
+NEEDS               what a study needs to have this plot
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ablate.compare.material import Material
-from ablate.errors import ConfigError, unknown
+from ablate.compare.plots import style
+from ablate.errors import ConfigError, MissingDependency, StoreError, unknown
 
-if TYPE_CHECKING:  # only drawing needs matplotlib
+if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ablate.compare.material import Material
+
 NAMES = ("deltas", "curves", "parameters", "interactions", "budget", "search")
+KINDS = ("png", "svg")
+DPI = 150
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plot:
-    """One plot: how it is drawn, its caption, and which studies have one."""
-
-    draw: Callable[[Material], Figure | None]
-    caption: Callable[[Material], str]
-    needs: str
-
-
-def get(name: str) -> Plot:
+def get(name: str) -> ModuleType:
     if name not in NAMES:
         raise ConfigError(unknown("plot", name, NAMES))
-    return importlib.import_module(f"ablate.compare.plots.{name}").PLOT
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def pictures(material: Material, names: Sequence[str] = NAMES) -> dict[str, Figure]:
+    """The plots that this study has something for."""
+    try:
+        with style.look():
+            figures = {name: get(name).draw(material) for name in names}
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"plots need the package {error.name}: pip install 'ablate[study]'."
+        ) from None
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def written(figure: Figure, kind: str) -> bytes:
+    """The bytes of a plot's file, without time and software: equal plots have equal bytes."""
+    data = io.BytesIO()
+    unnamed = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    with style.look():
+        figure.savefig(data, format=kind, dpi=DPI, metadata=unnamed, bbox_inches="tight")
+    return data.getvalue()
+
+
+def save(file: Path, data: bytes) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror or error}.") from error

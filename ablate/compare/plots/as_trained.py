@@ -20,7 +20,7 @@ Configs = Mapping[str, Mapping[int, Values]]  # by stage, in their order, and se
 
 
 def differences(record: StudyRecord, journals: Mapping[str, Journal]) -> dict[str, str]:
-    """For each arm, its recipe if that is another, and the values that differ."""
+    """For each arm, its recipe and values where they differ from those of the base arm."""
     base = record.arm(record.base_arm)
     base_configs = _configs(record, journals, base.name)
     texts = {}
@@ -41,10 +41,10 @@ def base_values(record: StudyRecord, journals: Mapping[str, Journal]) -> list[li
 
 def _configs(record: StudyRecord, journals: Mapping[str, Journal], arm: str) -> Configs:
     configs: dict[str, dict[int, Values]] = {}
-    for place in record.trials:
-        journal = journals.get(place.id)
-        if place.arm == arm and journal is not None and journal.config:
-            configs.setdefault(place.stage, {})[place.seed_index] = journal.config
+    for trial in record.trials:
+        journal = journals.get(trial.id)
+        if trial.arm == arm and journal is not None and journal.config:
+            configs.setdefault(trial.stage, {})[trial.seed_index] = journal.config
     return configs
 
 
@@ -54,9 +54,9 @@ def _changed(
     """Stage by stage; seeds that differ in it, as those of several searches do, by themselves."""
     own = _configs(record, journals, arm.name)
     if not own:
-        asked = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arm.changes.items())
-        return [f"nothing trained yet; asked for: {asked or 'nothing'}"]
-    seeds = {(p.stage, p.seed_index): p.seed for p in record.trials if p.arm == arm.name}
+        changes = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arm.changes.items())
+        return [f"nothing trained yet; asked for: {changes or 'nothing'}"]
+    seeds = {(t.stage, t.seed_index): t.seed for t in record.trials if t.arm == arm.name}
     parts = []
     earlier: Mapping[int, Values] = {}  # the configs of the stage before
     mentioned: Mapping[int, Values] = {}  # the differences of the stages before
@@ -75,7 +75,7 @@ def _changed(
 
 
 def _like(by_index: Mapping[int, Values], index: int) -> Values:
-    """Of the same seed; of any, where a stage is of all seeds together."""
+    """The values of the same seed; of any seed, where a stage takes all of them together."""
     return by_index[index] if index in by_index else next(iter(by_index.values()), {})
 
 
@@ -96,9 +96,9 @@ def _difference(config: Values, reference: Values) -> dict[str, str]:
     texts = {name: f"without {name}" for name in sorted(theirs - ours)}
     for name, value in config.items():
         added = ".".join(name.split(".")[:2]) in ours - theirs
-        if (added and not value) or _same(value, reference.get(name)):
-            continue
-        texts[name] = f"{name} = {json.dumps(value)}"
+        text = json.dumps(value)
+        if text != json.dumps(reference.get(name)) and (value or not added):
+            texts[name] = f"{name} = {text}"
     return texts
 
 
@@ -106,7 +106,3 @@ def _techniques(config: Values) -> set[str]:
     """`regularizer.dropout`: those of listed slots, of which a config may have any number."""
     listed = (name.split(".") for name in config if name.split(".")[0] in LISTED_SLOTS)
     return {".".join(parts[:2]) for parts in listed}
-
-
-def _same(one: Any, other: Any) -> bool:
-    return json.dumps(one) == json.dumps(other)

@@ -2,70 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ablate.compare.material import Material
-from ablate.compare.plots import Plot, style
+from ablate.compare.plots import style
 from ablate.compare.statistics.curves import BudgetCurve, Point, budget_curves
+from ablate.compare.text.figures import Unit
 
 MOST_BANDS = 2  # more hide each other
+TITLE = "Best found against budget"
+NEEDS = "a search"
 
 
 def draw(material: Material) -> Any:
     """Bold: in expectation (Dodge et al. 2019). Thin steps: each search as it went."""
-    found = budget_curves(material.record, material.journals)
-    found = [curve for curve in found if len(curve.expected) > 1][: style.MAX_LINES]
-    if not found:
+    curves = budget_curves(material.record, material.journals)
+    curves = [curve for curve in curves if len(curve.expected) > 1][: style.MAX_LINES]
+    if not curves:
         return None
-    figure, ((axes,),) = style.figure(7.2, 3.8)
-    tokens = all(curve.expected[0].tokens > 0 for curve in found)
-    ends = []
-    for index, curve in enumerate(found):
-        x, mean = _line(axes, curve, index, material, tokens)
-        if len(found) <= MOST_BANDS:
-            _band(axes, curve, index, material, tokens)
-        ends.append((x, mean, style.shortened(curve.arm), style.COLOURS[index]))
+    figure, axes = style.figure(7.2, 3.8)
+    unit = material.summary.unit
+    spent = "tokens" if all(curve.expected[0].tokens > 0 for curve in curves) else "trials"
+    ends = [_line(axes, curve, index, unit, spent) for index, curve in enumerate(curves)]
+    if len(curves) <= MOST_BANDS:
+        for index, curve in enumerate(curves):
+            _band(axes, curve, index, unit, spent)
     axes.set_yscale("log")
-    axes.set_ylim(*_limits(found, material))
+    highest = max(point.nats for curve in curves for point in curve.expected)
+    lowest = min(curve.best for curve in curves)
+    axes.set_ylim(0.97 * unit.show(lowest), 1.05 * unit.show(highest))
     style.plain_numbers(axes.yaxis)
-    (style.counts if tokens else style.whole_numbers)(axes.xaxis)
-    axes.set_xlabel("tokens trained on by the search" if tokens else "trials of the search")
-    axes.set_ylabel(f"best {material.summary.unit} of valid")
-    figure.draw_without_rendering()
-    style.labels_beside(axes, ends)
+    (style.counts if spent == "tokens" else style.whole_numbers)(axes.xaxis)
+    what = "tokens trained on by the search" if spent == "tokens" else "trials of the search"
+    axes.set(xlabel=what, ylabel=f"best {unit} of valid")
+    style.label_ends(axes, ends)
     return figure
 
 
-def _line(
-    axes: Any, curve: BudgetCurve, index: int, material: Material, tokens: bool
-) -> tuple[float, float]:
-    """Draw a curve; return its last point."""
-    show = material.unit.show
-
-    def across(points: tuple[Point, ...]) -> list[float]:
-        return [point.tokens if tokens else point.trials for point in points]
-
-    x, means = across(curve.expected), [show(point.nats) for point in curve.expected]
+def _line(axes: Any, curve: BudgetCurve, index: int, unit: Unit, spent: str) -> style.End:
+    """Draw a curve over what was spent; return its labelled end."""
+    x, means = _across(curve.expected, spent), [unit.show(p.nats) for p in curve.expected]
     axes.plot(x, means, linewidth=2, **style.line(index))
     for run in curve.as_found:
-        found = [show(point.nats) for point in run]
-        axes.step(across(run), found, where="post", linewidth=0.7, color=style.COLOURS[index])
-    return x[-1], means[-1]
+        best = [unit.show(point.nats) for point in run]
+        colour = style.COLOURS[index]
+        axes.step(_across(run, spent), best, where="post", linewidth=0.7, color=colour)
+    return x[-1], means[-1], style.shortened(curve.arm), style.COLOURS[index]
 
 
-def _band(axes: Any, curve: BudgetCurve, index: int, material: Material, tokens: bool) -> None:
-    show = material.unit.show
-    x = [point.tokens if tokens else point.trials for point in curve.expected]
-    below = [show(max(curve.best, p.nats - p.spread)) for p in curve.expected]
-    above = [show(p.nats + p.spread) for p in curve.expected]
-    axes.fill_between(x, below, above, color=style.COLOURS[index], alpha=0.12, linewidth=0)
+def _band(axes: Any, curve: BudgetCurve, index: int, unit: Unit, spent: str) -> None:
+    below = [unit.show(max(curve.best, p.nats - p.spread)) for p in curve.expected]
+    above = [unit.show(p.nats + p.spread) for p in curve.expected]
+    x, colour = _across(curve.expected, spent), style.COLOURS[index]
+    axes.fill_between(x, below, above, color=colour, alpha=0.12, linewidth=0)
 
 
-def _limits(found: list[BudgetCurve], material: Material) -> tuple[float, float]:
-    show = material.unit.show
-    low = min(curve.best for curve in found)
-    high = max(point.nats for curve in found for point in curve.expected)
-    return 0.97 * show(low), 1.05 * show(high)
+def _across(points: Sequence[Point], spent: str) -> list[float]:
+    return [getattr(point, spent) for point in points]
 
 
 def caption(material: Material) -> str:
@@ -79,6 +73,3 @@ def caption(material: Material) -> str:
         "expectation over the order of the search's trials (Dodge et al. 2019; exact for random "
         f"search), and one spread where it can be shown. Thin: each search as it went.{lost}{left}"
     )
-
-
-PLOT = Plot(draw=draw, caption=caption, needs="a search")

@@ -8,27 +8,24 @@ script, no font, no address of another machine: it can be sent, archived, and re
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from html import escape
-from typing import Any
 
 from ablate.compare import plots
-from ablate.compare.formats import html, table_of
+from ablate.compare.formats import Table, html, table_of
 from ablate.compare.material import Material
-from ablate.compare.plots import as_trained
-from ablate.compare.plots.pictures import pictures, written
+from ablate.compare.plots import as_trained, pictures, written
+from ablate.compare.statistics.replication import counted
 from ablate.compare.table import provenance
-from ablate.compare.table.below import every_test
 from ablate.compare.table.cells import fate
 from ablate.compare.table.other_scales import READING, tables_of_other_scales
 from ablate.compare.table.rows import SPLITS, Summary
-from ablate.compare.table.study_table import study_table
+from ablate.compare.table.study_table import every_test, study_table
 from ablate.compare.text.figures import count, duration
 from ablate.config.identity import StageName
 from ablate.store import tokens
 from ablate.store.numbers import finite
 from ablate.store.store import Store
-from ablate.store.study_record import StudyRecord
 
 FILE = "report.html"
 STYLE = (
@@ -38,27 +35,20 @@ STYLE = (
     "td:last-child,th:last-child{text-align:left}td{white-space:nowrap}"
     "td.long{white-space:normal;min-width:18em}"
 )
-TITLES = {
-    "deltas": "What each arm bought",
-    "curves": "Learning curves",
-    "parameters": "Parameters",
-    "interactions": "Interactions",
-    "budget": "Best found against budget",
-    "search": "What was searched",
-}
 
 
 def page(material: Material, store: Store) -> str:
     """The whole page. The table's contents are stored, so that its footnote leads somewhere."""
     key = provenance.save(store, material.summary, material.journals)
     table = html.write(study_table(material.summary, reference=provenance.reference(key)))
+    command = material.record.command
     sections = [
         *_tests(material.summary),
         *_frozen_and_tuned(material, store),
         *_pictures(material),
         *_arms(material),
         *_trials(material, store),
-        *_command(material.record),
+        *(["<h2>To run it again</h2>", f"<pre>{escape(command)}</pre>"] if command else []),
     ]
     table = table.replace("</style>", f"{STYLE}</style>", 1)
     return table.replace("</html>", "\n".join([*sections, "</html>"]))
@@ -83,7 +73,7 @@ def _pictures(material: Material) -> Iterable[str]:
         data = base64.b64encode(written(figure, "svg")).decode()
         caption = escape(plots.get(name).caption(material))
         yield (
-            f'<h2>{TITLES[name]}</h2><figure><img alt="{caption}" '
+            f'<h2>{plots.get(name).TITLE}</h2><figure><img alt="{caption}" '
             f'src="data:image/svg+xml;base64,{data}"><figcaption>{caption}</figcaption></figure>'
         )
 
@@ -93,22 +83,19 @@ def _arms(material: Material) -> list[str]:
     changed = "differs from the base arm in, as trained"
     titles = ["arm", "parameters", "tokens a seed", "training in all", changed]
     differences = as_trained.differences(material.record, material.journals)
-    costs = {arm.name: arm for arm in material.summary.arms}
+    summaries = {arm.name: arm for arm in material.summary.arms}
     rows = []
     for arm in material.record.arms:
-        row = costs.get(arm.name)
-        spent = ["", ""]
-        if row is not None:
-            spent = [count(row.cost_of_one.tokens), duration(row.cost_of_all.seconds)]
-        parameters = row.num_parameters if row else arm.num_parameters
-        rows.append([arm.name, count(parameters), *spent, differences[arm.name]])
+        shown, spent = summaries.get(arm.name), ["", ""]
+        if shown is not None:
+            spent = [count(shown.tokens), duration(shown.seconds)]
+        num_parameters = (shown or arm).num_parameters
+        rows.append([arm.name, count(num_parameters), *spent, differences[arm.name]])
     values = as_trained.base_values(material.record, material.journals)
     return [
         "<h2>Arms</h2>",
         *html.grid(table_of(titles, rows)),
-        "<details><summary>The values of the base arm</summary>",
-        *html.grid(table_of(["field", "value"], values)),
-        "</details>",
+        *_folded("The values of the base arm", table_of(["field", "value"], values)),
     ]
 
 
@@ -120,28 +107,19 @@ def _trials(material: Material, store: Store) -> list[str]:
     for trial, journal in material.journals.items():
         stage = stages.get(trial, StageName.SEARCH)
         again += tokens.num_readings(store, trial)
-        losses = [_loss(journal.metrics, split, material) for split in SPLITS]
-        row = [trial, journal.trial.arm, stage, journal.trial.seed, fate(journal), *losses]
-        rows.append(row)
+        losses = [finite(journal.metrics.get(f"{split}_nll")) for split in SPLITS]
+        shown = ["" if loss is None else material.summary.unit.text(loss) for loss in losses]
+        rows.append([trial, journal.trial.arm, stage, journal.trial.seed, fate(journal), *shown])
     note = (
-        f"Saved log-probabilities of the test split were read again {again} "
-        f"time{'s' if again > 1 else ''}, after the study's own reading."
+        f"Saved log-probabilities of the test split were read again {counted(again, 'time')}, "
+        "after the study's own reading."
     )
     return [
         "<h2>Trials</h2>",
         *([f"<p>{note}</p>"] if again else []),
-        f"<details><summary>{len(rows)} trials</summary>",
-        *html.grid(table_of(titles, rows)),
-        "</details>",
+        *_folded(f"{len(rows)} trials", table_of(titles, rows)),
     ]
 
 
-def _loss(metrics: Mapping[str, Any], split: str, material: Material) -> str:
-    nats = finite(metrics.get(f"{split}_nll"))
-    return "" if nats is None else material.unit.text(nats)
-
-
-def _command(record: StudyRecord) -> list[str]:
-    if not record.command:
-        return []
-    return ["<h2>To run it again</h2>", f"<pre>{escape(record.command)}</pre>"]
+def _folded(title: str, table: Table) -> list[str]:
+    return [f"<details><summary>{title}</summary>", *html.grid(table), "</details>"]

@@ -3,154 +3,127 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ablate.compare.material import Material
-from ablate.compare.plots import Plot, style
+from ablate.compare.plots import style
 from ablate.compare.table.cells import value
+from ablate.compare.text.figures import Unit
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 
 MOST_ARMS, BEST = 6, 3
 LOG_RANGE = 20  # an axis is logarithmic from this ratio of largest to smallest on
-Setting = Any
+TITLE = "What was searched"
+NEEDS = "a search"
 
 
 @dataclass(frozen=True)
 class Scale:
-    """One axis: the position of a value on it, from 0 to 1, and its marks."""
+    """One axis: the heights of the trials on it, from 0 to 1, and its marks."""
 
-    name: str
+    title: str
+    heights: Sequence[float]
     marks: Sequence[tuple[float, str]]
-    log: bool
-    low: float
-    high: float
-    choices: tuple[str, ...] = ()
-
-    def position(self, value: Setting) -> float:
-        if self.choices:
-            return self.choices.index(_text(value)) / max(1, len(self.choices) - 1)
-        low, high, here = (self._bent(x) for x in (self.low, self.high, float(value)))
-        return 0.5 if high == low else (here - low) / (high - low)
-
-    def _bent(self, x: float) -> float:
-        return math.log(x) if self.log else x
 
 
 def draw(material: Material) -> Any:
     """A panel for each arm; the best three bold, trials that did not complete dotted."""
-    panels = {arm.name: _trials(arm.name, material) for arm in material.record.arms}
-    panels = {name: found for name, found in panels.items() if len(found) > 1 and _varied(found)}
-    if not panels:
+    searched = {arm.name: _trials(arm.name, material) for arm in material.record.arms}
+    chosen = [(name, trials) for name, trials in searched.items() if _varied(trials)][:MOST_ARMS]
+    if not chosen:
         return None
-    chosen = list(panels.items())[:MOST_ARMS]
-    figure, rows = style.figure(7.4, 2.4 * len(chosen) + 0.2, len(chosen), 1)
-    for (axes,), (name, found) in zip(rows, chosen, strict=True):
-        _panel(axes, name, found, material)
+    figure, panels = style.panels(7.4, 2.4 * len(chosen) + 0.2, len(chosen), 1)
+    for axes, (name, trials) in zip(panels, chosen, strict=True):
+        _panel(axes, name, trials, material.summary.unit)
     return figure
 
 
-def _panel(axes: Any, name: str, found: Sequence[Journal], material: Material) -> None:
-    varied = _varied(found)
-    scales = [_scale(key, [journal.config[key] for journal in found]) for key in varied]
-    reached = {j.trial.id: value(j, "valid") for j in found}
-    completed = sorted((j for j in found if reached[j.trial.id] is not None), key=_nats)
-    last = _loss_scale([_nats(journal) for journal in completed], material)
-    for journal in found:
-        end = reached[journal.trial.id]
-        heights = [s.position(journal.config[k]) for s, k in zip(scales, varied, strict=True)]
-        if end is not None:
-            heights.append(last.position(min(end, last.high)))
-        rank = completed.index(journal) if journal in completed else None
-        axes.plot(range(len(heights)), heights, **_look(rank, len(completed)))
+def _panel(axes: Any, name: str, trials: Sequence[Journal], unit: Unit) -> None:
+    """Completed trials first, from the best on."""
+    nats = {j.trial.id: math.inf if (v := value(j, "valid")) is None else v for j in trials}
+    order = sorted(trials, key=lambda journal: nats[journal.trial.id])
+    losses = [loss for loss in sorted(nats.values()) if loss < math.inf]
+    scales = [_scale(key, [journal.config[key] for journal in order]) for key in _varied(trials)]
+    last = _loss_scale(losses, unit)
+    for rank in range(len(order)):
+        heights = [scale.heights[rank] for scale in scales]
+        heights += [last.heights[rank]] if rank < len(losses) else []
+        axes.plot(range(len(heights)), heights, **_look(rank, len(losses)))
     _axes(axes, [*scales, last])
-    axes.set_title(f"{name}: {len(found)} trials, {len(completed)} completed", loc="left")
+    axes.set_title(f"{name}: {len(trials)} trials, {len(losses)} completed", loc="left")
 
 
-def _nats(journal: Journal) -> float:
-    found = value(journal, "valid")
-    return math.inf if found is None else found
-
-
-def _look(rank: int | None, num: int) -> dict[str, Any]:
-    if rank is None:
+def _look(rank: int, num_completed: int) -> dict[str, Any]:
+    if rank >= num_completed:
         return {"color": style.GREY, "linestyle": (0, (1, 2)), "linewidth": 0.9, "zorder": 1}
-    if rank < min(BEST, max(1, num // 3)):
+    if rank < min(BEST, max(1, num_completed // 3)):
         dashes = style.DASHES[rank]
         return {"color": style.VERMILLION, "linestyle": dashes, "linewidth": 2, "zorder": 4 - rank}
-    shade = 0.35 + 0.45 * rank / max(1, num - 1)  # the better, the darker
+    shade = 0.35 + 0.45 * rank / max(1, num_completed - 1)  # the better, the darker
     return {"color": (shade, shade, 1 - 0.5 * (1 - shade)), "linewidth": 0.8, "zorder": 1}
 
 
 def _axes(axes: Any, scales: Sequence[Scale]) -> None:
-    axes.set_ylim(-0.06, 1.06)
-    axes.set_xlim(-0.25, len(scales) - 0.75)
-    axes.set_yticks([])
+    axes.set(xlim=(-0.25, len(scales) - 0.75), ylim=(-0.06, 1.06), yticks=[])
     axes.grid(visible=False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(axis="x", length=0)
-    axes.set_xticks(range(len(scales)), [_title(scale.name) for scale in scales], fontsize=8)
-    for place, scale in enumerate(scales):
-        axes.axvline(place, color=style.BLACK, linewidth=0.8)
+    axes.set_xticks(range(len(scales)), [scale.title for scale in scales], fontsize=8)
+    box = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5}
+    right = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
+    for x, scale in enumerate(scales):
+        axes.axvline(x, color=style.BLACK, linewidth=0.8)
         for height, text in scale.marks:
-            axes.annotate(
-                text,
-                (place, height),
-                xytext=(3, 0),
-                textcoords="offset points",
-                fontsize=7,
-                va="center",
-                bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5},
-                zorder=6,
-            )
+            axes.annotate(text, (x, height), **right, fontsize=7, bbox=box, zorder=6)
 
 
-def _title(name: str) -> str:
-    """`optimizer.learning_rate` on two lines."""
-    slot, _, rest = name.partition(".")
-    return f"{slot}\n{rest}" if rest else name
-
-
-def _scale(key: str, found: Sequence[Setting]) -> Scale:
-    if all(finite(each) is not None for each in found):
-        low, high = float(min(found)), float(max(found))
-        log = low > 0 and high / low >= LOG_RANGE
-        marks = [(0.0, f"{low:.3g}"), (1.0, f"{high:.3g}")]
-        return Scale(key, marks, log, low, high)
-    choices = tuple(dict.fromkeys(sorted(map(_text, found))))
+def _scale(key: str, values: Sequence[Any]) -> Scale:
+    title = key.replace(".", "\n", 1)
+    if all(finite(value) is not None for value in values):
+        low, high = float(min(values)), float(max(values))
+        bend = np.log if low > 0 and high / low >= LOG_RANGE else np.asarray
+        heights = np.interp(bend(values), bend([low, high]), [0, 1]).tolist()
+        return Scale(title, heights, [(0.0, f"{low:.3g}"), (1.0, f"{high:.3g}")])
+    choices = sorted(set(map(_text, values)))
     last = max(1, len(choices) - 1)
     marks = [(i / last, style.shortened(text, 14)) for i, text in enumerate(choices)]
-    return Scale(key, marks, False, 0, 1, choices)
+    return Scale(title, [choices.index(_text(value)) / last for value in values], marks)
 
 
-def _loss_scale(nats: Sequence[float], material: Material) -> Scale:
+def _loss_scale(losses: Sequence[float], unit: Unit) -> Scale:
     """At most four times the spread above the median: one bad trial would hide the rest."""
-    low, middle = nats[0] if nats else 0.0, nats[len(nats) // 2] if nats else 1.0
-    high = min(nats[-1] if nats else 1.0, middle + 4 * max(middle - low, 1e-6))
-    more = "≥ " if nats and high < nats[-1] else ""
-    marks = [(0.0, material.unit.text(low)), (1.0, f"{more}{material.unit.text(high)}")]
-    return Scale(f"{material.summary.unit}\nof valid", marks, False, low, high)
+    title = f"{unit}\nof valid"
+    if not losses:
+        return Scale(title, [], [])
+    low, middle = losses[0], losses[len(losses) // 2]
+    high = min(losses[-1], middle + 4 * max(middle - low, 1e-6))
+    more = "≥ " if high < losses[-1] else ""
+    heights = [min(1.0, (loss - low) / ((high - low) or 1.0)) for loss in losses]
+    return Scale(title, heights, [(0.0, unit.text(low)), (1.0, f"{more}{unit.text(high)}")])
 
 
-def _text(found: Setting) -> str:
-    return "none" if found is None else str(found)
+def _text(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
-def _varied(found: Sequence[Journal]) -> list[str]:
+def _varied(trials: Sequence[Journal]) -> list[str]:
     """The fields that all of these trials have, and that differ between them."""
-    configs: list[Mapping[str, Setting]] = [journal.config for journal in found]
-    shared = [key for key in configs[0] if all(key in config for config in configs)]
-    return [key for key in shared if len({_text(config[key]) for config in configs}) > 1]
+    if not trials:
+        return []
+    shared = [key for key in trials[0].config if all(key in trial.config for trial in trials)]
+    return [key for key in shared if len({_text(trial.config[key]) for trial in trials}) > 1]
 
 
 def _trials(arm: str, material: Material) -> list[Journal]:
     searches = [search for search in material.record.searches if search.arm == arm]
     ids = dict.fromkeys(trial for search in searches for trial in search.trials)
-    found = [material.journals[trial] for trial in ids if trial in material.journals]
-    return [journal for journal in found if journal.outcome is not None and journal.config]
+    trials = [material.journals[trial] for trial in ids if trial in material.journals]
+    return [journal for journal in trials if journal.outcome is not None and journal.config]
 
 
 def caption(material: Material) -> str:
@@ -159,6 +132,3 @@ def caption(material: Material) -> str:
         "(low is good). Bold: the best; dotted: stopped early, diverged or failed. "
         "Fields that only some trials have are left out."
     )
-
-
-PLOT = Plot(draw=draw, caption=caption, needs="a search")

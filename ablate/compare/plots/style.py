@@ -7,20 +7,22 @@ dashes and a point's marker repeat what its colour says.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+import numpy as np
 
 from ablate.compare.text.figures import count
+
+if TYPE_CHECKING:  # only drawing needs matplotlib
+    from matplotlib.axes import Axes
 
 BLACK, BLUE, VERMILLION, GREEN = "#000000", "#0072b2", "#d55e00", "#009e73"
 PINK, ORANGE, SKY, GREY = "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c"
 COLOURS = (BLACK, BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY)
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1.5)), (0, (8, 3)), "-")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-MAX_LINES = len(COLOURS)  # more could not be told apart
+End = tuple[float, float, str, str]  # of a line: x, y, name, colour
+MAX_LINES = len(COLOURS)  # more could not be distinguished
 LINE_HEIGHT = 0.19  # inches of a label
 LEADER = {"arrowstyle": "-", "color": GREY, "linewidth": 0.5, "shrinkB": 2, "relpos": (0, 0.5)}
 LOOK: dict[Any, Any] = {
@@ -41,44 +43,54 @@ LOOK: dict[Any, Any] = {
 
 def look() -> Any:
     """A context in which figures are made and written."""
+    from matplotlib import rc_context
+
     return rc_context(LOOK)
 
 
-def figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> Any:
-    """A figure and its axes, [rows][columns]; nothing is shown and no window is opened."""
+def figure(width: float, height: float) -> Any:
+    """A figure and its axes; nothing is shown and no window is opened."""
+    made, (axes,) = panels(width, height, 1, 1)
+    return made, axes
+
+
+def panels(width: float, height: float, num: int, columns: int, **options: Any) -> Any:
+    """A figure and the axes of its panels, in rows of `columns`."""
+    from matplotlib.figure import Figure
+
     made = Figure(figsize=(width, height), layout="constrained")
-    return made, made.subplots(rows, columns, squeeze=False, **options)
+    axes = made.subplots(-(-num // columns), columns, squeeze=False, **options).ravel()
+    for unused in axes[num:]:
+        unused.set_visible(False)
+    return made, axes[:num]
 
 
 def line(index: int) -> dict[str, Any]:
-    """Colour and dashes of the index-th line."""
-    place = index % MAX_LINES
-    return {"color": COLOURS[place], "linestyle": DASHES[place]}
+    """Colour and dashes of the index-th line; a colour's second line has other dashes."""
+    turn, position = divmod(index, MAX_LINES)
+    return {"color": COLOURS[position], "linestyle": DASHES[(position + turn) % MAX_LINES]}
 
 
 def marker(index: int) -> dict[str, Any]:
-    place = index % MAX_LINES
-    return {"color": COLOURS[place], "marker": MARKERS[place]}
+    turn, position = divmod(index, MAX_LINES)
+    return {"color": COLOURS[position], "marker": MARKERS[(position + turn) % MAX_LINES]}
 
 
-def plain_numbers(axis: Any, few: bool = False) -> None:
+def plain_numbers(axis: Any) -> None:
     """200 and 1000 on a logarithmic axis, not powers of ten."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     low, high = sorted(axis.get_view_interval())
-    if high / max(low, 1e-12) < 8 and not few:
-        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    else:
-        axis.set_major_locator(LogLocator(10, (1,) if few else (1, 2, 5), numticks=12))
+    narrow = high / max(low, 1e-12) < 8
+    round_numbers = LogLocator(10, (1, 2, 5), numticks=12)
+    axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]) if narrow else round_numbers)
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter("{x:g}")
 
 
 def counts(axis: Any) -> None:
     """100k, 1M."""
-    from matplotlib.ticker import FuncFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: count(value) if value else "0"))
+    axis.set_major_formatter(lambda value, _: count(value) if value else "0")
 
 
 def whole_numbers(axis: Any) -> None:
@@ -87,13 +99,14 @@ def whole_numbers(axis: Any) -> None:
     axis.set_major_locator(MaxNLocator(8, integer=True))
 
 
-def labels_beside(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
+def label_ends(axes: Axes, ends: Sequence[End]) -> None:
     """Names to the right of the axes, at the height of their points, without overlap.
 
-    `ends`: x, y, name, colour. Call it after the limits are set.
+    Call it after the limits are set.
     """
-    figure_height = axes.figure.get_size_inches()[1]  # type: ignore[union-attr]
-    gap = LINE_HEIGHT / (figure_height * axes.get_position().height)
+    whole: Any = axes.figure
+    whole.draw_without_rendering()
+    gap = LINE_HEIGHT / (whole.get_size_inches()[1] * axes.get_position().height)
     to_axes = axes.transData + axes.transAxes.inverted()
     order = sorted(ends, key=lambda end: end[1])
     heights = spread([float(to_axes.transform((x, y))[1]) for x, y, *_ in order], gap)
@@ -115,27 +128,11 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
 
     Within 0 and 1, if they fit there.
     """
-    groups: list[tuple[float, int]] = []  # centre and size of what has been merged
-    for position in positions:
-        centre, size = position, 1
-        while groups and centre - groups[-1][0] < gap * (groups[-1][1] + size) / 2:
-            other, others = groups.pop()
-            centre = (centre * size + other * others) / (size + others)
-            size += others
-        groups.append((centre, size))
-    apart = [c + gap * (i - (size - 1) / 2) for c, size in groups for i in range(size)]
-    return _inside(apart, gap)
+    from scipy.optimize import isotonic_regression
 
-
-def _inside(places: list[float], gap: float) -> list[float]:
-    lowest, highest = 0.0, max(1.0, gap * (len(places) - 1))
-    for index in range(len(places)):
-        places[index] = max(places[index], lowest)
-        lowest = places[index] + gap
-    for index in reversed(range(len(places))):
-        places[index] = min(places[index], highest)
-        highest = places[index] - gap
-    return places
+    shifts = gap * np.arange(len(positions))
+    apart = isotonic_regression(np.subtract(positions, shifts)).x
+    return (np.clip(apart, 0, max(0, 1 - shifts[-1])) + shifts).tolist()
 
 
 def shortened(name: str, most: int = 34) -> str:

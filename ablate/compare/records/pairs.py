@@ -26,8 +26,9 @@ import hashlib
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from ablate.compare.formats import Table, table_of, table_of_values, text
@@ -35,6 +36,7 @@ from ablate.compare.records.query import reading
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
+from ablate.compare.statistics.replication import counted
 from ablate.compare.text.figures import NONE, signed
 from ablate.config import fields
 from ablate.config.resolve import SECTIONS
@@ -46,7 +48,6 @@ from ablate.store import journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 
-SPLITS = ("valid", "test")
 # A run recorded before the last two were stored pairs only with runs of that time.
 PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
 NEUTRAL = {  # fields that cannot change the result of a trial
@@ -71,24 +72,29 @@ class Unnamed(NamedTuple):
         return self.present == other.present or (self if self.present else other).inert
 
 
+class Lineage(NamedTuple):
+    """What decides the pairs of a trial, from the trial and all that it builds on."""
+
+    setting: str  # hash of everything but the seed, the variant and `unnamed`
+    unnamed: tuple[Unnamed, ...] = ()
+    variant: str = ""  # the named fields, as text
+    computed_by: frozenset[str] = frozenset()
+
+    def agrees(self, other: Lineage) -> bool:
+        pairs = zip(self.unnamed, other.unnamed, strict=True)
+        return all(ours.agrees(theirs) for ours, theirs in pairs)
+
+
 @dataclass(frozen=True)
 class Point:
-    """A completed or diverged trial, with what decides its pairs."""
+    """A completed or diverged trial."""
 
     trial: str
-    setting: str  # hash of everything but the seed, the variant and `unnamed`
-    unnamed: tuple[Unnamed, ...]
+    lineage: Lineage
     seed: str
-    variant: str  # the named fields, as text
     corpus: str
     nats: float | None  # None: it diverged
     study: str
-    computed_by: frozenset[str]  # including what it builds on
-
-    def agrees(self, other: Point) -> bool:
-        return all(
-            ours.agrees(theirs) for ours, theirs in zip(self.unnamed, other.unnamed, strict=True)
-        )
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
 
 def _named(names: Iterable[str], columns: Sequence[str]) -> set[str]:
     """The columns that a slot, a technique of a list, or a field names."""
-    found: set[str] = set()
+    columns_named: set[str] = set()
     for name in names:
         matching = {c for c in columns if c == name or c.startswith(f"{name}.")}
         if not matching:
@@ -143,8 +149,8 @@ def _named(names: Iterable[str], columns: Sequence[str]) -> set[str]:
                 f"--except: no recorded trial has the slot or field '{name}'.{hint} "
                 f"Slots: {', '.join(slots) or 'none is recorded'}."
             )
-        found |= matching
-    return found
+        columns_named |= matching
+    return columns_named
 
 
 def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> list[Point]:
@@ -153,31 +159,25 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
     aside = {column for unnamed, _ in partly for column in unnamed}
     own = _hash([*(n for n in PLACE if n != "seed"), *(c for c in rest if c not in aside)])
     query = (
-        f"SELECT trial, {own}, [{', '.join(_unnamed(*each) for each in partly)}], "
+        f"SELECT trial, {own}, [{', '.join(_unnamed(*columns) for columns in partly)}], "
         f"CAST(seed AS VARCHAR), {_text(sorted(named))}, corpus, {split}_nll, study, computed_by, "
         f"parents, status, reads_test FROM trials"
     )
     with reading(mirror, ["trials"]) as db:
         rows = {row[0]: _Row(*row) for row in db.execute(query).fetchall()}
-    lineages = _Lineages(rows)
-    points = []
-    for row in rows.values():
-        has_loss = row.status == Status.COMPLETED and finite(row.nats) is not None
-        if has_loss or (row.status == Status.DIVERGED and (split == "valid" or row.reads_test)):
-            setting, unnamed, variant = lineages.of(row.trial)
-            point = Point(
-                trial=row.trial,
-                setting=setting,
-                unnamed=unnamed,
-                seed=row.seed or "",
-                variant=variant,
-                corpus=row.corpus or "",
-                nats=row.nats if finite else None,
-                study=row.study or "",
-                computed_by=lineages.computed_by(row.trial),
-            )
-            points.append(point)
-    return points
+    lineage_of = _lineages(rows)
+    return [
+        Point(
+            trial=row.trial,
+            lineage=lineage_of(row.trial),
+            seed=row.seed or "",
+            corpus=row.corpus or "",
+            nats=row.nats if row.status == Status.COMPLETED else None,
+            study=row.study or "",
+        )
+        for row in rows.values()
+        if row.is_paired(split)
+    ]
 
 
 class _Row(NamedTuple):
@@ -195,6 +195,12 @@ class _Row(NamedTuple):
     parents: str | None
     status: str
     reads_test: bool | None
+
+    def is_paired(self, split: str) -> bool:
+        """Return whether it has a loss on the split, or would have one if it had not diverged."""
+        if self.status == Status.DIVERGED:
+            return split == "valid" or bool(self.reads_test)
+        return self.status == Status.COMPLETED and finite(self.nats) is not None
 
 
 def _partly_named(named: set[str], rest: Sequence[str]) -> list[tuple[list[str], list[str]]]:
@@ -230,99 +236,80 @@ def _text(columns: Iterable[str]) -> str:
     return f"concat_ws(chr(31), {', '.join(parts)})"
 
 
-class _Lineages:
-    """Setting, unnamed fields and variant of trials, including those that they build on."""
+def _lineages(rows: Mapping[str, _Row]) -> Callable[[str], Lineage]:
+    """The lineage of a trial, by its id."""
 
-    def __init__(self, rows: Mapping[str, _Row]) -> None:
-        self._rows = rows
-        self._known: dict[str, tuple[str, tuple[Unnamed, ...], str]] = {}
-
-    def of(self, trial: str) -> tuple[str, tuple[Unnamed, ...], str]:
-        if trial not in self._known:
-            self._known[trial] = self._found(trial)
-        return self._known[trial]
-
-    def computed_by(self, trial: str) -> frozenset[str]:
-        """`Journal.computed_by` of a trial and of all that it builds on."""
-        if trial not in self._rows:
-            return frozenset()
-        row = self._rows[trial]
-        before = (parent.partition(":")[2] for parent in (row.parents or "").split(", "))
-        recorded = row.computed_by
-        own = journal.ways([journal.UNKNOWN] if recorded is None else recorded.split("; "))
-        return own.union(*map(self.computed_by, before))
-
-    def _found(self, trial: str) -> tuple[str, tuple[Unnamed, ...], str]:
-        if trial not in self._rows:  # never recorded: it equals only itself
-            return trial, (), ""
-        row = self._rows[trial]
-        unnamed = tuple(Unnamed(*each) for each in row.unnamed)
-        if not row.parents:
-            return row.own, unnamed, row.variant
+    @cache
+    def lineage_of(trial: str) -> Lineage:
+        if trial not in rows:  # never recorded: it equals only itself
+            return Lineage(trial)
+        row = rows[trial]
+        recorded = [journal.UNKNOWN] if row.computed_by is None else row.computed_by.split("; ")
+        unnamed, ways = [Unnamed(*values) for values in row.unnamed], journal.ways(recorded)
         content, variants = [row.own], [row.variant]
-        for parent in row.parents.split(", "):
+        for parent in row.parents.split(", ") if row.parents else ():
             role, _, parent_id = parent.partition(":")
-            before, unnamed_before, varied = self.of(parent_id)
-            seed = self._rows[parent_id].seed if parent_id in self._rows else ""
-            content.append(f"{role}:{before}:{seed}")
-            unnamed += unnamed_before
-            variants.append(varied)
-        whole = hashlib.md5(json.dumps(content).encode(), usedforsecurity=False).hexdigest()
-        return whole, unnamed, chr(30).join(dict.fromkeys(variants))
+            before = lineage_of(parent_id)
+            seed = rows[parent_id].seed if parent_id in rows else ""
+            content.append(f"{role}:{before.setting}:{seed}")
+            unnamed += before.unnamed
+            variants.append(before.variant)
+            ways |= before.computed_by
+        setting = hashlib.md5(json.dumps(content).encode(), usedforsecurity=False).hexdigest()
+        return Lineage(setting, tuple(unnamed), chr(30).join(dict.fromkeys(variants)), ways)
+
+    return lineage_of
 
 
 def _changes(points: Iterable[Point]) -> list[Change]:
     """The pairs of each group, by what changed."""
     groups: dict[tuple[str, str], dict[tuple[Any, ...], Point]] = defaultdict(dict)
     for point in sorted(points, key=lambda point: point.nats is None):
-        alike = groups[point.setting, point.seed]
-        alike.setdefault((point.variant, point.unnamed), point)
-    variants = ({p.variant for p in group.values()} for group in groups.values() if len(group) > 1)
+        lineage = point.lineage
+        group = groups[lineage.setting, point.seed]
+        group.setdefault((lineage.variant, lineage.unnamed), point)
+    variants = ({variant for variant, _ in group} for group in groups.values() if len(group) > 1)
     common = Counter(itertools.chain.from_iterable(variants))
     pairs: dict[tuple[str, str, str], list[tuple[Point, Point]]] = defaultdict(list)
     for group in groups.values():
-        ordered = sorted(group.values(), key=lambda p: (-common[p.variant], p.variant))
-        for one, other in itertools.combinations(ordered, 2):
-            if one.variant != other.variant and one.agrees(other):
-                pairs[one.variant, other.variant, one.corpus].append((one, other))
-    return [_change(key, found) for key, found in pairs.items()]
+        ordered = sorted(group.items(), key=lambda item: (-common[item[0][0]], item[0][0]))
+        for ((before, _), a), ((after, _), b) in itertools.combinations(ordered, 2):
+            if before != after and a.lineage.agrees(b.lineage):
+                pairs[before, after, a.corpus].append((a, b))
+    return [_change(key, of_change) for key, of_change in pairs.items()]
 
 
 def _change(key: tuple[str, str, str], pairs: list[tuple[Point, Point]]) -> Change:
-    whole = [(a.nats, b.nats) for a, b in pairs if a.nats is not None and b.nats is not None]
-    settings = {(a.setting, a.unnamed, b.unnamed) for a, b in pairs if None not in (a.nats, b.nats)}
-    studies = {point.study for pair in pairs for point in pair}
+    whole = [(a.lineage, b.lineage) for a, b in pairs if None not in (a.nats, b.nats)]
+    deltas = [b.nats - a.nats for a, b in pairs if a.nats is not None and b.nats is not None]
     diverged = dict.fromkeys(point for pair in pairs for point in pair if point.nats is None)
-    odd = {a.seed for a, b in pairs if not journal.computed_alike(a.computed_by, b.computed_by)}
+    ways = ((a.seed, a.lineage.computed_by, b.lineage.computed_by) for a, b in pairs)
+    odd = {seed for seed, before, after in ways if not journal.computed_alike(before, after)}
     return Change(
         *key,
-        statistics.paired_difference([after for _, after in whole], [b for b, _ in whole]),
-        num_settings=len(settings),
-        studies=tuple(sorted(studies)),
-        num_lost=len(pairs) - len(whole),
+        statistics.paired_difference(deltas),
+        num_settings=len({(a.setting, a.unnamed, b.unnamed) for a, b in whole}),
+        studies=tuple(sorted({point.study for pair in pairs for point in pair})),
+        num_lost=len(pairs) - len(deltas),
         diverged=tuple(diverged),
         not_alike=tuple(sorted(odd, key=lambda seed: (len(seed), seed))),
     )
 
 
-def table(found: Exchange) -> Table:
+def table(exchanged: Exchange) -> Table:
     """Every number of every change."""
     names = ["before", "after", "corpus", "split", "difference_nats", "low", "high", "p_holm"]
     names += ["verdict", "pairs", "settings", "studies", "lost_pairs", "diverged"]
     names += ["seeds_not_computed_alike"]
-    p_values = statistics.holm([c.difference.p if c.difference else None for c in found.changes])
+    differences = [change.difference for change in exchanged.changes]
+    p_values = statistics.holm([d and d.p for d in differences])
     rows = []
-    for change, p in zip(found.changes, p_values, strict=True):
-        difference = change.difference
-        before, after = describe_change(change.before, change.after)
-        mean, (low, high) = None, (None, None)
-        if difference is not None:
-            mean, (low, high) = difference.mean, difference.interval or (None, None)
-        verdict = statistics.verdict(difference, p)
-        row = (before, after, change.corpus, found.split, mean, low, high, p, verdict)
-        row = (*row, change.num_pairs, change.num_settings, ", ".join(change.studies))
-        row = (*row, change.num_lost, ", ".join(p.trial for p in change.diverged))
-        rows.append((*row, ", ".join(change.not_alike)))
+    for change, d, p in zip(exchanged.changes, differences, p_values, strict=True):
+        row = [*describe_change(change.before, change.after), change.corpus, exchanged.split]
+        row += [d and d.mean, *((d and d.interval) or (None, None)), p, statistics.verdict(d, p)]
+        row += [change.num_pairs, change.num_settings, ", ".join(change.studies), change.num_lost]
+        row += [", ".join(point.trial for point in change.diverged), ", ".join(change.not_alike)]
+        rows.append(row)
     return table_of_values(names, rows)
 
 
@@ -337,24 +324,24 @@ def describe_change(before: str, after: str) -> tuple[str, str]:
     return ", ".join(ours) or "not set", ", ".join(theirs) or "not set"
 
 
-def plain_text(found: Exchange, width: int = text.WIDTH) -> str:
+def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
     """The changes for a terminal."""
-    what = ", ".join(found.names)
-    if not found.changes:
-        return f"No two of {found.num_trials} completed trials differ only in {what}."
-    every, rows = table(found).rows, []
+    what = ", ".join(exchanged.names)
+    if not exchanged.changes:
+        return f"No two of {exchanged.num_trials} completed trials differ only in {what}."
+    every, rows = table(exchanged).rows, []
     for before, after, corpus, _, mean, low, high, _, verdict, pairs, settings, *_ in every:
         delta = NONE if mean is None else signed(mean, 4)
         interval = NONE if low is None else f"[{signed(low, 4)}, {signed(high, 4)}]"
         counts = (str(pairs), str(settings))
         rows.append([f"{before} → {after}", corpus, delta, interval, *counts, verdict])
     titles = ["change", "corpus", "Δ nats", "95%\ninterval", "pairs", "settings", "verdict"]
-    studies = sorted({study for change in found.changes for study in change.studies})
+    studies = sorted({study for change in exchanged.changes for study in change.studies})
     notes = [
-        f"{found.num_trials} completed trials; pairs differ only in {what}. Mean "
-        f"difference on {found.split}, below 0 is better; paired t, Holm-corrected over "
-        f"{len(rows)} row{'' if len(rows) == 1 else 's'}.",
-        *_left_out(found),
+        f"{exchanged.num_trials} completed trials; pairs differ only in {what}. Mean "
+        f"difference on {exchanged.split}, below 0 is better; paired t, Holm-corrected over "
+        f"{counted(len(rows), 'row')}.",
+        *_left_out(exchanged),
         f"From the studies {', '.join(studies)}.",
     ]
     odd = [row for row in every if row[-1]]
@@ -367,16 +354,16 @@ def plain_text(found: Exchange, width: int = text.WIDTH) -> str:
     return text.write(table_of(titles, rows[:SHOWN], left, notes=notes), width)
 
 
-def _left_out(found: Exchange) -> list[str]:
+def _left_out(exchanged: Exchange) -> list[str]:
     """A note on the pairs without a difference, with the trials that diverged."""
-    num = sum(change.num_lost for change in found.changes)
+    num = sum(change.num_lost for change in exchanged.changes)
     if not num:
         return []
-    trials = dict.fromkeys(point for change in found.changes for point in change.diverged)
+    trials = dict.fromkeys(point for change in exchanged.changes for point in change.diverged)
     named = [
-        f"{p.trial} ({p.study}, {describe_change('', p.variant)[1]}, seed {p.seed})"
+        f"{p.trial} ({p.study}, {describe_change('', p.lineage.variant)[1]}, seed {p.seed})"
         for p in [*trials][:SHOWN]
     ]
     more = f", and {len(trials) - SHOWN} more" if len(trials) > SHOWN else ""
-    counted = "1 pair is" if num == 1 else f"{num} pairs are"
-    return [f"{counted} left out because a trial diverged: {', '.join(named)}{more}."]
+    pairs = "1 pair is" if num == 1 else f"{num} pairs are"
+    return [f"{pairs} left out because a trial diverged: {', '.join(named)}{more}."]

@@ -16,6 +16,7 @@ from typing import Any
 
 from ablate.compare import formats
 from ablate.compare.formats import Table, table_of_values, text
+from ablate.compare.statistics.replication import counted
 from ablate.compare.text.plain import printable
 from ablate.errors import ConfigError, StoreError, nearest
 from ablate.record.mirror import views
@@ -145,33 +146,31 @@ def _explained(db: Any, error: Exception) -> str:
     return _first_lines(error)
 
 
-def _no_table(found: str) -> str:
-    meant = nearest(found, views.VIEWS)
+def _no_table(name: str) -> str:
+    meant = nearest(name, views.VIEWS)
     hint = f"Did you mean {meant}?" if meant else f"Expected one of: {', '.join(views.VIEWS)}."
-    return f"query: unknown table '{found}'. {hint}"
+    return f"query: unknown table '{name}'. {hint}"
 
 
-def _no_column(db: Any, found: str) -> str:
+def _no_column(db: Any, name: str) -> str:
     known = _columns(db)
-    meant = nearest(found, known)
-    if meant:
-        hint = f"Did you mean {_as_written(meant)}?"
-    else:
-        hint = f"Nearest: {', '.join(map(_as_written, _most_similar(found, known)))}."
+    meant = nearest(name, known)
+    similar = ", ".join(map(_as_written, _most_similar(name, known)))
+    hint = f"Did you mean {_as_written(meant)}?" if meant else f"Nearest: {similar}."
     return (
-        f"query: unknown column '{found}'. {hint} `ablate query \"DESCRIBE trials\"` lists the "
+        f"query: unknown column '{name}'. {hint} `ablate query \"DESCRIBE trials\"` lists the "
         "columns of a table; a name with a dot needs double quotes."
     )
 
 
-def _most_similar(found: str, known: Sequence[str], num: int = 4) -> list[str]:
+def _most_similar(unknown: str, known: Sequence[str], num: int = 4) -> list[str]:
     """The most similar names: as a whole, after the dot, or by initials (lr: learning_rate)."""
 
     def likeness(name: str) -> float:
         last = name.rpartition(".")[2]
         initials = "".join(word[:1] for word in last.split("_"))
         forms = (name, last, initials)
-        return max(difflib.SequenceMatcher(None, found.lower(), form).ratio() for form in forms)
+        return max(difflib.SequenceMatcher(None, unknown.lower(), form).ratio() for form in forms)
 
     return sorted(known, key=lambda name: (-likeness(name), name))[:num]
 
@@ -187,11 +186,11 @@ def _columns(db: Any) -> list[str]:
 
 
 def _first_lines(error: Exception) -> str:
-    """DuckDB's message, and the place in the query that it points to."""
-    message, _, place = str(error).partition("\n\n")
-    text = " ".join(message.split())
-    where = [line for line in place.splitlines() if line.startswith("LINE")]
-    return f"query: {text}" + (f" ({' '.join(where[0].split())})" if where else "")
+    """DuckDB's message, and the line of the query that it points to."""
+    message, _, context = str(error).partition("\n\n")
+    lines = [line for line in context.splitlines() if line.startswith("LINE")]
+    where = f" ({' '.join(lines[0].split())})" if lines else ""
+    return f"query: {' '.join(message.split())}{where}"
 
 
 def written(answer: Table, form: str) -> str:
@@ -201,6 +200,5 @@ def written(answer: Table, form: str) -> str:
     if not answer.columns:
         return ""
     rows = [[printable(formats.text_of(cell))[:WIDEST] for cell in row] for row in answer.rows]
-    num = len(rows)
     lines = text.lines(replace(answer, rows=rows), UNLIMITED)
-    return "\n".join([*lines, f"({num} row{'' if num == 1 else 's'})"])
+    return "\n".join([*lines, f"({counted(len(rows), 'row')})"])

@@ -15,19 +15,19 @@ from ablate import papers
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.records.query import reading
 from ablate.compare.statistics.replication import counted
-from ablate.compare.text.figures import count, decimal
+from ablate.compare.text.figures import Unit, count, decimal, unit_of
 from ablate.errors import ConfigError, unknown
 from ablate.record.mirror.syncing import Mirror
 
 METRICS = {
-    "ppl": "perplexity",
-    "bpc": "bits per character",
+    **{unit.metric: str(unit) for unit in Unit},
     "accuracy_percent": "accuracy, %",  # from here on: published only, no trial has them
     "coefficient_of_variation": "coefficient of variation",
     "rank_of_log_prob_matrix": "rank",
     "subspace_distance": "subspace distance",
 }
-Key = tuple[str, str, str]  # of a column: corpus, split, unit
+Key = tuple[str, str, str, str]  # of a column: corpus, split, unit, and OURS or PUBLISHED
+OURS, PUBLISHED = "ours", "published"
 
 
 @dataclass
@@ -37,8 +37,7 @@ class Row:
     source: str
     name: str
     parameters: float | None
-    ours: dict[Key, str] = field(default_factory=dict)
-    published: dict[Key, str] = field(default_factory=dict)
+    values: dict[Key, str] = field(default_factory=dict)
 
 
 def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None) -> Table:
@@ -48,17 +47,10 @@ def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None)
         rows: list[Row] = []
         for name in names:
             rows += _paper(name) if name in papers.ids() else _study(db, _key(name, keys))
-    return _table(rows if split is None else _only(split, rows))
-
-
-def _only(split: str, rows: list[Row]) -> list[Row]:
-    """The values of one split, without the rows that have none."""
-    for row in rows:
-        row.ours, row.published = (
-            {key: text for key, text in values.items() if key[1] == split}
-            for values in (row.ours, row.published)
-        )
-    return [row for row in rows if row.ours or row.published]
+    if split is not None:
+        for row in rows:
+            row.values = {key: text for key, text in row.values.items() if key[1] == split}
+    return _table([row for row in rows if row.values or split is None])
 
 
 def _key(name: str, keys: list[str]) -> str:
@@ -71,22 +63,17 @@ def _key(name: str, keys: list[str]) -> str:
 def _study(db: Any, key: str) -> list[Row]:
     study, _, scale = key.partition("@")
     query = "SELECT * FROM arms WHERE study = ? AND scale = ? ORDER BY arm, split DESC"
-    result = db.execute(query, [study, scale])
-    names = [column[0] for column in result.description]
     rows: dict[str, Row] = {}
-    for values in result.fetchall():
-        arm = dict(zip(names, values, strict=True))
+    arms = db.sql(query, params=[study, scale])
+    for values in arms.fetchall():
+        arm = dict(zip(arms.columns, values, strict=True))
         row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
-        column = (arm["corpus"], arm["split"], _unit(arm["level"]))
+        column = (arm["corpus"], arm["split"], unit_of(arm["level"]))
         if arm["num"] or arm["split"] == "valid":
-            row.ours[column] = _measured(arm)
+            row.values[*column, OURS] = _measured(arm)
         if arm["published"] is not None:
-            row.published[column] = decimal(arm["published"], 2)
+            row.values[*column, PUBLISHED] = decimal(arm["published"], 2)
     return list(rows.values())
-
-
-def _unit(level: str | None) -> str:
-    return METRICS["bpc" if level == "character" else "ppl"]
 
 
 def _measured(arm: dict[str, Any]) -> str:
@@ -98,9 +85,8 @@ def _measured(arm: dict[str, Any]) -> str:
         seeds += f", {counted(arm['num_searches'], 'search')}"
     if not arm["num"]:
         return f"({seeds})"
-    character = arm["level"] == "character"
-    mean, spread = (arm["bpc"], None) if character else (arm["ppl"], arm["ppl_spread"])
-    digits = 3 if character else 2
+    unit = unit_of(arm["level"])
+    mean, spread, digits = arm[unit.metric], arm.get(f"{unit.metric}_spread"), unit.digits
     around = "" if spread is None else f"±{decimal(spread, digits)}"
     return f"{decimal(mean, digits)}{around} ({seeds})"
 
@@ -117,25 +103,21 @@ def _paper(paper: str) -> list[Row]:
         row = rows.setdefault((cell.table, cell.model, cell.variant), Row(source, name, millions))
         spread = "" if cell.std is None else f"±{cell.std:g}"
         quoted = " (quoted)" if cell.quoted else ""
-        row.published[cell.corpus, cell.split or "", unit] = f"{cell.printed}{spread}{quoted}"
+        key = (cell.corpus, cell.split or "", unit, PUBLISHED)
+        row.values[key] = f"{cell.printed}{spread}{quoted}"
     return list(rows.values())
 
 
 def _table(rows: list[Row]) -> Table:
-    keys = list(dict.fromkeys(key for row in rows for key in (*row.ours, *row.published)))
-    keys.sort(key=lambda key: (key[0], key[1] != "valid", key[2]))
-    kinds = ("ours", "published")
-    columns = [
-        (k, kind) for k in keys for kind in kinds if any(k in getattr(r, kind) for r in rows)
-    ]
-    headings = [f"{c} {split}".strip() + f", {kind}" for (c, split, _), kind in columns]
-    if any(unit != METRICS["ppl"] for *_, unit in keys):
-        units = (unit for (*_, unit), _ in columns)
-        headings = [f"{heading} ({unit})" for heading, unit in zip(headings, units, strict=True)]
+    keys = {key for row in rows for key in row.values}
+    columns = sorted(keys, key=lambda key: (key[0], key[1] != "valid", key[2], key[1], key[3]))
+    headings = [f"{corpus} {split}".strip() + f", {kind}" for corpus, split, _, kind in columns]
+    if any(unit != Unit.PERPLEXITY for _, _, unit, _ in columns):
+        headings = [f"{h} ({key[2]})" for h, key in zip(headings, columns, strict=True)]
     body = [
         (
             *(row.source, row.name, None if row.parameters is None else count(row.parameters)),
-            *(getattr(row, kind).get(key) for key, kind in columns),
+            *map(row.values.get, columns),
         )
         for row in rows
     ]

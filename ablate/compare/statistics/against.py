@@ -13,6 +13,7 @@ There is no verdict
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,123 +21,111 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import HIGHER, LOWER, NO_VERDICT, UNDECIDED, Difference
 from ablate.compare.statistics.replication import Replication
 from ablate.compare.table.rows import ArmSummary, Comparison
-from ablate.compare.text.units import Unit
+from ablate.compare.text.figures import Unit
 
 
 @dataclass(frozen=True)
-class Against:
-    """The arms of one table, against their base."""
+class Judge:
+    """How one table decides: its unit, the level of its tests, and what repeats a result."""
 
-    arms: Sequence[ArmSummary]
     unit: Unit
     alpha: float
     replication: Replication
 
-    @property
-    def base(self) -> ArmSummary | None:
-        return next((arm for arm in self.arms if arm.is_base), None)
-
-    @property
-    def others(self) -> list[ArmSummary]:
-        return [arm for arm in self.arms if not arm.is_base]
-
-    def reference(self, arm: ArmSummary) -> ArmSummary | None:
-        """The arm that an arm is compared with."""
-        if arm.against is None:
-            return self.base
-        return next((other for other in self.arms if other.name == arm.against), None)
-
-    def compared(self) -> list[ArmSummary]:
-        """The arms with their comparisons, corrected over all of them, and the best one marked."""
-        best = self._best()
-        references = [(arm, self.reference(arm)) for arm in self.others]
-        differences = {a.name: self._difference(a, b) for a, b in references if b is not None}
-        corrected = statistics.holm([d and d.p for d in differences.values()])
-        comparisons = {
-            name: self._comparison(name, found, p)
-            for (name, found), p in zip(differences.items(), corrected, strict=True)
-            if found is not None
-        }
-        return [
-            replace(arm, comparison=comparisons.get(arm.name), best=arm.name == best)
-            for arm in self.arms
+    def difference(
+        self, terms: Sequence[tuple[ArmSummary, float]], seeds: Sequence[int]
+    ) -> Difference | None:
+        """A sum of arms, each with its weight, over these seeds."""
+        weighted = [
+            [weight * mean for mean in self.replication.means(arm.values, seeds)]
+            for arm, weight in terms
         ]
-
-    def _comparison(self, name: str, found: Difference, p_holm: float | None) -> Comparison:
-        arm = next(arm for arm in self.arms if arm.name == name)
-        base = self.reference(arm)
-        if base is None:
-            raise ValueError(f"{name} was compared with nothing")
-        verdict = statistics.verdict(found, p_holm, self.alpha)
-        reason = _reservation(arm, base, found, verdict)
-        at = statistics.mean([self.unit.show(base.values[i]) for i in shared_seeds(arm, base)])
-        num = len(self.others)
-        return judged(found, p_holm, reason, self.unit, at, self.replication, num)
-
-    def _difference(self, arm: ArmSummary, base: ArmSummary) -> Difference | None:
-        """Over the seeds that both completed."""
-        groups = self.replication.groups(shared_seeds(arm, base))
-        ours, theirs = (
-            [statistics.mean([each.values[index] for index in group]) for group in groups]
-            for each in (arm, base)
-        )
+        deltas = [math.fsum(pair) for pair in zip(*weighted, strict=True)]
         tested = not self.replication.of_settings_found
-        return statistics.paired_difference(ours, theirs, alpha=self.alpha, tested=tested)
+        return statistics.paired_difference(deltas, alpha=self.alpha, tested=tested)
 
-    def _best(self) -> str | None:
-        """The arm that the test finds lower than each of the others, if there is one.
-
-        The candidate is picked by its mean, so its comparisons with all others are corrected as a
-        family. An arm without a result could still be lower: then there is no best.
-        """
-        known = [arm for arm in self.arms if arm.values]
-        if len(known) < 2 or any(_unknown(arm) for arm in self.arms):
-            return None
-        first = min(known, key=lambda arm: statistics.mean([*arm.values.values()]))
-        if first.counts.selected:
-            return None
-        found = [self._difference(first, arm) for arm in known if arm is not first]
-        corrected = statistics.holm([d and d.p for d in found])
-        pairs = zip(found, corrected, strict=True)
-        lowest = all(statistics.verdict(d, p, self.alpha) == LOWER for d, p in pairs)
-        return first.name if lowest else None
-
-
-def judged(
-    found: Difference,
-    p_holm: float | None,
-    reason: str,
-    unit: Unit,
-    at: float,
-    replication: Replication,
-    num_comparisons: int,
-) -> Comparison:
-    """The verdict on a difference, or `reason` why there is none; shown from the value `at`."""
-    withheld = replication.of_settings_found
-    reason = replication.searches if withheld else reason
-    verdict = UNDECIDED if reason else statistics.verdict(found, p_holm, found.alpha)
-    more = None
-    if verdict == UNDECIDED and not reason:
-        more = statistics.more_pairs(found.deltas, alpha=found.alpha, comparisons=num_comparisons)
-    interval = None
-    if found.interval is not None:
-        interval = unit.shift(found.interval[0], at), unit.shift(found.interval[1], at)
-    return Comparison(
-        difference=found,
-        delta=unit.shift(found.mean, at),
-        interval=interval,
-        p_holm=p_holm,
-        verdict=NO_VERDICT if withheld else verdict,
-        reason=reason,
-        more=more,
-    )
+    def comparison(
+        self, difference: Difference, p_holm: float | None, reason: str, at: float, family: int
+    ) -> Comparison:
+        """The verdict on one of a family of differences, or `reason` why there is none; shown from
+        the value `at`."""
+        withheld = self.replication.of_settings_found
+        reason = self.replication.searches if withheld else reason
+        verdict = UNDECIDED if reason else statistics.verdict(difference, p_holm, self.alpha)
+        more = None
+        if verdict == UNDECIDED and not reason:
+            more = statistics.more_pairs(difference.deltas, alpha=self.alpha, comparisons=family)
+        interval = None
+        if difference.interval is not None:
+            low, high = difference.interval
+            interval = self.unit.shift(low, at), self.unit.shift(high, at)
+        return Comparison(
+            difference=difference,
+            delta=self.unit.shift(difference.mean, at),
+            interval=interval,
+            p_holm=p_holm,
+            verdict=NO_VERDICT if withheld else verdict,
+            reason=reason,
+            more=more,
+        )
 
 
-def shared_seeds(arm: ArmSummary, base: ArmSummary) -> list[int]:
-    return [index for index in arm.values if index in base.values]
+def compared(arms: Sequence[ArmSummary], judge: Judge) -> list[ArmSummary]:
+    """The arms with their comparisons, corrected over all of them, and the best one marked."""
+    pairs = [(arm, base) for arm in arms if (base := _reference(arm, arms)) is not None]
+    differences = [_difference(arm, base, judge) for arm, base in pairs]
+    corrected = statistics.holm([d and d.p for d in differences])
+    family = sum(not arm.is_base for arm in arms)
+    comparisons = {}
+    for (arm, base), difference, p in zip(pairs, differences, corrected, strict=True):
+        if difference is not None:
+            verdict = statistics.verdict(difference, p, judge.alpha)
+            reason = _reservation(arm, base, difference, verdict)
+            at = statistics.mean(judge.unit.show(base.values[i]) for i in shared_seeds([arm, base]))
+            comparisons[arm.name] = judge.comparison(difference, p, reason, at, family)
+    best = _best(arms, judge)
+    return [replace(a, comparison=comparisons.get(a.name), best=a.name == best) for a in arms]
 
 
-def _reservation(arm: ArmSummary, base: ArmSummary, found: Difference, verdict: str) -> str:
+def shared_seeds(arms: Sequence[ArmSummary]) -> list[int]:
+    """The seeds that all of these arms completed."""
+    first, *others = arms
+    return [index for index in first.values if all(index in arm.values for arm in others)]
+
+
+def _reference(arm: ArmSummary, arms: Sequence[ArmSummary]) -> ArmSummary | None:
+    """The arm that an arm is compared with."""
+    if arm.is_base:
+        return None
+    if arm.against is None:
+        return next((other for other in arms if other.is_base), None)
+    return next((other for other in arms if other.name == arm.against), None)
+
+
+def _difference(arm: ArmSummary, base: ArmSummary, judge: Judge) -> Difference | None:
+    return judge.difference([(arm, 1), (base, -1)], shared_seeds([arm, base]))
+
+
+def _best(arms: Sequence[ArmSummary], judge: Judge) -> str | None:
+    """The arm that the test finds lower than each of the others, if there is one.
+
+    The candidate is picked by its mean, so its comparisons with all others are corrected as a
+    family. An arm without a result could still be lower: then there is no best.
+    """
+    with_values = [arm for arm in arms if arm.values]
+    if len(with_values) < 2 or any(_unknown(arm) for arm in arms):
+        return None
+    first = min(with_values, key=lambda arm: statistics.mean([*arm.values.values()]))
+    if first.counts.selected:
+        return None
+    differences = [_difference(first, arm, judge) for arm in with_values if arm is not first]
+    corrected = statistics.holm([d and d.p for d in differences])
+    pairs = zip(differences, corrected, strict=True)
+    lowest = all(statistics.verdict(d, p, judge.alpha) == LOWER for d, p in pairs)
+    return first.name if lowest else None
+
+
+def _reservation(arm: ArmSummary, base: ArmSummary, difference: Difference, verdict: str) -> str:
     """Why the test cannot decide, or not in this arm's favour; empty if it can."""
     missing = arm.counts.missing + base.counts.missing
     if missing:
@@ -147,7 +136,7 @@ def _reservation(arm: ArmSummary, base: ArmSummary, found: Difference, verdict: 
         return "lost seeds"
     if base.counts.selected and verdict != LOWER:
         return "base lost seeds"
-    return "1 pair" if found.num_pairs == 1 else ""
+    return "1 pair" if difference.num_pairs == 1 else ""
 
 
 def _unknown(arm: ArmSummary) -> bool:

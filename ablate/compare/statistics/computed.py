@@ -6,6 +6,7 @@ perplexity point, and sharing a seed does not help.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 from ablate.compare.table.rows import ArmSummary
@@ -29,7 +30,7 @@ def note(
         if trial.final and trial.seed_index in shown.get(trial.arm, ()):
             ways = computed_by(trial.id, journals)
             by_seed.setdefault(trial.seed, {})[trial.arm] = ways
-    odd = {seed: found for seed, found in by_seed.items() if _differ(found.values())}
+    odd = {seed: by_arm for seed, by_arm in by_seed.items() if _differ(by_arm.values())}
     if not odd:
         return None
     named = "; ".join(text for arm in shown if (text := _by_torch(arm, odd)))
@@ -39,10 +40,10 @@ def note(
 
 def of_trials(journals: Mapping[str, Journal]) -> str | None:
     """The same for a few trials by id, of any studies."""
-    ways = {name: computed_by(name, journals) for name in journals}
-    if not _differ(ways.values()):
+    by_trial = {trial: computed_by(trial, journals) for trial in journals}
+    if not _differ(by_trial.values()):
         return None
-    named = ", ".join(f"{name[:8]} by {_text(found)}" for name, found in ways.items() if found)
+    named = ", ".join(f"{trial[:8]} by {_text(ways)}" for trial, ways in by_trial.items() if ways)
     return f"Not computed alike: {named}. {ADVICE}"
 
 
@@ -55,23 +56,21 @@ def computed_by(trial_id: str, journals: Mapping[str, Journal]) -> frozenset[str
     return journal.computed_by.union(*parents)
 
 
-def _differ(found: Iterable[frozenset[str]]) -> bool:
-    distinct = list(set(found))
-    return any(not computed_alike(a, b) for n, a in enumerate(distinct) for b in distinct[:n])
+def _differ(ways: Iterable[frozenset[str]]) -> bool:
+    return not all(itertools.starmap(computed_alike, itertools.combinations(set(ways), 2)))
 
 
 def _by_torch(arm: str, odd: Mapping[int, Mapping[str, frozenset[str]]]) -> str:
     """What torch computed for an arm, at the seeds where arms differ."""
     seeds: dict[frozenset[str], list[str]] = {}
-    for seed, found in sorted(odd.items()):
-        if TORCH in found.get(arm, ()):
-            seeds.setdefault(found[arm], []).append(str(seed))
-    parts = (f"{_seeds(numbers)} by {_text(ways)}" for ways, numbers in seeds.items())
+    for seed, by_arm in sorted(odd.items()):
+        if TORCH in by_arm.get(arm, ()):
+            seeds.setdefault(by_arm[arm], []).append(str(seed))
+    parts = (
+        f"{'seed' if len(numbers) == 1 else 'seeds'} {', '.join(numbers)} by {_text(ways)}"
+        for ways, numbers in seeds.items()
+    )
     return f"{arm}, {', '.join(parts)}" if seeds else ""
-
-
-def _seeds(numbers: list[str]) -> str:
-    return f"seed{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}"
 
 
 def _text(ways: frozenset[str]) -> str:

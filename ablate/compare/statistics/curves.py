@@ -13,9 +13,12 @@ completed; one that failed (a lost machine) is not counted.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.table.cells import fate, value
@@ -50,13 +53,11 @@ class BudgetCurve:
 
 def budget_curves(record: StudyRecord, journals: Mapping[str, Journal]) -> list[BudgetCurve]:
     """A curve for each arm that was searched, if any of its trials completed."""
-    found = []
-    for arm in record.arms:
-        searches = [s for s in record.searches if s.arm == arm.name]
-        curve = _curve(arm.name, searches, journals)
-        if curve is not None:
-            found.append(curve)
-    return found
+    curves = (
+        _curve(arm.name, [s for s in record.searches if s.arm == arm.name], journals)
+        for arm in record.arms
+    )
+    return [curve for curve in curves if curve is not None]
 
 
 def _curve(
@@ -79,42 +80,40 @@ def _curve(
             Point(trials=k, tokens=k * tokens, nats=mean, spread=spread)
             for k, (mean, spread) in enumerate(_over_searches([v for v in values if v]), 1)
         ),
-        as_found=tuple(tuple(_best_so_far(run, worst)) for run in runs if run),
+        as_found=tuple(
+            tuple(_best_so_far(*run)) for run in zip(runs, values, strict=True) if run[0]
+        ),
     )
 
 
 def _over_searches(values: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     """The mean of the curves of an arm's searches; as long as the shortest of them."""
-    curves = [expected_best(each) for each in values]
-    found = []
-    for at_k in zip(*curves, strict=False):
-        mean = statistics.mean([m for m, _ in at_k])
-        square = statistics.mean([spread**2 + (m - mean) ** 2 for m, spread in at_k])
-        found.append((mean, math.sqrt(square)))
-    return found
+    averages = []
+    for at_k in zip(*map(expected_best, values), strict=False):
+        mean = statistics.mean(m for m, _ in at_k)
+        square = statistics.mean(spread**2 + (m - mean) ** 2 for m, spread in at_k)
+        averages.append((mean, math.sqrt(square)))
+    return averages
 
 
 def expected_best(values: Sequence[float]) -> list[tuple[float, float]]:
     """The mean and the spread of the best (lowest) of k draws, for k from 1 to their number."""
-    order, num = sorted(values), len(values)
-    found = []
+    order, num = np.sort(values), len(values)
+    worse = np.arange(num, -1, -1) / num  # share of trials from each rank on
+    moments = []
     for k in range(1, num + 1):
-        chances = [((num - i) / num) ** k - ((num - i - 1) / num) ** k for i in range(num)]
-        mean = math.fsum(c * v for c, v in zip(chances, order, strict=True))
-        square = math.fsum(c * (v - mean) ** 2 for c, v in zip(chances, order, strict=True))
-        found.append((mean, math.sqrt(max(0.0, square))))
-    return found
+        chances = -np.diff(worse**k)
+        mean = float(chances @ order)
+        moments.append((mean, math.sqrt(chances @ (order - mean) ** 2)))
+    return moments
 
 
-def _best_so_far(run: Sequence[Journal], worst: float) -> list[Point]:
-    points: list[Point] = []
-    best, tokens = worst, 0
-    for number, journal in enumerate(run, 1):
-        tokens += _tokens(journal)
-        found = value(journal, "valid")
-        best = best if found is None else min(best, found)
-        points.append(Point(trials=number, tokens=tokens, nats=best))
-    return points
+def _best_so_far(run: Sequence[Journal], values: Sequence[float]) -> list[Point]:
+    best, tokens = itertools.accumulate(values, min), itertools.accumulate(map(_tokens, run))
+    return [
+        Point(trials=number, tokens=total, nats=nats)
+        for number, (nats, total) in enumerate(zip(best, tokens, strict=True), 1)
+    ]
 
 
 def _tokens(journal: Journal) -> int:

@@ -18,21 +18,22 @@ separate correction over those shown: only then may a line say that A helps with
 from __future__ import annotations
 
 import itertools
-import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.against import judged
-from ablate.compare.statistics.paired import HIGHER, LOWER, UNDECIDED, Difference
+from ablate.compare.statistics.against import Judge, shared_seeds
+from ablate.compare.statistics.paired import HIGHER, LOWER, UNDECIDED
 from ablate.compare.statistics.replication import Replication, counted
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
-from ablate.compare.text.units import Unit
 from ablate.store.study_record import StudyRecord
 
 DESIGNS = ("factorial", "fractional_factorial")
 ROUNDED = 12  # digits to which equal contrasts are equal
-Weights = tuple[float, ...]  # of a contrast, by arm
+Level = tuple[str, str]  # a factor and one of its levels
 
 
 @dataclass(frozen=True)
@@ -41,39 +42,38 @@ class Contrast:
 
     name: str
     kind: str
-    weights: Weights
-    factors: tuple[str, ...] = ()
+    weights: np.ndarray
     aliases: tuple[str, ...] = ()
 
 
-def effects(
-    record: StudyRecord,
-    arms: Sequence[ArmSummary],
-    unit: Unit,
-    *,
-    alpha: float,
-    replication: Replication,
-) -> Effects | None:
+def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Effects | None:
     """The effects of a factorial; None for any other design."""
-    if record.design not in DESIGNS:
+    design = design_of(record, arms)
+    if design is None:
         return None
-    levels = {arm.name: dict(record.arm(arm.name).levels) for arm in arms}
-    design = Design([levels[arm.name] for arm in arms], levels.get(record.base_arm) or {})
     if not design.balanced:
         return Effects(notes=("Effects: this scale leaves out arms, so its factors do not cross.",))
-    table = _Table(list(arms), unit, alpha, replication)
-    if not table.rows:
+    if not shared_seeds(arms):
         return Effects(notes=("Effects: no seed has completed in every arm yet.",))
-    family = table.family(design.contrasts())
+    family = _family(design.contrasts(), arms, judge)
     decided = [e for e in family if e.kind == "interaction" and e.verdict in (LOWER, HIGHER)]
     chosen = {name for effect in decided for name in (effect.name, *effect.aliases)}
-    simple = table.family(design.simple(chosen)) if record.design == "factorial" else ()
+    within = design.simple(chosen) if record.design == "factorial" else []
+    simple = _family(within, arms, judge)
     return Effects(
         effects=family,
         simple=simple,
         readings=tuple(_readings(simple)),
-        notes=tuple(_notes(replication, family)),
+        notes=tuple(_notes(judge.replication, family)),
     )
+
+
+def design_of(record: StudyRecord, arms: Iterable[ArmSummary]) -> Design | None:
+    """The design of a factorial study's table; None for any other study."""
+    if record.design not in DESIGNS:
+        return None
+    levels = {arm.name: dict(record.arm(arm.name).levels) for arm in arms}
+    return Design([*levels.values()], levels.get(record.base_arm) or {})
 
 
 class Design:
@@ -82,13 +82,13 @@ class Design:
     def __init__(self, arms: Sequence[Mapping[str, str]], base: Mapping[str, str]) -> None:
         self.arms = list(arms)
         self.factors = sorted({factor for arm in arms for factor in arm})  # as they are stored
-        self.levels = {f: self._levels(f, base) for f in self.factors}
+        self.levels = {factor: self._levels(factor, base) for factor in self.factors}
 
     def _levels(self, factor: str, base: Mapping[str, str]) -> list[str]:
         """The reference first: the base arm's level."""
-        found = list(dict.fromkeys(arm[factor] for arm in self.arms if factor in arm))
-        reference = base.get(factor, found[0])
-        return [reference, *(level for level in found if level != reference)]
+        levels = list(dict.fromkeys(arm[factor] for arm in self.arms if factor in arm))
+        reference = base.get(factor, levels[0])
+        return [reference, *(level for level in levels if level != reference)]
 
     @property
     def balanced(self) -> bool:
@@ -99,160 +99,114 @@ class Design:
         if not self.arms or any(set(arm) != set(self.factors) for arm in self.arms):
             return False
         for a, b in itertools.combinations(self.factors, 2):
-            pairs = [(arm[a], arm[b]) for arm in self.arms]
-            counts = {pairs.count(pair) for pair in set(pairs)}
+            pairs = Counter((arm[a], arm[b]) for arm in self.arms)
             whole = len(self.levels[a]) * len(self.levels[b])
-            if len(counts) > 1 or len(set(pairs)) not in (whole, len(self.levels[a])):
+            if len(set(pairs.values())) > 1 or len(pairs) not in (whole, len(self.levels[a])):
                 return False
-        alone = ([arm[f] for arm in self.arms] for f in self.factors)
-        return all(len({column.count(level) for level in column}) == 1 for column in alone)
+        alone = (Counter(arm[factor] for arm in self.arms) for factor in self.factors)
+        return all(len(set(counts.values())) == 1 for counts in alone)
 
     def contrasts(self) -> list[Contrast]:
         """Every main effect and two-factor interaction, aliases merged."""
-        named = [
-            *(self._main(factor, level) for factor, level in self._changed()),
-            *(
-                self._interaction(a, b)
-                for a, b in itertools.combinations(self._changed(), 2)
-                if a[0] != b[0]
-            ),
-        ]
-        classes: dict[Weights, list[Contrast]] = {}
+        named = [self._main(changed) for changed in self._changed()]
+        named += [self._interaction(a, b) for a, b in self._crossed()]
+        classes: dict[bytes, list[Contrast]] = {}
         for contrast in named:
-            if any(contrast.weights):
+            if contrast.weights.any():
                 classes.setdefault(_direction(contrast.weights), []).append(contrast)
         return [
-            replace(first, aliases=tuple(c.name for c in others))
+            replace(first, aliases=tuple(contrast.name for contrast in others))
             for first, *others in classes.values()
         ]
 
-    def simple(self, interactions: Iterable[str]) -> list[Contrast]:
+    def simple(self, interactions: set[str]) -> list[Contrast]:
         """Within these interactions: each factor's effect at each of two levels of the other."""
-        wanted, found = set(interactions), []
-        for a, b in itertools.combinations(self._changed(), 2):
-            if a[0] == b[0] or self._interaction(a, b).name not in wanted:
-                continue
-            for (factor, level), (other, its) in ((a, b), (b, a)):
-                found += [
-                    self._main(factor, level, (other, at)) for at in (self.levels[other][0], its)
-                ]
-        return found
+        return [
+            self._main(changed, (factor, at))
+            for a, b in self._crossed()
+            if self._interaction(a, b).name in interactions
+            for changed, (factor, level) in ((a, b), (b, a))
+            for at in (self.levels[factor][0], level)
+        ]
 
-    def _changed(self) -> list[tuple[str, str]]:
+    def _changed(self) -> list[Level]:
         """Every level of every factor except the reference."""
         return [(f, level) for f in self.factors for level in self.levels[f][1:]]
 
-    def _main(self, factor: str, level: str, at: tuple[str, str] | None = None) -> Contrast:
-        reference = self.levels[factor][0]
-        within = [at is None or arm[at[0]] == at[1] for arm in self.arms]
-        weights = _between(self._are(factor, level, within), self._are(factor, reference, within))
-        name = f"{factor}: {level} vs {reference}"
+    def _crossed(self) -> list[tuple[Level, Level]]:
+        """Every two changed levels of different factors."""
+        pairs = itertools.combinations(self._changed(), 2)
+        return [(a, b) for a, b in pairs if a[0] != b[0]]
+
+    def _main(self, changed: Level, at: Level | None = None) -> Contrast:
+        """The effect of a level: over the whole design, or where another factor is at a level."""
+        factor, level = changed
+        name, signs = f"{factor}: {level} vs {self.levels[factor][0]}", self._signs(changed)
         if at is None:
-            return Contrast(name, "main", weights, (factor,))
-        return Contrast(f"{name}, {at[0]} {at[1]}", "simple", weights, (factor, level, *at))
+            return Contrast(name, "main", _between(signs))
+        within = np.array([arm[at[0]] == at[1] for arm in self.arms])
+        return Contrast(f"{name}, {at[0]} {at[1]}", "simple", _between(signs * within))
 
-    def _are(self, factor: str, level: str, within: Sequence[bool]) -> list[bool]:
-        return [
-            arm[factor] == level and is_in for arm, is_in in zip(self.arms, within, strict=True)
-        ]
-
-    def _interaction(self, a: tuple[str, str], b: tuple[str, str]) -> Contrast:
+    def _interaction(self, a: Level, b: Level) -> Contrast:
         """Twice the mean where both or neither are changed, less where one of them is."""
-        signs = []
-        for arm in self.arms:
-            here = [_sign(arm[f], level, self.levels[f][0]) for f, level in (a, b)]
-            signs.append(here[0] * here[1])
-        halves = _between([s > 0 for s in signs], [s < 0 for s in signs])
-        weights = tuple(2 * weight for weight in halves)
-        return Contrast(f"{_short(self, a)} × {_short(self, b)}", "interaction", weights)
+        weights = 2 * _between(self._signs(a) * self._signs(b))
+        return Contrast(f"{self._short(a)} × {self._short(b)}", "interaction", weights)
+
+    def _signs(self, changed: Level) -> np.ndarray:
+        """For every arm: 1 where the factor is changed, -1 at its reference, 0 at other levels."""
+        factor, level = changed
+        sign = {level: 1, self.levels[factor][0]: -1}
+        return np.array([sign.get(arm[factor], 0) for arm in self.arms])
+
+    def _short(self, changed: Level) -> str:
+        """`dropout`, or `dropout: 0.5` where it has more than two levels."""
+        factor, level = changed
+        return factor if len(self.levels[factor]) == 2 else f"{factor}: {level}"
 
 
-def _short(design: Design, changed: tuple[str, str]) -> str:
-    """`dropout`, or `dropout: 0.5` where it has more than two levels."""
-    factor, level = changed
-    return factor if len(design.levels[factor]) == 2 else f"{factor}: {level}"
+def _between(signs: np.ndarray) -> np.ndarray:
+    """The mean of the positive arms less that of the negative ones; zeros if either are missing."""
+    positive, negative = signs > 0, signs < 0
+    if not positive.any() or not negative.any():
+        return np.zeros(len(signs))
+    return positive / positive.sum() - negative / negative.sum()
 
 
-def _sign(level: str, changed: str, reference: str) -> int:
-    return 1 if level == changed else -1 if level == reference else 0
-
-
-def _between(first: Sequence[bool], second: Sequence[bool]) -> Weights:
-    """The mean of the first arms less the mean of the second; zeros if either is empty."""
-    if not any(first) or not any(second):
-        return tuple(0.0 for _ in first)
-    return tuple(
-        a / sum(first) - b / sum(second)
-        for a, b in zip(map(int, first), map(int, second), strict=True)
-    )
-
-
-def _direction(weights: Weights) -> Weights:
+def _direction(weights: np.ndarray) -> bytes:
     """Contrasts that differ only in sign and size have one direction."""
-    largest = max(abs(weight) for weight in weights)
-    sign = 1 if next(weight for weight in weights if weight) > 0 else -1
-    return tuple(round(sign * weight / largest, ROUNDED) + 0.0 for weight in weights)
+    first = weights[np.flatnonzero(weights)[0]]
+    return (np.round(weights / first, ROUNDED) + 0.0).tobytes()
 
 
-class _Table:
-    """The values of all arms, a row for every seed (or repeat of a search) they all have."""
-
-    def __init__(
-        self, arms: list[ArmSummary], unit: Unit, alpha: float, replication: Replication
-    ) -> None:
-        self.arms, self.unit, self.alpha = arms, unit, alpha
-        self.replication = replication
-        shared = [i for i in arms[0].values if all(i in arm.values for arm in arms)]
-        self.rows = [
-            [statistics.mean([arm.values[i] for i in group]) for arm in arms]
-            for group in replication.groups(shared)
-        ]
-        self.at = unit.show(statistics.mean([v for row in self.rows for v in row] or [0.0]))
-
-    def family(self, contrasts: Sequence[Contrast]) -> tuple[Effect, ...]:
-        """Their effects, corrected over all of them."""
-        differences = [self._difference(contrast) for contrast in contrasts]
-        corrected = statistics.holm([d.p for d in differences])
-        return tuple(
-            self._effect(contrast, found, p, len(contrasts))
-            for contrast, found, p in zip(contrasts, differences, corrected, strict=True)
-        )
-
-    def _difference(self, contrast: Contrast) -> Difference:
-        totals = [
-            math.fsum(w * v for w, v in zip(contrast.weights, row, strict=True))
-            for row in self.rows
-        ]
-        found = statistics.paired_difference(
-            totals,
-            [0.0] * len(totals),
-            alpha=self.alpha,
-            tested=not self.replication.of_settings_found,
-        )
-        if found is None:
-            raise ValueError("a contrast over no seed")
-        return found
-
-    def _effect(
-        self, contrast: Contrast, found: Difference, p_holm: float | None, num: int
-    ) -> Effect:
-        involved = [a for a, w in zip(self.arms, contrast.weights, strict=True) if w]
-        judgement = judged(
-            found, p_holm, _reservation(involved, found), self.unit, self.at, self.replication, num
-        )
-        return Effect(
-            **vars(judgement), name=contrast.name, kind=contrast.kind, aliases=contrast.aliases
-        )
+def _family(
+    contrasts: Sequence[Contrast], arms: Sequence[ArmSummary], judge: Judge
+) -> tuple[Effect, ...]:
+    """The effects of some contrasts over the seeds of all arms, corrected over these contrasts."""
+    seeds = shared_seeds(arms)
+    means = [mean for arm in arms for mean in judge.replication.means(arm.values, seeds)]
+    at = judge.unit.show(statistics.mean(means))
+    terms = [list(zip(arms, contrast.weights.tolist(), strict=True)) for contrast in contrasts]
+    differences = [d for weighted in terms if (d := judge.difference(weighted, seeds)) is not None]
+    corrected = statistics.holm([difference.p for difference in differences])
+    family = []
+    for contrast, weighted, difference, p in zip(
+        contrasts, terms, differences, corrected, strict=True
+    ):
+        reason = _reservation([arm for arm, weight in weighted if weight], difference.num_pairs)
+        comparison = judge.comparison(difference, p, reason, at, len(contrasts))
+        named = {"name": contrast.name, "kind": contrast.kind, "aliases": contrast.aliases}
+        family.append(Effect(**vars(comparison), **named))
+    return tuple(family)
 
 
-def _reservation(arms: Sequence[ArmSummary], found: Difference) -> str:
+def _reservation(arms: Sequence[ArmSummary], num_pairs: int) -> str:
     """Why the test cannot decide; a lost seed makes some arm look better, on either side."""
     missing = sum(arm.counts.missing for arm in arms)
     if missing:
         return f"{missing} to run"
     if any(arm.counts.selected for arm in arms):
         return "lost seeds"
-    return "1 pair" if found.num_pairs == 1 else ""
+    return "1 pair" if num_pairs == 1 else ""
 
 
 def _readings(simple: Sequence[Effect]) -> Iterable[str]:

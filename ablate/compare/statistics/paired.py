@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import fmean as mean
 
 import numpy as np
 
@@ -57,7 +59,6 @@ class Difference:
     spread: float | None  # standard deviation of the deltas; None below two pairs
     interval: tuple[float, float] | None  # t
     p: float | None  # paired t, two-sided, before Holm; None below three pairs, or if untested
-    alpha: float
 
     @property
     def num_pairs(self) -> int:
@@ -74,25 +75,21 @@ class Difference:
 
 
 def paired_difference(
-    arm: Sequence[float], base: Sequence[float], *, alpha: float = 0.05, tested: bool = True
+    deltas: Sequence[float], *, alpha: float = 0.05, tested: bool = True
 ) -> Difference | None:
-    """The difference of two arms whose i-th values are a pair; None if there is no pair.
+    """The difference of two arms from those of their pairs; None if there is no pair.
 
     Without `tested` it has no p: for pairs that are not repetitions.
     """
-    if len(arm) != len(base):
-        raise ValueError(f"{len(arm)} values cannot be paired with {len(base)}.")
-    if len(arm) == 0:
+    if len(deltas) == 0:
         return None
-    raw = [float(a) - float(b) for a, b in zip(arm, base, strict=True)]
-    deltas = tuple(0.0 if abs(delta) < ROUNDING else delta for delta in raw)
+    deltas = tuple(0.0 if abs(delta) < ROUNDING else float(delta) for delta in deltas)
     return Difference(
         deltas=deltas,
         mean=mean(deltas),
         spread=spread(deltas),
         interval=t_interval(deltas, alpha),
         p=t_test(deltas) if tested and len(deltas) >= MIN_PAIRS else None,
-        alpha=alpha,
     )
 
 
@@ -105,38 +102,34 @@ def verdict(difference: Difference | None, p_holm: float | None, alpha: float = 
     return LOWER if difference.mean < 0 else HIGHER
 
 
-def mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
 def spread(values: Sequence[float]) -> float | None:
     """The standard deviation of a sample (ddof = 1); None for a single value."""
     if len(values) < 2:
         return None
     centre = mean(values)
-    found = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1))
-    return 0.0 if found < ROUNDING else found
+    deviation = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1))
+    return 0.0 if deviation < ROUNDING else deviation
 
 
 def t_interval(deltas: Sequence[float], alpha: float = 0.05) -> tuple[float, float] | None:
     """mean -+ t(1 - alpha/2, n - 1) * spread / sqrt(n)."""
-    found = spread(deltas)
-    if found is None:
+    deviation = spread(deltas)
+    if deviation is None:
         return None
     centre = mean(deltas)
-    half = t_quantile(1 - alpha / 2, len(deltas) - 1) * found / math.sqrt(len(deltas))
+    half = t_quantile(1 - alpha / 2, len(deltas) - 1) * deviation / math.sqrt(len(deltas))
     return centre - half, centre + half
 
 
 def t_test(deltas: Sequence[float]) -> float | None:
     """p of mean = 0, two-sided. Equal differences have no spread: p is 1 if all are 0, else 0."""
-    found = spread(deltas)
-    if found is None:
+    deviation = spread(deltas)
+    if deviation is None:
         return None
     centre = mean(deltas)
-    if found == 0:
+    if deviation == 0:
         return 1.0 if centre == 0 else 0.0
-    t = abs(centre) / (found / math.sqrt(len(deltas)))
+    t = abs(centre) / (deviation / math.sqrt(len(deltas)))
     return min(1.0, 2 * float(special.stdtr(len(deltas) - 1, -t)))
 
 
@@ -171,10 +164,10 @@ def effect_size(deltas: Sequence[float]) -> float | None:
 
     With two pairs the correction makes it 0, so there is none.
     """
-    found = spread(deltas)
-    if not found or len(deltas) < MIN_PAIRS:
+    deviation = spread(deltas)
+    if not deviation or len(deltas) < MIN_PAIRS:
         return None
-    return mean(deltas) / found * (1 - 3 / (4 * (len(deltas) - 1) - 1))
+    return mean(deltas) / deviation * (1 - 3 / (4 * (len(deltas) - 1) - 1))
 
 
 def more_pairs(deltas: Sequence[float], *, alpha: float = 0.05, comparisons: int = 1) -> int | None:
@@ -185,30 +178,25 @@ def more_pairs(deltas: Sequence[float], *, alpha: float = 0.05, comparisons: int
     is ~ 0 compared with its spread, so that no sensible number would do, or the spread is unknown.
     A rough guess: with few pairs the observed effect may be twice the true one, or half.
     """
-    found, num = spread(deltas), len(deltas)
-    if found is None or mean(deltas) == 0:
+    deviation = spread(deltas)
+    if deviation is None or mean(deltas) == 0:
         return None
-    if found == 0:
-        return max(0, MIN_PAIRS - num)
-    effect = abs(mean(deltas)) / found
-    level = alpha / max(1, comparisons)
-    if _power(effect, MAX_PAIRS, level) < POWER:
-        return None
-    low, high = MIN_PAIRS - 1, MAX_PAIRS  # power grows with n: bisect
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _power(effect, middle, level) >= POWER else (middle, high)
-    return max(0, high - num)
+    if deviation == 0:
+        return max(0, MIN_PAIRS - len(deltas))
+    effect, level = abs(mean(deltas)) / deviation, alpha / max(1, comparisons)
+    sizes = range(MIN_PAIRS, MAX_PAIRS + 1)
+    smallest = bisect_left(sizes, POWER, key=lambda num: _power(effect, num, level))
+    return None if smallest == len(sizes) else max(0, sizes[smallest] - len(deltas))
 
 
 def _power(effect: float, num: int, level: float) -> float:
     """The chance that a paired t-test of `num` pairs finds an effect of `effect` spreads."""
     noncentrality, free = effect * math.sqrt(num), num - 1
     critical = t_quantile(1 - level / 2, free)
-    found = 1 - float(special.nctdtr(free, noncentrality, critical))
-    if math.isnan(found):  # scipy gives up far in the tails: the normal is exact enough there
-        found = float(special.ndtr(noncentrality - critical))
-    return found
+    power = 1 - float(special.nctdtr(free, noncentrality, critical))
+    if math.isnan(power):  # scipy gives up far in the tails: the normal is exact enough there
+        power = float(special.ndtr(noncentrality - critical))
+    return power
 
 
 @lru_cache(maxsize=256)

@@ -10,8 +10,9 @@ chance, tuned by one search each, were called different in 11 to 23% of simulate
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 from ablate.store.study_record import StudyRecord
 
@@ -50,12 +51,16 @@ class Replication:
         """What an interval is of, to follow the word `interval`; empty if it is of the arms."""
         return " of the settings found" if self.of_settings_found else ""
 
-    def groups(self, seed_indices: Iterable[int]) -> list[list[int]]:
+    def groups(self, seeds: Iterable[int]) -> list[list[int]]:
         """The seeds of each pair, in order."""
-        found: dict[int, list[int]] = {}
-        for index in seed_indices:
-            found.setdefault(self._pair(index), []).append(index)
-        return list(found.values())
+        groups: dict[int, list[int]] = {}
+        for index in seeds:
+            groups.setdefault(self._pair(index), []).append(index)
+        return list(groups.values())
+
+    def means(self, values: Mapping[int, float], seeds: Iterable[int]) -> list[float]:
+        """The mean value of each pair."""
+        return [fmean(values[index] for index in group) for group in self.groups(seeds)]
 
     def _pair(self, seed_index: int) -> int:
         """Results over all seeds, one for each search, come after the seeds of all searches."""

@@ -37,7 +37,6 @@ class SentenceDifference:
     p: float | None
     num_sentences: int
     num_better: int  # sentences that are likelier under the first
-    alpha: float
 
 
 def sentences(tokens: np.ndarray, eos: int) -> np.ndarray:
@@ -58,7 +57,7 @@ def mean_probability(log_probs: Sequence[np.ndarray]) -> np.ndarray:
 
 def mixed(log_probs: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
     """log sum_m w_m p_m, for each token."""
-    stacked = np.stack([np.asarray(each, np.float64) for each in log_probs])
+    stacked = np.stack([np.asarray(one, np.float64) for one in log_probs])
     with np.errstate(divide="ignore"):  # a weight of 0 leaves its model out
         weighted = stacked + np.log(np.asarray(weights, np.float64))[:, None]
     return np.logaddexp.reduce(weighted, axis=0)
@@ -66,7 +65,7 @@ def mixed(log_probs: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarr
 
 def mixture_weights(log_probs: Sequence[np.ndarray]) -> list[float]:
     """The weights that make these tokens likeliest."""
-    stacked = np.stack([np.asarray(each, np.float64) for each in log_probs])
+    stacked = np.stack([np.asarray(one, np.float64) for one in log_probs])
     weights, before = np.full(len(stacked), 1 / len(stacked)), -np.inf
     for _ in range(EM_STEPS):
         joint = stacked + np.log(np.maximum(weights, 1e-300))[:, None]
@@ -93,34 +92,25 @@ def sentence_bootstrap(
     seen, interval, p = nats.sum() / counts.sum(), None, None
     if len(counts) >= MIN_SENTENCES:
         drawn = _resampled(nats, counts.astype(np.float64), num_resamples, seed)
-        interval, p = _percentiles(drawn, alpha), _as_far_from_seen(drawn, seen)
+        low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
+        # the share of resamples that are as far from the difference seen as that is from 0
+        as_far = int(np.sum(np.abs(drawn - seen) >= abs(seen)))
+        interval, p = (float(low), float(high)), (1 + as_far) / (1 + len(drawn))
     return SentenceDifference(
         mean=float(seen),
         interval=interval,
         p=p,
         num_sentences=len(counts),
         num_better=int(np.sum(nats < 0)),
-        alpha=alpha,
     )
-
-
-def _percentiles(drawn: np.ndarray, alpha: float) -> tuple[float, float]:
-    low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
-    return float(low), float(high)
-
-
-def _as_far_from_seen(drawn: np.ndarray, seen: float) -> float:
-    """p: the share of resamples that are as far from the difference seen as that is from 0."""
-    as_far = int(np.sum(np.abs(drawn - seen) >= abs(seen)))
-    return (1 + as_far) / (1 + len(drawn))
 
 
 def _resampled(nats: np.ndarray, counts: np.ndarray, num: int, seed: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
     size = len(nats)
-    found = []
+    ratios = []
     for begin in range(0, num, AT_ONCE):
         rows = min(AT_ONCE, num - begin)
         picked = generator.integers(0, size, (rows, size))
-        found.append(nats[picked].sum(1) / counts[picked].sum(1))
-    return np.concatenate(found)
+        ratios.append(nats[picked].sum(1) / counts[picked].sum(1))
+    return np.concatenate(ratios)

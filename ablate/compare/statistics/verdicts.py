@@ -6,7 +6,7 @@ seeds. In log perplexity (or bits), with m the mean of our n seeds and s their s
 
     reproduced         the t interval of m lies within 1% of the published number: whatever m
                        truly is, it is as good as the same
-    within seed noise  otherwise, if the published number lies where one more run of ours would
+    within seed noise  otherwise, if the published number lies where another of our runs would
                        land: m -+ t(1 - alpha/2, n - 1) s sqrt(1 + 1/n), and half a unit of its
                        last digit
     not reproduced     otherwise; and by how much ours is lower or higher
@@ -27,42 +27,35 @@ table's level, and not corrected: to call a number not reproduced is no discover
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ablate import papers
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.replication import Replication, counted
-from ablate.compare.table.cells import value
+from ablate.compare.statistics.against import Judge
+from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import ArmSummary
-from ablate.compare.text.units import BITS, Unit
+from ablate.compare.text.figures import Unit
 from ablate.store.journal import Journal
 from ablate.store.study_record import StudyRecord
 
 REPRODUCED, NOISE, NOT = "reproduced", "within seed noise", "not reproduced"
 NOT_COMPARABLE = "not comparable"
 MARGIN = 0.01  # nats: one percent of perplexity
-METRICS = {"ppl": False, "bpc": True}  # whether it is in bits
 SLICED = ("corpus.train_tokens", "corpus.eval_tokens")
 RULE = (
     "Next to the paper: reproduced, if the interval of our mean is within 1% of the published "
-    "number; within seed noise, if one more run of ours might land on it; each cell by itself."
+    "number; within seed noise, if another of our runs might land on it; each cell by itself."
 )
 
 
 def verdicts(
-    record: StudyRecord,
-    arms: Sequence[ArmSummary],
-    journals: Mapping[str, Journal],
-    unit: Unit,
-    *,
-    alpha: float,
-    replication: Replication,
+    record: StudyRecord, arms: Sequence[ArmSummary], journals: Mapping[str, Journal], judge: Judge
 ) -> dict[tuple[str, str], str]:
     """(arm, split) -> the verdict on its published number, if there is one."""
     return {
-        (arm.name, split): _verdict(record, arm, split, there, journals, unit, alpha, replication)
+        (arm.name, split): _verdict(record, arm, split, published, journals, judge)
         for arm in arms
-        for split, there in arm.published.items()
+        for split, published in arm.published.items()
     }
 
 
@@ -70,40 +63,26 @@ def _verdict(
     record: StudyRecord,
     arm: ArmSummary,
     split: str,
-    there: float,
+    published: float,
     journals: Mapping[str, Journal],
-    unit: Unit,
-    alpha: float,
-    replication: Replication,
+    judge: Judge,
 ) -> str:
-    pairs = _by_pair(record, arm, split, journals, replication)
-    cells = published_cells(record, split, there, unit)
+    cells = published_cells(record, split, judge.unit)
+    cells = [cell for cell in cells if cell.value == published]
     trials = [journals[trial] for trial in arm.trials if trial in journals]
-    why = next((w for w in _obstacles(record, arm, cells, trials, replication) if w), "")
-    if why:
-        return f"{NOT_COMPARABLE}: {why}"
-    decimals = max((cell.decimals for cell in cells), default=1)
-    rounding = 0.5 * 10**-decimals
-    return judged(pairs, there, unit, rounding=rounding, alpha=alpha, of=replication.unit)
-
-
-def _by_pair(
-    record: StudyRecord,
-    arm: ArmSummary,
-    split: str,
-    journals: Mapping[str, Journal],
-    replication: Replication,
-) -> list[list[float]]:
-    """The nats of an arm's seeds, grouped by search."""
-    places = (t for t in record.trials if t.arm == arm.name and t.final and t.id in arm.trials)
-    found = {t.seed_index: value(journals.get(t.id), split) for t in places}
-    known = {index: nats for index, nats in sorted(found.items()) if nats is not None}
-    return [[known[index] for index in group] for group in replication.groups(known)]
+    obstacle = next(_obstacles(record, arm, cells, trials, judge), None)
+    if obstacle is not None:
+        return f"{NOT_COMPARABLE}: {obstacle}"
+    nats = arm.nats[split]
+    pairs = [[nats[index] for index in group] for group in judge.replication.groups(nats)]
+    rounding = 0.5 * 10 ** -max((cell.decimals for cell in cells), default=1)
+    of = judge.replication.unit
+    return judged(pairs, published, judge.unit, rounding=rounding, alpha=judge.alpha, of=of)
 
 
 def judged(
     pairs: Sequence[Sequence[float]],
-    there: float,
+    published: float,
     unit: Unit,
     *,
     rounding: float = 0.0,
@@ -111,23 +90,23 @@ def judged(
     of: str = "seed",
 ) -> str:
     """The rule, from three seeds or searches on: each has the nats of its seeds.
-    `there` (the published number) and `rounding` are in the unit shown."""
-    means = [statistics.mean(each) for each in pairs]
-    around = statistics.t_interval(means, alpha)
-    if around is None or len(means) < statistics.MIN_PAIRS:
-        return f"{NOT_COMPARABLE}: {_too_few(len(means), of)}"
-    centre = statistics.mean(means)
-    target = in_nats(there, unit)
-    if max(abs(end - target) for end in around) <= MARGIN:
+    `published` and `rounding` are in the unit shown."""
+    means = [statistics.mean(pair) for pair in pairs]
+    interval = statistics.t_interval(means, alpha)
+    if interval is None or len(means) < statistics.MIN_PAIRS:
+        too_few = f"{counted(len(means), of)}{' has no spread' if len(means) == 1 else ''}"
+        return f"{NOT_COMPARABLE}: {too_few}"
+    centre, target = statistics.mean(means), unit.nats(published)
+    if max(abs(end - target) for end in interval) <= MARGIN:
         return REPRODUCED
-    digits = in_nats(there + rounding, unit) - target
+    digits = unit.nats(published + rounding) - target
     if abs(centre - target) <= _reach(pairs, alpha) + digits:
         return NOISE
     return f"{NOT}: ours {_apart(centre, target)}"
 
 
 def _reach(pairs: Sequence[Sequence[float]], alpha: float) -> float:
-    """How far from our mean one more run of ours may land: one more search, and one seed of it."""
+    """How far from our mean another of our runs may land: one more search, and one seed of it."""
     num = len(pairs)
     between = statistics.spread([statistics.mean(pair) for pair in pairs]) or 0.0
     apart = [v - statistics.mean(pair) for pair in pairs for v in pair]
@@ -143,8 +122,8 @@ def _obstacles(
     arm: ArmSummary,
     cells: Sequence[papers.Cell],
     trials: Sequence[Journal],
-    replication: Replication,
-) -> Iterable[str]:
+    judge: Judge,
+) -> Iterator[str]:
     """Why the two numbers are not comparable; the first reason is reported."""
     if not record.published_scale:
         yield "another scale"
@@ -159,30 +138,19 @@ def _obstacles(
         yield f"{arm.counts.missing} to run"
     if arm.counts.selected:
         yield "it lost seeds"
-    if replication.of_settings_found:
-        yield f"tuned by {replication.searches}"
+    if judge.replication.of_settings_found:
+        yield f"tuned by {judge.replication.searches}"
 
 
-def _too_few(num: int, of: str) -> str:
-    return f"{counted(num, of)}{' has no spread' if num == 1 else ''}"
-
-
-def published_cells(record: StudyRecord, split: str, there: float, unit: Unit) -> list[papers.Cell]:
-    """The cells of the study's tables that print this number."""
+def published_cells(record: StudyRecord, split: str, unit: Unit) -> list[papers.Cell]:
+    """The cells of the study's tables with results on this split, in this unit."""
     if record.paper not in papers.ids():
         return []
     return [
         cell
-        for table in record.tables
-        if table in papers.load(record.paper).tables
-        for cell in papers.cells(record.paper, table, split=split)
-        if METRICS.get(cell.metric) is (unit.name == BITS) and cell.value == there
+        for cell in papers.load(record.paper).cells
+        if cell.table in record.tables and (cell.split, cell.metric) == (split, unit.metric)
     ]
-
-
-def in_nats(shown: float, unit: Unit) -> float:
-    """A number of the table's unit as nats a token."""
-    return shown * math.log(2) if unit.name == BITS else math.log(shown)
 
 
 def _apart(ours: float, theirs: float) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Cost, Counts, EnsembleSummary
-from ablate.compare.text.units import Unit
+from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Counts, EnsembleSummary
+from ablate.compare.text.figures import Unit
 from ablate.config.identity import StageName
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
@@ -47,38 +46,39 @@ class Cells:
     def _arm(self, arm: ArmRecord) -> ArmSummary:
         finals = self._finals.get(arm.name, [])
         done = [t.id for t in finals if fate(self._journals.get(t.id)) == Status.COMPLETED]
-        by_split = {split: self._by_seed(finals, split) for split in SPLITS}
+        nats = {split: self._by_seed(finals, split) for split in SPLITS}
         lineages = [trial_id for final in done for trial_id in self._lineage(final)]
         return ArmSummary(
             name=arm.name,
             is_base=arm.name == self._record.base_arm,
             num_parameters=self._num_parameters(arm, done),
             counts=self._counts(arm, finals),
-            cells=self._cells({split: [*found.values()] for split, found in by_split.items()}),
+            cells=self._cells({split: [*by_seed.values()] for split, by_seed in nats.items()}),
             published=dict(arm.published) if self._record.published_scale else {},
-            cost_of_one=self._cost(lineages, among=max(1, len(done))),
-            cost_of_all=self._cost(self._all_trials(arm.name)),
+            tokens=round(self._tokens(lineages) / max(1, len(done))),
+            seconds=self._seconds(self._all_trials(arm.name)),
             trials=tuple(done),
-            values=by_split[self.split],
+            nats=nats,
+            values=nats[self.split],
             against=arm.against,
         )
 
     def _ensemble(self, trial: PlannedTrial) -> EnsembleSummary:
         journal = self._journals.get(trial.id)
-        found = {split: value(journal, split) for split in SPLITS}
+        values = {split: value(journal, split) for split in SPLITS}
         return EnsembleSummary(
             arm=trial.arm,
             trial=trial.id,
             num_members=len(trial.parents),
             status=fate(journal),
-            cells=self._cells({s: [] if nats is None else [nats] for s, nats in found.items()}),
+            cells=self._cells({s: [v] for s, v in values.items() if v is not None}),
         )
 
     def _cells(self, values: Mapping[str, list[float]]) -> dict[str, Cell]:
         return {split: self._cell(split, nats) for split, nats in values.items() if nats}
 
     def _cell(self, split: str, nats: list[float]) -> Cell:
-        shown = [self._unit.show(each) for each in nats]
+        shown = [self._unit.show(loss) for loss in nats]
         centre, floor = statistics.mean(nats), self._record.floor.get(split)
         return Cell(
             mean=statistics.mean(shown),
@@ -101,43 +101,44 @@ class Cells:
 
     def _fate(self, trial_id: str) -> str:
         """What became of a trial; one that failed because its parent diverged has diverged."""
-        found = fate(self._journals.get(trial_id))
-        if found != Status.FAILED:
-            return found
-        before = [fate(self._journals.get(each)) for each in self._lineage(trial_id)]
-        return next((each for each in before if each in (Status.DIVERGED, Status.PRUNED)), found)
+        own = fate(self._journals.get(trial_id))
+        if own != Status.FAILED:
+            return own
+        lineage = [fate(self._journals.get(ancestor)) for ancestor in self._lineage(trial_id)]
+        return next((f for f in lineage if f in (Status.DIVERGED, Status.PRUNED)), own)
 
     def _by_seed(self, finals: list[PlannedTrial], split: str) -> dict[int, float]:
         """Seed index -> nats, in order."""
-        found = {t.seed_index: value(self._journals.get(t.id), split) for t in finals}
-        return {index: nats for index, nats in sorted(found.items()) if nats is not None}
+        values = {t.seed_index: value(self._journals.get(t.id), split) for t in finals}
+        return {index: nats for index, nats in sorted(values.items()) if nats is not None}
 
     def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
-        counted = (o.num_parameters for t in done if (o := self._journals[t].outcome))
-        found = (num for num in (*counted, arm.num_parameters) if num is not None)
-        return next(found, None)
+        counted = [o.num_parameters for t in done if (o := self._journals[t].outcome)]
+        return next((num for num in counted if num is not None), arm.num_parameters)
 
     def _lineage(self, trial_id: str) -> list[str]:
         """The trial and all those it builds on."""
-        found, waiting = [], [trial_id]
-        while waiting:
-            current = waiting.pop()
-            if current not in found:
-                found.append(current)
-                waiting += self._parents.get(current, ())
-        return found
+        lineage = [trial_id]
+        for current in lineage:  # grows while it is read
+            lineage += [p for p in self._parents.get(current, ()) if p not in lineage]
+        return lineage
 
     def _all_trials(self, arm: str) -> list[str]:
         planned = [trial.id for trial in self._record.trials if trial.arm == arm]
-        searches = [search for search in self._record.searches if search.arm == arm]
-        return list(dict.fromkeys([*planned, *(t for s in searches for t in s.trials)]))
+        searched = [
+            t for search in self._record.searches if search.arm == arm for t in search.trials
+        ]
+        return list(dict.fromkeys([*planned, *searched]))
 
-    def _cost(self, trial_ids: Iterable[str], among: int = 1) -> Cost:
-        known = [self._journals[each] for each in trial_ids if each in self._journals]
-        tokens = (finite(epoch.get("tokens")) or 0 for journal in known for epoch in journal.epochs)
-        clocks = ([finite(e.get("seconds")) or 0.0 for e in journal.epochs] for journal in known)
-        seconds = (max(clock, default=0.0) for clock in clocks)  # they count on from epoch to epoch
-        return Cost(tokens=round(sum(tokens) / among), seconds=sum(seconds) / among)
+    def _tokens(self, trial_ids: Iterable[str]) -> float:
+        journals = [self._journals[t] for t in trial_ids if t in self._journals]
+        return sum(finite(epoch.get("tokens")) or 0 for j in journals for epoch in j.epochs)
+
+    def _seconds(self, trial_ids: Iterable[str]) -> float:
+        """The last reading of each trial's clock, which runs on from epoch to epoch."""
+        journals = [self._journals[t] for t in trial_ids if t in self._journals]
+        clocks = ([finite(e.get("seconds")) or 0.0 for e in j.epochs] for j in journals)
+        return sum(max(clock, default=0.0) for clock in clocks)
 
 
 def value(journal: Journal | None, split: str) -> float | None:
@@ -152,10 +153,5 @@ def fate(journal: Journal | None) -> str:
     if journal is None or journal.status is None:
         return MISSING
     losses = [journal.metrics.get(f"{split}_nll") for split in SPLITS]
-    if journal.status == Status.COMPLETED and any(_no_number(loss) for loss in losses):
-        return Status.DIVERGED
-    return journal.status
-
-
-def _no_number(loss: Any) -> bool:
-    return loss is not None and finite(loss) is None
+    no_number = any(loss is not None and finite(loss) is None for loss in losses)
+    return Status.DIVERGED if journal.status == Status.COMPLETED and no_number else journal.status

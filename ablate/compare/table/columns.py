@@ -8,9 +8,8 @@ from typing import Any
 
 from ablate.compare.formats import Best, Column
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Summary
-from ablate.compare.text.figures import NONE, count, decimal, signed
-from ablate.compare.text.units import BITS
+from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Comparison, Summary
+from ablate.compare.text.figures import NONE, Unit, count, decimal, signed
 
 ArmColumn = tuple[Column, Callable[[ArmSummary], Any]]  # and its cell for an arm
 
@@ -19,17 +18,25 @@ def arm_columns(summary: Summary) -> list[ArmColumn]:
     """The columns that this table has values for."""
     digits, decides = decimals(summary), summary.split
     splits = [s for s in SPLITS if any(s in arm.cells for arm in summary.arms)] or [decides]
+    p_columns = [
+        _of_comparison(Column("Holm\np", drop=2), lambda c: p_value(c.p_holm)),
+        _of_comparison(Column("sign-flip\np", drop=1), lambda c: p_value(c.difference.p_sign_flip)),
+    ]
     return [
         (Column("arm", left=True), lambda arm: arm.name),
         *([] if summary.whole else [(Column("n"), _completed)]),
         (Column("params", drop=4), lambda arm: count(arm.num_parameters)),
         *(_split_column(split, decides, digits) for split in splits),
         *([_floor_column(summary)] if summary.floor else []),
-        (Column(_delta_heading(summary)), lambda arm: _delta(arm, digits)),
-        *([] if summary.replication.of_settings_found else _p_columns()),
-        (Column("effect\nsize", drop=0), _effect_size),
+        (Column(_delta_heading(summary)), lambda arm: delta(arm, digits)),
+        *([] if summary.replication.of_settings_found else p_columns),
+        _of_comparison(Column("effect\nsize", drop=0), _effect_size),
         (Column("verdict", left=True), verdict),
     ]
+
+
+def _of_comparison(column: Column, show: Callable[[Comparison], str]) -> ArmColumn:
+    return column, lambda arm: show(arm.comparison) if arm.comparison else ""
 
 
 def _split_column(split: str, decides: str, digits: int) -> ArmColumn:
@@ -45,16 +52,6 @@ def _floor_column(summary: Summary) -> ArmColumn:
     return column, lambda arm: above_floor(arm.cells.get(summary.split), summary)
 
 
-def _p_columns() -> list[ArmColumn]:
-    def p_holm(arm: ArmSummary) -> str:
-        return p_value(arm.comparison and arm.comparison.p_holm)
-
-    def p_sign_flip(arm: ArmSummary) -> str:
-        return p_value(arm.comparison and arm.comparison.difference.p_sign_flip)
-
-    return [(Column("Holm\np", drop=2), p_holm), (Column("sign-flip\np", drop=1), p_sign_flip)]
-
-
 def mean_and_spread(cell: Cell | None, digits: int) -> str:
     if cell is None:
         return NONE
@@ -66,32 +63,29 @@ def above_floor(cell: Cell | None, summary: Summary) -> str:
     """How far from the best possible: in percent of perplexity, or in bits."""
     if cell is None or cell.above_floor is None or cell.floor_ratio is None:
         return NONE
-    if summary.unit == BITS:
+    if summary.unit is Unit.BITS:
         return signed(cell.above_floor / math.log(2), 3)
     percent = 100 * (cell.floor_ratio - 1)
     return f"{signed(percent, 1)}%" if percent < 1000 else f"×{decimal(cell.floor_ratio, 0)}"
 
 
 def verdict(arm: ArmSummary) -> str:
-    """lower, higher, or undecided and how many more pairs; or that there is none."""
-    comparison = arm.comparison
-    if comparison is None:
+    if arm.comparison is None:
         return NONE if not arm.is_base else ""
-    if comparison.reason:
-        return comparison.verdict
-    return with_more(comparison.verdict, comparison.more)
+    return with_more(arm.comparison)
 
 
-def with_more(verdict: str, more: int | None) -> str:
-    """A verdict, and how many more pairs would probably decide it."""
-    if verdict != statistics.UNDECIDED:
-        return verdict
-    return f"{verdict} >{statistics.MAX_PAIRS}" if more is None else f"{verdict} +{more}"
+def with_more(tested: Comparison) -> str:
+    """lower, higher, or undecided and how many more pairs would probably decide it."""
+    if tested.reason or tested.verdict != statistics.UNDECIDED:
+        return tested.verdict
+    more = f">{statistics.MAX_PAIRS}" if tested.more is None else f"+{tested.more}"
+    return f"{tested.verdict} {more}"
 
 
 def decimals(summary: Summary) -> int:
     """As many as a paper would print; the same for a whole table, so that columns line up."""
-    if summary.unit == BITS:
+    if summary.unit is Unit.BITS:
         return 3
     means = [cell.mean for arm in summary.arms for cell in arm.cells.values()]
     typical = sorted(means)[len(means) // 2] if means else 0.0
@@ -113,7 +107,7 @@ def _delta_heading(summary: Summary) -> str:
     return f"Δ {against}, {summary.split}\n[{interval}]"
 
 
-def _delta(arm: ArmSummary, digits: int) -> str:
+def delta(arm: ArmSummary, digits: int) -> str:
     if arm.is_base:
         return "base arm"
     if arm.comparison is None:
@@ -121,8 +115,8 @@ def _delta(arm: ArmSummary, digits: int) -> str:
     return with_interval(arm.comparison.delta, arm.comparison.interval, digits)
 
 
-def _effect_size(arm: ArmSummary) -> str:
-    size = arm.comparison and arm.comparison.difference.effect_size
+def _effect_size(comparison: Comparison) -> str:
+    size = comparison.difference.effect_size
     return "" if size is None else signed(size, 1)
 
 

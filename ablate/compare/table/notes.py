@@ -29,9 +29,9 @@ def settings(summary: Summary) -> Iterable[str]:
     floors = [f"{decimal(summary.floor[s], digits)} {s}" for s in SPLITS if s in summary.floor]
     best = f" · best possible {', '.join(floors)}" if floors else ""
     yield f"{_repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
-    tokens = _range([arm.cost_of_one.tokens for arm in summary.arms if arm.trials])
+    tokens = _range([arm.tokens for arm in summary.arms if arm.trials])
     if tokens:
-        total = duration(sum(arm.cost_of_all.seconds for arm in summary.arms))
+        total = duration(sum(arm.seconds for arm in summary.arms))
         yield f"trained on {tokens} tokens a seed · {total} of training in all"
 
 
@@ -96,7 +96,7 @@ def verdicts(summary: Summary) -> Iterable[str]:
         )
     compared = [arm.comparison for arm in summary.arms if arm.comparison]
     effects = summary.effects.every if summary.effects else ()
-    if any(each.more for each in (*compared, *effects)):
+    if any(tested.more for tested in (*compared, *effects)):
         yield (
             f"+n: more {plural(replication.unit)} that would probably decide it at the effect and "
             "spread seen; settle their number before running them."
@@ -124,5 +124,5 @@ def cautions(summary: Summary) -> Iterable[str]:
 
 
 def _is_withheld(arm: ArmSummary, reason: str) -> bool:
-    given = arm.comparison.reason if arm.comparison else ""
-    return given == reason or (reason == "to run" and given.endswith("to run"))
+    of_arm = arm.comparison.reason if arm.comparison else ""
+    return of_arm == reason or (reason == "to run" and of_arm.endswith("to run"))

@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ablate.compare.formats import table_of, text
-from ablate.compare.table.rows import Summary
+from ablate.compare.statistics.replication import counted
+from ablate.compare.table.rows import SPLITS, Summary
 from ablate.config.identity import digest
 from ablate.errors import TrialError, unknown
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
-from ablate.store.numbers import without_nan
+from ablate.store.numbers import finite, without_nan
 from ablate.store.store import Store
 
 SHORTEST = 4  # digits that a prefix of a hash has at least
@@ -114,36 +115,28 @@ def _trials(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> list[s
     for arm in [*contents["arms"], {"name": "ensemble", "trials": contents["ensembles"]}]:
         for trial, result in arm["trials"].items():
             journal = known.get(trial)
-            metrics = result.get("metrics", {})
             seed = str(journal.trial.seed) if journal else "?"
-            losses = [_loss(metrics.get(f"{split}_nll")) for split in ("valid", "test")]
+            nats = [finite(result.get("metrics", {}).get(f"{split}_nll")) for split in SPLITS]
+            losses = ["" if loss is None else f"{loss:.6f}" for loss in nats]
             rows.append([arm["name"], seed, trial, *losses, str(result.get("digest") or "")])
     titles = ["arm", "seed", "trial", "valid nats", "test nats", "result digest"]
     return text.lines(table_of(titles, rows, left=["trial", "result digest"]))
-
-
-def _loss(nats: Any) -> str:
-    return f"{nats:.6f}" if isinstance(nats, int | float) else ""
 
 
 def _arms(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> Iterator[str]:
     """The config of every arm: what all share once, then what differs."""
     configs = {}
     for arm in contents["arms"]:
-        of_arm = [known[trial].config for trial in arm["trials"] if trial in known]
-        if of_arm:
-            configs[arm["name"]] = {name: json.dumps(v) for name, v in of_arm[0].items()}
+        first = next((known[trial].config for trial in arm["trials"] if trial in known), None)
+        if first is not None:
+            configs[f"of {arm['name']}"] = {(name, json.dumps(v)) for name, v in first.items()}
     if not configs:
         return
-    items = [set(config.items()) for config in configs.values()]
-    shared = set.intersection(*items)
-    yield from ("", "config shared by all arms")
-    yield from (f"  {name} = {value}" for name, value in sorted(shared))
-    for name, config in configs.items():
-        own = sorted(set(config.items()) - shared)
-        if own:
-            yield from ("", f"config of {name}")
-            yield from (f"  {field} = {value}" for field, value in own)
+    shared = set.intersection(*configs.values())
+    own = {name: config - shared for name, config in configs.items() if config - shared}
+    for name, items in {"shared by all arms": shared, **own}.items():
+        yield from ("", f"config {name}")
+        yield from (f"  {field} = {value}" for field, value in sorted(items))
 
 
 def _counted(
@@ -153,7 +146,7 @@ def _counted(
     counts = Counter(describe(journal.last_attempt) for journal in known.values())
     yield from ("", what)
     for description, num in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        yield f"  {num} trial{'' if num == 1 else 's'}: {description}"
+        yield f"  {counted(num, 'trial')}: {description}"
 
 
 def _code(attempt: Mapping[str, Any]) -> str:

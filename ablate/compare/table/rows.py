@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.replication import Replication
+from ablate.compare.text.figures import Unit
 from ablate.store.study_record import StudyRecord
 
 SPLITS = ("valid", "test")
@@ -62,14 +63,6 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
-    """Tokens trained on, and the seconds of the epochs."""
-
-    tokens: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
 class ArmSummary:
     """A row of the table."""
 
@@ -79,10 +72,11 @@ class ArmSummary:
     counts: Counts
     cells: Mapping[str, Cell]  # by split; a split without a value has none
     published: Mapping[str, float]  # by split; only at a scale that is comparable with them
-    cost_of_one: Cost  # mean over completed final trials, those each builds on included
-    cost_of_all: Cost  # every trial of the arm, its search included
+    tokens: int  # trained on: mean over completed final trials, those each builds on included
+    seconds: float  # of the epochs of every trial of the arm, its search included
     trials: tuple[str, ...]  # the trials behind the cells
-    values: Mapping[int, float]  # seed index -> nats on the split that decides
+    nats: Mapping[str, Mapping[int, float]]  # split -> seed index -> nats
+    values: Mapping[int, float]  # those on the split that decides
     against: str | None = None  # the arm it is compared with, if not the base arm
     comparison: Comparison | None = None
     best: bool = False  # lower than every other arm, and the corrected test says so
@@ -105,10 +99,9 @@ class Summary:
 
     record: StudyRecord
     replication: Replication
-    unit: str
+    unit: Unit
     split: str  # the one that decides
     alpha: float
-    num_comparisons: int
     floor: Mapping[str, float]  # split -> best possible, in the table's unit
     arms: tuple[ArmSummary, ...]
     ensembles: tuple[EnsembleSummary, ...] = ()
@@ -119,6 +112,12 @@ class Summary:
     @property
     def whole(self) -> bool:
         return all(arm.counts.whole for arm in self.arms)
+
+    @property
+    def num_comparisons(self) -> int:
+        """How many arms are compared, or will be when they have results."""
+        num_bases = sum(arm.is_base for arm in self.arms)
+        return len(self.arms) - num_bases if num_bases else 0
 
     def arm(self, name: str) -> ArmSummary:
         return next(arm for arm in self.arms if arm.name == name)

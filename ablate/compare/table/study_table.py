@@ -1,22 +1,27 @@
-"""A study's table, as it is read; any writer of `ablate.compare.formats` takes it from here."""
+"""A study's table as any writer of `ablate.compare.formats` takes it, and the smaller tables below
+it: a factorial's effects, published numbers, every test in full."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ablate.compare.formats import Table
-from ablate.compare.table import below, notes
-from ablate.compare.table.columns import arm_columns
-from ablate.compare.table.rows import Summary
+from ablate.compare.formats import Table, table_of
+from ablate.compare.statistics.replication import plural
+from ablate.compare.table import columns as shown
+from ablate.compare.table import notes
+from ablate.compare.table.rows import SPLITS, ArmSummary, Comparison, Effect, Summary
+from ablate.compare.text.figures import NONE, decimal, signed
+
+NATS, SIZE = 4, 2  # decimals
+EFFECT_SIZE = "Effect size: Hedges' g, the mean over the spread of the differences."
 
 
 def study_table(
     summary: Summary, *, other_scales: Sequence[Table] = (), reference: str = ""
 ) -> Table:
     """A row for each arm; below it effects, published numbers, and the study's other scales."""
-    columns, cells = zip(*arm_columns(summary), strict=True)
-    effects, paper = below.effects(summary), below.published(summary)
-    further = [table for table in (effects, paper) if table is not None]
+    columns, cells = zip(*shown.arm_columns(summary), strict=True)
+    further = [table for table in (_effects(summary), _published(summary)) if table is not None]
     record = summary.record
     source = ", ".join([record.paper, *record.tables]) if record.paper else ""
     return Table(
@@ -31,4 +36,81 @@ def study_table(
         cautions=list(notes.cautions(summary)),
         further=[*further, *other_scales],
         reference=reference,
+    )
+
+
+def _effects(summary: Summary) -> Table | None:
+    """A factorial's effects and interactions; None for other designs."""
+    effects = summary.effects
+    if effects is None or not effects.effects:
+        return None
+    digits = shown.decimals(summary)
+    tested = not summary.replication.of_settings_found
+    headings = ["effect", f"Δ, {summary.split} [{shown.interval_heading(summary)}]"]
+    headings += ["Holm p", "verdict"] if tested else ["verdict"]
+    rows = []
+    for effect in effects.every:
+        delta = shown.with_interval(effect.delta, effect.interval, digits)
+        p = [shown.p_value(effect.p_holm)] if tested else []
+        reason = f" ({effect.reason})" if effect.reason else ""
+        rows.append([effect.names, delta, *p, f"{shown.with_more(effect)}{reason}"])
+    return table_of(headings, rows, left=["verdict"], notes=[*effects.readings, *effects.notes])
+
+
+def _published(summary: Summary) -> Table | None:
+    """Our numbers next to the paper's; None where they may not be compared."""
+    arms = [arm for arm in summary.arms if arm.published]
+    if not arms:
+        return None
+    splits = [split for split in SPLITS if any(split in arm.published for arm in arms)]
+    titles = [[f"{split}, ours", "published", f"verdict, {split}"] for split in splits]
+    rows = [
+        [arm.name, *(c for s in splits for c in _against_paper(summary, arm, s))] for arm in arms
+    ]
+    headings = ["next to the paper", *(title for three in titles for title in three)]
+    return table_of(headings, rows, left=[verdict for *_, verdict in titles])
+
+
+def _against_paper(summary: Summary, arm: ArmSummary, split: str) -> list[str]:
+    digits, theirs = shown.decimals(summary), arm.published.get(split)
+    return [
+        shown.mean_and_spread(arm.cells.get(split), digits),
+        NONE if theirs is None else decimal(theirs, digits),
+        summary.verdicts.get((arm.name, split), NONE),
+    ]
+
+
+def every_test(summary: Summary) -> Table | None:
+    """All differences, of arms and then of effects; None where there is none."""
+    effects = summary.effects.every if summary.effects else ()
+    rows = [_test(arm.name, arm.comparison) for arm in summary.arms if arm.comparison]
+    rows += [_test(effect.names, effect) for effect in effects]
+    headings = [f"difference, {summary.split}", "pairs", "nats", shown.interval_heading(summary)]
+    headings += ["t-test p", "sign-flip p", "Holm p", "effect size", "verdict"]
+    return table_of(headings, rows, notes=[_about_tests(summary)]) if rows else None
+
+
+def _test(name: str, tested: Comparison | Effect) -> list[str]:
+    difference = tested.difference
+    size, interval = difference.effect_size, difference.interval
+    return [
+        *(name, str(difference.num_pairs), signed(difference.mean, NATS)),
+        "" if interval is None else f"[{', '.join(signed(end, NATS) for end in interval)}]",
+        *map(shown.p_value, (difference.p, difference.p_sign_flip, tested.p_holm)),
+        *("" if size is None else signed(size, SIZE), tested.verdict),
+    ]
+
+
+def _about_tests(summary: Summary) -> str:
+    """What is paired, which interval and test these are, and what is corrected over what."""
+    replication = summary.replication
+    if replication.of_settings_found:
+        return (
+            f"Paired over seeds, with {replication.searches} for each arm: each row has its own "
+            f"interval, which is of the settings found, and nothing is tested. {EFFECT_SIZE}"
+        )
+    return (
+        f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "
+        "that of the t-test after Holm's correction; arms are one family, main effects and "
+        f"interactions another, effects within an interaction a third. {EFFECT_SIZE}"
     )

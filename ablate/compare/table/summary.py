@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ablate.compare.statistics import computed
-from ablate.compare.statistics.against import Against
+from ablate.compare.statistics.against import Judge, compared
 from ablate.compare.statistics.effects import effects
 from ablate.compare.statistics.replication import MIN_SEARCHES, Replication, replication_of
 from ablate.compare.statistics.verdicts import verdicts
 from ablate.compare.table.cells import Cells
 from ablate.compare.table.rows import ArmSummary, Summary
-from ablate.compare.text.units import unit_of
+from ablate.compare.text.figures import unit_of
 from ablate.store.journal import Journal
 from ablate.store.study_record import SearchRecord, StudyRecord
 
@@ -28,24 +28,21 @@ def summarise(
     record: StudyRecord, journals: Mapping[str, Journal], *, alpha: float = ALPHA
 ) -> Summary:
     """The table's numbers from what is stored. A trial without a journal is missing."""
-    unit = unit_of(record.level)
-    cells = Cells(record, journals, unit)
-    replication = replication_of(record)
-    against = Against(cells.arms(), unit, alpha, replication)
-    arms = against.compared()
+    judge = Judge(unit_of(record.level), alpha, replication_of(record))
+    cells = Cells(record, journals, judge.unit)
+    arms = compared(cells.arms(), judge)
     return Summary(
         record=record,
-        replication=replication,
-        unit=unit.name,
+        replication=judge.replication,
+        unit=judge.unit,
         split=cells.split,
         alpha=alpha,
-        num_comparisons=len(against.others) if against.base else 0,
-        floor={split: unit.show(nats) for split, nats in record.floor.items()},
+        floor={split: judge.unit.show(nats) for split, nats in record.floor.items()},
         arms=tuple(arms),
         ensembles=tuple(cells.ensembles()),
-        notes=tuple(_notes(record, replication, arms, journals)),
-        effects=effects(record, arms, unit, alpha=alpha, replication=replication),
-        verdicts=verdicts(record, arms, journals, unit, alpha=alpha, replication=replication),
+        notes=tuple(_notes(record, judge.replication, arms, journals)),
+        effects=effects(record, arms, judge),
+        verdicts=verdicts(record, arms, journals, judge),
     )
 
 
@@ -84,22 +81,21 @@ def _notes(
 
 def _inherited(record: StudyRecord) -> Iterable[str]:
     """Which arms were not tuned from scratch, and the trials that their settings cost."""
-    asked: Counter[str] = Counter()
-    origin: dict[str, SearchRecord] = {}
+    num_trials: Counter[str] = Counter()
+    heirs: dict[str, SearchRecord] = {}
     for search in record.searches:
         if search.seed_index is None:
-            asked[search.arm] += len(search.trials)
-            origin |= {search.arm: search} if search.inherits else {}
-    for arm, search in origin.items():
-        if not asked[arm]:
-            continue  # its search has not started
-        behind, other = asked[arm], search.inherits
-        while other is not None:
-            behind += asked[other]
-            other = origin[other].inherits if other in origin else None
+            num_trials[search.arm] += len(search.trials)
+            heirs |= {search.arm: search} if search.inherits else {}
+    for arm, search in heirs.items():
+        before, ancestor = 0, search.inherits
+        while ancestor is not None:
+            before += num_trials[ancestor]
+            ancestor = heirs[ancestor].inherits if ancestor in heirs else None
         rows = ", ".join(f"'{row}'" for row in search.over)
-        yield (
-            f"{arm} inherited the best settings of {search.inherits} and searched only {rows}, in "
-            f"{asked[arm]} trials of its own; {behind} trials are behind its settings, "
-            f"{behind - asked[arm]} behind those of {search.inherits}."
-        )
+        if num_trials[arm]:  # its search has started
+            yield (
+                f"{arm} inherited the best settings of {search.inherits} and searched only {rows}, "
+                f"in {num_trials[arm]} trials of its own; {num_trials[arm] + before} trials are "
+                f"behind its settings, {before} behind those of {search.inherits}."
+            )

@@ -1,4 +1,4 @@
-"""What all backbones of stacked layers share: their widths, their parameters, and their masks."""
+"""Shared by all backbones of stacked layers: widths, parameters and masks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.errors import CombinationError
-from ablate.model.flow import Draw, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
+from ablate.components import Backbone, CombinationError, Draw, Masks, Outputs, State, setting
 
 Weights = tuple[Tensor, Tensor, Tensor, Tensor | None]  # input, recurrent, and one bias or two
 Layer = Callable[[int, Tensor, State], tuple[Tensor, ...]]
@@ -48,15 +44,13 @@ def widths_of(units: int | tuple[int, ...], num_layers: int) -> tuple[int, ...]:
     return widths
 
 
-def layer_units(config: LayersConfig) -> tuple[int, ...]:
+def units_of(config: LayersConfig) -> tuple[int, ...]:
     """The units of each layer, `last_units` included."""
     widths = widths_of(config.units, config.num_layers)
     return widths if config.last_units is None else (*widths[:-1], config.last_units)
 
 
-def add_layer(
-    module: nn.Module, layer: int, inputs: int, units: int, *, gates: int, biases: int
-) -> None:
+def add(module: nn.Module, layer: int, inputs: int, units: int, *, gates: int, biases: int) -> None:
     """Register a layer's parameters, uninitialized, under torch's names."""
     outputs = gates * units
     shapes = {"weight_ih": (outputs, inputs), "weight_hh": (outputs, units), "bias_ih": (outputs,)}
@@ -65,7 +59,7 @@ def add_layer(
         module.register_parameter(f"{kind}_l{layer}", nn.Parameter(torch.empty(shape)))
 
 
-def initialize_layers(module: Backbone, initial_range: float | None, draw: Draw) -> None:
+def initialize(module: Backbone, initial_range: float | None, draw: Draw) -> None:
     """Draw every parameter uniformly, from the stream named after it."""
     for name, parameter in module.named_parameters():
         units = module.widths[int(name.rpartition("_l")[2])]
@@ -73,9 +67,7 @@ def initialize_layers(module: Backbone, initial_range: float | None, draw: Draw)
         parameter.data.uniform_(-bound, bound, generator=draw(name))
 
 
-def run_layers(
-    module: Backbone, x_TBI: Tensor, state: State, masks: Masks, layer: Layer
-) -> Outputs:
+def run(module: Backbone, x_TBI: Tensor, state: State, masks: Masks, layer: Layer) -> Outputs:
     """Run the layers in turn. `layer(number, input, states)` returns its output and last states."""
     raw, masked, last_states = [], [], []
     per_layer, num_layers = module.states_per_layer, len(module.widths)
@@ -90,7 +82,7 @@ def run_layers(
     return tuple(raw), tuple(masked), tuple(last_states)
 
 
-def fused_layer(kernel: Callable, x_TBI: Tensor, state: Tensor | State, weights: Weights) -> tuple:
+def fused(kernel: Callable, x_TBI: Tensor, state: Tensor | State, weights: Weights) -> tuple:
     """One layer over a window by torch's fused kernel: its outputs and last states."""
     *matrices, bias_ih, bias_hh = weights
     second = torch.zeros_like(bias_ih) if bias_hh is None else bias_hh
@@ -98,7 +90,7 @@ def fused_layer(kernel: Callable, x_TBI: Tensor, state: Tensor | State, weights:
     return kernel(x_TBI, state, parameters, True, 1, 0.0, torch.is_grad_enabled(), False, False)
 
 
-def layer_weights(module: Backbone, layer: int, masks: Masks) -> Weights:
+def weights_of(module: Backbone, layer: int, masks: Masks) -> Weights:
     """A layer's parameters as this update uses them."""
     recurrent = f"weight_hh_l{layer}"
     return (

@@ -1,4 +1,4 @@
-"""What the backbones of simple recurrent layers share: config, input weights, initial values."""
+"""Shared by the backbones of simple recurrent layers: config, input weights, initial values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ablate.components.backbone._layers import widths_of
-from ablate.config.fields import setting
-from ablate.errors import CombinationError
+from ablate.components import CombinationError, Draw, Shapes, setting
+from ablate.components.backbone import _layers as layers
 from ablate.model.activation import ACTIVATIONS
-from ablate.model.flow import Draw, Shapes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +40,9 @@ class RecurrenceConfig:
     )
 
 
-def layer_widths(config: RecurrenceConfig, shapes: Shapes) -> tuple[int, ...]:
+def widths_of(config: RecurrenceConfig, shapes: Shapes) -> tuple[int, ...]:
     """The units of each layer, checked against the number of layers and the word vectors."""
-    widths = widths_of(config.units, config.num_layers)
+    widths = layers.widths_of(config.units, config.num_layers)
     if config.inputs == "embedding" and widths[0] != shapes.embedding:
         raise CombinationError(
             f"backbone.inputs = 'embedding' adds the word vectors directly to the units, but "
@@ -73,7 +71,7 @@ def read_input(module: nn.Module, layer: int, x_TBI: Tensor) -> Tensor:
     return x_TBI if bias is None else x_TBI + bias
 
 
-def initialize_weights(module: nn.Module, config: RecurrenceConfig, draw: Draw) -> None:
+def initialize(module: nn.Module, config: RecurrenceConfig, draw: Draw) -> None:
     """Draw every parameter from its own stream; recurrent weights in their own range."""
     for name, parameter in module.named_parameters(recurse=False):
         bound = config.initial_range

@@ -19,27 +19,16 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from ablate.components.backbone._layers import run_layers
-from ablate.components.backbone._simple import (
-    RecurrenceConfig,
-    add_input_weights,
-    initialize_weights,
-    layer_widths,
-    read_input,
-    scale_rate,
-)
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
+from ablate.components.backbone import _layers as layers
+from ablate.components.backbone import _simple as simple
 from ablate.errors import CombinationError
 from ablate.model.activation import Activation
 from ablate.model.fast.recurrence import recurrence
-from ablate.model.flow import Draw, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElmanConfig(RecurrenceConfig):
+class ElmanConfig(simple.RecurrenceConfig):
     """Layers, and the blocks, initial values and learning rates of their recurrent matrices."""
 
     blocks: tuple[int, ...] = setting(
@@ -68,8 +57,11 @@ class Block:
     rate: float
 
 
-def diagonal_blocks(config: ElmanConfig, width: int) -> tuple[Block, ...]:
-    """The blocks of a layer's recurrent matrix; a single one if none are configured."""
+def named_blocks(config: ElmanConfig, layer: int, width: int) -> dict[str, Block]:
+    """The blocks of a layer's recurrent matrix by the names of their parameters.
+
+    An undivided matrix has the same name as in other backbones.
+    """
     units = config.blocks or (width,)
     if sum(units) != width:
         raise CombinationError(
@@ -79,7 +71,9 @@ def diagonal_blocks(config: ElmanConfig, width: int) -> tuple[Block, ...]:
         )
     diagonals = _per_block("block_diagonals", config.block_diagonals, 0.0, len(units))
     rates = _per_block("block_rates", config.block_rates, config.recurrent_rate, len(units))
-    return tuple(map(Block, units, diagonals, rates))
+    name = f"weight_hh_l{layer}"
+    names = [f"{name}_{index}" for index in range(len(units))] if len(units) > 1 else [name]
+    return dict(zip(names, map(Block, units, diagonals, rates), strict=True))
 
 
 def scaled_to_radius(weight_HH: Tensor, radius: float) -> Tensor:
@@ -115,18 +109,18 @@ class Elman(Backbone):
     def __init__(self, config: ElmanConfig, shapes: Shapes) -> None:
         super().__init__()
         self.config = config
-        self.widths = layer_widths(config, shapes)
+        self.widths = simple.widths_of(config, shapes)
         self.f = Activation(config.activation, config.smoothing)
         if config.spectral_radius is not None and config.recurrent_range == 0:
             raise CombinationError(
                 "backbone.spectral_radius scales random weights, but backbone.recurrent_range = 0 "
                 "sets them to 0. Instead: a range above 0, or no spectral_radius."
             )
-        add_input_weights(self, config, (shapes.embedding, *self.widths))
-        self.blocks = [diagonal_blocks(config, width) for width in self.widths]
-        for name, block in self._named_blocks():
+        simple.add_input_weights(self, config, (shapes.embedding, *self.widths))
+        self.blocks = [named_blocks(config, *layer) for layer in enumerate(self.widths)]
+        for name, block in self._every_block():
             weight = nn.Parameter(torch.empty(block.units, block.units))
-            scale_rate(weight, block.rate)
+            simple.scale_rate(weight, block.rate)
             self.register_parameter(name, weight)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
@@ -135,15 +129,15 @@ class Elman(Backbone):
             shape = (1, x.shape[1], self.widths[layer])
             mask = masks.locked(f"recurrent/{layer + 1}", shape, x)
             mask_BH = None if mask is None else mask[0]
-            u_TBH = read_input(self, layer, x)
+            u_TBH = simple.read_input(self, layer, x)
             x_TBH = recurrence(u_TBH, last[0][0], weight, self.f, mask_BH)
             return x_TBH, x_TBH[-1:]
 
-        return run_layers(self, inputs_TBE, state, masks, run)
+        return layers.run(self, inputs_TBE, state, masks, run)
 
     def initialize(self, draw: Draw) -> None:
-        initialize_weights(self, self.config, draw)
-        for name, block in self._named_blocks():
+        simple.initialize(self, self.config, draw)
+        for name, block in self._every_block():
             weight = self.get_parameter(name).data
             if self.config.spectral_radius is not None:
                 weight.copy_(scaled_to_radius(weight, self.config.spectral_radius))
@@ -151,19 +145,8 @@ class Elman(Backbone):
 
     def recurrent_matrix(self, layer: int) -> Tensor:
         """R of a layer, with zeros across its blocks."""
-        names = [_block_name(layer, i, self.blocks[layer]) for i in range(len(self.blocks[layer]))]
-        blocks = [self.get_parameter(name) for name in names]
+        blocks = [self.get_parameter(name) for name in self.blocks[layer]]
         return blocks[0] if len(blocks) == 1 else torch.block_diag(*blocks)
 
-    def _named_blocks(self) -> list[tuple[str, Block]]:
-        return [
-            (_block_name(layer, index, blocks), block)
-            for layer, blocks in enumerate(self.blocks)
-            for index, block in enumerate(blocks)
-        ]
-
-
-def _block_name(layer: int, index: int, blocks: tuple[Block, ...]) -> str:
-    """An undivided matrix has the same name as in other backbones."""
-    name = f"weight_hh_l{layer}"
-    return name if len(blocks) == 1 else f"{name}_{index}"
+    def _every_block(self) -> list[tuple[str, Block]]:
+        return [named for blocks in self.blocks for named in blocks.items()]

@@ -16,38 +16,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.components.backbone._layers import (
-    LayersConfig,
-    Weights,
-    add_layer,
-    fused_layer,
-    gate_masks,
-    initialize_layers,
-    layer_units,
-    layer_weights,
-    run_layers,
-)
-from ablate.config.registry import register
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register
+from ablate.components.backbone import _layers as layers
 from ablate.model.fast.gru_steps import gru_steps
-from ablate.model.flow import Draw, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class GruConfig(LayersConfig):
+class GruConfig(layers.LayersConfig):
     """Layers of a GRU. With one bias per gate, n has no bias that r scales (no b_hn)."""
 
 
-def gru_layer(x_TBI: Tensor, h_1BH: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+def gru_layer(x_TBI: Tensor, h_1BH: Tensor, weights: layers.Weights) -> tuple[Tensor, Tensor]:
     """One layer over a window: its outputs, and the last h. Gates in the order r, z, n."""
-    return fused_layer(torch._VF.gru, x_TBI, h_1BH, weights)  # type: ignore[attr-defined]
+    return layers.fused(torch._VF.gru, x_TBI, h_1BH, weights)  # type: ignore[attr-defined]
 
 
 def masked_gru_layer(
     x_TBI: Tensor,
     h_1BH: Tensor,
-    weights: Weights,
+    weights: layers.Weights,
     mask_SBI: Tensor | None,
     mask_SBH: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
@@ -82,21 +69,21 @@ class Gru(Backbone):
 
     def __init__(self, config: GruConfig, shapes: Shapes) -> None:
         super().__init__()
-        self.widths = layer_units(config)
+        self.widths = layers.units_of(config)
         self.initial_range = config.initial_range
         inputs = (shapes.embedding, *self.widths[:-1])
         for layer, sizes in enumerate(zip(inputs, self.widths, strict=True)):
-            add_layer(self, layer, *sizes, gates=self.num_gates, biases=config.biases)
+            layers.add(self, layer, *sizes, gates=self.num_gates, biases=config.biases)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         def run(layer: int, x: Tensor, last: State) -> tuple[Tensor, Tensor]:
-            weights = layer_weights(self, layer, masks)
-            on_x, on_h = gate_masks(self, layer, x, self.widths[layer], masks)
+            weights = layers.weights_of(self, layer, masks)
+            on_x, on_h = layers.gate_masks(self, layer, x, self.widths[layer], masks)
             if on_x is None and on_h is None:
                 return gru_layer(x, last[0], weights)
             return masked_gru_layer(x, last[0], weights, on_x, on_h)
 
-        return run_layers(self, inputs_TBE, state, masks, run)
+        return layers.run(self, inputs_TBE, state, masks, run)
 
     def initialize(self, draw: Draw) -> None:
-        initialize_layers(self, self.initial_range, draw)
+        layers.initialize(self, self.initial_range, draw)

@@ -19,16 +19,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._simple import scale_rate
-from ablate.config.fields import setting
-from ablate.config.registry import register
 from ablate.errors import CombinationError
 from ablate.model.fast.precision import in_full
-from ablate.model.flow import Draw, Shapes, State
-from ablate.model.masks import Masks
 from ablate.model.native.library import usable
 from ablate.model.native.recurrent import scan_backward, scan_forward
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +124,7 @@ class Irlm(Backbone):
                 f"elman with backbone.activation = 'identity' reads word vectors of any size."
             )
         self.widths = (config.units,)
-        ranges = group_values(config)
-        for name, values in zip(("lowest", "highest", "initial"), ranges, strict=True):
+        for name, values in unit_values(config).items():
             self.register_buffer(name, torch.tensor(values), persistent=False)
         self.r = nn.Parameter(torch.empty(config.units))
         scale_rate(self.r, config.recurrent_rate)
@@ -150,8 +145,8 @@ class Irlm(Backbone):
             self.r.data.clamp_(self.get_buffer("lowest"), self.get_buffer("highest"))
 
 
-def group_values(config: IrlmConfig) -> tuple[list[float], list[float], list[float]]:
-    """The lowest, the highest and the initial r of every unit."""
+def unit_values(config: IrlmConfig) -> dict[str, list[float]]:
+    """The lowest, the highest and the initial r of every unit, by the name of their field."""
     groups = config.groups or (config.units,)
     if sum(groups) != config.units:
         raise CombinationError(
@@ -160,16 +155,18 @@ def group_values(config: IrlmConfig) -> tuple[list[float], list[float], list[flo
             "or no groups."
         )
     fields = ("lowest", "highest", "initial")
-    lowest, highest, initial = (_by_group(config, field, len(groups)) for field in fields)
-    for group, (low, high, start) in enumerate(zip(lowest, highest, initial, strict=True), 1):
+    by_group = {field: _by_group(config, field, len(groups)) for field in fields}
+    for group, (low, high, start) in enumerate(zip(*by_group.values(), strict=True), 1):
         if not low <= start <= high:
             raise CombinationError(
                 f"backbone.initial = {start:g} of group {group} is outside its range, from "
                 f"backbone.lowest = {low:g} to backbone.highest = {high:g}. Instead: lowest <= "
                 "initial <= highest in every group."
             )
-    by_unit = (_by_unit(values, groups) for values in (lowest, highest, initial))
-    return tuple(by_unit)  # type: ignore[return-value]
+    return {
+        field: [v for v, units in zip(values, groups, strict=True) for _ in range(units)]
+        for field, values in by_group.items()
+    }
 
 
 def _by_group(config: IrlmConfig, field: str, num: int) -> tuple[float, ...]:
@@ -181,8 +178,3 @@ def _by_group(config: IrlmConfig, field: str, num: int) -> tuple[float, ...]:
             "(backbone.groups). Instead: one number for all groups, or one per group."
         )
     return values
-
-
-def _by_unit(values: tuple[float, ...], groups: tuple[int, ...]) -> list[float]:
-    pairs = zip(values, groups, strict=True)
-    return [value for value, units in pairs for _ in range(units)]

@@ -20,31 +20,17 @@ from typing import final
 import torch
 from torch import Tensor
 
-from ablate.components.backbone._layers import (
-    LayersConfig,
-    Weights,
-    add_layer,
-    fused_layer,
-    gate_masks,
-    initialize_layers,
-    layer_units,
-    layer_weights,
-    run_layers,
-)
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
+from ablate.components.backbone import _layers as layers
 from ablate.model.fast.lstm_steps import lstm_steps
-from ablate.model.flow import Draw, Shapes, State
 from ablate.model.keras import INITIALIZATIONS, check_initialization, lstm_parameter
-from ablate.model.masks import Masks
 from ablate.model.native.library import usable
-from ablate.model.slots import Backbone, Outputs
 
 FEWEST_STEPS = 8  # for shorter windows, preparing our steps costs more than it saves
 
 
 @dataclass(frozen=True, kw_only=True)
-class LstmConfig(LayersConfig):
+class LstmConfig(layers.LayersConfig):
     """Layers of an LSTM."""
 
     initialization: str = setting(
@@ -55,17 +41,17 @@ class LstmConfig(LayersConfig):
 
 
 def lstm_layer(
-    x_TBI: Tensor, h_1BH: Tensor, c_1BH: Tensor, weights: Weights
+    x_TBI: Tensor, h_1BH: Tensor, c_1BH: Tensor, weights: layers.Weights
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer over a window: its outputs, and the last h and c. Gates in the order i, f, g, o."""
-    return fused_layer(torch._VF.lstm, x_TBI, (h_1BH, c_1BH), weights)  # type: ignore[attr-defined]
+    return layers.fused(torch._VF.lstm, x_TBI, (h_1BH, c_1BH), weights)  # type: ignore[attr-defined]
 
 
 def stepped_lstm_layer(
     x_TBI: Tensor,
     h_1BH: Tensor,
     c_1BH: Tensor,
-    weights: Weights,
+    weights: layers.Weights,
     mask_SBI: Tensor | None,
     mask_SBH: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -94,27 +80,27 @@ class Lstm(Backbone):
     def __init__(self, config: LstmConfig, shapes: Shapes) -> None:
         super().__init__()
         check_initialization(config.initialization, config.initial_range, "backbone")
-        self.widths = layer_units(config)
+        self.widths = layers.units_of(config)
         self.initialization = config.initialization
         self.initial_range = config.initial_range
         inputs = (shapes.embedding, *self.widths[:-1])
         for layer, sizes in enumerate(zip(inputs, self.widths, strict=True)):
-            add_layer(self, layer, *sizes, gates=self.num_gates, biases=config.biases)
+            layers.add(self, layer, *sizes, gates=self.num_gates, biases=config.biases)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         def run(layer: int, x: Tensor, last: State) -> tuple[Tensor, Tensor, Tensor]:
-            weights = layer_weights(self, layer, masks)
-            on_x, on_h = gate_masks(self, layer, x, self.widths[layer], masks)
+            weights = layers.weights_of(self, layer, masks)
+            on_x, on_h = layers.gate_masks(self, layer, x, self.widths[layer], masks)
             (h, c), unmasked = last, on_x is None and on_h is None
             if unmasked and not (len(x) >= FEWEST_STEPS and usable(x, *weights)):
                 return lstm_layer(x, h, c, weights)
             return stepped_lstm_layer(x, h, c, weights, on_x, on_h)
 
-        return run_layers(self, inputs_TBE, state, masks, run)
+        return layers.run(self, inputs_TBE, state, masks, run)
 
     def initialize(self, draw: Draw) -> None:
         if self.initialization == "uniform":
-            initialize_layers(self, self.initial_range, draw)
+            layers.initialize(self, self.initial_range, draw)
             return
         for name, parameter in self.named_parameters():
             lstm_parameter(name, parameter.data, draw(name))

@@ -10,28 +10,19 @@ matrix of a round is factorized, Q = A B, if `rank` is not 0. Without rounds thi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ablate.components.backbone._layers import (
-    add_layer,
-    initialize_layers,
-    layer_units,
-    layer_weights,
-    run_layers,
-)
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
+from ablate.components.backbone import _layers as layers
 from ablate.components.backbone.lstm import LstmConfig, lstm_layer
-from ablate.config.fields import setting
-from ablate.config.registry import register
 from ablate.model.fast.mogrifier_trace import Cell, Round
 from ablate.model.fast.mogrifier_window import fast_window
-from ablate.model.flow import Draw, Shapes, State
 from ablate.model.keras import GATES, check_initialization, lstm_parameter
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,26 +102,23 @@ class Mogrifier(Backbone):
         super().__init__()
         check_initialization(config.initialization, config.initial_range, "backbone")
         self.config = config
-        self.widths = layer_units(config)
+        self.widths = layers.units_of(config)
         inputs = (shapes.embedding, *self.widths[:-1])
         for layer, (width_in, width) in enumerate(zip(inputs, self.widths, strict=True)):
-            add_layer(self, layer, width_in, width, gates=GATES, biases=config.biases)
+            layers.add(self, layer, width_in, width, gates=GATES, biases=config.biases)
             for number in range(1, config.rounds + 1):
                 sizes = (width_in, width) if number % 2 else (width, width_in)
                 self._add_round(f"r{number}_l{layer}", *sizes)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
-        def run(layer: int, x: Tensor, last: State) -> tuple[Tensor, Tensor, Tensor]:
-            return self._run(layer, x, last, masks)
-
-        return run_layers(self, inputs_TBE, state, masks, run)
+        return layers.run(self, inputs_TBE, state, masks, partial(self._run, masks))
 
     def initialize(self, draw: Draw) -> None:
         if self.config.initialization == "keras":
             for name, parameter in self.named_parameters():
                 lstm_parameter(name, parameter.data, draw(name))
             return
-        initialize_layers(self, self.config.initial_range, draw)
+        layers.initialize(self, self.config.initial_range, draw)
         for name, parameter in self.named_parameters():
             if name.startswith("mogrifier_bias"):
                 parameter.data.zero_()
@@ -150,12 +138,12 @@ class Mogrifier(Backbone):
         self._add(f"mogrifier_bias_{suffix}", num_out)
 
     def _run(
-        self, layer: int, x_TBI: Tensor, state: State, masks: Masks
+        self, masks: Masks, layer: int, x_TBI: Tensor, state: State
     ) -> tuple[Tensor, Tensor, Tensor]:
         """One layer over a window: its outputs, and the last h and c."""
         h_1BH, c_1BH = state
         mask_1BH = masks.locked(f"recurrent/{layer + 1}", tuple(h_1BH.shape), h_1BH)
-        weights = layer_weights(self, layer, masks)
+        weights = layers.weights_of(self, layer, masks)
         rounds = self._rounds(layer, x_TBI, masks)
         if mask_1BH is None and not rounds and not self.config.capped:
             return lstm_layer(x_TBI, h_1BH, c_1BH, weights)

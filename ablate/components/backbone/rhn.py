@@ -20,14 +20,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._layers import gate_masks
-from ablate.config.fields import setting
-from ablate.config.registry import register
 from ablate.model.fast.rhn_window import fast_window
 from ablate.model.fast.steps import plain_product
-from ablate.model.flow import Draw, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)

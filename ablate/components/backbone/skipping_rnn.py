@@ -21,28 +21,17 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from ablate.components.backbone._layers import run_layers
-from ablate.components.backbone._simple import (
-    RecurrenceConfig,
-    add_input_weights,
-    initialize_weights,
-    layer_widths,
-    read_input,
-    scale_rate,
-)
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
+from ablate.components.backbone import _layers as layers
+from ablate.components.backbone import _simple as simple
 from ablate.errors import CombinationError
 from ablate.model.activation import Activation
 from ablate.model.fast.precision import in_full
 from ablate.model.fast.recurrence import masked, summed_outer
-from ablate.model.flow import Draw, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Backbone, Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class SkippingRnnConfig(RecurrenceConfig):
+class SkippingRnnConfig(simple.RecurrenceConfig):
     """Layers; each has both recurrent matrices."""
 
     skip_rate: float = setting(1.0, doc="share of the learning rate for R_skip; 0: fixed", low=0)
@@ -60,7 +49,7 @@ class Recurrent:
 def first_letters(
     ids_TB: Tensor, inside_1B: Tensor, separators: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
-    """Which tokens begin a word, [T, B], and whether the last token is inside one, [1, B]."""
+    """Return which tokens begin a word, [T, B], and whether the last is inside one, [1, B]."""
     separator_TB = torch.isin(ids_TB, torch.tensor(separators, device=ids_TB.device))
     after_inside_TB = torch.cat((inside_1B, ~separator_TB))
     return ~after_inside_TB[:-1] & ~separator_TB, after_inside_TB[-1:]
@@ -149,13 +138,13 @@ class SkippingRnn(Backbone):
         super().__init__()
         self.config = config
         self.separators = shapes.separators
-        self.widths = layer_widths(config, shapes)
+        self.widths = simple.widths_of(config, shapes)
         self.f = Activation(config.activation, config.smoothing)
-        add_input_weights(self, config, (shapes.embedding, *self.widths))
+        simple.add_input_weights(self, config, (shapes.embedding, *self.widths))
         for layer, width in enumerate(self.widths):
             for kind, share in (("hh", 1.0), ("skip", config.skip_rate)):
                 weight = nn.Parameter(torch.empty(width, width))
-                scale_rate(weight, share)
+                simple.scale_rate(weight, share)
                 self.register_parameter(f"weight_{kind}_l{layer}", weight)
 
     def initial_state(self, rows: int) -> State:
@@ -170,15 +159,15 @@ class SkippingRnn(Backbone):
         def run(layer: int, x: Tensor, last: State) -> tuple[Tensor, Tensor, Tensor]:
             recurrent = self._recurrent(layer, x, masks)
             before, skip = (tensor[0] for tensor in last)
-            u = read_input(self, layer, x)
+            u = simple.read_input(self, layer, x)
             output, skip = skipping_recurrence(u, before, skip, first_TB1, recurrent, self.f)
             return output, output[-1:], skip[None]
 
-        raw, masked_outputs, after = run_layers(self, inputs_TBE, state, masks, run)
+        raw, masked_outputs, after = layers.run(self, inputs_TBE, state, masks, run)
         return raw, masked_outputs, (*after, inside_1B[..., None].to(raw[-1].dtype))
 
     def initialize(self, draw: Draw) -> None:
-        initialize_weights(self, self.config, draw)
+        simple.initialize(self, self.config, draw)
 
     def _recurrent(self, layer: int, x_TBI: Tensor, masks: Masks) -> Recurrent:
         weight, skip = (

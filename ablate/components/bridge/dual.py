@@ -15,12 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.model.flow import Draw, Features, Shapes
+from ablate.components import Bridge, Draw, Features, Masks, Shapes, register, setting
 from ablate.model.keras import INITIALIZATIONS, check_initialization, glorot
-from ablate.model.masks import Masks
-from ablate.model.slots import Bridge
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
-from ablate.config.registry import register
-from ablate.model.flow import Draw, Features, Shapes
-from ablate.model.masks import Masks
-from ablate.model.slots import Bridge
+from ablate.components import Bridge, Features, Masks, Shapes, register
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoBridgeConfig:
-    """No settings."""
-
-
-@register("bridge", "none", config=NoBridgeConfig)
+@register("bridge", "none")
 @final
 class NoBridge(Bridge):
     """The output is the last layer's masked output."""
 
-    def __init__(self, config: NoBridgeConfig, shapes: Shapes) -> None:
+    def __init__(self, config: object, shapes: Shapes) -> None:
         super().__init__()
         self.width = shapes.layers[-1]
 
     def forward(self, features: Features, masks: Masks) -> Features:
         return features
-
-    def initialize(self, draw: Draw) -> None:
-        pass

@@ -28,10 +28,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.model.evaluator import Evaluator, Reading, mean_over_models
-from ablate.model.language_model import LanguageModel
+from ablate.components import Evaluator, LanguageModel, Reading, register, setting
+from ablate.model.evaluator import mean_over_models
 from ablate.model.mixture import tempered, token_nll
 from ablate.model.reading import passes, tokens_on
 
@@ -80,7 +78,7 @@ def cached_log_probs(
 
 
 def is_cached(positions_S: Tensor, config: CacheConfig) -> Tensor:
-    """At which predictions, counted from 0, the cache is mixed in."""
+    """Return at which predictions, counted from 0, the cache is mixed in."""
     if config.start == "growing":
         return positions_S > 0
     full = positions_S > config.window

@@ -19,6 +19,7 @@ import csv
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import final
 
@@ -26,13 +27,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import (
+    Evaluator,
+    LanguageModel,
+    Mixture,
+    Reading,
+    TrainingText,
+    register,
+    setting,
+)
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError, CorpusError
-from ablate.model.evaluator import Evaluator, Reading, log_mean_exp
-from ablate.model.flow import TrainingText
-from ablate.model.language_model import LanguageModel
+from ablate.model.evaluator import log_mean_exp
 from ablate.model.mixture import token_nll
 
 NUM_DISTRACTORS = 4
@@ -118,9 +124,8 @@ def _sentences(stream: Sequence[int], eos: int | None) -> Iterator[list[int]]:
     if eos is None:
         pieces = [list(stream[at : at + PIECE]) for at in range(0, len(stream), PIECE)]
     else:
-        pieces, ends = [], [at for at, token in enumerate(stream) if token == eos]
-        for start, stop in zip([-1, *ends], [*ends, len(stream)], strict=True):
-            pieces.append(list(stream[start + 1 : stop]))
+        runs = groupby(stream, key=eos.__eq__)
+        pieces = [list(run) for is_end, run in runs if not is_end]
     return (piece for piece in pieces if len(piece) > 1)
 
 
@@ -185,41 +190,37 @@ def _number(word: str, numbers: dict[str, int]) -> int:
 
 def log_probability_scores(models: Sequence[LanguageModel], options_OT: Tensor) -> np.ndarray:
     """log p of each option's sentence after its first token, by the models' mean probability."""
-    num_options = len(options_OT)
     by_model = []
-    for model in models:
-        ids_TO = options_OT.t().to(model.embedding.weight.device)
-        passed = model(ids_TO[:-1], model.initial_state(num_options))
-        nll_TO = token_nll(passed.mixture, ids_TO[1:].flatten()).view(-1, num_options)
+    for mixture, targets_TO in _predictions(models, options_OT):
+        nll_TO = token_nll(mixture, targets_TO.flatten()).view_as(targets_TO)
         by_model.append(-nll_TO.double().cpu().numpy())
     return log_mean_exp(np.stack(by_model)).sum(0)
-
-
-def unit_scores(
-    vectors_TOE: Tensor, weight_VE: Tensor, targets_TO: Tensor, units: slice | Tensor
-) -> np.ndarray:
-    """sum_t Z[y_{t+1}] . x_t over some units of x, for each option."""
-    products_TOE = vectors_TOE[..., units] * weight_VE[targets_TO][..., units]
-    return products_TOE.double().sum((0, 2)).cpu().numpy()
 
 
 def long_unit_scores(
     models: Sequence[LanguageModel], options_OT: Tensor, units: slice | Tensor
 ) -> np.ndarray:
-    """The mean of `unit_scores` over the models; for a single softmax, without its bias."""
+    """sum_t Z[y_{t+1}] . x_t over some units of x, without a bias; the mean over the models."""
     by_model = []
-    for model in models:
-        ids_TO = options_OT.t().to(model.embedding.weight.device)
-        passed = model(ids_TO[:-1], model.initial_state(len(options_OT)))
-        mixture = passed.mixture
+    for mixture, targets_TO in _predictions(models, options_OT):
         if mixture.log_prior_NJ is not None or mixture.gate is not None:
             raise CombinationError(
                 "evaluator.completion.score = 'long_units' needs the head's score of single units. "
                 "Instead: a head with one expert (softmax or mlp), and no gate."
             )
-        vectors_TOE = mixture.vectors_NJE[:, 0].unflatten(0, (-1, len(options_OT)))
-        by_model.append(unit_scores(vectors_TOE, mixture.weight_VE, ids_TO[1:], units))
+        vectors_TOE = mixture.vectors_NJE[:, 0].unflatten(0, targets_TO.shape)
+        products_TOE = (vectors_TOE * mixture.weight_VE[targets_TO])[..., units]
+        by_model.append(products_TOE.double().sum((0, 2)).cpu().numpy())
     return np.mean(by_model, 0)
+
+
+def _predictions(
+    models: Sequence[LanguageModel], options_OT: Tensor
+) -> Iterator[tuple[Mixture, Tensor]]:
+    """Each model's mixtures and their targets, [T, O]; a sentence starts from a zero state."""
+    for model in models:
+        ids_TO = options_OT.t().to(model.embedding.weight.device)
+        yield model(ids_TO[:-1], model.initial_state(len(options_OT))).mixture, ids_TO[1:]
 
 
 @register(

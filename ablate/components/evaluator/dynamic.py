@@ -29,11 +29,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.errors import CombinationError
-from ablate.model.evaluator import Evaluator, Reading, mean_over_models
-from ablate.model.language_model import LanguageModel
+from ablate.components import CombinationError, Evaluator, LanguageModel, Reading, register, setting
+from ablate.model.evaluator import mean_over_models
 from ablate.model.mixture import log_probs, summed_nll, tempered
 from ablate.model.optimizer import parameter_groups, set_rate
 from ablate.model.reading import passes, rows_of, tokens_on
@@ -111,8 +108,8 @@ def rms_update(
     rates = [eta / (rms + epsilon) for rms in statistics.rms]
 
     def update(gradients: Sequence[Tensor]) -> None:
-        each = zip(parameters, start, pulls, rates, gradients, strict=True)
-        for parameter, initial, pull, rate, gradient in each:
+        steps = zip(parameters, start, pulls, rates, gradients, strict=True)
+        for parameter, initial, pull, rate, gradient in steps:
             parameter.lerp_(initial, pull).addcmul_(gradient, rate, value=-1)
 
     return update

@@ -15,11 +15,8 @@ from typing import final
 
 import numpy as np
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.errors import CombinationError
+from ablate.components import CombinationError, Evaluator, Reading, register, setting
 from ablate.model import ngram
-from ablate.model.evaluator import Evaluator, Reading
 
 
 @dataclass(frozen=True, kw_only=True)

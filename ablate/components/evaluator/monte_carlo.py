@@ -13,11 +13,8 @@ from typing import final
 
 import numpy as np
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.config.streams import Streams
-from ablate.model.evaluator import Evaluator, Reading, log_mean_exp
-from ablate.model.masks import Chance, Masks
+from ablate.components import Chance, Evaluator, Masks, Reading, Streams, register, setting
+from ablate.model.evaluator import log_mean_exp
 from ablate.model.reading import stream_log_probs
 
 

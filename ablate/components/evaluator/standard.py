@@ -14,10 +14,8 @@ from typing import final
 
 import numpy as np
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.model.evaluator import Evaluator, Reading, mean_over_models
-from ablate.model.language_model import LanguageModel
+from ablate.components import Evaluator, LanguageModel, Reading, register, setting
+from ablate.model.evaluator import mean_over_models
 from ablate.model.reading import stream_log_probs
 
 

@@ -13,13 +13,10 @@ from typing import final
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from ablate.components import Draw, Features, Gate, GateSignal, Masks, Shapes, State, register
 from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.model.flow import Draw, Features, GateSignal, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Gate
+from ablate.model.language_model import Embedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,21 +28,6 @@ class IogConfig:
         0.5, doc="dropout rate on those vectors, drawn per token and element", low=0, high=0.99
     )
     initial_range: float = setting(0.1, doc="matrices start uniform in +- this, biases at 0", low=0)
-
-
-class WordVectors(nn.Module):
-    """E_g, with elementwise dropout."""
-
-    def __init__(self, config: IogConfig, vocabulary: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocabulary, config.units))
-        self.dropout, self.initial_range = config.dropout, config.initial_range
-
-    def forward(self, ids_TB: Tensor, masks: Masks) -> Tensor:
-        return masks.dropout("gate", F.embedding(ids_TB, self.weight), self.dropout)
-
-    def initialize(self, draw: Draw) -> None:
-        self.weight.data.uniform_(-self.initial_range, self.initial_range, generator=draw("weight"))
 
 
 class GateMatrix(nn.Module):
@@ -86,11 +68,10 @@ class Iog(Gate):
 
     def __init__(self, config: IogConfig, shapes: Shapes) -> None:
         super().__init__()
-        self.embedding = WordVectors(config, shapes.vocabulary)
+        self.dropout = config.dropout
+        self.embedding = Embedding(shapes.vocabulary, config.units, config.initial_range)
         self.output = GateMatrix(shapes.vocabulary, config.units, config.initial_range)
 
     def forward(self, features: Features, state: State, masks: Masks) -> tuple[GateSignal, State]:
-        return self.output(self.embedding(features.ids_TB, masks)), ()
-
-    def initialize(self, draw: Draw) -> None:
-        """The parts draw their own parameters."""
+        e_TBG = masks.dropout("gate", self.embedding(features.ids_TB), self.dropout)
+        return self.output(e_TBG), ()

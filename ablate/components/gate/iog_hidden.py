@@ -12,11 +12,9 @@ from typing import final
 
 import torch
 
-from ablate.components.gate.iog import GateMatrix, IogConfig, WordVectors
-from ablate.config.registry import register
-from ablate.model.flow import Draw, Features, GateSignal, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Gate
+from ablate.components import Features, Gate, GateSignal, Masks, Shapes, State, register
+from ablate.components.gate.iog import GateMatrix, IogConfig
+from ablate.model.language_model import Embedding
 
 
 @register(
@@ -38,12 +36,10 @@ class IogHidden(Gate):
     def __init__(self, config: IogConfig, shapes: Shapes) -> None:
         super().__init__()
         width = shapes.output + config.units
-        self.embedding = WordVectors(config, shapes.vocabulary)
+        self.dropout = config.dropout
+        self.embedding = Embedding(shapes.vocabulary, config.units, config.initial_range)
         self.output = GateMatrix(shapes.vocabulary, width, config.initial_range)
 
     def forward(self, features: Features, state: State, masks: Masks) -> tuple[GateSignal, State]:
-        e_TBG = self.embedding(features.ids_TB, masks)
+        e_TBG = masks.dropout("gate", self.embedding(features.ids_TB), self.dropout)
         return self.output(torch.cat([features.output_TBH, e_TBG], -1)), ()
-
-    def initialize(self, draw: Draw) -> None:
-        """The parts draw their own parameters."""

@@ -12,12 +12,10 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from ablate.components import Draw, Features, Gate, GateSignal, Masks, Shapes, State, register
 from ablate.components.backbone.lstm import lstm_layer
-from ablate.components.gate.iog import GateMatrix, IogConfig, WordVectors
-from ablate.config.registry import register
-from ablate.model.flow import Draw, Features, GateSignal, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Gate
+from ablate.components.gate.iog import GateMatrix, IogConfig
+from ablate.model.language_model import Embedding
 
 
 class Memory(nn.Module):
@@ -58,7 +56,8 @@ class IogLstm(Gate):
     def __init__(self, config: IogConfig, shapes: Shapes) -> None:
         super().__init__()
         self.units = config.units
-        self.embedding = WordVectors(config, shapes.vocabulary)
+        self.dropout = config.dropout
+        self.embedding = Embedding(shapes.vocabulary, config.units, config.initial_range)
         self.memory = Memory(config.units, config.initial_range)
         self.output = GateMatrix(shapes.vocabulary, config.units, config.initial_range)
 
@@ -67,9 +66,6 @@ class IogLstm(Gate):
         return like.new_zeros(1, rows, self.units), like.new_zeros(1, rows, self.units)
 
     def forward(self, features: Features, state: State, masks: Masks) -> tuple[GateSignal, State]:
-        e_TBG = self.embedding(features.ids_TB, masks)
+        e_TBG = masks.dropout("gate", self.embedding(features.ids_TB), self.dropout)
         q_TBG, after = self.memory(e_TBG, state)
         return self.output(q_TBG), after
-
-    def initialize(self, draw: Draw) -> None:
-        """The parts draw their own parameters."""

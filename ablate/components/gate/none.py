@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import final
 
-from ablate.config.registry import register
-from ablate.model.flow import Draw, Features, GateSignal, Shapes, State
-from ablate.model.masks import Masks
-from ablate.model.slots import Gate
+from ablate.components import Features, Gate, Masks, Shapes, State, register
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoGateConfig:
-    """No settings."""
-
-
-@register("gate", "none", config=NoGateConfig)
+@register("gate", "none")
 @final
 class NoGate(Gate):
     """softmax(s); a gate would make it softmax(g * s)."""
 
-    def __init__(self, config: NoGateConfig, shapes: Shapes) -> None:
+    def __init__(self, config: object, shapes: Shapes) -> None:
         super().__init__()
 
-    def forward(
-        self, features: Features, state: State, masks: Masks
-    ) -> tuple[GateSignal | None, State]:
+    def forward(self, features: Features, state: State, masks: Masks) -> tuple[None, State]:
         return None, ()
-
-    def initialize(self, draw: Draw) -> None:
-        pass

@@ -16,15 +16,11 @@ from typing import final
 import torch
 from torch import Tensor
 
+from ablate.components import Features, Head, Masks, Mixture, Shapes, register, setting
 from ablate.components.head.mos import mixture_of
-from ablate.config.fields import setting
-from ablate.config.registry import register
 from ablate.errors import CombinationError
 from ablate.model.decoder import Decoder, MixtureOutputConfig
-from ablate.model.flow import Draw, Features, Mixture, Shapes
-from ablate.model.masks import Masks
 from ablate.model.projection import Projection
-from ablate.model.slots import Head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +98,6 @@ class Doc(Head):
         prior_logits_TBJ = self.prior(features.output_TBH)
         weight_VE = self.decoder.matrix(embedding_VE)
         return mixture_of(latent_TBK, prior_logits_TBJ, weight_VE, self.decoder.bias, self.floor)
-
-    def initialize(self, draw: Draw) -> None:
-        """The parts draw their own parameters."""
 
     def _vectors(self, features: Features, layer: int) -> Tensor:
         last = layer == self.num_layers

@@ -10,15 +10,11 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import Features, Head, Masks, Mixture, Shapes, register, setting
 from ablate.errors import CombinationError
 from ablate.model.activation import ACTIVATIONS, Activation
 from ablate.model.decoder import Decoder, OutputConfig
-from ablate.model.flow import Draw, Features, Mixture, Shapes
-from ablate.model.masks import Masks
 from ablate.model.projection import Projection
-from ablate.model.slots import Head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +66,3 @@ class Mlp(Head):
             weight_VE=self.decoder.matrix(embedding_VE),
             bias_V=self.decoder.bias,
         )
-
-    def initialize(self, draw: Draw) -> None:
-        """The parts draw their own parameters."""

@@ -10,12 +10,9 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.config.registry import register
+from ablate.components import Features, Head, Masks, Mixture, Shapes, register
 from ablate.errors import CombinationError
 from ablate.model.decoder import Decoder, OutputConfig
-from ablate.model.flow import Draw, Features, Mixture, Shapes
-from ablate.model.masks import Masks
-from ablate.model.slots import Head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +53,3 @@ class Softmax(Head):
             weight_VE=self.decoder.matrix(embedding_VE),
             bias_V=self.decoder.bias,
         )
-
-    def initialize(self, draw: Draw) -> None:
-        """The decoder draws its own parameters."""

@@ -17,15 +17,10 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.errors import CombinationError
+from ablate.components import Chance, CombinationError, Loss, Pass, TrainingText, register, setting
 from ablate.model.fast.tempered import summed_augmented
 from ablate.model.fast.tempered_gradient import Terms
-from ablate.model.flow import Pass, TrainingText
-from ablate.model.masks import Chance
 from ablate.model.mixture import summed_nll
-from ablate.model.slots import Loss
 
 HOTTEST, COLDEST = 1e6, 1e-3
 

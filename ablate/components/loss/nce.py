@@ -25,12 +25,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import Chance, Loss, Mixture, Pass, TrainingText, register, setting
 from ablate.errors import ConfigError
-from ablate.model.flow import Mixture, Pass, TrainingText
-from ablate.model.masks import Chance
-from ablate.model.slots import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +67,11 @@ class UnigramNoise:
 
 def scores(mixture: Mixture, words_nK: Tensor) -> Tensor:
     """The unnormalized log-probabilities of some words after each token, [N, K]."""
-    if len(words_nK) == 1:
-        scores_NJK = _shared_scores(mixture, words_nK[0])
-    else:
-        scores_NJK = _scores_per_token(mixture, words_nK)
+    gate = mixture.gate
+    scores_NJK = _products(mixture.vectors_NJE, mixture.weight_VE, mixture.bias_V, words_nK)
+    if gate is not None:
+        gate_N1K = _products(gate.vectors_NG[:, None], gate.weight_VG, gate.bias_V, words_nK)
+        scores_NJK = scores_NJK * gate_N1K.sigmoid()
     if mixture.log_prior_NJ is None:
         return scores_NJK.squeeze(1)
     return (scores_NJK + mixture.log_prior_NJ[..., None]).logsumexp(1)
@@ -89,30 +86,13 @@ def nce_loss(
     return -from_targets - from_noise
 
 
-def _shared_scores(mixture: Mixture, words_K: Tensor) -> Tensor:
-    bias_K = None if mixture.bias_V is None else mixture.bias_V[words_K]
-    logits_NJK = F.linear(mixture.vectors_NJE, F.embedding(words_K, mixture.weight_VE), bias_K)
-    gate = mixture.gate
-    if gate is None:
-        return logits_NJK
-    gate_bias_K = None if gate.bias_V is None else gate.bias_V[words_K]
-    gate_NK = F.linear(gate.vectors_NG, F.embedding(words_K, gate.weight_VG), gate_bias_K)
-    return logits_NJK * gate_NK.sigmoid()[:, None]
-
-
-def _scores_per_token(mixture: Mixture, words_NK: Tensor) -> Tensor:
-    logits_NJK = _products(mixture.vectors_NJE, mixture.weight_VE, mixture.bias_V, words_NK)
-    gate = mixture.gate
-    if gate is None:
-        return logits_NJK
-    gate_N1K = _products(gate.vectors_NG[:, None], gate.weight_VG, gate.bias_V, words_NK)
-    return logits_NJK * gate_N1K.sigmoid()
-
-
-def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_NK: Tensor) -> Tensor:
-    rows_NKE = F.embedding(words_NK, weight_VE)
-    products_NJK = x_NJE @ rows_NKE.transpose(1, 2)
-    return products_NJK if bias_V is None else products_NJK + bias_V[words_NK][:, None]
+def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_nK: Tensor) -> Tensor:
+    rows_nKE = F.embedding(words_nK, weight_VE)
+    bias_nK = None if bias_V is None else bias_V[words_nK]
+    if len(words_nK) == 1:
+        return F.linear(x_NJE, rows_nKE[0], None if bias_nK is None else bias_nK[0])
+    products_NJK = x_NJE @ rows_nKE.transpose(1, 2)
+    return products_NJK if bias_nK is None else products_NJK + bias_nK[:, None]
 
 
 @register(

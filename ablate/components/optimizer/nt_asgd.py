@@ -16,9 +16,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.model.optimizer import Optimizer, Saved, parameter_groups
+from ablate.components import Optimizer, register, setting
+from ablate.model.optimizer import Saved, parameter_groups
 
 
 @dataclass(frozen=True, kw_only=True)

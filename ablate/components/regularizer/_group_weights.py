@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.errors import CombinationError
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
+from ablate.components import CombinationError, LanguageModel, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +56,15 @@ def weighted_parameters(
     return [(weight, parameter) for weight, parameter in weighted if weight]
 
 
-def check_groups(regularizer: str, weights: GroupWeights, model: LanguageModel) -> None:
+def weighted_sum(
+    weights: GroupWeights, model: LanguageModel, measure: Callable[[Tensor], Tensor]
+) -> Tensor | None:
+    """The penalty: the sum of each parameter's measure, weighted; None if all weights are 0."""
+    terms = [weight * measure(w) for weight, w in weighted_parameters(weights, model)]
+    return torch.stack(terms).sum() if terms else None
+
+
+def check(regularizer: str, weights: GroupWeights, model: LanguageModel) -> None:
     """Refuse a weight for a group that the model does not have."""
     known = sorted(model.groups())
     for name, weight in weights.by_group.items():

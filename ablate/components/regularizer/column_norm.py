@@ -23,22 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast, final
+from typing import cast, final
 
 from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.errors import CombinationError
-from ablate.model.regularizer import Regularizer
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
+from ablate.components import CombinationError, LanguageModel, Regularizer, register, setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNormConfig:
-    """Which vectors have a fixed norm. 0 and false are the identity."""
+    """The vectors with a fixed norm. 0 and false are the identity."""
 
     norm: float = setting(0.0, doc="L2 norm of each unit's weights in W and in Z", low=0)
     output_norm: float | None = setting(

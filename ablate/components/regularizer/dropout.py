@@ -13,10 +13,8 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.model.masks import Chance
-from ablate.model.regularizer import Regularizer
+from ablate.components import Chance, Regularizer, register, setting
+from ablate.config.fields import all_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,23 +30,14 @@ class DropoutConfig:
 
 
 @register(
-    "regularizer",
-    "dropout",
-    config=DropoutConfig,
-    paper="zaremba2014",
-    equation="Section 3.2",
+    "regularizer", "dropout", config=DropoutConfig, paper="zaremba2014", equation="Section 3.2"
 )
 @final
 class Dropout(Regularizer):
     """One mask per window, site and layer, different at every step."""
 
     def __init__(self, config: DropoutConfig) -> None:
-        self.rates = {
-            "input": config.input,
-            "hidden": config.hidden,
-            "output": config.output,
-            "latent": config.latent,
-        }
+        self.rates = all_fields(config)
 
     def mask(self, site: str, x_TBH: Tensor, chance: Chance) -> Tensor:
         rate = self.rates.get(site.partition("/")[0], 0.0)

@@ -13,10 +13,7 @@ from typing import final
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.model.masks import Chance
-from ablate.model.regularizer import Regularizer
+from ablate.components import Chance, Regularizer, register, setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,12 +21,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import Mixture, Pass, Regularizer, register, setting
 from ablate.model.fast.mixture_gradient import token_chunks
-from ablate.model.flow import Mixture, Pass
 from ablate.model.mixture import expert_logits
-from ablate.model.regularizer import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,28 +9,17 @@ In the loss, a weight overshoots zero and returns; the soft threshold leaves it 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.components.regularizer._group_weights import (
-    GroupWeights,
-    check_groups,
-    weighted_parameters,
-)
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.model.flow import Pass
-from ablate.model.regularizer import Regularizer
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
+from ablate.components import LanguageModel, Pass, Regularizer, register, setting
+from ablate.components.regularizer import _group_weights as groups
 
 
 @dataclass(frozen=True, kw_only=True)
-class L1Config(GroupWeights):
+class L1Config(groups.GroupWeights):
     """The weight of each group, and the mode. With all weights at 0 it is the identity."""
 
     mode: str = setting(
@@ -38,10 +27,6 @@ class L1Config(GroupWeights):
         doc="a term of the loss (scaled by the learning rate), or a separate soft threshold",
         choices=("loss", "decoupled"),
     )
-
-
-def sum_of_magnitudes(x: Tensor) -> Tensor:
-    return x.abs().sum()
 
 
 @register(
@@ -60,18 +45,14 @@ class L1(Regularizer):
         self.config = config
 
     def check(self, model: LanguageModel) -> None:
-        check_groups("l1", self.config, model)
+        groups.check("l1", self.config, model)
 
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
-        if self.config.off or self.config.mode != "loss":
+        if self.config.mode != "loss":
             return None
-        terms = [
-            weight * sum_of_magnitudes(parameter)
-            for weight, parameter in weighted_parameters(self.config, model)
-        ]
-        return torch.stack(terms).sum() if terms else None
+        return groups.weighted_sum(self.config, model, lambda w: w.abs().sum())
 
     def project(self, model: LanguageModel) -> None:
         if self.config.mode == "decoupled":
-            for weight, parameter in weighted_parameters(self.config, model):
+            for weight, parameter in groups.weighted_parameters(self.config, model):
                 parameter.data.copy_(F.softshrink(parameter.data, weight))

@@ -8,28 +8,16 @@ w <- (1 - weight) w      after each update, whatever the rate: "decoupled" (Gal 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
-import torch
 from torch import Tensor
 
-from ablate.components.regularizer._group_weights import (
-    GroupWeights,
-    check_groups,
-    weighted_parameters,
-)
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.errors import CombinationError
-from ablate.model.flow import Pass
-from ablate.model.regularizer import Regularizer
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
+from ablate.components import CombinationError, LanguageModel, Pass, Regularizer, register, setting
+from ablate.components.regularizer import _group_weights as groups
 
 
 @dataclass(frozen=True, kw_only=True)
-class L2Config(GroupWeights):
+class L2Config(groups.GroupWeights):
     """The weight of each group, and the mode. With all weights at 0 it is the identity."""
 
     mode: str = setting(
@@ -38,10 +26,6 @@ class L2Config(GroupWeights):
         choices=("loss", "decoupled"),
     )
     half: bool = setting(False, doc="halve the sum of squares in the loss; Keras does not")
-
-
-def sum_of_squares(x: Tensor) -> Tensor:
-    return x.square().sum()
 
 
 @register(
@@ -66,18 +50,14 @@ class L2(Regularizer):
         self.factor = 0.5 if config.half else 1.0
 
     def check(self, model: LanguageModel) -> None:
-        check_groups("l2", self.config, model)
+        groups.check("l2", self.config, model)
 
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
-        if self.config.off or self.config.mode != "loss":
+        if self.config.mode != "loss":
             return None
-        terms = [
-            self.factor * weight * sum_of_squares(parameter)
-            for weight, parameter in weighted_parameters(self.config, model)
-        ]
-        return torch.stack(terms).sum() if terms else None
+        return groups.weighted_sum(self.config, model, lambda w: self.factor * w.square().sum())
 
     def project(self, model: LanguageModel) -> None:
         if self.config.mode == "decoupled":
-            for weight, parameter in weighted_parameters(self.config, model):
+            for weight, parameter in groups.weighted_parameters(self.config, model):
                 parameter.data.mul_(1 - weight)

@@ -15,18 +15,11 @@ which is at least J - 1 times larger. The published tables come from the code.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.errors import CombinationError
-from ablate.model.flow import Pass
-from ablate.model.regularizer import Regularizer
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
+from ablate.components import CombinationError, LanguageModel, Pass, Regularizer, register, setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,7 @@ from typing import final
 
 from torch import Tensor, nn
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
-from ablate.model.flow import Pass
-from ablate.model.regularizer import Regularizer
+from ablate.components import Pass, Regularizer, register, setting
 
 
 @dataclass(frozen=True, kw_only=True)

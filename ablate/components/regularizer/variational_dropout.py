@@ -12,18 +12,12 @@ layer's output wherever it is read: by its own next step, and by the next layer 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from torch import Tensor
 
-from ablate.config.fields import setting
-from ablate.config.registry import register
+from ablate.components import Chance, LanguageModel, Regularizer, register, setting
 from ablate.errors import CombinationError
-from ablate.model.masks import Chance
-from ablate.model.regularizer import Regularizer
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +46,15 @@ class VariationalDropoutConfig:
 
     @property
     def off(self) -> bool:
-        return not any((self.input, self.hidden, self.output, self.latent, self.recurrent))
+        return not any(self.rates.values())
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The dropout rate by kind of site."""
+        return {name: getattr(self, name) for name in SITES}
+
+
+SITES = ("input", "hidden", "output", "latent", "recurrent")
 
 
 @register(
@@ -75,13 +77,7 @@ class VariationalDropout(Regularizer):
         self.per_gate = config.gate_masks == "per_gate"
         self.tied = config.tied
         self.num_layers = 0
-        self.rates = {
-            "input": config.input,
-            "hidden": config.hidden,
-            "output": config.output,
-            "latent": config.latent,
-            "recurrent": config.recurrent,
-        }
+        self.rates = config.rates
 
     def check(self, model: LanguageModel) -> None:
         self.num_layers = len(model.backbone.widths)

@@ -1,4 +1,4 @@
-"""The Ray actor: one worker in its own process, kept warm from trial to trial."""
+"""The Ray actor: a process that is reused from trial to trial, with a worker for each."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ WORKER = "ablate.tune.worker:Worker"
 
 
 class WarmWorker(Trainable):
-    """A worker in a Ray actor, reused from trial to trial."""
+    """A Ray actor, reused from trial to trial; each trial has its own worker."""
 
     def setup(self, config: dict[str, Any]) -> None:
         _die_with_parent()
-        self._worker: Any = None
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self._order, self._started = new_config["order"], False
+        self._order: dict[str, Any] = new_config["order"]
+        self._worker: Any = None
         self.config = {}  # otherwise Tune would send the order back with every result
         return True
 
@@ -36,7 +36,7 @@ class WarmWorker(Trainable):
     def preserve(self) -> str | None:
         """Save the running trial; return the error as text, if any."""
         try:
-            if self._started:
+            if self._worker is not None:
                 self._worker.save()
         except Exception as error:
             return _as_text(error)
@@ -45,13 +45,10 @@ class WarmWorker(Trainable):
     def _advance(self) -> dict[str, Any]:
         try:
             if self._worker is None:
-                self._worker = _load(self._order.get("worker", WORKER))()
-            if not self._started:
-                self._worker.begin(self._order)
-                self._started = True
+                self._worker = _load(self._order.get("worker", WORKER))(self._order)
             return dict(self._worker.advance())
         except Exception as error:  # the worker handles errors of user code: this is ours
-            self._worker, self._started = None, False
+            self._worker = None
             kind = "no_store" if isinstance(error, StoreError) else "failure"
             return {kind: _as_text(error)}
 

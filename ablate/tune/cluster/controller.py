@@ -34,7 +34,7 @@ class Controller(TuneController):
     """Tune's control loop, without its records and with actors that are reused."""
 
     def __init__(self, drive: Drive, resources: PlacementGroupFactory, **options: Any) -> None:
-        super().__init__(reuse_actors=True, **options)
+        super().__init__(reuse_actors=True, scheduler=drive, **options)
         self._actor_manager = Actors(resource_manager=PlacementGroupResourceManager())
         self._drive = drive
         self._refused: dict[Any, float] = {}  # starting actor -> when its trial was first refused
@@ -68,6 +68,7 @@ class Controller(TuneController):
         """Let the schedule decide whether to restart: Tune's own count dies with the driver."""
         self._drive.died(trial, exception)
         super()._process_trial_failure(trial, exception)
+        self._drive.handled_death(trial, exception)
 
     def _actor_failed(self, tracked_actor: Any, exception: Exception) -> None:
         trial = self._actor_to_trial.get(tracked_actor)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +16,8 @@ from ray.tune.experiment import Experiment
 from ablate.errors import TrialError
 from ablate.tune.cluster.actor import WarmWorker
 from ablate.tune.cluster.controller import Controller
-from ablate.tune.cluster.roles import Deaths, Drive, Feed, Halt, Judge
-from ablate.tune.cluster.session import Fleet, connected, environment, quiet, room
+from ablate.tune.cluster.roles import Drive, Feed
+from ablate.tune.cluster.session import Fleet, connected, environment, room
 from ablate.tune.cluster.sharing import measured_share
 
 if TYPE_CHECKING:
@@ -35,7 +33,10 @@ def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, 
     `order` gives what a worker needs to run a trial, as plain data. "worker" in it is the
     `module:name` of a worker class other than `ablate.tune.worker:Worker`.
     """
-    with quiet(fleet), connected(fleet), _folder(fleet) as path:
+    if fleet.tmp is not None:
+        Path(fleet.tmp).mkdir(parents=True, exist_ok=True)
+    folder = tempfile.TemporaryDirectory(prefix="tune-", dir=fleet.tmp, ignore_cleanup_errors=True)
+    with folder as path, connected(fleet):
         if fleet.gpu_shared_by is not None:
             fleet = replace(fleet, gpus_per_trial=_share(fleet.gpu_shared_by))
             schedule.note(f"trials that share a GPU: {round(1 / fleet.gpus_per_trial)} (measured)")
@@ -53,7 +54,7 @@ def _share(order: Mapping[str, Any]) -> float:
 def _control(drive: Drive, fleet: Fleet, path: str) -> None:
     controller = _controller(drive, fleet, path)
     try:
-        while not controller.is_finished():
+        while not (controller.is_finished() or drive.halted()):
             controller.step()
     except (RayError, TuneError) as error:
         raise drive.failure or TrialError(f"Ray Tune gave up: {error}") from error
@@ -71,9 +72,6 @@ def _controller(drive: Drive, fleet: Fleet, folder: str) -> Controller:
         drive,
         resources,
         search_alg=Feed(drive, experiment, placement_group_factory=resources),
-        scheduler=Judge(drive),
-        stopper=Halt(drive),
-        callbacks=[Deaths(drive)],
         storage=experiment.storage,
     )
 
@@ -83,15 +81,3 @@ def _tune_settings(fleet: Fleet, workers: int) -> dict[str, str]:
         "TUNE_MAX_PENDING_TRIALS_PG": str(workers),  # start all actors at once
         "TUNE_PRINT_ALL_TRIAL_ERRORS": "1" if fleet.verbose else "0",
     }
-
-
-@contextlib.contextmanager
-def _folder(fleet: Fleet) -> Iterator[str]:
-    """A temporary folder for Tune's files."""
-    if fleet.tmp is not None:
-        Path(fleet.tmp).mkdir(parents=True, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="tune-", dir=fleet.tmp)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

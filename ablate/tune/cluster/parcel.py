@@ -21,27 +21,27 @@ MOST_FILES, MOST_BYTES = 2000, 20_000_000
 
 def pack(study_file: str, techniques: Sequence[str], folder: Path) -> dict[str, str]:
     """Copy what workers need to `folder`; return technique file's path -> its name there."""
-    beside = Path(study_file).resolve().parent if study_file else None
-    if beside is not None and beside.is_dir():
-        _copy(beside, folder)
-    return {path: _placed(Path(path), beside, folder) for path in techniques}
+    study_folder = Path(study_file).resolve().parent if study_file else None
+    if study_folder is not None and study_folder.is_dir():
+        _copy(study_folder, folder)
+    return {path: _placed(Path(path), study_folder, folder) for path in techniques}
 
 
-def _copy(beside: Path, folder: Path) -> None:
+def _copy(study_folder: Path, folder: Path) -> None:
     num_files = num_bytes = 0
-    for file in _files(beside):
+    for file in _files(study_folder):
         num_files, num_bytes = num_files + 1, num_bytes + file.stat().st_size
         if num_files > MOST_FILES or num_bytes > MOST_BYTES:
             raise StudyError(
-                f"{beside} has more than {MOST_FILES} files or {MOST_BYTES // 10**6} MB of Python "
-                "and TOML, which would be sent to every worker. Put the study and what it needs "
-                "into a separate folder."
+                f"{study_folder} has more than {MOST_FILES} files or {MOST_BYTES // 10**6} MB of "
+                "Python and TOML, which would be sent to every worker. Put the study and what it "
+                "needs into a separate folder."
             )
-        _put(file, folder / file.relative_to(beside))
+        _put(file, folder / file.relative_to(study_folder))
 
 
-def _files(beside: Path) -> Iterator[Path]:
-    for path in sorted(beside.iterdir()):
+def _files(study_folder: Path) -> Iterator[Path]:
+    for path in sorted(study_folder.iterdir()):
         if path.name.startswith(".") or path.is_symlink():
             continue
         if path.is_file() and path.suffix in SUFFIXES:
@@ -50,10 +50,11 @@ def _files(beside: Path) -> Iterator[Path]:
             yield from _files(path)
 
 
-def _placed(file: Path, beside: Path | None, folder: Path) -> str:
+def _placed(file: Path, study_folder: Path | None, folder: Path) -> str:
     """The file's name in the parcel; a file from another folder is copied into it."""
-    inside = beside is not None and file.is_relative_to(beside)
-    name = file.relative_to(beside) if inside and beside else Path(digest(str(file))) / file.name
+    name = Path(digest(str(file))) / file.name
+    if study_folder is not None and file.is_relative_to(study_folder):
+        name = file.relative_to(study_folder)
     if not (folder / name).exists():
         _put(file, folder / name)
     return name.as_posix()

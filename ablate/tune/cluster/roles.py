@@ -1,4 +1,4 @@
-"""Ray Tune's roles, played by a schedule: search algorithm, scheduler, stopper, callback.
+"""Ray Tune's roles, played by a schedule: search algorithm and trial scheduler.
 
 Each Tune trial is one of the study's trials, with the same id. Tune finds it an actor, restarts it
 when the actor dies and keeps actors warm between trials. The schedule decides everything else: what
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import RayActorError
-from ray.tune import Callback, Stopper
 from ray.tune.experiment import Experiment
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
@@ -32,17 +31,20 @@ FOR_EVER = -1  # Tune's value for an unlimited number of failures
 ASK_AGAIN_SECONDS = 1.0  # if there was no trial to start, and none has ended since
 
 
-class Drive:
-    """What the roles share: the schedule, the running trials, the first failure."""
+class Drive(FIFOScheduler):
+    """Tune's trial scheduler, which asks the schedule after every slice whether a trial continues.
+
+    Holds what the roles share: the schedule, the running trials, the first failure.
+    """
 
     def __init__(
         self, schedule: Schedule, order: Callable[[Trial], Mapping[str, Any]], workers: int
     ) -> None:
+        super().__init__()
         self.schedule, self.order, self.workers = schedule, order, workers
         self.live: dict[str, TuneTrial] = {}
         self.failure: Exception | None = None
         self._nothing_since: float | None = None
-        self.causes: dict[str, Exception] = {}  # of a trial's last death
         self._saves: dict[str, Any] = {}
 
     @property
@@ -57,15 +59,17 @@ class Drive:
         return self._nothing_since is not None and not self.live
 
     def next(self) -> Trial | None:
-        if self.over or len(self.live) >= self.workers or self._asked_just_now():
+        if self.over or len(self.live) >= self.workers or self._had_nothing_just_now():
             return None
         trial = self.guard(self.schedule.next)
         self._nothing_since = time.monotonic() if trial is None else None
         return trial
 
-    def take(self, trial: TuneTrial, slice_: Mapping[str, Any]) -> str:
+    def on_trial_result(
+        self, tune_controller: Any, trial: TuneTrial, result: Mapping[str, Any]
+    ) -> str:
         """Pass a slice to the schedule; return what Tune should do with the trial now."""
-        continues = self.guard(self._report, trial.trial_id, slice_)
+        continues = self.guard(self._report, trial.trial_id, result["slice"][0])
         if continues is False:
             self.ended(trial)
             return TrialScheduler.STOP
@@ -77,19 +81,29 @@ class Drive:
 
     def died(self, trial: TuneTrial, error: Exception) -> None:
         """Count the death of a trial's actor, and tell Tune whether to restart the trial."""
-        self.causes[trial.trial_id] = error
         if getattr(error, "preempted", False):  # Ray drained its host: not the trial's fault
             restart = True
         else:
             restart = self.guard(self.schedule.died, trial.trial_id, cause(error))
         trial.max_failures = FOR_EVER if restart else 0
 
+    def handled_death(self, trial: TuneTrial, error: Exception) -> None:
+        """Report whether Tune restarts a trial whose actor died."""
+        if trial.status == TuneTrial.PENDING:
+            self.guard(self.schedule.retried, trial.trial_id, cause(error))
+        elif trial.status == TuneTrial.ERROR:
+            self.guard(self.schedule.lost, trial.trial_id, cause(error))
+            self.ended(trial)
+
     def ended(self, trial: TuneTrial) -> None:
         self.live.pop(trial.trial_id, None)
         self._nothing_since = None
 
-    def all_saved(self) -> bool:
-        """Return whether every running trial has ended its slice and written its checkpoint."""
+    def halted(self) -> bool:
+        """Return whether the schedule is stopping and every running trial has ended its slice and
+        written its checkpoint."""
+        if not self.stopping:
+            return False
         running = [t.trial_id for t in self.live.values() if t.status == TuneTrial.RUNNING]
         if any(trial_id not in self._saves for trial_id in running):
             return False
@@ -108,7 +122,7 @@ class Drive:
             self.failure = self.failure or error
             return None
 
-    def _asked_just_now(self) -> bool:
+    def _had_nothing_just_now(self) -> bool:
         since = self._nothing_since
         return since is not None and time.monotonic() - since < ASK_AGAIN_SECONDS
 
@@ -154,47 +168,6 @@ class Feed(SearchAlgorithm):
 
     def is_finished(self) -> bool:
         return self._drive.over
-
-
-class Judge(FIFOScheduler):
-    """Asks the schedule after every slice whether a trial continues."""
-
-    def __init__(self, drive: Drive) -> None:
-        super().__init__()
-        self._drive = drive
-
-    def on_trial_result(self, tune_controller: Any, trial: TuneTrial, result: dict) -> str:
-        return self._drive.take(trial, result["slice"][0])
-
-
-class Halt(Stopper):
-    """Ends the run when the schedule is stopping and the running trials are saved."""
-
-    def __init__(self, drive: Drive) -> None:
-        self._drive = drive
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return False
-
-    def stop_all(self) -> bool:
-        return self._drive.stopping and self._drive.all_saved()
-
-
-class Deaths(Callback):
-    """Reports dead workers to the schedule."""
-
-    def __init__(self, drive: Drive) -> None:
-        self._drive = drive
-
-    def on_trial_recover(self, iteration: int, trials: list, trial: TuneTrial, **info: Any) -> None:
-        self._drive.guard(self._drive.schedule.retried, trial.trial_id, self._why(trial))
-
-    def on_trial_error(self, iteration: int, trials: list, trial: TuneTrial, **info: Any) -> None:
-        self._drive.guard(self._drive.schedule.lost, trial.trial_id, self._why(trial))
-        self._drive.ended(trial)
-
-    def _why(self, trial: TuneTrial) -> str:
-        return cause(self._drive.causes[trial.trial_id])
 
 
 def cause(error: Exception) -> str:

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -35,36 +34,36 @@ class Fleet:
     workers: int | None = None  # None: as many as the cluster has room for
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
-    gpu_shared_by: Mapping[str, Any] | None = (
-        None  # an order; its memory use decides how many trials share one
-    )
+    # An order: its trial's memory use decides how many trials share a GPU.
+    gpu_shared_by: Mapping[str, Any] | None = None
     address: str | None = None  # None: RAY_ADDRESS, else a new Ray node on this machine
     verbose: bool = False
     tmp: str | None = None  # for Tune's files; None: the system's default
-    env_vars: Mapping[str, str] = field(default_factory=dict)
-    runtime_env: Mapping[str, Any] = field(default_factory=dict)  # working_dir, py_modules, ...
+    working_dir: str | None = None  # sent to workers on other hosts, which start in it
 
 
 @contextlib.contextmanager
 def connected(fleet: Fleet) -> Iterator[None]:
-    """Connect to Ray; a node that is started here is stopped at the end."""
-    if ray.is_initialized():
-        yield
-        return
-    address = fleet.address or os.environ.get("RAY_ADDRESS")
+    """Connect to Ray, quietly; a node that is started here is stopped at the end."""
     with quiet(fleet), contextlib.ExitStack() as stack:
-        try:
-            if address in (None, "local"):
-                _start(fleet, stack)
-            else:
-                _connect(fleet, str(address))
-        except TrialError:
-            raise
-        except Exception as error:
-            raise TrialError(_no_ray(address, error)) from error
-        finally:
-            stack.callback(ray.shutdown)
+        if not ray.is_initialized():
+            _join(fleet, stack)
         yield
+
+
+def _join(fleet: Fleet, stack: contextlib.ExitStack) -> None:
+    address = fleet.address or os.environ.get("RAY_ADDRESS")
+    try:
+        if address in (None, "local"):
+            _start(fleet, stack)
+        else:
+            _connect(fleet, str(address))
+    except TrialError:
+        raise
+    except Exception as error:
+        raise TrialError(_no_ray(address, error)) from error
+    finally:
+        stack.callback(ray.shutdown)
 
 
 def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
@@ -72,7 +71,7 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
     # Ray protects a local node by a token, which it would otherwise leave in ~/.ray.
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     settings = {"RAY_USAGE_STATS_ENABLED": "0", **_worker_env(fleet)}
-    with environment(settings), _bare_node(), _handlers_kept():
+    with environment(settings), _bare_node(), _handlers_restored():
         ray.init(
             address="local",
             num_cpus=max(1, round((fleet.workers or 1) * fleet.cpus_per_trial)),
@@ -91,11 +90,12 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
 
 def _connect(fleet: Fleet, address: str) -> None:
     _check_address(address)
-    env_vars = {**_worker_env(fleet), **fleet.runtime_env.get("env_vars", {})}
-    runtime_env = {**fleet.runtime_env, "env_vars": env_vars}
+    runtime_env: dict[str, Any] = {"env_vars": _worker_env(fleet)}
+    if fleet.working_dir is not None:
+        runtime_env["working_dir"] = fleet.working_dir
     settings = {} if fleet.verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
     settings["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"  # ours takes precedence over that of a Ray job
-    with environment(settings), _handlers_kept():
+    with environment(settings), _handlers_restored():
         ray.init(address=address, runtime_env=runtime_env, **_loudness(fleet))
 
 
@@ -136,7 +136,6 @@ def _worker_env(fleet: Fleet) -> dict[str, str]:
         "OMP_NUM_THREADS": str(max(1, int(fleet.cpus_per_trial))),
         "RAY_CHDIR_TO_TRIAL_DIR": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # unset, Ray warns about it
-        **fleet.env_vars,
     }
 
 
@@ -150,12 +149,13 @@ def _session_folder(fleet: Fleet, stack: contextlib.ExitStack) -> str | None:
     parent = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
     if fleet.verbose or len(parent) > LONGEST_FOLDER:
         return None
-    folder = tempfile.mkdtemp(prefix="ablate-ray-", dir=parent)
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    folder = tempfile.TemporaryDirectory(
+        prefix="ablate-ray-", dir=parent, ignore_cleanup_errors=True
+    )
+    return stack.enter_context(folder)
 
 
-class _Aside(subprocess.Popen):
+class _Detached(subprocess.Popen):
     """A process that a signal to the driver's group (Ctrl-C, `timeout`) does not reach."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -173,7 +173,7 @@ def _bare_node() -> Iterator[None]:
         for name in ("start_api_server", "start_log_monitor", "start_monitor"):
             stack.enter_context(_replaced(node.Node, name, _nothing))
         if sys.platform != "win32":
-            stack.enter_context(_replaced(services, "ConsolePopen", _Aside))
+            stack.enter_context(_replaced(services, "ConsolePopen", _Detached))
         yield
 
 
@@ -192,7 +192,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _handlers_kept() -> Iterator[None]:
+def _handlers_restored() -> Iterator[None]:
     """Restore the caller's signal handlers: Ray installs its own for SIGTERM."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -208,16 +208,14 @@ def _handlers_kept() -> Iterator[None]:
 @contextlib.contextmanager
 def environment(settings: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables inside the block."""
-    before = {name: os.environ.get(name) for name in settings}
+    before = {name: os.environ[name] for name in settings if name in os.environ}
     os.environ.update(settings)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in settings:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 @contextlib.contextmanager

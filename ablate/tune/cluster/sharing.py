@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ablate.config.identity import Trial
-from ablate.data.travel import receive
+import torch
+
 from ablate.errors import TrialError
-from ablate.store.store import Store
-from ablate.trial.run import gpu_memory, load_modules
+from ablate.trial.run import load_modules
 from ablate.trial.task import Place
 from ablate.trial.training import Training
-from ablate.tune.cluster.parcel import unpacked
+from ablate.tune.worker import opened
 
 UPDATES = 3  # the optimizer allocates its memory in the first
 USABLE = 0.9  # share of a GPU's memory
@@ -31,12 +30,17 @@ def share(peak: float, total: float) -> float:
     return 1 / fitting
 
 
-def measured_share(order: Mapping[str, Any], memory: Callable[[], Any] | None = None) -> float:
+def gpu_memory() -> Any:
+    """`torch.cuda`, which reports a GPU's memory; the peak is measured from now on."""
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda
+
+
+def measured_share(order: Mapping[str, Any], memory: Callable[[], Any] = gpu_memory) -> float:
     """The share of a GPU that an order's trial needs, measured by training a few updates."""
-    gpu = (memory or gpu_memory)()
-    trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
-    load_modules(trial.modules, unpacked(order.get("modules", {})))
-    data = receive(order["corpus"], store) if "corpus" in order else order["data"]
+    gpu = memory()
+    trial, store, data, code = opened(order)
+    load_modules(trial.modules, code)
     task = Training(trial, Place(store, data))
     for _ in range(UPDATES):
         task.advance(0)

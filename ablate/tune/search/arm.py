@@ -34,7 +34,7 @@ from ablate.study.searches import PlannedSearch
 from ablate.study.words import Search
 from ablate.trial.task import validation_of
 from ablate.tune.search.log import LoggedStorage
-from ablate.tune.search.patient import open_patiently
+from ablate.tune.search.patient import PatientStorage, patiently
 
 MAX_REFUSALS = 200  # combinations that a space's `require` may refuse in a row
 MAX_REPEATS = 3  # repeated combinations; after that they are drawn at random
@@ -63,7 +63,7 @@ def open_storage(url: str, study: str) -> optuna.storages.BaseStorage:
         if not url.startswith("postgresql"):
             return optuna.storages.RDBStorage(url)
         small = {"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}
-        return open_patiently(url, engine_kwargs=small)
+        return patiently(lambda: PatientStorage(url, engine_kwargs=small))
 
 
 def open_search(url: str) -> Callable[[PlannedSearch, Plan], ArmSearch]:
@@ -100,14 +100,14 @@ class ArmSearch:
         self.trials: dict[str, Trial] = {}  # in the order in which they were suggested
         self.sampled: dict[str, dict[str, Any]] = {}
         self.tokens = 0
-        self._asked: dict[str, optuna.Trial] = {}  # without a result yet
+        self._open: dict[str, optuna.Trial] = {}  # without a result yet
         self._ready: list[Trial] = []
         self._abandoned = False
         self._values: dict[str, float] = {}  # validation loss of completed trials
         self._reported: set[tuple[str, int]] = set()  # (trial, epoch)
-        self._take_up()
+        self._load_earlier()
 
-    def _take_up(self) -> None:
+    def _load_earlier(self) -> None:
         """Load the trials of an earlier run: finished ones are counted, the others resume."""
         for frozen in self.study.get_trials(deepcopy=False):
             index = frozen.user_attrs.get("ablate.index")
@@ -120,7 +120,7 @@ class ArmSearch:
             if frozen.state.is_finished():
                 self._count(trial, frozen)
             else:
-                self._asked[trial.id] = optuna.Trial(self.study, frozen._trial_id)
+                self._open[trial.id] = optuna.Trial(self.study, frozen._trial_id)
                 self._ready.append(trial)
                 self._reported |= {(trial.id, step) for step in frozen.intermediate_values}
         if self._ready and self.planned.words.synchronous:
@@ -144,14 +144,14 @@ class ArmSearch:
             self._values[trial.id] = frozen.value
 
     @property
-    def told(self) -> list[str]:
+    def ended(self) -> list[str]:
         """The trials whose result the search knows."""
-        return [trial_id for trial_id in self.trials if trial_id not in self._asked]
+        return [trial_id for trial_id in self.trials if trial_id not in self._open]
 
     @property
     def over(self) -> bool:
         """Return whether every trial was suggested and has its result."""
-        return (self._spent or self._abandoned) and not self._asked
+        return (self._spent or self._abandoned) and not self._open
 
     def abandon(self) -> None:
         """Suggest no more trials: the models that they build on will never be trained."""
@@ -165,16 +165,16 @@ class ArmSearch:
 
     def ask(self) -> Trial | None:
         """The next trial, or None if the search is over or waits for its running batch."""
-        waits = self.planned.words.synchronous and self._asked
+        waits = self.planned.words.synchronous and self._open
         if not self._ready and not self._spent and not waits:
-            with self._kept():
+            with self._durable():
                 self._ready.append(self._ask_one())
                 if self.planned.words.synchronous:
                     self._fill_batch()
         return self._ready.pop(0) if self._ready else None
 
     @contextlib.contextmanager
-    def _kept(self) -> Iterator[None]:
+    def _durable(self) -> Iterator[None]:
         """Make Optuna's changes inside the block durable at its end."""
         with answering(self._url):
             yield
@@ -187,27 +187,27 @@ class ArmSearch:
         for attempt in range(MAX_REFUSALS):
             seed = derived_seed("ask", self.planned.seed, index, attempt) % 2**32
             self.study.sampler = _sampler(self.planned.words, seed, at_random=repeats > MAX_REPEATS)
-            asked = self.study.ask()
+            suggestion = self.study.ask()
             try:
-                sampled = self._sample(asked)
+                sampled = self._sample(suggestion)
             except SpaceViolation as violation:
-                self.study.tell(asked, state=TrialState.FAIL)
+                self.study.tell(suggestion, state=TrialState.FAIL)
                 refused = violation
                 continue
             if repeats < MAX_DRAWS and sampled in self.sampled.values():
-                self.study.tell(asked, state=TrialState.FAIL)
+                self.study.tell(suggestion, state=TrialState.FAIL)
                 repeats += 1
                 continue
-            asked.set_user_attr("ablate.values", json.dumps(sampled))
-            asked.set_user_attr("ablate.index", index)
+            suggestion.set_user_attr("ablate.values", json.dumps(sampled))
+            suggestion.set_user_attr("ablate.index", index)
             trial = self._issued(sampled, index)
-            self._asked[trial.id] = asked
+            self._open[trial.id] = suggestion
             return trial
         raise SpaceError(f"{MAX_REFUSALS} combinations in a row were refused. The last: {refused}")
 
-    def _sample(self, asked: optuna.Trial) -> dict[str, Any]:
+    def _sample(self, suggestion: optuna.Trial) -> dict[str, Any]:
         return self.planned.space.sample(
-            lambda row: suggest(asked, row),
+            lambda row: suggest(suggestion, row),
             self.planned.column,
             fixed=self.planned.fixed,
             base=self.planned.values,
@@ -215,41 +215,42 @@ class ArmSearch:
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
         """Take in an epoch; return False if the trial should stop early."""
-        asked, step = self._asked.get(trial_id), epoch["epoch"]
-        if asked is None or self.planned.words.early_stopping is None:
+        suggestion, step = self._open.get(trial_id), epoch["epoch"]
+        if suggestion is None or self.planned.words.early_stopping is None:
             return True  # without early stopping, reported values are not used
-        with self._kept():
+        with self._durable():
             if (trial_id, step) not in self._reported:  # else the epoch was repeated after a crash
-                asked.report(validation_of(epoch, self.trials[trial_id].runner), step)
+                suggestion.report(validation_of(epoch, self.trials[trial_id].runner), step)
                 self._reported.add((trial_id, step))
-            return not asked.should_prune()
+            return not suggestion.should_prune()
 
     def tell(self, journal: Journal) -> None:
         """Take in a trial's outcome. One that diverged counts as worse than any other."""
-        asked = self._asked.pop(journal.trial.id, None)
-        if asked is None:
+        suggestion = self._open.pop(journal.trial.id, None)
+        if suggestion is None:
             return
         tokens = sum(epoch.get("tokens", 0) for epoch in journal.epochs)
         self.tokens += tokens
-        with self._kept():
-            asked.set_user_attr("ablate.tokens", tokens)
-            self._tell(asked, journal)
+        with self._durable():
+            suggestion.set_user_attr("ablate.tokens", tokens)
+            self._tell(suggestion, journal)
 
-    def _tell(self, asked: optuna.Trial, journal: Journal) -> None:
+    def _tell(self, suggestion: optuna.Trial, journal: Journal) -> None:
         if journal.status == Status.COMPLETED:
             value = _chosen_by(journal)
-            self.study.tell(asked, value)
+            self.study.tell(suggestion, value)
             self._values[journal.trial.id] = value
         else:
             pruned = journal.status in (Status.PRUNED, Status.DIVERGED)
-            self.study.tell(asked, state=TrialState.PRUNED if pruned else TrialState.FAIL)
+            self.study.tell(suggestion, state=TrialState.PRUNED if pruned else TrialState.FAIL)
 
     def winner(self) -> tuple[str, dict[str, Any]] | None:
         """The trial with the lowest validation loss and its values; ties go to the earlier one."""
         if not self._values:
             return None
-        order = list(self.trials)
-        best = min(self._values, key=lambda trial: (self._values[trial], order.index(trial)))
+        best = min(
+            (trial for trial in self.trials if trial in self._values), key=self._values.__getitem__
+        )
         return best, merge(self.planned.values, self.sampled[best])
 
 
@@ -264,17 +265,17 @@ def _chosen_by(journal: Journal) -> float:
     return journal.metrics["valid_nll"]
 
 
-def suggest(asked: optuna.Trial, row: Row) -> Any:
+def suggest(suggestion: optuna.Trial, row: Row) -> Any:
     """A row's value from Optuna. Choices are passed as JSON text, so that they can be lists."""
     domain = row.domain
     if isinstance(domain, Choices):
         texts = [json.dumps(choice) for choice in domain.values]
-        return domain.values[texts.index(asked.suggest_categorical(row.name, texts))]
+        return domain.values[texts.index(suggestion.suggest_categorical(row.name, texts))]
     if not isinstance(domain, Range):
         raise SpaceError(f"row '{row.name}' has no values to choose from.")
     if domain.integer:
-        return asked.suggest_int(row.name, int(domain.low), int(domain.high), log=domain.log)
-    return asked.suggest_float(row.name, domain.low, domain.high, log=domain.log)
+        return suggestion.suggest_int(row.name, int(domain.low), int(domain.high), log=domain.log)
+    return suggestion.suggest_float(row.name, domain.low, domain.high, log=domain.log)
 
 
 def _sampler(words: Search, seed: int, *, at_random: bool = False) -> optuna.samplers.BaseSampler:

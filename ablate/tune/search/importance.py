@@ -10,6 +10,7 @@ A hyperparameter that only some trials had (a technique's own) is evaluated over
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,7 @@ def importances(record: StudyRecord, searches: str) -> list[Importance]:
         )
     storage = open_storage(searches, record.key)
     known = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
-    found = []
+    results = []
     for search in record.searches:
         if search.inherits and not search.trials:
             continue  # not started: it waits for another arm's winner
@@ -66,33 +67,29 @@ def importances(record: StudyRecord, searches: str) -> list[Importance]:
                 "--workspace or --searches to name the storage that the study was run with."
             )
         # The last one: the study's file may have changed since its first search.
-        found.append(_importance(optuna.load_study(study_name=named[-1], storage=storage), search))
-    return found
+        results.append(
+            _importance(optuna.load_study(study_name=named[-1], storage=storage), search)
+        )
+    return results
 
 
 def _importance(study: optuna.Study, search: SearchRecord) -> Importance:
     trials = study.get_trials(deepcopy=False)
     completed = [t for t in trials if t.state == optuna.trial.TrialState.COMPLETE]
-    num_with: dict[str, int] = {}
-    for trial in completed:
-        for name in trial.params:
-            num_with[name] = num_with.get(name, 0) + 1
-    note = ""
-    shares: dict[str, dict[str, float]] = {}
+    num_with = dict(Counter(name for trial in completed for name in trial.params))
+    counts = (len(completed), len(trials) - len(completed))
     if len(completed) < FEWEST:
         note = f"{len(completed)} completed trials are too few to tell what mattered"
-    else:
-        shares = {name: _shares(study, completed, make()) for name, make in EVALUATORS.items()}
-    counts = (len(completed), len(trials) - len(completed))
-    return Importance(search.arm, search.repeat, *counts, shares, num_with, note)
+        return Importance(search.arm, search.repeat, *counts, {}, num_with, note)
+    shares = {name: _shares(study, completed, make()) for name, make in EVALUATORS.items()}
+    return Importance(search.arm, search.repeat, *counts, shares, num_with)
 
 
 def _shares(study: optuna.Study, completed: list[Any], evaluator: Any) -> dict[str, float]:
     """Shares of the hyperparameters that all completed trials had, then of each of the others."""
     common = set.intersection(*(set(trial.params) for trial in completed))
     shares = _evaluated(study, sorted(common), evaluator) if common else {}
-    others = {name for trial in completed for name in trial.params} - common
-    for name in sorted(others):
+    for name in sorted({name for trial in completed for name in trial.params} - common):
         had = [trial for trial in completed if name in trial.params]
         if len(had) >= FEWEST:
             names = [*sorted(common), name]

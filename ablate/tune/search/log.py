@@ -20,6 +20,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import BaseJournalBackend
 
 from ablate.errors import RecordError, StoreError
+from ablate.store.files import sync
 
 
 class LoggedStorage(JournalStorage):
@@ -80,20 +81,12 @@ class _Lines(BaseJournalBackend):
     def sync(self) -> None:
         """Flush the file to disk; the first time its folder too."""
         try:
-            _sync(self._path)
+            sync(self._path)
             if not self._synced:
-                _sync(self._path.parent)
+                sync(self._path.parent)
         except OSError as error:
             raise _refused(self._path, "write", error) from error
         self._synced = True
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _refused(path: Path, verb: str, error: OSError) -> StoreError:

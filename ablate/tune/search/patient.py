@@ -8,6 +8,7 @@ FAIL when the search is resumed.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -21,26 +22,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 PATIENCE_SECONDS = 120.0
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 FOR_GOOD = ("authentication failed", "does not exist", "permission denied", "no pg_hba.conf entry")
-ASKED = (  # the calls of Optuna's cache in front of a database, and of `create_study`
-    "_create_new_trial",
-    "_get_trials",
-    "_set_trial_param",
-    "create_new_study",
-    "get_all_studies",
-    "get_study_directions",
-    "get_study_id_from_name",
-    "get_study_name_from_id",
-    "get_study_system_attrs",
-    "get_study_user_attrs",
-    "get_trial",
-    "get_trial_id_from_study_id_trial_number",
-    "set_study_system_attr",
-    "set_study_user_attr",
-    "set_trial_intermediate_value",
-    "set_trial_state_values",
-    "set_trial_system_attr",
-    "set_trial_user_attr",
-)
+# What Optuna's cache in front of a database calls, besides public methods.
+CALLED_BY_CACHE = ("_create_new_trial", "_get_trials", "_set_trial_param")
 
 
 def patiently(call: Callable[[], Any], patience: float = PATIENCE_SECONDS) -> Any:
@@ -69,12 +52,10 @@ def passing(error: BaseException) -> bool:
     return lost or isinstance(cause, OperationalError | InterfaceError | PoolTimeout)
 
 
-def _asked_again(name: str) -> Callable[..., Any]:
-    original = getattr(RDBStorage, name)
-
-    @wraps(original)
+def _retried(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
     def call(self: RDBStorage, *args: Any, **options: Any) -> Any:
-        return patiently(lambda: original(self, *args, **options))
+        return patiently(lambda: method(self, *args, **options))
 
     return call
 
@@ -83,9 +64,6 @@ class PatientStorage(RDBStorage):
     """Optuna's database storage, which waits for a server that is away for a while."""
 
 
-for _name in ASKED:
-    setattr(PatientStorage, _name, _asked_again(_name))
-
-
-def open_patiently(url: str, **options: Any) -> PatientStorage:
-    return patiently(lambda: PatientStorage(url, **options))
+for _name, _method in inspect.getmembers(RDBStorage, inspect.isfunction):
+    if not _name.startswith("_") or _name in CALLED_BY_CACHE:
+        setattr(PatientStorage, _name, _retried(_method))

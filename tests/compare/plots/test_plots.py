@@ -1,4 +1,4 @@
-"""Pictures: what is in them is what the tables say, and lines can be told apart."""
+"""Pictures show what the tables say, and their lines can be distinguished."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ablate.commands.plot import plot
 from ablate.compare import plots
-from ablate.compare.plots import style
-from ablate.compare.plots.pictures import KINDS, pictures, written
+from ablate.compare.plots import KINDS, pictures, style, written
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.curves import budget_curves
 from ablate.errors import ConfigError
@@ -43,7 +42,7 @@ def test_every_picture_is_drawn_as_png_and_svg_the_same_every_time(name, materia
 
 
 @pytest.mark.parametrize("name", plots.NAMES)
-def test_a_study_of_which_nothing_is_known_has_no_picture(name):
+def test_a_study_without_results_has_no_picture(name):
     assert plots.get(name).draw(material_of(ByHand({"base": [None]}))) is None
 
 
@@ -87,7 +86,7 @@ def test_learning_curves_are_the_mean_and_the_range_of_the_seeds(study, material
     assert len(line.get_xdata()) == 3 and len(axes.lines) == 4
 
 
-def test_the_curve_of_a_stage_goes_on_from_the_one_before():
+def test_the_curve_of_a_stage_continues_that_of_the_stage_before():
     study = ByHand({"base": [4.0, 4.1]})
     for index in range(2):
         first = study.trials[index]
@@ -109,14 +108,14 @@ def test_many_arms_get_a_panel_each():
     assert [axes.get_title() for axes in shown] == [f"arm {i}" for i in range(9)]
 
 
-def test_parameters_stand_against_perplexity(material):
+def test_parameters_are_drawn_against_perplexity(material):
     axes = axes_of("parameters", material)
     points = {tuple(c.lines[0].get_xydata()[0]) for c in axes.containers}
     wanted = {(a.num_parameters, a.cells["test"].mean) for a in material.summary.arms}
     assert points == wanted
 
 
-def test_published_points_only_at_a_scale_that_may_stand_beside_them():
+def test_published_points_are_shown_only_at_a_comparable_scale():
     from ablate import papers
 
     study = ByHand({"base": [4.0] * 3, "other": [3.9] * 3})
@@ -132,8 +131,8 @@ def test_published_points_only_at_a_scale_that_may_stand_beside_them():
     alone = axes_of("parameters", material_of(study))
     assert len(alone.containers) == 2
     study.record_fields["published_scale"] = True
-    beside = axes_of("parameters", material_of(study))
-    assert len(beside.containers) == 2 + len(theirs)
+    with_theirs = axes_of("parameters", material_of(study))
+    assert len(with_theirs.containers) == 2 + len(theirs)
 
 
 def test_the_budget_curve_is_the_expected_best(material):
@@ -149,7 +148,7 @@ def test_interactions_show_the_mean_at_every_two_levels(study, material):
     axes = axes_of("interactions", material)
     (first, *_), (second, *_) = [container.lines for container in axes.containers]
     off = [statistics.mean(study.losses[f"a {level}, b off"]) for level in ("off", "on")]
-    assert [*first.get_ydata()] == pytest.approx([math.exp(each) for each in off])
+    assert [*first.get_ydata()] == pytest.approx([math.exp(mean) for mean in off])
     assert len(second.get_xdata()) == 2
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["b: off", "b: on"]
 
@@ -165,7 +164,7 @@ def test_a_search_has_an_axis_for_each_setting_that_varied(material):
     assert min(heights) >= 0 and max(heights) <= 1
 
 
-def test_a_trial_that_never_began_is_in_no_picture(study):
+def test_a_trial_that_never_started_is_in_no_picture(study):
     study.journals["a off, b off-10"] = Journal(study.journals["a off, b off-10"].trial)
     axes = axes_of("search", material_of(study))
     assert axes.get_title(loc="left").endswith("4 trials, 3 completed")
@@ -200,16 +199,16 @@ def test_labels_that_are_apart_stay_where_they_are():
 
 
 @pytest.mark.slow
-def test_the_command_writes_files_and_says_what_there_is_nothing_for(workspace):
+def test_the_command_writes_files_and_lists_plots_without_data(workspace):
     study = ByHand({"base": [4.0, 4.1, 4.2], "other": [3.9, 4.0, 4.2]})
     study_record.write(workspace.store, study.record)
     for journal in study.journals.values():
         journal.write(workspace.store)
-    said = plot(workspace, "mixture_layers", (), None)
+    printed = plot(workspace, "mixture_layers", (), None)
     folder = workspace.study_folder(study.record.key) / "pictures"
     assert sorted(file.name for file in folder.iterdir()) == [
         *("curves.png", "curves.svg", "deltas.png", "deltas.svg")
     ]
-    assert "budget: nothing to draw; needs a search" in said
+    assert "budget: nothing to draw; needs a search" in printed
     with pytest.raises(ConfigError, match="Did you mean 'deltas'"):
         plot(workspace, "mixture_layers", ("delta",), None)

@@ -13,7 +13,6 @@ from ablate import Arm, Scale, Search, Stage, Study, smaller, table
 from ablate.commands.report import report
 from ablate.commands.sync import sync_records
 from ablate.compare import plots
-from ablate.compare.plots.report import TITLES
 from ablate.compare.table import provenance
 from ablate.engine import run as engine
 from ablate.record.database import _make_database
@@ -50,12 +49,12 @@ def kept(study, workspace) -> str:
 
 @pytest.mark.slow
 def test_it_needs_nothing_else(study, workspace):
-    found = Links(kept(study, workspace))
-    assert found.links and all(
-        link.startswith("data:image/svg+xml;base64,") for link in found.links
+    links = Links(kept(study, workspace))
+    assert links.links and all(
+        link.startswith("data:image/svg+xml;base64,") for link in links.links
     )
-    assert not {"script", "link", "iframe", "object"} & set(found.tags)
-    assert found.tags.count("img") == len(plots.NAMES)
+    assert not {"script", "link", "iframe", "object"} & set(links.tags)
+    assert links.tags.count("img") == len(plots.NAMES)
 
 
 @pytest.mark.slow
@@ -63,7 +62,7 @@ def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
     text = kept(study, workspace)
     headings = re.findall("<h2>(.*?)</h2>", text)
     rest = ["Arms", "Trials", "To run it again"]
-    assert headings == ["Tests in full", *TITLES.values(), *rest]
+    assert headings == ["Tests in full", *(plots.get(name).TITLE for name in plots.NAMES), *rest]
     key = re.search(r"ablate provenance ([0-9a-f]{16})", text)
     assert key and "a on, b off" in provenance.show(workspace.store, key[1])
     assert text.count("<tr>") > len(study.journals)  # every trial is in it
@@ -90,7 +89,7 @@ def test_frozen_and_re_tuned_deltas_come_from_the_other_scale(study, workspace):
 
 
 @pytest.mark.slow
-def test_further_readings_of_the_test_split_are_told(study, workspace):
+def test_further_readings_of_the_test_split_are_reported(study, workspace):
     assert "read again" not in kept(study, workspace)
     trial = study.trials[0].id
     workspace.store.write_json(f"trials/{trial}/readings.json", [{"split": "test"}])
@@ -135,7 +134,7 @@ def test_the_studys_run_has_the_page_among_its_artifacts(workspace):
 
 
 @pytest.mark.slow
-def test_a_page_that_fails_holds_up_no_study(workspace, monkeypatch):
+def test_a_page_that_fails_stops_no_study(workspace, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("of a picture")
 
@@ -145,7 +144,7 @@ def test_a_page_that_fails_holds_up_no_study(workspace, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["nobody", "mixture_layer"])
-def test_a_study_that_is_not_there(name, workspace):
+def test_an_unknown_study_is_refused(name, workspace):
     with pytest.raises(engine.study_record.ConfigError, match="study"):
         report(workspace, name)
 
@@ -162,7 +161,7 @@ def cells_of_arms(workspace, study: Study, scale: str) -> dict[str, str]:
     return {row[0]: html.unescape(row[-1]) for row in rows if row}
 
 
-def test_arms_are_told_as_they_were_trained(workspace):
+def test_arms_are_described_as_they_were_trained(workspace):
     """After `adapt`, with the recipe of an arm that has another, and what a stage changes."""
     rate = "regularizer.weight_drop.rate"
     tuned = Stage("again", {"training.epochs": 1})
@@ -187,7 +186,7 @@ def test_arms_are_told_as_they_were_trained(workspace):
             )
         },
         runner=STAND_IN,
-        name="told",
+        name="described",
     )
     cells = cells_of_arms(workspace, study, "s")
     assert cells["awd"] == "the base arm: recipe merity2018awd, its values are below"
@@ -212,5 +211,5 @@ def test_arms_of_a_tuned_study_have_the_values_that_the_search_chose(workspace, 
         design=table(Arm("a", {rate: 0.7}), Arm("b", {"training.clip": 1.0})),
     )
     cells = cells_of_arms(workspace, study, "tuned")
-    found = re.findall(rf"seeds ([\d, ]+): {rate} = [\d.]+, training.clip = 1.0", cells["b"])
-    assert found == ["1, 2", "3, 4"], cells
+    seeds = re.findall(rf"seeds ([\d, ]+): {rate} = [\d.]+, training.clip = 1.0", cells["b"])
+    assert seeds == ["1, 2", "3, 4"], cells
