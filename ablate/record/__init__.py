@@ -2,9 +2,9 @@
 
     places         locations of records (URIs), and the command that opens the UI; no MLflow
     runs           what a run should look like, from a journal and a study; pure
-    tracking       the interface of a tracking server, and the runs it is given
+    tracking       the runs that a tracking server is given, and its errors
     client         any MLflow server, through MLflow's own client
-    database       a SQLite file, a whole trial in one transaction
+    database       the same for a SQLite file, a whole trial in one transaction
     note           what was delivered to a server, as noted in the store
     mlflow_records deliver a study, idempotently: `Recorder`, `sync`
     background     the same in a thread during training: `BackgroundRecorder`

@@ -23,10 +23,12 @@ from typing import Any
 
 from ablate.errors import StoreError
 from ablate.record import runs
+from ablate.record.client import ClientTracking
+from ablate.record.database import DatabaseTracking
 from ablate.record.note import Note
 from ablate.record.places import check_uri
 from ablate.record.runs import StudyStatus
-from ablate.record.tracking import Refused, RunLocation, Tracking
+from ablate.record.tracking import Refused, RunLocation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
@@ -48,16 +50,10 @@ class Delivery:
         return not self.undelivered and not self.refused and self.reason is None
 
 
-def open_tracking(uri: str, artifacts: Path) -> Tracking:
+def open_tracking(uri: str, artifacts: Path) -> ClientTracking:
     """Open the server or database at a URI. Imports MLflow."""
     check_uri(uri)
-    if uri.startswith("sqlite:"):
-        from ablate.record.database import DatabaseTracking
-
-        return DatabaseTracking(uri, artifacts)
-    from ablate.record.client import ClientTracking
-
-    return ClientTracking(uri, artifacts)
+    return (DatabaseTracking if uri.startswith("sqlite:") else ClientTracking)(uri, artifacts)
 
 
 class Recorder:
@@ -69,7 +65,7 @@ class Recorder:
         uri: str,
         record: StudyRecord,
         artifacts: str | Path,
-        tracking: Tracking | None = None,
+        tracking: ClientTracking | None = None,
     ) -> None:
         self.store, self.uri = store, check_uri(uri)
         self._artifacts, self._tracking = Path(artifacts), tracking
@@ -222,7 +218,7 @@ class Recorder:
         self.store.write_json(f"{self._results}/state.json", state)
 
     @property
-    def _server(self) -> Tracking:
+    def _server(self) -> ClientTracking:
         if self._tracking is None:
             raise RuntimeError("call Recorder.open() first.")
         return self._tracking

@@ -1,4 +1,4 @@
-"""The interface of a tracking server: "make this run look like that".
+"""What a tracking server is given: "make this run look like that".
 
 A server is given whole descriptions of runs (`Run`), perhaps twice or after a crash in the middle:
 it creates the run if there is none, adds what is missing, and sets the status last. Nothing is
@@ -7,9 +7,8 @@ recorded twice: a metric has one point per step.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ablate.errors import RecordError
 
@@ -67,26 +66,6 @@ class RunLocation:
     experiment_id: str
     home: str  # the study it belongs to
     created: bool
-
-
-class Tracking(Protocol):
-    """A server or database. Its errors are raised as `Away` or `Refused`."""
-
-    def open_experiment(self, name: str, tags: Mapping[str, str]) -> str:
-        """Return the id of the experiment with this name, creating it if there is none."""
-        ...
-
-    def put(self, experiment_id: str, run: Run) -> RunLocation:
-        """Create the run, or update it to match."""
-        ...
-
-    def running(self, experiment_id: str) -> Collection[str]:
-        """The trials of an experiment whose runs are marked as running."""
-        ...
-
-    def settle(self) -> None:
-        """Clean up what calls that got no answer may have left behind."""
-        ...
 
 
 def new_points(points: Sequence[Point], last_steps: Mapping[str, int]) -> list[Point]:

@@ -233,10 +233,9 @@ def _watch(tracking: Any, countdown: Countdown, monkeypatch) -> None:
     watched = lambda *arguments: countdown(writes, *arguments)  # noqa: E731
     monkeypatch.setattr(client, "write_files", watched)
     monkeypatch.setattr(database, "write_files", watched)
-    if isinstance(tracking, client.ClientTracking):
-        tracking.client = Watched(tracking.client, countdown)
+    tracking.client = Watched(tracking.client, countdown)
+    if not isinstance(tracking, database.DatabaseTracking):
         return
-    tracking._client.client = Watched(tracking._client.client, countdown)
     import sqlalchemy
 
     for moment in ("before_cursor_execute", "after_cursor_execute", "commit"):
@@ -269,7 +268,7 @@ def _seen(place: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("via", "stride"), [("client", 1), ("database", 9)])
+@pytest.mark.parametrize(("via", "stride"), [("client", 1), ("database", 7)])
 def test_killed_at_every_call(workspace, via, stride, monkeypatch) -> None:
     """Whatever call a driver dies at, the next one leaves what an undisturbed one leaves.
 

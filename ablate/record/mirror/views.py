@@ -32,9 +32,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ablate import papers
-from ablate.record.mirror.records import STUDY
+from ablate.record.mirror.records import STUDY, TRIAL_COLUMNS
 from ablate.record.mirror.syncing import Mirror
-from ablate.record.mirror.writing import fixed_trials, literal, parquet, quoted
+from ablate.record.mirror.writing import literal, parquet, quoted
 
 VIEWS = ("trials", "epochs", "arms", "studies", "published")
 HIDDEN = ("started_ms", "ended_ms", "generation", "also_in")
@@ -85,7 +85,7 @@ def _raw_trials(mirror: Mirror) -> str:
 
 def _trials(mirror: Mirror) -> str:
     manifest = mirror.manifest
-    facts = [name for name in fixed_trials() if name not in HIDDEN and name != "run_id"]
+    facts = [name for name in TRIAL_COLUMNS if name not in HIDDEN and name != "run_id"]
     columns = [*facts, *manifest.numbers, *sorted(manifest.configs), "run_id"]
     times = [f"make_timestamp(1000 * {n}_ms) AS {n}" for n in ("started", "ended")]
     shown = [quoted(name) for name in columns]
