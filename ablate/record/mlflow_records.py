@@ -7,7 +7,8 @@ between two calls leaves behind, the next delivery completes.
     recorder.begin()
     recorder.open()
     recorder.deliver(trial_id)      # as often as its journal changes
-    recorder.finish(table, files)   # or pause()
+    recorder.save_results(table, files)   # or save_pause()
+    recorder.close()
 
     sync(store, uri, artifacts)     # everything that the server lacks
 """
@@ -140,16 +141,6 @@ class Recorder:
             except (Refused, StoreError) as error:
                 result.refused[trial_id] = str(error)
         return result
-
-    def finish(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> Delivery:
-        """End the study: deliver all trials, and the table with the study's run."""
-        self.save_results(table_markdown, artifacts)
-        return self.close()
-
-    def pause(self) -> Delivery:
-        """Pause the study: deliver all trials, and leave no run marked as running."""
-        self.save_pause()
-        return self.close()
 
     def save_results(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> None:
         """Save the results in the store, so that they can be delivered later."""

@@ -16,13 +16,12 @@ from ablate.config.identity import Trial
 from ablate.config.resolve import Config
 from ablate.errors import StudyError, unknown
 from ablate.store.study_record import PlannedTrial, StudyRecord
+from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import Chains, chains, confirm_search
 from ablate.study.inherit import inherit_winner
 from ablate.study.record import arm_location, make_record
 from ablate.study.searches import PlannedSearch, plan_search_trial, plan_searches, search_record
-from ablate.study.trials import resolve_arm
-from ablate.study.values import Values, arm_values, find_space
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.words import Arm, Scale, Study, Values
 
 
 @dataclass(frozen=True, kw_only=True)

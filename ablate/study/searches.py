@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any
 from ablate.config.identity import Parent, Trial, digest
 from ablate.config.resolve import merge
 from ablate.config.streams import derived_seed
-from ablate.config.tasks import EVALUATION
 from ablate.space import space as spaces
 from ablate.store.study_record import SearchRecord
 from ablate.study import treatments
+from ablate.study.arms import (
+    base_values,
+    column_for,
+    find_arm,
+    find_space,
+    plan_trial,
+    resolve_arm,
+    scale_values,
+)
 from ablate.study.inherit import check_inherited, check_rows
 from ablate.study.record import arm_location
-from ablate.study.trials import find_arm, plan_trial, resolve_arm
-from ablate.study.values import Values, base_values, column_for, find_space, scale_values
-from ablate.study.words import Arm, Inherit, Search, Stage
+from ablate.study.words import Arm, Inherit, Search, Stage, Values
 
 if TYPE_CHECKING:
     from ablate.study.plan import Plan
@@ -149,7 +155,7 @@ def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index:
         merge(merge(search.values, sampled), search.words.changes),
         arm=search.arm,
         seed=search.place.get("seed", derived_seed("search", search.seed, index) % 2**31),
-        runner=EVALUATION if search.parents else None,
+        evaluates=bool(search.parents),
         reads_test=False,
         parents=search.parents,
         stage=search.stage,

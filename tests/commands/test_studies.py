@@ -8,8 +8,7 @@ import pytest
 
 from ablate.cli import main
 from ablate.errors import StudyError
-from ablate.study.file import load
-from ablate.study.shipped import shipped
+from ablate.study.file import load, shipped
 from tests.support import places
 
 

@@ -14,9 +14,11 @@ from ablate.record import client, database, mlflow_records
 from ablate.record.mlflow_records import Recorder, sync
 from ablate.store import journal as journals
 from tests.support.records_by_hand import (
+    finish,
     make_journal,
     make_study,
     on_server,
+    pause,
     study_runs,
     trial_id,
     trial_runs,
@@ -41,7 +43,7 @@ def test_a_trial_and_its_study(workspace, via) -> None:
     recorder.open()
     assert recorder.deliver(FIRST)
     assert not recorder.deliver(FIRST)
-    result = recorder.finish("| arm |\n|---|", {"forest.svg": "<svg/>", "t.bin": b"\x00"})
+    result = finish(recorder, "| arm |\n|---|", {"forest.svg": "<svg/>", "t.bin": b"\x00"})
     assert result.complete
     study = study_runs(workspace.uri)["mix@laptop"]
     run = trial_runs(workspace.uri)[FIRST]
@@ -135,7 +137,7 @@ def test_a_running_trial_grows_pauses_and_goes_on(workspace, via) -> None:
         write(store, make_journal(FIRST, epochs, None))
         recorder.deliver(FIRST, running=True)
     assert trial_runs(workspace.uri)[FIRST]["status"] == "RUNNING"
-    assert recorder.pause().complete
+    assert pause(recorder).complete
     run = trial_runs(workspace.uri)[FIRST]
     assert (run["status"], run["tags"]["status"]) == ("KILLED", "interrupted")
     assert study_runs(workspace.uri)["mix@laptop"]["status"] == "KILLED"
@@ -147,7 +149,7 @@ def test_a_running_trial_grows_pauses_and_goes_on(workspace, via) -> None:
     again.deliver(FIRST, running=True)
     assert trial_runs(workspace.uri)[FIRST]["status"] == "RUNNING"
     write(store, make_journal(FIRST, 3, seconds=0.7))
-    again.finish("", {})
+    finish(again)
     run = trial_runs(workspace.uri)[FIRST]
     assert run["status"] == "FINISHED"
     assert sorted(step for step, *_ in run["history"]["seconds"]) == [1, 2, 3]
@@ -183,7 +185,7 @@ def test_both_ways_say_the_same(make_workspace) -> None:
         recorder.open()
         recorder.deliver(FIRST)
         recorder.deliver(SECOND, running=True)
-        recorder.pause()
+        pause(recorder)
         found.append([_comparable(run) for run in trial_runs(place.uri).values()])
     assert sorted(found[0], key=str) == sorted(found[1], key=str)
 
@@ -250,9 +252,9 @@ def _story(recorder: Recorder, store: Any) -> None:
     recorder.deliver(SECOND, running=True)
     journal = journals.read(store, SECOND)
     assert journal is not None
-    recorder.pause()
+    pause(recorder)
     write(store, make_journal(SECOND, 4))
-    recorder.finish("| table |", {"a.txt": "a"})
+    finish(recorder, "| table |", {"a.txt": "a"})
 
 
 def _prepare(place: Any) -> None:
@@ -315,11 +317,11 @@ def test_a_trial_reused_by_another_study(workspace, via) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(trial_id("other", 0)))
     first = workspace.recorder(make_study(), via)
     first.open()
-    first.finish("", {})
+    finish(first)
     other = make_study("other", 1, searched=(FIRST,))
     second = workspace.recorder(other, via)
     second.open()
-    second.finish("", {})
+    finish(second)
     run = _run(workspace)
     assert len(trial_runs(workspace.uri)) == 2
     assert run["experiment"] == "mix@laptop"
@@ -370,7 +372,7 @@ def test_a_damaged_journal_holds_up_no_other(workspace) -> None:
     workspace.store.write(journals.key(FIRST), b"{")
     recorder = workspace.recorder(make_study())
     recorder.open()
-    result = recorder.finish("", {})
+    result = finish(recorder)
     assert result.delivered == 1
     assert "damaged" in result.refused[FIRST]
 
@@ -382,12 +384,12 @@ def test_a_run_or_an_experiment_deleted_in_the_ui(workspace, via) -> None:
     write_study(workspace.store, make_study(trials=1))
     recorder = workspace.recorder(make_study(trials=1), via)
     recorder.open()
-    recorder.finish("", {})
+    finish(recorder)
     api = client.ClientTracking(workspace.uri, workspace.artifacts).client
     api.delete_experiment(api.get_experiment_by_name("mix@laptop").experiment_id)
     again = workspace.recorder(make_study(trials=1), via)
     again.open()
-    again.finish("", {})
+    finish(again)
     active = [run for run in on_server(workspace.uri) if run["stage"] == "active"]
     assert len(active) == 2
 
@@ -414,7 +416,7 @@ def test_a_call_without_an_answer_leaves_no_double(workspace, monkeypatch) -> No
     arguments, named = late[0]
     make(*arguments, **named)
     recorder._tracking._uncertain.add(("ablate.trial", FIRST))
-    recorder.finish("", {})
+    finish(recorder)
     runs = [run for run in on_server(workspace.uri) if run["tags"].get("ablate.trial")]
     assert sorted(run["stage"] for run in runs) == ["active", "deleted"]
 
@@ -426,7 +428,7 @@ def test_long_values_are_cut_and_whole_in_the_config(workspace) -> None:
     write(workspace.store, journal)
     recorder = workspace.recorder(make_study(trials=1), "client")
     recorder.open()
-    recorder.finish("| row |\n" * 2000, {})
+    finish(recorder, "| row |\n" * 2000)
     run = _run(workspace)
     assert len(run["params"]["corpus.words"]) == 6000
     assert run["params"]["corpus.words"].endswith("(cut; whole in config.toml)")

@@ -8,9 +8,9 @@ import pytest
 
 from ablate.config.resolve import resolve
 from ablate.space import space
+from ablate.study.arms import arm_values
 from ablate.study.file import load
 from ablate.study.plan import make_plan
-from ablate.study.values import arm_values
 from tests.support import places
 
 STUDIES = places.STUDIES

@@ -21,10 +21,10 @@ from ablate.config.sections import CorpusConfig
 from ablate.data import corpus as corpora
 from ablate.model.assemble import count_parameters
 from ablate.store import journal as journals
+from ablate.study.arms import arm_values
 from ablate.study.chains import chains
 from ablate.study.file import load
 from ablate.study.plan import Plan, make_plan
-from ablate.study.values import arm_values
 from ablate.study.words import Arm, Inherit, Study
 from tests.support import places
 

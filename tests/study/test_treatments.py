@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ablate import Arm, Scale, Search, Study, table
 from ablate.commands.plan import show_plan
 from ablate.errors import StudyError
 from ablate.store.workspace import open_workspace
-from ablate.study import Arm, Scale, Search, Study, table
 from ablate.study.file import load
 from ablate.study.plan import Plan, make_plan
 from ablate.tune.search.arm import ArmSearch, open_storage

@@ -46,6 +46,17 @@ class Workspace:
         return Recorder(self.store, self.uri, record, self.artifacts, self.tracking(via))
 
 
+def finish(recorder: Recorder, table: str = "", files: dict[str, bytes | str] | None = None) -> Any:
+    """End a study, as `BackgroundRecorder` does."""
+    recorder.save_results(table, files or {})
+    return recorder.close()
+
+
+def pause(recorder: Recorder) -> Any:
+    recorder.save_pause()
+    return recorder.close()
+
+
 def make_study(name: str = "mix", trials: int = 2, searched: tuple[str, ...] = ()) -> StudyRecord:
     planned = tuple(
         PlannedTrial(
