@@ -43,7 +43,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     return "\n".join(
         [
             f"{plan.record.key}: {plan.record.question}",
-            f"corpus {plan.record.corpus} ({plan.corpus_digest}), {plan.record.seeds}, "
+            f"corpus {plan.record.corpus} ({plan.record.corpus_digest}), {plan.record.seeds}, "
             f"{plan.scale.threads} thread(s) per trial, base arm '{plan.record.base_arm}'",
             "",
             *_arms(plan, done),
@@ -55,10 +55,10 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
 
 
 def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
-    stages = list(dict.fromkeys(trial.stage for trial in plan.planned))
-    counted = Counter((p.arm, p.stage) for p in plan.planned)
-    finished = Counter(p.arm for p in plan.planned if _is_done(done.get(p.id)))
-    total = Counter(p.arm for p in plan.planned)
+    stages = list(dict.fromkeys(trial.stage for trial in plan.record.trials))
+    counted = Counter((p.arm, p.stage) for p in plan.record.trials)
+    finished = Counter(p.arm for p in plan.record.trials if _is_done(done.get(p.id)))
+    total = Counter(p.arm for p in plan.record.trials)
     rows = [
         [
             arm.name,

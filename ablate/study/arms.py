@@ -95,7 +95,7 @@ def plan_trial(
         config,
         values=values,
         seed=seed,
-        corpus_digest=plan.corpus_digest,
+        corpus_digest=plan.record.corpus_digest,
         threads=plan.scale.threads,
         device="cuda" if plan.scale.gpus else "cpu",
         precision=plan.scale.precision,

@@ -74,7 +74,19 @@ def plan_searches(
     location = f"{plan.study.file or plan.study.name}: search"
     left = treatments.left_alone(arms, words.also, location)
     searches = tuple(
-        _plan_search(plan, words, space, arm, base, repeat, arms[arm].fixed, left[arm])
+        PlannedSearch(
+            arm=arm,
+            repeat=repeat,
+            values=base,
+            fixed={**left[arm], **arms[arm].fixed, **words.rows},
+            left=left[arm],
+            space=space,
+            words=words,
+            seed=repeat + 1,
+            column=_column(plan, arm),
+            inherits=words.inherit.get(arm),
+            waits=arm in words.inherit,
+        )
         for repeat in range(words.repeats)
         for arm, base in values.items()
     )
@@ -83,37 +95,14 @@ def plan_searches(
     return searches, treatments.notes(arms, left)
 
 
-def _plan_search(
-    plan: Plan,
-    words: Search,
-    space: spaces.Space,
-    name: str,
-    values: Values,
-    repeat: int,
-    fixed: Values,
-    left: Values,
-) -> PlannedSearch:
-    arm = find_arm(plan.study, name)
-    return PlannedSearch(
-        arm=name,
-        repeat=repeat,
-        values=values,
-        fixed={**left, **fixed, **words.rows},
-        left=left,
-        space=space,
-        words=words,
-        seed=repeat + 1,
-        column=column_for(plan.scale, arm.recipe or plan.study.base),
-        inherits=words.inherit.get(name),
-        waits=name in words.inherit,
-    )
+def _column(plan: Plan, arm: str) -> str:
+    return column_for(plan.scale, find_arm(plan.study, arm).recipe or plan.study.base)
 
 
 def _tuned_arm(plan: Plan, arm: Arm, space: spaces.Space) -> treatments.TunedArm:
-    column = column_for(plan.scale, arm.recipe or plan.study.base)
     own = _set_values(plan, arm)
     return treatments.TunedArm(
-        space=space.at(column) if space.corpora else space,
+        space=space.at(_column(plan, arm.name)) if space.corpora else space,
         own=own,
         fixed={**own, **scale_values(plan.scale), **arm.changes},
         config=plan.configs[arm.name],
@@ -144,7 +133,7 @@ def plan_evaluation_search(
         parents=(Parent("member", model.id),),
         place={"seed": model.seed, "seed_index": seed_index},
         stage=f"{stage.name} search",
-        column=column_for(plan.scale, find_arm(plan.study, arm).recipe or plan.study.base),
+        column=_column(plan, arm),
     )
 
 

@@ -162,7 +162,7 @@ def test_a_text_of_one_line_is_compared_without_a_p(workspace, tmp_path):
         (folder / f"{split}.txt").write_text("a b c d e f g h " * 60 + "\n")
     base = {name: v for name, v in BASE.items() if not name.endswith("_tokens")}
     plan = train(workspace, {**base, "corpus.name": str(folder), "training.batch_size": 4})
-    first, second, _ = [place.id for place in plan.planned]
+    first, second, _ = [place.id for place in plan.record.trials]
     found = " ".join(show_tokens(workspace, [first, second], "valid").split())
     assert "No interval and no p: this split has 1 sentence," in found
     assert "95% interval" not in found and "<.001" not in found

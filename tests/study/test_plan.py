@@ -80,7 +80,7 @@ def test_planning_is_pure(study: Study, data: str):
     before = sorted(Path(data).rglob("*"))
     plan = make_plan(study, data=data)
     again = make_plan(study, data=data)
-    assert (plan.trials, plan.planned, plan.record) == (again.trials, again.planned, again.record)
+    assert (plan.trials, plan.record) == (again.trials, again.record)
     assert sorted(Path(data).rglob("*")) == before
 
 
@@ -101,19 +101,19 @@ def test_parents_come_before_their_children(study: Study, data: str):
 def test_every_arm_has_the_same_places_on_the_same_seeds(study: Study, data: str):
     plan, scale = make_plan(study, data=data), study.scales["s"]
     arms = [arm.name for arm in study.design.arms]
-    finals = {arm: [p for p in plan.planned if p.arm == arm and p.final] for arm in arms}
+    finals = {arm: [p for p in plan.record.trials if p.arm == arm and p.final] for arm in arms}
     for planned in finals.values():
         assert sorted(p.seed_index for p in planned) == list(range(scale.seeds))
         assert all(p.seed == p.seed_index + scale.first_seed for p in planned)
         assert {p.stage for p in planned} == {scale.stages[-1].name}
-    stages = Counter((p.arm, p.stage) for p in plan.planned)
+    stages = Counter((p.arm, p.stage) for p in plan.record.trials)
     ensembles = 1 if scale.ensemble and scale.seeds > 1 else 0
     for arm in arms:
         assert [stages[arm, name] for name in ("train", *(s.name for s in scale.stages))] == [
             scale.seeds
         ] * (len(scale.stages) + 1)
         assert stages[arm, "ensemble"] == ensembles
-    assert {p.id for p in plan.planned} == set(ids(plan))
+    assert {p.id for p in plan.record.trials} == set(ids(plan))
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_every_arm_has_the_same_places_on_the_same_seeds(study: Study, data: str
 @given(study=studies())
 def test_the_test_split_is_read_at_the_end_of_a_chain_only(study: Study, data: str):
     plan = make_plan(study, data=data)
-    last = {p.id for p in plan.planned if p.final or p.stage == "ensemble"}
+    last = {p.id for p in plan.record.trials if p.final or p.stage == "ensemble"}
     assert {trial.id for trial in plan.trials if trial.reads_test} == last
 
 
@@ -142,17 +142,17 @@ def test_a_record_from_before_first_seed_was_written_starts_at_the_first(data: s
 
 def test_identical_arms_share_their_trials(data: str):
     plan = make_plan(study_of("same", "tuned on"), data=data)
-    places = {arm: [p.id for p in plan.planned if p.arm == arm] for arm in ("a", "same")}
+    places = {arm: [p.id for p in plan.record.trials if p.arm == arm] for arm in ("a", "same")}
     assert places["a"] == places["same"]
-    train = {p.arm: p.id for p in plan.planned if p.stage == "train" and p.seed == 1}
-    finetune = {p.arm: p.id for p in plan.planned if p.stage == "finetune" and p.seed == 1}
+    train = {p.arm: p.id for p in plan.record.trials if p.stage == "train" and p.seed == 1}
+    finetune = {p.arm: p.id for p in plan.record.trials if p.stage == "finetune" and p.seed == 1}
     assert train["a"] == train["tuned on"] and finetune["a"] != finetune["tuned on"]
 
 
 def test_lineage(data: str):
     plan = make_plan(study_of(stages=STAGES, ensemble=True), data=data)
     trials = {trial.id: trial for trial in plan.trials}
-    for place in plan.planned:
+    for place in plan.record.trials:
         trial = trials[place.id]
         roles = Counter(parent.role for parent in trial.parents)
         expected = {"train": {}, "finetune": {"start": 1}, "again": {"start": 1}}
@@ -393,13 +393,13 @@ def study_with(*arms: Arm, **scale: Any) -> Study:
 
 
 def placed(plan: Plan, arm: str) -> list[tuple[str, bool]]:
-    return [(p.stage, p.final) for p in plan.planned if p.arm == arm]
+    return [(p.stage, p.final) for p in plan.record.trials if p.arm == arm]
 
 
 def test_an_arms_own_stage_goes_on_from_the_trial_that_another_arm_ends_with(data: str):
     plan = make_plan(study_with(Arm("more", then=(GATE,))), data=data)
     assert placed(plan, "more") == [("train", False), ("gate", True)] * 2
-    base = {p.id for p in plan.planned if p.arm == "a"}
+    base = {p.id for p in plan.record.trials if p.arm == "a"}
     gates = [trial for trial in plan.trials if trial.stage == "gate"]
     assert {parent.id for trial in gates for parent in trial.parents} == base
     assert len(plan.trials) == 4
@@ -419,7 +419,7 @@ def test_all_seeds_of_an_arm_under_one_stage_are_one_result(data: str):
     assert placed(plan, "joint") == [("train", False)] * 3 + [("together", True)]
     joint = next(trial for trial in plan.trials if trial.stage == "together")
     assert [parent.role for parent in joint.parents] == ["base"] * 3
-    indices = {p.arm: p.seed_index for p in plan.planned if p.final}
+    indices = {p.arm: p.seed_index for p in plan.record.trials if p.final}
     assert indices["joint"] == 3  # no seed of any arm's
 
 

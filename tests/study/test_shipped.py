@@ -78,7 +78,7 @@ def planned(file: Path, scale: str, data: str) -> Plan:
 @pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
 def test_a_study_plans_at_every_scale(file, scale, data):
     plan = planned(file, scale, data)
-    asked = {trial.arm for trial in plan.planned} | {search.arm for search in plan.searches}
+    asked = {trial.arm for trial in plan.record.trials} | {search.arm for search in plan.searches}
     assert asked == {arm.name for arm in plan.record.arms} == set(plan.configs)
     known = {trial.id for trial in plan.trials}
     assert {parent for trial in plan.trials for parent in trial.parent_ids()} <= known
@@ -91,7 +91,7 @@ def test_the_first_study_asks_on_seeds_that_its_sizes_were_not_chosen_on(data):
         plan = planned(file, scale, data)
         assert len(plan.record.arms) == num_arms
         for arm in plan.record.arms:
-            assert [place.seed for place in plan.planned if place.arm == arm.name] == [*seeds]
+            assert [place.seed for place in plan.record.trials if place.arm == arm.name] == [*seeds]
 
 
 @pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
