@@ -148,7 +148,7 @@ def shown_row(text: str, name: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_kept_tokens_give_the_very_ensemble_that_was_run(workspace, trained):
-    first, second, ensemble = [place.id for place in trained.planned]
+    first, second, ensemble = [place.id for place in trained.record.trials]
     journal = journals.read(workspace.store, ensemble)
     ran = math.exp(journal.outcome.metrics["test_nll"])
     text = show_tokens(workspace, [first, second], "test")
@@ -169,7 +169,7 @@ def test_a_text_of_one_line_is_compared_without_a_p(workspace, tmp_path):
 
 
 def test_looking_at_the_test_split_again_is_written_down(workspace, trained):
-    first, second, _ = [place.id for place in trained.planned]
+    first, second, _ = [place.id for place in trained.record.trials]
     assert "read again" not in show_tokens(workspace, [first, second], "valid")
     assert not workspace.store.exists(f"trials/{first}/readings.json")
     assert "read number 1 after" in show_tokens(workspace, [first[:8], second], "test")
@@ -179,7 +179,7 @@ def test_looking_at_the_test_split_again_is_written_down(workspace, trained):
 
 
 def test_what_cannot_be_compared_is_refused(workspace, trained):
-    first, second, _ = [place.id for place in trained.planned]
+    first, second, _ = [place.id for place in trained.record.trials]
     with pytest.raises(TrialError, match="two or more finished trials"):
         show_tokens(workspace, [first, first], "valid")
     with pytest.raises(TrialError, match="no trial 'nobody'"):

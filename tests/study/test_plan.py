@@ -130,7 +130,7 @@ def test_seeds_start_where_the_scale_says_and_make_the_same_trials(data: str):
     later = make_plan(study_of("window", seeds=2, first_seed=3), data=data)
     assert later.record.first_seed == 3 and usual.record.first_seed == 1
     assert [t.id for t in later.trials] == [t.id for t in usual.trials if t.seed in (3, 4)]
-    assert {(p.seed, p.seed_index) for p in later.planned} == {(3, 0), (4, 1)}
+    assert {(p.seed, p.seed_index) for p in later.record.trials} == {(3, 0), (4, 1)}
 
 
 def test_a_record_from_before_first_seed_was_written_starts_at_the_first(data: str):
