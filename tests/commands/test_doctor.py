@@ -159,12 +159,12 @@ def test_a_share_of_the_cores_is_said(place, monkeypatch):
         ("print('H200; H200'); print('13.0')", OK, "GPUs: H200; H200 (CUDA 13.0)"),
         ("print(); print()", WARN, "torch was built without CUDA and sees no GPU"),
         ("raise ImportError('libtorch.so: no such file')", FAIL, "libtorch.so: no such file"),
-        ("import os; os.abort()", FAIL, "it died by 6"),
-        ("import time; time.sleep(9)", FAIL, "has not found out about GPUs within 0.5 s"),
+        ("import os; os.abort()", FAIL, "killed by signal 6"),
+        ("import time; time.sleep(9)", FAIL, "has not listed GPUs within 0.5 s"),
     ],
 )
 def test_accelerators(monkeypatch, script, state, says):
-    monkeypatch.setattr(doctor_machine, "ASK_TORCH", script)
+    monkeypatch.setattr(doctor_machine, "TORCH_QUERY", script)
     monkeypatch.setattr(doctor_machine.shutil, "which", lambda name: f"/usr/bin/{name}")
     if "sleep" in script:
         monkeypatch.setattr(doctor_machine, "TORCH_SECONDS", 0.5)
@@ -182,7 +182,7 @@ def test_accelerators(monkeypatch, script, state, says):
     ],
 )
 def test_kernels(monkeypatch, script, state, says):
-    monkeypatch.setattr(doctor_machine, "ASK_KERNELS", script)
+    monkeypatch.setattr(doctor_machine, "KERNELS_QUERY", script)
     found = doctor_machine._kernels()
     assert found.state == state and says in found.found
     assert ("CXX" in found.remedy) == script.startswith("print('no')")
@@ -205,7 +205,7 @@ def test_a_workspace_that_is_a_file(tmp_path):
     found = one(doctor_places.folder, open_workspace(str(tmp_path / "file")))
     assert found.state == FAIL and "is not a folder" in found.found
     found = one(doctor_places.folder, open_workspace(str(tmp_path / "file" / "below")))
-    assert found.state == FAIL and "cannot be made" in found.found
+    assert found.state == FAIL and "cannot be created" in found.found
 
 
 def test_a_workspace_that_cannot_be_written(place, monkeypatch):
@@ -304,7 +304,7 @@ def test_a_folder_of_files_is_no_place_for_records(tmp_path):
 
 
 def test_the_database_of_the_records(place):
-    assert "will be made" in one(doctor_places.mlflow, place).found
+    assert "will be created" in one(doctor_places.mlflow, place).found
     place.folder.mkdir()
     file = place.folder / "mlflow.db"
     with contextlib.closing(sqlite3.connect(file)) as db:
@@ -404,7 +404,7 @@ def test_a_study_that_stopped(stopped):
     found, _ = outcome("studies", doctor_studies.studies, stopped)
     assert found.state == WARN
     assert found.found == "q@s stopped with 1 of 2 trials left"
-    assert found.remedy == "Go on with: ablate study q.py"
+    assert found.remedy == "Resume with: ablate study q.py"
     _finish(stopped.store, "b" * 16)
     assert outcome("studies", doctor_studies.studies, stopped) == [Finding(OK, "1 finished")]
 

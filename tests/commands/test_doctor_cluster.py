@@ -19,7 +19,7 @@ def host(gpus: int = 0, **words) -> dict:
 
 
 def test_all_is_well() -> None:
-    (finding,) = doctor_cluster.compared([host(), host(1, seen=1.0)], OURS)
+    (finding,) = doctor_cluster.compare([host(), host(1, seen=1.0)], OURS)
     assert finding.state == OK and "2 hosts with 4 CPUs and 1 GPUs" in finding.found
 
 
@@ -31,13 +31,13 @@ def test_all_is_well() -> None:
     ],
 )
 def test_what_is_amiss(given: dict, text: str, remedy: str) -> None:
-    _, finding = doctor_cluster.compared([given], OURS)
+    _, finding = doctor_cluster.compare([given], OURS)
     assert finding.state == FAIL and text in finding.found and remedy in finding.remedy
 
 
 def test_a_wrong_token() -> None:
     err = "RuntimeError: ...\nInvalidAuthToken: the authentication token is invalid"
-    (finding,) = doctor_cluster.told("", err, "h:1")
+    (finding,) = doctor_cluster.interpret("", err, "h:1")
     assert finding.state == FAIL and "refuses the token" in finding.found
     assert "RAY_AUTH_TOKEN" in finding.remedy
 
@@ -49,7 +49,9 @@ def test_another_ray() -> None:
     theirs = {"ray_version": "2.0.0", "python_version": "3.8.1"}
     with pytest.raises(RuntimeError) as refused:
         check_version_info(theirs, "this node")
-    (finding,) = doctor_cluster.told("", f"Traceback ...\nRuntimeError: {refused.value}", "h:1")
+    (finding,) = doctor_cluster.interpret(
+        "", f"Traceback ...\nRuntimeError: {refused.value}", "h:1"
+    )
     assert (finding.state, finding.exit_code) == (FAIL, 7)
     assert "Ray: 2.0.0 Python: 3.8.1" in finding.found and "one image" in finding.remedy
 
@@ -89,5 +91,5 @@ def test_no_token(workspace, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
 
 
 def test_the_question_is_one_that_python_can_read() -> None:
-    compile(doctor_cluster.ASK, "ASK", "exec")
+    compile(doctor_cluster.QUERY, "QUERY", "exec")
     assert set(doctor_cluster.MATTER) <= {*versions(), "ray"}
