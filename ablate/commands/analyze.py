@@ -17,7 +17,7 @@ from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import save_pictures
 from ablate.analysis.subject import Subject
 from ablate.commands import _options
-from ablate.compare.formats import csv, table_of_values, text
+from ablate.compare.formats import csv, table_of, table_of_values, text
 from ablate.config import fields
 from ablate.errors import ConfigError
 from ablate.store.journal import LISTED, find
@@ -76,7 +76,7 @@ def list_analyses() -> str:
         listed = analysis.get(name)
         rows.append([name, _range(*listed.num_subjects), _summary(listed), _source(listed)])
     titles = ["analysis", "trials", "what it shows", "source"]
-    lines = text.aligned(titles, rows, WIDTH + 60)
+    lines = text.lines(table_of(titles, rows, left=titles), WIDTH + 60)
     return "\n".join(lines) + "\n\n`ablate analyze NAME` shows its formula and options."
 
 
@@ -92,7 +92,7 @@ def describe(name: str) -> str:
         for info in fields.describe(shown.options)
     ]
     titles = ["option", "allowed", "default", "meaning"]
-    table = ["", *text.aligned(titles, rows, WIDTH + 60)] if rows else []
+    table = ["", *text.lines(table_of(titles, rows, left=titles), WIDTH + 60)] if rows else []
     return "\n".join([heading, *about, *table, "", (module.__doc__ or "").strip()])
 
 

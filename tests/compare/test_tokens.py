@@ -190,7 +190,7 @@ def test_what_cannot_be_compared_is_refused(workspace, trained):
     with pytest.raises(TrialError, match="different corpora"):
         show_tokens(workspace, [first, second], "valid")
     workspace.store.delete(f"trials/{first}/tokens/test.arrow")
-    journal.trial = replace(journal.trial, corpus_digest=trained.corpus_digest)
+    journal.trial = replace(journal.trial, corpus_digest=trained.record.corpus_digest)
     journal.write(workspace.store)
     with pytest.raises(TrialError, match="saved no log-probabilities of test"):
         show_tokens(workspace, [first, second], "test")
