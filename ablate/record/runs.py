@@ -22,12 +22,15 @@ from typing import Any
 
 from ablate.config.identity import StageName, digest, trial_name
 from ablate.record.tracking import (
+    ALSO_IN,
     FAILED,
+    FINAL,
     FINISHED,
     HOME,
     KILLED,
     MARK,
     NOTE,
+    NUM_PARAMETERS,
     PARENT_RUN,
     RUN_NAME,
     RUNNING,
@@ -115,7 +118,7 @@ def trial_run(
         start=start,
         end=None if status == Status.RUNNING else end,
         home=_tags(_home(record, parent_run_id, journal, label)),
-        guest=_tags({f"ablate.also_in.{tag_key(record.key)}": label.arm}),
+        guest=_tags({f"{ALSO_IN}{tag_key(record.key)}": label.arm}),
         tags=_tags(_facts(journal, status)) | {MARK: mark_of(journal, running)},
         params=_params(journal),
         points=_points(journal, start),
@@ -306,8 +309,8 @@ def _points(journal: Journal, start: int) -> list[Point]:
         seconds = number(epoch.get("seconds"))
         at = start + (step if seconds is None else round(1000 * seconds))
         add({key: value for key, value in epoch.items() if key != "epoch"})
-    add({f"final_{key}": value for key, value in journal.metrics.items()})
-    add({"num_parameters": journal.outcome and journal.outcome.num_parameters})
+    add({f"{FINAL}{key}": value for key, value in journal.metrics.items()})
+    add({NUM_PARAMETERS: journal.outcome and journal.outcome.num_parameters})
     return points
 
 

@@ -92,4 +92,4 @@ def test_no_token(workspace, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
 
 def test_the_question_is_one_that_python_can_read() -> None:
     compile(doctor_cluster.QUERY, "QUERY", "exec")
-    assert set(doctor_cluster.MATTER) <= {*versions(), "ray"}
+    assert set(doctor_cluster.SAME) <= {*versions(), "ray"}

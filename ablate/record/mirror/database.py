@@ -21,8 +21,7 @@ from urllib.parse import quote
 
 from ablate.errors import RecordError
 from ablate.record.places import local_folder
-from ablate.record.recorded import ALSO_IN, Record, Seen
-from ablate.record.tracking import LARGEST, MARK
+from ablate.record.tracking import ALSO_IN, LARGEST, MARK, Record, Seen
 
 BATCH = 500  # runs read at a time
 CHOSEN = "run_uuid IN (SELECT value FROM json_each(?))"
@@ -31,7 +30,7 @@ AFTER_ALSO_IN = ALSO_IN[:-1] + chr(ord(ALSO_IN[-1]) + 1)  # the first key after 
 
 
 class DatabaseSource:
-    """A `Source` on MLflow's SQLite file. A missing file has no records."""
+    """MLflow's SQLite file. A missing file has no records."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -45,6 +44,7 @@ class DatabaseSource:
             return db
 
     def changes(self, known: Mapping[str, Seen]) -> tuple[dict[str, Seen], list[str]]:
+        """Return the runs that are new or changed, in their current state, and the deleted ones."""
         if self._db is None:
             return {}, list(known)
         with self._translate_errors():
@@ -69,6 +69,7 @@ class DatabaseSource:
         }
 
     def read(self, run_ids: list[str]) -> Iterator[list[Record]]:
+        """Yield the records of these runs in batches."""
         for first in range(0, len(run_ids), BATCH):
             if self._db is not None:
                 with self._translate_errors():

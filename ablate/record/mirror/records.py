@@ -12,8 +12,7 @@ from typing import Any
 
 from ablate.config.tasks import task_name
 from ablate.record.mirror.kinds import NUMBER, TEXT, TRUTH, WHOLE
-from ablate.record.recorded import ALSO_IN, FINAL, NUM_PARAMETERS, Record
-from ablate.record.tracking import HOME, STUDY_RUN, TRIAL
+from ablate.record.tracking import ALSO_IN, FINAL, HOME, NUM_PARAMETERS, STUDY_RUN, TRIAL, Record
 
 # Columns of `trials` that come from tags of the run, in their order, and those of other types.
 TAGGED = (

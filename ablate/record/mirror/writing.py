@@ -24,7 +24,7 @@ from ablate.record.mirror.records import (
     study_row,
     trial_row,
 )
-from ablate.record.recorded import Record
+from ablate.record.tracking import Record
 
 SMALL = 100_000  # segments with fewer rows are merged ...
 MANY = 8  # ... once there are this many
