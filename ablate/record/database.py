@@ -11,9 +11,7 @@ import getpass
 import hashlib
 import math
 import os
-import sqlite3
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,8 +29,8 @@ from ablate.record.tracking import (
     RunLocation,
     new_points,
 )
+from ablate.store.files import PARTIAL
 
-STALE_SECONDS = 600.0  # a partial database of this age was left by a killed process
 BUSY_SECONDS = 20.0  # to wait for another writer; the same as in MLflow
 
 
@@ -183,22 +181,15 @@ def _engine(uri: str) -> Any:
 
 def _make_database(uri: str, artifacts: Path) -> None:
     """Create MLflow's tables, completely or not at all: a killed migration cannot be resumed."""
-    database = quiet.load("sqlalchemy.engine").make_url(uri).database or ""
-    path = Path(database)
+    path = Path(quiet.load("sqlalchemy.engine").make_url(uri).database or "")
     if path.exists() and path.stat().st_size:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    for stale in path.parent.glob(f"{path.name}.*.partial*"):  # left by a killed process
-        if time.time() - stale.stat().st_mtime > STALE_SECONDS:
-            stale.unlink(missing_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.unlink(missing_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     try:
-        with quiet.silent_warnings(), _skip_syncs(partial):
-            stores = quiet.load("mlflow.store.tracking.sqlalchemy_store")
-            store = stores.SqlAlchemyStore(f"sqlite:///{partial}", artifacts.absolute().as_uri())
-        store.engine.dispose()
-        with partial.open("rb") as file:
+        with partial.open("wb") as file:
+            file.write(_empty_database(artifacts))
+            file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):  # another process was first
             os.link(partial, path)
@@ -206,25 +197,15 @@ def _make_database(uri: str, artifacts: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _skip_syncs(database: Path) -> Iterator[None]:
-    """Do not sync a database to disk while it is created: it takes a thousand commits.
-
-    MLflow opens it with an engine of its own, so every new connection is inspected.
-    """
-    sqlalchemy = quiet.load("sqlalchemy")
-
-    def on_connect(connection: Any, _: Any) -> None:
-        if isinstance(connection, sqlite3.Connection):
-            files = [row[2] for row in connection.execute("PRAGMA database_list")]
-            if files and os.path.realpath(files[0]) == os.path.realpath(database):
-                connection.execute("PRAGMA synchronous = OFF")
-
-    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "connect", on_connect)
+def _empty_database(artifacts: Path) -> bytes:
+    """MLflow's tables, created in memory: on disk it takes a thousand synced commits."""
+    stores = quiet.load("mlflow.store.tracking.sqlalchemy_store")
+    with quiet.silent_warnings():
+        store = stores.SqlAlchemyStore("sqlite:///:memory:", artifacts.absolute().as_uri())
     try:
-        yield
+        return store.engine.raw_connection().driver_connection.serialize()
     finally:
-        sqlalchemy.event.remove(sqlalchemy.engine.Engine, "connect", on_connect)
+        store.engine.dispose()
 
 
 def _user() -> str:
