@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,8 @@ class Recorder:
 
     def open(self, status: StudyStatus = StudyStatus.RUNNING) -> None:
         """Find or make the experiment and the study's run."""
-        if self._tracking is None:
-            self._tracking = open_tracking(self.uri, self._artifacts)
-        record = self.record
-        tags = runs.experiment_tags(record)
-        self._experiment = self._tracking.open_experiment(record.key, tags)
+        tags = runs.experiment_tags(self.record)
+        self._experiment = self._server.open_experiment(self.record.key, tags)
         run = self._put_study(status)
         self._note.open(f"{self._experiment}/{run.run_id}", fresh=run.created)
         self._parent = run.run_id
@@ -175,9 +173,12 @@ class Recorder:
             self._note.forget(trial_id)
             self.deliver_all([trial_id])
 
-    def save(self) -> None:
-        """Save the note of what was delivered."""
+    def deliver_finished(self) -> Delivery:
+        """Deliver the finished trials of a study that another process runs."""
+        stored = journals.read_all(self.store, self.backlog())
+        result = self.deliver_all(key for key, journal in stored.items() if journal.outcome)
         self._note.write()
+        return result
 
     def _put_study(self, status: StudyStatus) -> RunLocation:
         state = self._state()
@@ -208,18 +209,13 @@ class Recorder:
         state = {**self._state(), "status": status, **details}
         self.store.write_json(f"{self._results}/state.json", state)
 
-    @property
+    @cached_property
     def _server(self) -> ClientTracking:
-        if self._tracking is None:
-            raise RuntimeError("call Recorder.open() first.")
-        return self._tracking
+        return self._tracking or open_tracking(self.uri, self._artifacts)
 
 
 def sync(
-    store: Store,
-    uri: str,
-    artifacts: str | Path,
-    running: Collection[str] = (),
+    store: Store, uri: str, artifacts: str | Path, running: Collection[str] = ()
 ) -> dict[str, Delivery]:
     """Deliver what a server lacks of every study in the store.
 
@@ -229,20 +225,10 @@ def sync(
     tracking = open_tracking(uri, Path(artifacts))
     results: dict[str, Delivery] = {}
     for key in study_record.names(store):
-        record = study_record.read(store, key)
-        recorder = Recorder(store, uri, record, artifacts, tracking)
-        results[record.key] = _sync_one(recorder, record.key in running)
+        recorder = Recorder(store, uri, study_record.read(store, key), artifacts, tracking)
+        recorder.open(StudyStatus.RUNNING if key in running else recorder.idle_status)
+        results[key] = recorder.deliver_finished() if key in running else recorder.close()
     return results
-
-
-def _sync_one(recorder: Recorder, running: bool) -> Delivery:
-    recorder.open(StudyStatus.RUNNING if running else recorder.idle_status)
-    if not running:
-        return recorder.close()
-    stored = journals.read_all(recorder.store, recorder.backlog())
-    result = recorder.deliver_all(key for key, journal in stored.items() if journal.outcome)
-    recorder.save()
-    return result
 
 
 def _now() -> int:

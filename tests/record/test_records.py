@@ -306,7 +306,7 @@ def test_a_killed_driver_leaves_no_run_running(workspace, via) -> None:
     recorder.open()
     recorder.deliver(FIRST, running=True)
     recorder.deliver(SECOND, running=True)
-    recorder.save()
+    recorder._note.write()
     write_study(workspace.store, make_study(trials=1))
     sync(workspace.store, workspace.uri, workspace.artifacts)
     assert {run["status"] for run in on_server(workspace.uri)} == {"KILLED"}
