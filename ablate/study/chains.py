@@ -150,10 +150,10 @@ def _confirm_evaluation(plan: Plan, search: PlannedSearch, winner: Values) -> Ch
         plan,
         merge(search.values, winner),
         arm=search.arm,
-        seed=search.place["seed"],
+        seed=search.model["seed"],
         parents=search.parents,
         evaluates=True,
         stage=search.stage.removesuffix(" search"),
     )
-    planned = planned_trial(trial, search.arm, search.place["seed_index"], final=True)
+    planned = planned_trial(trial, search.arm, search.model["seed_index"], final=True)
     return Chains((trial,), (planned,))

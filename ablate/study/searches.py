@@ -41,12 +41,12 @@ class PlannedSearch:
     words: Search
     seed: int
     parents: tuple[Parent, ...] = ()  # the finished model, in a search of how to evaluate it
-    place: Mapping[str, int] = field(default_factory=dict)  # that model's seed and seed_index
+    model: Mapping[str, int] = field(default_factory=dict)  # that model's seed and seed_index
     stage: str = "search"
-    column: str = ""  # of the space, if it has columns
+    column: str = ""  # the column of the space, if it has columns
     inherits: Inherit | None = None
     left: Values = field(default_factory=dict)  # fixed because they tell the arms apart
-    waits: bool = False  # for the winner to inherit from: until then, its values are not known
+    waits: bool = False  # until the search that it inherits from has a winner
 
     @property
     def key(self) -> str:
@@ -131,7 +131,7 @@ def plan_evaluation_search(
         words=words,
         seed=1,
         parents=(Parent("member", model.id),),
-        place={"seed": model.seed, "seed_index": seed_index},
+        model={"seed": model.seed, "seed_index": seed_index},
         stage=f"{stage.name} search",
         column=_column(plan, arm),
     )
@@ -143,7 +143,7 @@ def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index:
         plan,
         merge(merge(search.values, sampled), search.words.changes),
         arm=search.arm,
-        seed=search.place.get("seed", derived_seed("search", search.seed, index) % 2**31),
+        seed=search.model.get("seed", derived_seed("search", search.seed, index) % 2**31),
         evaluates=bool(search.parents),
         reads_test=False,
         parents=search.parents,
@@ -157,7 +157,7 @@ def search_record(search: PlannedSearch) -> SearchRecord:
         arm=search.arm,
         repeat=search.repeat,
         num_trials=search.words.trials,
-        seed_index=search.place.get("seed_index"),
+        seed_index=search.model.get("seed_index"),
         inherits=search.inherits.arm if search.inherits else None,
         over=tuple(search.inherits.over) if search.inherits else (),
     )

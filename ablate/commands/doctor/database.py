@@ -57,7 +57,7 @@ def postgres(url: str, name: str, hidden: Callable[[str], str]) -> Finding:
             connection.close()
     except Exception as error:
         last = hidden(" ".join(str(error).split()))
-        remedy = next((way for word, way in REMEDIES.items() if word in last), None)
+        remedy = next((text for phrase, text in REMEDIES.items() if phrase in last), None)
         default = "Is the database up, and is this its host?"
         return Finding(FAIL, f"{name}: {last}", remedy or default, 6)
     if free < NEEDED:
