@@ -20,6 +20,7 @@ from ablate.commands.doctor import database as doctor_database
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.commands.doctor.machine import existing
 from ablate.record.places import check_uri, is_server
+from ablate.store.files import write_whole
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace
 
@@ -47,15 +48,10 @@ def _write_durably(path: Path) -> Finding:
     probe = path / f".doctor-{os.getpid()}"
     start = time.perf_counter()
     try:
-        with probe.open("wb") as file:
-            file.write(b"x" * 4096)
-            file.flush()
-            os.fsync(file.fileno())
+        write_whole(probe, b"x" * 4096)
+        probe.unlink()
     except OSError as error:
         return Finding(FAIL, f"{path} cannot be written: {error.strerror}", OTHER_FOLDER)
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink()
     milliseconds = 1000 * (time.perf_counter() - start)
     speed = f"{path} is writable; a durable write takes {milliseconds:.1f} ms"
     if milliseconds > SLOW_MS:
