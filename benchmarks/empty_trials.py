@@ -79,7 +79,7 @@ BASE = {
 
 @dataclass(frozen=True)
 class Run:
-    """One study run from a fresh process: all its seconds, and those its processes worked."""
+    """One study in a fresh process: its wall-clock and processor seconds."""
 
     contestant: str
     trials: int
@@ -90,7 +90,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Contestant:
-    """How to run one in a folder, and at which sizes."""
+    """How to run a study in a folder, and at which sizes."""
 
     name: str
     sizes: tuple[int, int]
@@ -158,7 +158,7 @@ def _study(folder: Path, study: str) -> list[str]:
 
 
 def _stock(folder: Path, trials: int) -> list[str]:
-    """Given what ours records of a trial: the resolved config as params, as many tags."""
+    """Records as much as ours for a trial: the resolved config as params, equally many tags."""
     from ablate.config.resolve import resolve
     from ablate.trial.environment import environment
 
@@ -177,7 +177,7 @@ def _stock_reused(folder: Path, trials: int) -> list[str]:
 
 
 def _encoded_corpus(folder: Path) -> Path:
-    """Ours looks at its corpus first; encoding it is no part of a trial's cost."""
+    """Encode the corpus first: that is not part of the cost of a trial."""
     from ablate.config.sections import CorpusConfig
     from ablate.data.corpus import open_corpus
 
@@ -196,7 +196,7 @@ def _fresh(folder: Path, data: Path) -> Path:
 def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
     command = contestant.command(place, trials)
     os.sync()
-    load, begun = os.getloadavg()[0], time.perf_counter()
+    load, start = os.getloadavg()[0], time.perf_counter()
     with (place / "said.txt").open("w+") as said, Work() as work:
         done = subprocess.run(
             command,
@@ -206,7 +206,7 @@ def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
             cwd=place,
             check=False,
         )
-        wall = time.perf_counter() - begun
+        wall = time.perf_counter() - start
         said.seek(0)
         if done.returncode:
             raise SystemExit(f"{contestant.name} failed:\n{said.read()[-4000:]}")
@@ -215,7 +215,7 @@ def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
 
 
 class Work:
-    """Processor seconds of all that a command starts, looked at now and then while it lives.
+    """Measure processor seconds of all processes of a command, sampled while it runs.
 
     Ray's processes leave their parents and are waited for by nobody, so the system does not add
     them up. As the reaper of orphans we keep them among our descendants.
@@ -253,7 +253,7 @@ class Work:
 
 
 def _descendants(ancestor: int) -> dict[int, float]:
-    """Processor seconds by process, of those that descend from one."""
+    """Return the processor seconds of a process and its descendants, by process."""
     parents, used = {}, {}
     tick = os.sysconf("SC_CLK_TCK")
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -271,7 +271,7 @@ def _descendants(ancestor: int) -> dict[int, float]:
 
 
 def _check_records(database: Path, trials: int, name: str) -> None:
-    """Every trial is in MLflow, with every epoch: nobody is fast by leaving something out."""
+    """Check that MLflow has every epoch of every trial: no side is fast by omitting something."""
     with contextlib.closing(sqlite3.connect(database)) as db:
         counted = db.execute(
             "SELECT count(*) FROM (SELECT run_uuid FROM runs JOIN metrics USING (run_uuid)"
@@ -307,7 +307,7 @@ def _report(runs: list[Run], options: argparse.Namespace) -> int:
 
 
 def _cost(runs: list[Run], name: str) -> dict[str, float]:
-    """The slope between the sizes, each at its least disturbed: others only ever slow it down."""
+    """Return the slope between the sizes, each at its fastest: load only slows a run down."""
     mine = [run for run in runs if run.contestant == name]
     small, large = sorted({run.trials for run in mine})
 
@@ -337,15 +337,15 @@ def _machine() -> dict[str, object]:
 
 
 def _synced_write(times: int = 20) -> float:
-    """Seconds for a small file to be safe on this disk: what everything durable here rests on."""
+    """Measure the seconds of a durable write of a small file on this disk."""
     with tempfile.TemporaryDirectory() as folder:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for number in range(times):
             with open(Path(folder) / str(number), "wb") as file:
                 file.write(b"x" * 4096)
                 file.flush()
                 os.fsync(file.fileno())
-        return (time.perf_counter() - begun) / times
+        return (time.perf_counter() - start) / times
 
 
 if __name__ == "__main__":

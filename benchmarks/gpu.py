@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def check_without_dropout() -> None:
-    """The AWD step's two sides draw masks of their own; without any they must agree."""
+    """The two sides of the AWD step draw different masks; without masks they must agree."""
     ours, theirs = awd.sides(*awd.SIZES["laptop"], Rates())
     torch.testing.assert_close(ours(), theirs(), rtol=1e-3, atol=1e-3)
 

@@ -1,4 +1,4 @@
-"""Questions over many recorded trials: the mirror against `mlflow.search_runs` on the same records.
+"""Queries of many recorded trials: the mirror against `mlflow.search_runs` on the same records.
 
     python benchmarks/mirror.py [--trials N] [--epochs N] [--http] [--folder DIR] [--json FILE]
 
@@ -10,8 +10,8 @@ config columns and 50 epochs. Then, in this order:
     sync 100 new       100 trials more are written, and the mirror brought up to date: three times
     each question      a look for news, the question, its answer as text: the best of three
     search_runs        MLflow's own answer to "all trials", in the same run
-    --http             the same by HTTP, from a copy of that mirror (a change is told alike):
-                       nothing new, then 100 new whose clocks are years behind, three times
+    --http             the same by HTTP, from a copy of that mirror, with changes detected in the
+                       same way: nothing new, then 100 new whose clocks are years behind, three times
 
 Times are by the clock; beside them stand the processor time of this process and of the server, and
 the load, since on a machine that is shared the clock says little. Exits with 1 where a limit is
@@ -134,7 +134,7 @@ def measure_syncs(
 
 
 def one_sync(workspace: Any, name: str, group: int | None) -> dict[str, float]:
-    """`group`: the processes of a server, whose processor time is told too."""
+    """`group`: the processes of a server, whose processor time is reported too."""
     from ablate.record.mirror.syncing import update_mirror
 
     busy, serving = time.process_time(), processor_s(group)
@@ -148,7 +148,7 @@ def one_sync(workspace: Any, name: str, group: int | None) -> dict[str, float]:
 
 
 def processor_s(group: int | None) -> float:
-    """What a group of processes has used of the processor, by Linux's own books."""
+    """Return the processor time of a group of processes, as Linux reports it."""
     ticks = 0
     for place in Path("/proc").glob("[0-9]*/stat") if group is not None else ():
         with contextlib.suppress(OSError):
@@ -159,7 +159,7 @@ def processor_s(group: int | None) -> float:
 
 
 def measure_questions(workspace: Any) -> dict[str, dict[str, float]]:
-    """Each as its command answers it: a look for news, the question, the answer as text."""
+    """Run each query as its command does: update the mirror, query it, format the result."""
     from ablate.commands.compare import compare
     from ablate.commands.query import query
 
@@ -202,9 +202,9 @@ def measure_search_runs(workspace: Any) -> float:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     found = work()
-    return time.perf_counter() - begun, found
+    return time.perf_counter() - start, found
 
 
 class Writer:
@@ -345,7 +345,7 @@ def _insert(db: sqlite3.Connection, table: str, rows: list[tuple]) -> None:
 
 @contextlib.contextmanager
 def server(workspace: Any) -> Iterator[tuple[str, int]]:
-    """A server of the workspace's records: its URI, and the group of its processes."""
+    """Start a server for the workspace's records; yield its URI and process group."""
     from ablate.record.places import ui_command, ui_environment
 
     with socket.socket() as free:

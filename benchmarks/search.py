@@ -1,4 +1,4 @@
-"""What early stopping saves a search: replays on recorded learning curves, over many seeds.
+"""What early stopping saves in a search: replays on recorded learning curves, over many seeds.
 
     python -m benchmarks.search [--seeds 100] [--trials 60]     half an hour on one core
 
@@ -38,7 +38,7 @@ Runs = dict[str, list[Replay]]  # by strategy, a replay a seed
 
 
 def replays(table: Table, seeds: Sequence[int], trials: int, workers: int) -> Runs:
-    """Every strategy with every seed; what random search spent is what the others may spend."""
+    """Run every strategy with every seed; all may spend what random search spent."""
     runs: Runs = {name: [] for name in (RANDOM, *OTHERS)}
     for seed in seeds:
         bar = replay(Ours(seed, "random", None), table, trials=trials, workers=workers)
@@ -50,7 +50,7 @@ def replays(table: Table, seeds: Sequence[int], trials: int, workers: int) -> Ru
 
 
 def summary(runs: Runs) -> dict[str, dict[str, float | None]]:
-    """Of each strategy, when it reaches the best of random search's with the same seed."""
+    """Return when each strategy reaches the best of random search with the same seed."""
     return {name: _summary(found, runs[RANDOM]) for name, found in runs.items()}
 
 
@@ -74,7 +74,7 @@ def _summary(found: Sequence[Replay], bars: Sequence[Replay]) -> dict[str, float
 
 
 def _quartiles(shares: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median, upper quartile, each one of the shares or between two."""
+    """Return lower quartile, median and upper quartile, each a share or between two."""
     ordered = sorted(shares)
     half = len(ordered) // 2
     parts = (ordered[: half or 1], ordered, ordered[-half or -1 :])
@@ -83,7 +83,7 @@ def _quartiles(shares: Sequence[float]) -> tuple[float, float, float]:
 
 
 def verdict(found: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
-    """Whether what is claimed holds."""
+    """Return whether the claims hold."""
     shares = {name: math.inf if f["share"] is None else f["share"] for name, f in found.items()}
     stock = min(share for name, share in shares.items() if name.startswith("OptunaSearch"))
     return {"a third": shares[OURS] <= LIMIT, "beats stock": shares[OURS] < stock}
@@ -117,7 +117,7 @@ def show(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def draw(runs: Runs, path: Path) -> None:
-    """Best so far against updates: the median over seeds, and the middle half."""
+    """Plot the best so far against updates: the median over seeds, and the middle half."""
     import matplotlib
 
     matplotlib.use("agg")

@@ -1,4 +1,4 @@
-"""Two live searches that confirm what the replays say (`search.py`): trained, not looked up.
+"""Two live searches that confirm the replays (`search.py`): trained, not looked up.
 
     python -m benchmarks.search_live --data .ablate/data [--trials 15] [--seed 1]
 
@@ -68,7 +68,7 @@ class Account:
 
 
 def live(words: Search, data: str, seed: int, account: Account) -> Replay:
-    """One search, one trial at a time."""
+    """Run one search, one trial at a time."""
     study = Study(
         question="How soon is the best found?",
         base={**SLICE, **MODEL},

@@ -27,10 +27,10 @@ from pathlib import Path
 from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import open_corpus
 config, folder = CorpusConfig(name=sys.argv[1]), Path(sys.argv[2])
-before, begun = private(), time.thread_time()
+before, start = private(), time.thread_time()
 corpus = open_corpus(config, folder)
 streams = {split: corpus.stream(split) for split in ("train", "valid", "test")}
-used = time.thread_time() - begun
+used = time.thread_time() - start
 kept = private() - before
 tokens = sum(int(stream.sum()) and len(stream) for stream in streams.values())
 print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": corpus.num_words}))
@@ -38,7 +38,7 @@ print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": corpus.
 THEIRS = """
 import torch
 from pathlib import Path
-before, begun = private(), time.thread_time()
+before, start = private(), time.thread_time()
 number, streams = {}, {}
 for path in sys.argv[1:]:
     ids = []
@@ -47,7 +47,7 @@ for path in sys.argv[1:]:
             for word in [*line.split(), "<eos>"]:
                 ids.append(number.setdefault(word, len(number)))
     streams[path] = torch.tensor(ids)
-used = time.thread_time() - begun
+used = time.thread_time() - start
 kept = private() - before
 tokens = sum(int(stream.sum()) and len(stream) for stream in streams.values())
 print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": len(number)}))
@@ -55,7 +55,7 @@ print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": len(num
 
 
 def encoded_corpus(full: bool) -> list[Figure]:
-    """The whole corpus: PTB's 1.1 million tokens, or the made-up text's."""
+    """The whole corpus: the 1.1 million tokens of PTB, or of the random text."""
     with tempfile.TemporaryDirectory(prefix="bench-corpus-") as place:
         workspace = Path(place)
         name = corpus_name(workspace)
@@ -83,7 +83,7 @@ def encoded_corpus(full: bool) -> list[Figure]:
 
 
 def command_line(full: bool) -> list[Figure]:
-    """`ablate --help` as a whole process, beside one that does nothing."""
+    """`ablate --help` as a whole process, compared with one that does nothing."""
     commands = ([sys.executable, "-m", "ablate", "--help"], [sys.executable, "-c", "pass"])
     for command in commands:
         _seconds(command)

@@ -108,7 +108,7 @@ def whole_study(full: bool) -> list[Figure]:
 
 
 def means_agree(one: Run, other: Run) -> bool:
-    """Whether the mean losses differ by no more than the trials' own spread explains.
+    """Return whether the spread of the trials explains the difference of the mean losses.
 
     These trainings are short and their rate is high. Two sides that are one training draw other
     starts and other masks, and on the made-up text one trial in eight ends 3 to 11% above the rest:
@@ -119,7 +119,7 @@ def means_agree(one: Run, other: Run) -> bool:
 
 
 def _against(name: str, ours: Run, theirs: Run, limit: float) -> list[Figure]:
-    """The whole study by the clock; and by the processors, which a busy machine disturbs less."""
+    """Time the whole study by wall clock, and by processor time, which load disturbs less."""
     note = f"load {ours.load:.1f} and {theirs.load:.1f}"
     details = {"ours": asdict(ours), "theirs": asdict(theirs)}
     return [
@@ -178,16 +178,16 @@ def _opponent(
 
 
 def text_files(folder: Path, corpus: str) -> list[str]:
-    """The text's files, for those that read them themselves."""
+    """Write the files of the text, for implementations that read them."""
     place = folder / "data" / "ptb" if corpus == "ptb" else Path(corpus)
     prefix = "ptb." if corpus == "ptb" else ""
     return [str(place / f"{prefix}{split}.txt") for split in ("train", "valid", "test")]
 
 
 def _run(command: list[str], folder: Path) -> tuple[float, float, float]:
-    """Seconds by the clock and by the processors, and the load at the start."""
+    """Return wall-clock and processor seconds, and the load at the start."""
     os.sync()
-    load, begun = os.getloadavg()[0], time.perf_counter()
+    load, start = os.getloadavg()[0], time.perf_counter()
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
     with (
         (folder / "said.txt").open("w") as said,
@@ -197,7 +197,7 @@ def _run(command: list[str], folder: Path) -> tuple[float, float, float]:
         done = subprocess.run(
             command, stdout=said, stderr=wrong, env=environment, cwd=folder, check=False
         )
-        wall = time.perf_counter() - begun
+        wall = time.perf_counter() - start
     if done.returncode:
         texts = [(folder / name).read_text()[-2000:] for name in ("said.txt", "complained.txt")]
         raise SystemExit(f"{' '.join(command)} failed:\n" + "\n".join(texts))
@@ -212,7 +212,7 @@ def _timed(run: tuple[float, float, float], found: list[float]) -> Run:
 
 
 def empty_trial(full: bool) -> list[Figure]:
-    """What a further trial costs that trains nothing; see `empty_trials.py`."""
+    """Measure the cost of one more trial that trains nothing; see `empty_trials.py`."""
     with tempfile.TemporaryDirectory(prefix="bench-empty-") as folder:
         results = Path(folder) / "results.json"
         command = [sys.executable, str(HERE / "empty_trials.py"), "--results", str(results)]

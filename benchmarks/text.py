@@ -1,4 +1,4 @@
-"""The text that is trained on: PTB where the user has it, else a made-up one as large.
+"""The training text: PTB if the user has it, otherwise a random one of the same size.
 
 PTB is looked for in a workspace's data folder (ABLATE_WORKSPACE, or .ablate), or in the folder
 that BENCH_PTB names. Made up, 10,000 words come by Zipf's law, independent of each other: what
@@ -17,7 +17,7 @@ WORDS_A_LINE = 22
 
 
 def corpus_name(workspace: Path) -> str:
-    """The corpus to name in a config whose workspace is this; its text is brought there."""
+    """Return the name of the corpus for a config; its text is copied to the workspace."""
     found = _ptb()
     if found is not None:
         place = workspace / "data" / "ptb"

@@ -1,6 +1,6 @@
 """One training of a small AWD-LSTM with a mixture of softmaxes, as a script of plain torch.
 
-What `plain_optuna.py` and `tune_optuna.py` call for each trial. The text is read and split anew
+What `plain_optuna.py` and `tune_optuna.py` call for each trial. The text is read and split again
 by each process, and kept.
 """
 
