@@ -57,10 +57,10 @@ def main() -> int:
     if options.one is not None:
         print(json.dumps(asdict(_measure(options.one, options.seconds))))
         return 0
-    found = [_apart(16, 0.0)] if 16 in options.sizes else []
-    found += [_apart(size, options.seconds) for size in options.sizes]
-    options.results.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
-    print(_table(found))
+    result = [_apart(16, 0.0)] if 16 in options.sizes else []
+    result += [_apart(size, options.seconds) for size in options.sizes]
+    options.results.write_text(json.dumps([asdict(each) for each in result], indent=1) + "\n")
+    print(_table(result))
     return 0
 
 
@@ -82,9 +82,9 @@ def _apart(workers: int, seconds: float) -> Found:
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, cwd=HERE.parent)
     if done.returncode:
         raise SystemExit(f"{workers} workers: exit status {done.returncode}")
-    found = Found(**json.loads(done.stdout.strip().splitlines()[-1]))
-    print(_row(found), file=sys.stderr, flush=True)
-    return found
+    result = Found(**json.loads(done.stdout.strip().splitlines()[-1]))
+    print(_row(result), file=sys.stderr, flush=True)
+    return result
 
 
 def _free_mb() -> int:
@@ -137,17 +137,17 @@ def _driven(address: str, workers: int, folder: Path) -> list[tuple[float, float
 
     ordinary = engine._order
 
-    def order(trial: Any, place: Any) -> dict[str, Any]:
-        return {**ordinary(trial, place), "worker": "sleeper:Noting"}
+    def order(trial: Any, workspace: Any) -> dict[str, Any]:
+        return {**ordinary(trial, workspace), "worker": "sleeper:Noting"}
 
     sys.path.insert(0, str(STUDY.parent))
     engine._order = order
-    place = open_workspace(str(folder / "workspace"), store=str(folder / "store"))
+    workspace = open_workspace(str(folder / "workspace"), store=str(folder / "store"))
     options = engine.RunOptions(address=address, workers=workers, quiet=True)
     work: list[tuple[float, float]] = []
     over = threading.Event()
     threading.Thread(target=_look, args=(work, over), daemon=True).start()
-    ended = engine.run_study(str(STUDY), "s", place, options)
+    ended = engine.run_study(str(STUDY), "s", workspace, options)
     over.set()
     statuses = {journal.status for journal in ended.journals.values()}
     if statuses != {"completed"}:
@@ -165,11 +165,11 @@ Call = tuple[str, float, float]
 
 def _read(notes: Path) -> list[list[Call]]:
     """Read the calls of each worker."""
-    found = []
+    result = []
     for file in notes.iterdir():
         lines = [line.split() for line in file.read_text().splitlines()]
-        found.append([(what, float(start), float(ended)) for what, start, ended in lines])
-    return found
+        result.append([(what, float(start), float(ended)) for what, start, ended in lines])
+    return result
 
 
 def _counted(
@@ -210,17 +210,17 @@ def _at(work: list[tuple[float, float]], moment: float) -> float:
     return min(work, key=lambda point: abs(point[0] - moment))[1]
 
 
-def _table(found: list[Found]) -> str:
+def _table(result: list[Found]) -> str:
     heads = ("workers", "a trial lasts", "trials", "trials/s", "workers wait", "median wait")
     head = f"| {' | '.join(heads)} | driver's work |"
-    return "\n".join([head, "|---|---|---|---|---|---|---|", *map(_row, found)])
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *map(_row, result)])
 
 
-def _row(found: Found) -> str:
+def _row(result: Found) -> str:
     return (
-        f"| {found.workers} | {found.seconds_a_trial:g} s | {found.trials} | "
-        f"{found.trials_a_second:.2f} | {100 * found.waiting:.1f}% | {found.wait_ms:.0f} ms | "
-        f"{found.driver_ms:.0f} ms a trial, {100 * found.driver_busy:.0f}% of a core |"
+        f"| {result.workers} | {result.seconds_a_trial:g} s | {result.trials} | "
+        f"{result.trials_a_second:.2f} | {100 * result.waiting:.1f}% | {result.wait_ms:.0f} ms | "
+        f"{result.driver_ms:.0f} ms a trial, {100 * result.driver_busy:.0f}% of a core |"
     )
 
 

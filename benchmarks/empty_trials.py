@@ -117,8 +117,8 @@ def main() -> int:
         for _ in range(options.rounds):
             for position in range(2):
                 for contestant in chosen:
-                    place = _fresh(Path(folder), data)
-                    run = _measure(contestant, contestant.sizes[position], place)
+                    path = _fresh(Path(folder), data)
+                    run = _measure(contestant, contestant.sizes[position], path)
                     print(f"  {run.contestant}: {run.trials} trials in {run.wall_s:.1f} s", end="")
                     print(f", {run.cpu_s:.1f} s of work (load {run.load:.1f})", flush=True)
                     runs.append(run)
@@ -162,9 +162,9 @@ def _stock(folder: Path, trials: int) -> list[str]:
     from ablate.config.resolve import resolve
     from ablate.trial.environment import environment
 
-    found = environment()
-    tags = {"study": "empty", "scale": "empty", "corpus": "grammar", "host": found["host"]}
-    tags |= {"versions": json.dumps(found["versions"]), "git": json.dumps(found["git"])}
+    result = environment()
+    tags = {"study": "empty", "scale": "empty", "corpus": "grammar", "host": result["host"]}
+    tags |= {"versions": json.dumps(result["versions"]), "git": json.dumps(result["git"])}
     tags |= {f"fact_{index}": "as many as ours" for index in range(20)}
     asked = {"arms": ARMS, "workers": CORES, "params": resolve(BASE).flat, "tags": tags}
     (folder / "asked.json").write_text(json.dumps(asked))
@@ -186,31 +186,31 @@ def _encoded_corpus(folder: Path) -> Path:
 
 
 def _fresh(folder: Path, data: Path) -> Path:
-    place = folder / "run"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    (place / "data").symlink_to(data)
-    return place
+    path = folder / "run"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    (path / "data").symlink_to(data)
+    return path
 
 
-def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
-    command = contestant.command(place, trials)
+def _measure(contestant: Contestant, trials: int, path: Path) -> Run:
+    command = contestant.command(path, trials)
     os.sync()
     load, start = os.getloadavg()[0], time.perf_counter()
-    with (place / "said.txt").open("w+") as said, Work() as work:
+    with (path / "said.txt").open("w+") as printed, Work() as work:
         done = subprocess.run(
             command,
-            stdout=said,
+            stdout=printed,
             stderr=subprocess.STDOUT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            cwd=place,
+            cwd=path,
             check=False,
         )
         wall = time.perf_counter() - start
-        said.seek(0)
+        printed.seek(0)
         if done.returncode:
-            raise SystemExit(f"{contestant.name} failed:\n{said.read()[-4000:]}")
-    _check_records(place / "mlflow.db", trials, contestant.name)
+            raise SystemExit(f"{contestant.name} failed:\n{printed.read()[-4000:]}")
+    _check_records(path / "mlflow.db", trials, contestant.name)
     return Run(contestant.name, trials, wall, work.seconds, load)
 
 
@@ -293,14 +293,14 @@ def _report(runs: list[Run], options: argparse.Namespace) -> int:
     ratios = {name: cost["wall_s"] / ours for name, cost in costs.items() if "stock" in name}
     for name, ratio in ratios.items():
         print(f"{name} / ours: {ratio:.1f}")
-    found = {
+    result = {
         "machine": _machine(),
         "limit_s": LIMIT_S,
         "cost_of_a_further_trial": costs,
         "ratios_to_ours": ratios,
         "runs": [asdict(run) for run in runs],
     }
-    options.results.write_text(json.dumps(found, indent=1) + "\n")
+    options.results.write_text(json.dumps(result, indent=1) + "\n")
     kept = all(cost["wall_s"] <= LIMIT_S for name, cost in costs.items() if "ours" in name)
     print(f"limit {LIMIT_S} s: {'kept' if kept else 'MISSED'}")
     return 0 if kept else 1

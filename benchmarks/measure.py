@@ -209,12 +209,12 @@ def extra_memory(work: Work) -> int:
         finally:
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as said:
-        found = said.read()
+    with os.fdopen(reading) as printed:
+        result = printed.read()
     os.waitpid(child, 0)
-    if not found:
+    if not result:
         raise SystemExit("measuring memory failed: the process died")
-    return int(found)
+    return int(result)
 
 
 def _extra_memory_here(work: Work) -> int:

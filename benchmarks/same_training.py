@@ -71,13 +71,13 @@ def _our_name(name: str) -> str:
 
 def _losses(ours: Training) -> list[float]:
     """Return the nats per token of each update."""
-    found, before = [], 0.0
+    result, before = [], 0.0
     for window in ours.windows[:UPDATES]:
         ours.advance(0.0)  # one window
         after = ours.nll_sum.item()
-        found.append((after - before) / (window.length * ours.train_rows.shape[1]))
+        result.append((after - before) / (window.length * ours.train_rows.shape[1]))
         before = after
-    return found
+    return result
 
 
 def _their_losses(setting: dict[str, Any], model: AwdLstm) -> list[float]:

@@ -98,8 +98,8 @@ def _recorded(path: Path) -> dict[Cell, Curve]:
 
 def _parsed(row: Mapping[str, str]) -> tuple[Cell, Curve]:
     cell = tuple(type(levels[0])(row[field]) for field, levels in LEVELS.items())
-    found = (row[f"valid_nll_{epoch}"] for epoch in range(1, EPOCHS + 1))
-    losses = tuple(float(loss) for loss in found if loss)
+    result = (row[f"valid_nll_{epoch}"] for epoch in range(1, EPOCHS + 1))
+    losses = tuple(float(loss) for loss in result if loss)
     return cell, Curve(int(row["updates"]), losses, float(row["seconds"]))
 
 
@@ -130,12 +130,12 @@ def _trained(cell: Cell, data: str) -> dict[str, Any]:
 
     start = time.process_time()
     training = _training({**SLICE, **MODEL, **dict(zip(LEVELS, cell, strict=True))}, data)
-    found: dict[str, Any] = {"updates": len(training.windows)}
+    result: dict[str, Any] = {"updates": len(training.windows)}
     with contextlib.suppress(Diverged):
         while not training.finished:
             epoch = training.advance(math.inf) or {}
-            found[f"valid_nll_{epoch['epoch']}"] = f"{epoch['valid_nll']:.6f}"
-    return {**found, "seconds": round(time.process_time() - start, 2)}
+            result[f"valid_nll_{epoch['epoch']}"] = f"{epoch['valid_nll']:.6f}"
+    return {**result, "seconds": round(time.process_time() - start, 2)}
 
 
 def _training(values: Mapping[str, Any], data: str) -> Training:

@@ -101,11 +101,11 @@ def main() -> None:
     print("TPE + ASHA")
     second = Search(space=space, trials=ENDLESS, early_stopping="asha")
     ours = live(second, data, options.seed, Account(updates=bar.updates))
-    found = {"seed": options.seed, "random": vars(bar), "ours": vars(ours)}
+    result = {"seed": options.seed, "random": vars(bar), "ours": vars(ours)}
     share = ours.reached(bar.best) / bar.updates
-    found["share"] = None if math.isinf(share) else round(share, 4)
-    print(f"ours is as good after {found['share']} of random search's {bar.updates} updates")
-    (HERE / "search_live.json").write_text(json.dumps(found, indent=1) + "\n")
+    result["share"] = None if math.isinf(share) else round(share, 4)
+    print(f"ours is as good after {result['share']} of random search's {bar.updates} updates")
+    (HERE / "search_live.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

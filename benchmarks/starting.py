@@ -56,8 +56,8 @@ print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": len(num
 
 def encoded_corpus(full: bool) -> list[Figure]:
     """The whole corpus: the 1.1 million tokens of PTB, or of the random text."""
-    with tempfile.TemporaryDirectory(prefix="bench-corpus-") as place:
-        workspace = Path(place)
+    with tempfile.TemporaryDirectory(prefix="bench-corpus-") as path:
+        workspace = Path(path)
         name = corpus_name(workspace)
         given = ([name, str(workspace / "data")], _texts(name, workspace))
         _said(OURS, given[0])  # encodes it

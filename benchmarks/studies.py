@@ -89,11 +89,11 @@ def whole_study(full: bool) -> list[Figure]:
         corpus = corpus_name(alike)
         train_alike({**setting, "paths": text_files(alike, corpus)}, ARMS, corpus, alike)
         for side in (_ours, _plain, _tune):
-            place = Path(folder) / side.__name__
-            place.mkdir()
-            corpus = corpus_name(place)
-            given = {**setting, "paths": text_files(place, corpus)}
-            runs[side.__name__] = side(place, corpus, given, seeds)
+            path = Path(folder) / side.__name__
+            path.mkdir()
+            corpus = corpus_name(path)
+            given = {**setting, "paths": text_files(path, corpus)}
+            runs[side.__name__] = side(path, corpus, given, seeds)
     expected = len(ARMS) * len(seeds)
     for name, run in runs.items():
         if run.trials != expected or not means_agree(run, runs["_ours"]):
@@ -142,12 +142,12 @@ def _ours(folder: Path, corpus: str, setting: dict[str, Any], seeds: list[int]) 
     command = [sys.executable, "-m", "ablate", "study", str(folder / "doc_layer_mix.py")]
     run = _run([*command, "--workers", str(WORKERS), "--workspace", str(folder)], folder)
     with closing(sqlite3.connect(folder / "mlflow.db")) as db:
-        found = db.execute(
+        result = db.execute(
             "SELECT metrics.value FROM latest_metrics metrics JOIN tags USING (run_uuid)"
             " WHERE metrics.key = 'final_valid_nll' AND tags.key = 'ablate.kind'"
             " AND tags.value = 'trial'"
         ).fetchall()
-    return _timed(run, [value for (value,) in found])
+    return _timed(run, [value for (value,) in result])
 
 
 def _plain(folder: Path, corpus: str, setting: dict[str, Any], seeds: list[int]) -> Run:
@@ -173,15 +173,15 @@ def _opponent(
     (folder / "asked.json").write_text(json.dumps(asked))
     module = f"benchmarks.opponents.{name}"
     run = _run([sys.executable, "-m", module, str(folder / "asked.json")], folder)
-    found = json.loads((folder / "said.txt").read_text().splitlines()[-1])
-    return _timed(run, [trial["final_valid_nll"] for trial in found])
+    result = json.loads((folder / "said.txt").read_text().splitlines()[-1])
+    return _timed(run, [trial["final_valid_nll"] for trial in result])
 
 
 def text_files(folder: Path, corpus: str) -> list[str]:
     """Write the files of the text, for implementations that read them."""
-    place = folder / "data" / "ptb" if corpus == "ptb" else Path(corpus)
+    path = folder / "data" / "ptb" if corpus == "ptb" else Path(corpus)
     prefix = "ptb." if corpus == "ptb" else ""
-    return [str(place / f"{prefix}{split}.txt") for split in ("train", "valid", "test")]
+    return [str(path / f"{prefix}{split}.txt") for split in ("train", "valid", "test")]
 
 
 def _run(command: list[str], folder: Path) -> tuple[float, float, float]:
@@ -190,12 +190,12 @@ def _run(command: list[str], folder: Path) -> tuple[float, float, float]:
     load, start = os.getloadavg()[0], time.perf_counter()
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
     with (
-        (folder / "said.txt").open("w") as said,
+        (folder / "said.txt").open("w") as printed,
         (folder / "complained.txt").open("w") as wrong,
         Work() as work,
     ):
         done = subprocess.run(
-            command, stdout=said, stderr=wrong, env=environment, cwd=folder, check=False
+            command, stdout=printed, stderr=wrong, env=environment, cwd=folder, check=False
         )
         wall = time.perf_counter() - start
     if done.returncode:
@@ -204,11 +204,11 @@ def _run(command: list[str], folder: Path) -> tuple[float, float, float]:
     return wall, work.seconds, load
 
 
-def _timed(run: tuple[float, float, float], found: list[float]) -> Run:
+def _timed(run: tuple[float, float, float], result: list[float]) -> Run:
     wall, cpu, load = run
-    mean = statistics.mean(found) if found else math.nan
-    spread = statistics.stdev(found) if len(found) > 1 else math.nan
-    return Run(round(wall, 2), round(cpu, 2), load, mean, spread, len(found))
+    mean = statistics.mean(result) if result else math.nan
+    spread = statistics.stdev(result) if len(result) > 1 else math.nan
+    return Run(round(wall, 2), round(cpu, 2), load, mean, spread, len(result))
 
 
 def empty_trial(full: bool) -> list[Figure]:

@@ -59,7 +59,7 @@ def main() -> int:
     pin(options.cores)
     if options.row is not None:
         return _run_here(options.row, options.full)
-    start, found, failed = time.time(), {}, []
+    start, result, failed = time.time(), {}, []
     for name in options.only or ROWS:
         load, started = os.getloadavg()[0], time.perf_counter()
         figures = _run_apart(name, options.full)
@@ -67,12 +67,12 @@ def main() -> int:
             failed.append(name)
             continue
         took = round(time.perf_counter() - started, 1)
-        found[name] = {"against": ROWS[name].against, "load": load, "took_s": took}
-        found[name]["figures"] = [_plain(figure) for figure in figures]
+        result[name] = {"against": ROWS[name].against, "load": load, "took_s": took}
+        result[name]["figures"] = [_plain(figure) for figure in figures]
         for figure in figures:
             print(line(figure), flush=True)
-    _write(options, start, found)
-    return _verdict(found, failed, options.strict)
+    _write(options, start, result)
+    return _verdict(result, failed, options.strict)
 
 
 def _options() -> argparse.Namespace:
@@ -91,10 +91,10 @@ def _run_apart(name: str, full: bool) -> list[Figure] | None:
     command = [sys.executable, "-m", "benchmarks.table", "--row", name]
     command += ["--cores", str(ROWS[name].cores), *(["--full"] if full else [])]
     print(f"{name}: against {ROWS[name].against}", flush=True)
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.run(command, stdout=said, stderr=subprocess.STDOUT, check=False)
-        said.seek(0)
-        text = said.read()
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.run(command, stdout=printed, stderr=subprocess.STDOUT, check=False)
+        printed.seek(0)
+        text = printed.read()
     if process.returncode:
         print(f"  FAILED:\n{text[-3000:]}", flush=True)
         return None
@@ -133,12 +133,12 @@ def _plain(figure: Figure) -> dict[str, Any]:
     return {**asdict(figure), "kept": figure.kept}
 
 
-def _write(options: argparse.Namespace, start: float, found: dict[str, Any]) -> None:
+def _write(options: argparse.Namespace, start: float, result: dict[str, Any]) -> None:
     """Write the results; with --only, replace those rows of the earlier results."""
-    rows = dict(found)
+    rows = dict(result)
     if options.only and options.results.exists():
         before = json.loads(options.results.read_text()).get("rows", {})
-        rows = {name: {**before, **found}[name] for name in ROWS if name in {**before, **found}}
+        rows = {name: {**before, **result}[name] for name in ROWS if name in {**before, **result}}
     results = {"machine": machine(), "form": "full" if options.full else "quick", "rows": rows}
     results["began"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(start))
     results["took_s"] = round(time.time() - start)
@@ -167,8 +167,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _verdict(found: dict[str, Any], failed: Sequence[str], strict: bool) -> int:
-    figures = [figure for row in found.values() for figure in row["figures"]]
+def _verdict(result: dict[str, Any], failed: Sequence[str], strict: bool) -> int:
+    figures = [figure for row in result.values() for figure in row["figures"]]
     missed = [figure["what"] for figure in figures if figure["kept"] is False]
     judged = sum(figure["kept"] is not None for figure in figures)
     print(f"{judged - len(missed)} of {judged} limits kept")

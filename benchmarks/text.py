@@ -18,11 +18,11 @@ WORDS_A_LINE = 22
 
 def corpus_name(workspace: Path) -> str:
     """Return the name of the corpus for a config; its text is copied to the workspace."""
-    found = _ptb()
-    if found is not None:
+    result = _ptb()
+    if result is not None:
         place = workspace / "data" / "ptb"
         place.mkdir(parents=True, exist_ok=True)
-        for path in found.glob("ptb.*.txt"):
+        for path in result.glob("ptb.*.txt"):
             shutil.copy(path, place / path.name)
         return "ptb"
     folder = workspace / "zipf"
@@ -34,7 +34,7 @@ def _ptb() -> Path | None:
     given = os.environ.get("BENCH_PTB")
     own = Path(os.environ.get("ABLATE_WORKSPACE", ".ablate")) / "data" / "ptb"
     places = [Path(given)] if given else [own]
-    return next((place for place in places if (place / "ptb.train.txt").is_file()), None)
+    return next((path for path in places if (path / "ptb.train.txt").is_file()), None)
 
 
 def _make_up(folder: Path) -> None:

@@ -86,20 +86,20 @@ def test_every_folder_has_a_floor():
 @pytest.mark.slow
 def test_folders_import_from_floors_below_their_own():
     wrong = []
-    for place, module, imported in imports():
+    for path, module, imported in imports():
         ours, theirs = folder_of(module), folder_of(imported)
         if not imported.startswith("ablate.") or not ours or ours == theirs:
             continue
         if FLOOR_OF[theirs] >= FLOOR_OF[ours]:
-            wrong.append(f"{place}: {ours} may not import {theirs}")
+            wrong.append(f"{path}: {ours} may not import {theirs}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_nobody_imports_a_technique_but_by_its_name():
-    """But for `ablate/components/__init__.py`, which holds what authors of techniques import."""
+    """Except in `ablate/components/__init__.py`, which authors of techniques import."""
     wrong = [
-        f"{place}: {imported}"
-        for place, module, imported in imports()
+        f"{path}: {imported}"
+        for path, module, imported in imports()
         if imported.startswith("ablate.components") and folder_of(module) not in IMPORT_TECHNIQUES
     ]
     assert not wrong, "\n".join(wrong)
@@ -107,12 +107,12 @@ def test_nobody_imports_a_technique_but_by_its_name():
 
 def test_packages_from_elsewhere_are_imported_by_their_folders_only():
     wrong = []
-    for place, module, imported in imports():
+    for path, module, imported in imports():
         package = imported.split(".")[0]
         if package in sys.stdlib_module_names or package == "ablate":
             continue
         if folder_of(module) not in OUTSIDE.get(package, ()):
-            wrong.append(f"{place}: {folder_of(module)} may not import {package}")
+            wrong.append(f"{path}: {folder_of(module)} may not import {package}")
     assert wrong == []
 
 

@@ -137,8 +137,8 @@ def test_a_runner_named_by_its_old_import_path(folder, data, tmp_path):
     assert study.runner == "stand_in"
     old = ablate.load("counted", workspace=str(folder / "workspace"))
     store = Store(str(folder / "workspace" / "store"))
-    found = journals.read_all(store, [trial.id for trial in make_plan(study, data=data).trials])
-    assert len(found) == 9
+    result = journals.read_all(store, [trial.id for trial in make_plan(study, data=data).trials])
+    assert len(result) == 9
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "data").symlink_to(data)
     new = ablate.run(study, workspace=str(tmp_path / "new"), local=True)

@@ -88,10 +88,10 @@ def train(setting: dict[str, Any], experts: tuple[int, ...], seed: int, report: 
         total, steps = 0.0, 0
         for nll, length in updates(model, optimizer, rows, setting):
             total, steps, num_updates = total + nll * length, steps + length, num_updates + 1
-        found = mean_nll(model, valid, 200)
-        if found < best:
-            best, kept = found, {k: v.clone() for k, v in model.state_dict().items()}
-        report(epoch, total / steps, found)
+        result = mean_nll(model, valid, 200)
+        if result < best:
+            best, kept = result, {k: v.clone() for k, v in model.state_dict().items()}
+        report(epoch, total / steps, result)
     model.load_state_dict(kept)
     final = {
         f"final_{split}_nll": mean_nll(model, rows_of(stream, 1), 200)

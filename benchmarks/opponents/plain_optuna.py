@@ -27,10 +27,10 @@ def work(asked: dict[str, Any], num_trials: int) -> None:
         def report(epoch: int, train_nll: float, valid_nll: float) -> None:
             trial.report(valid_nll, epoch)
 
-        found = train(asked["setting"], experts, seed, report)
-        for name, value in found.items():
+        result = train(asked["setting"], experts, seed, report)
+        for name, value in result.items():
             trial.set_user_attr(name, value)
-        return found["best_valid_nll"]
+        return result["best_valid_nll"]
 
     study.optimize(objective, n_trials=num_trials)
 
@@ -50,8 +50,8 @@ def main(asked: dict[str, Any]) -> None:
         process.start()
     for process in processes:
         process.join()
-    found = [trial.user_attrs for trial in study.trials]
-    print(json.dumps(found))
+    result = [trial.user_attrs for trial in study.trials]
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

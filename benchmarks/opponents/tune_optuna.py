@@ -31,8 +31,8 @@ def trial(config: dict[str, Any], setting: dict[str, Any]) -> None:
         tune.report({"epoch": epoch, "train_nll": train_nll, "valid_nll": valid_nll})
 
     experts = tuple(map(int, config["experts"].split(",")))
-    found = train(setting, experts, config["seed"], report)
-    tune.report({**found, "valid_nll": found["best_valid_nll"]})
+    result = train(setting, experts, config["seed"], report)
+    tune.report({**result, "valid_nll": result["best_valid_nll"]})
 
 
 def main(asked: dict[str, Any]) -> None:

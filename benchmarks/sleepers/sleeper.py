@@ -45,6 +45,6 @@ class Noting(Worker):
 
     def _noted(self, what, call):
         start = time.monotonic()
-        found = call()
+        result = call()
         self._file.write(f"{what} {start:.4f} {time.monotonic():.4f}\n")
-        return found
+        return result

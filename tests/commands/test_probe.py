@@ -72,9 +72,9 @@ def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
         ({1: 1.0, 2: 2.0}, "; the scale sets 1. Change it before the study starts"),
     ],
 )
-def test_what_differs_by_little_is_no_reason_to_change(tmp_path, monkeypatch, rates, said):
+def test_what_differs_by_little_is_no_reason_to_change(tmp_path, monkeypatch, rates, printed):
     monkeypatch.setattr("ablate.commands.probe._rate", lambda trial, *_: rates[trial.threads])
-    assert said in show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
+    assert printed in show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
 
 
 @pytest.mark.slow

@@ -176,18 +176,18 @@ def _run(workspace) -> dict[str, Any]:
 
 
 def test_both_ways_say_the_same(make_workspace) -> None:
-    found = []
+    result = []
     for via in WAYS:
-        place = make_workspace()
-        write(place.store, make_journal(FIRST), make_journal(SECOND, 2, None))
-        recorder = place.recorder(make_study(), via)
+        workspace = make_workspace()
+        write(workspace.store, make_journal(FIRST), make_journal(SECOND, 2, None))
+        recorder = workspace.recorder(make_study(), via)
         recorder.begin()
         recorder.open()
         recorder.deliver(FIRST)
         recorder.deliver(SECOND, running=True)
         pause(recorder)
-        found.append([_comparable(run) for run in trial_runs(place.uri).values()])
-    assert sorted(found[0], key=str) == sorted(found[1], key=str)
+        result.append([_comparable(run) for run in trial_runs(workspace.uri).values()])
+    assert sorted(result[0], key=str) == sorted(result[1], key=str)
 
 
 def _comparable(run: dict[str, Any]) -> dict[str, Any]:
@@ -257,12 +257,12 @@ def _story(recorder: Recorder, store: Any) -> None:
     finish(recorder, "| table |", {"a.txt": "a"})
 
 
-def _prepare(place: Any) -> None:
-    write(place.store, make_journal(FIRST, 2), make_journal(SECOND, 2, None))
+def _prepare(workspace: Any) -> None:
+    write(workspace.store, make_journal(FIRST, 2), make_journal(SECOND, 2, None))
 
 
-def _seen(place: Any) -> list[dict[str, Any]]:
-    plain = [_comparable(run) for run in on_server(place.uri)]
+def _seen(workspace: Any) -> list[dict[str, Any]]:
+    plain = [_comparable(run) for run in on_server(workspace.uri)]
     for run in plain:
         if "ablate.study_run" in run["tags"]:
             del run["start"], run["end"]

@@ -72,10 +72,10 @@ def with_value(name: str, value: str) -> str:
 def techniques() -> dict[str, type]:
     """Every config of the good study, by the prefix of its values."""
     chosen = {"backbone": "lstm", "head": "doc", "optimizer": "nt_asgd"}
-    found = dict(SECTIONS)
-    found |= {slot: get(slot, name).config for slot, name in chosen.items()}
-    found["regularizer.weight_drop"] = get("regularizer", "weight_drop").config
-    return found
+    result = dict(SECTIONS)
+    result |= {slot: get(slot, name).config for slot, name in chosen.items()}
+    result["regularizer.weight_drop"] = get("regularizer", "weight_drop").config
+    return result
 
 
 def field_mutations():
@@ -86,22 +86,22 @@ def field_mutations():
             if name == "corpus.name":  # a scale sets it
                 continue
             yield with_value(f"{name}x", "1"), rf"unknown field '{info.name}x'.*'{info.name}'"
-            place = re.escape(f"{info.name} = ")
-            yield with_value(name, "{1: 2}"), rf"{place}.*is not allowed\. Expected: "
-            yield with_value(name, "float('nan')"), rf"{place}nan is not allowed\. Expected: "
+            field = re.escape(f"{info.name} = ")
+            yield with_value(name, "{1: 2}"), rf"{field}.*is not allowed\. Expected: "
+            yield with_value(name, "float('nan')"), rf"{field}nan is not allowed\. Expected: "
             if limits.choices is not None:
-                yield with_value(name, "'nonsense'"), rf"{place}'nonsense'.*Expected: one of "
+                yield with_value(name, "'nonsense'"), rf"{field}'nonsense'.*Expected: one of "
                 continue
-            yield with_value(name, "object()"), rf"{place}.*is not allowed"
+            yield with_value(name, "object()"), rf"{field}.*is not allowed"
             if limits.low is not None:
                 wrong = limits.low - 1
-                yield with_value(name, f"{wrong:g}"), rf"{place}.*is not allowed"
+                yield with_value(name, f"{wrong:g}"), rf"{field}.*is not allowed"
             if limits.high is not None:
                 wrong = limits.high + 1
-                yield with_value(name, f"{wrong:g}"), rf"{place}.*is not allowed"
+                yield with_value(name, f"{wrong:g}"), rf"{field}.*is not allowed"
             if "number" in info.type:
-                yield with_value(name, "'three'"), rf"{place}'three' is not allowed.*number"
-                yield with_value(name, "True"), rf"{place}True is not allowed"
+                yield with_value(name, "'three'"), rf"{field}'three' is not allowed.*number"
+                yield with_value(name, "True"), rf"{field}True is not allowed"
 
 
 def word_mutations():

@@ -152,13 +152,13 @@ def test_identical_arms_share_their_trials(data: str):
 def test_lineage(data: str):
     plan = make_plan(study_of(stages=STAGES, ensemble=True), data=data)
     trials = {trial.id: trial for trial in plan.trials}
-    for place in plan.record.trials:
-        trial = trials[place.id]
+    for planned in plan.record.trials:
+        trial = trials[planned.id]
         roles = Counter(parent.role for parent in trial.parents)
         expected = {"train": {}, "finetune": {"start": 1}, "again": {"start": 1}}
-        assert roles == expected.get(place.stage, {"member": 2})
-        assert place.parents == tuple(trial.parent_ids())
-        if place.stage in ("finetune", "again"):
+        assert roles == expected.get(planned.stage, {"member": 2})
+        assert planned.parents == tuple(trial.parent_ids())
+        if planned.stage in ("finetune", "again"):
             (parent,) = (trials[each] for each in trial.parent_ids("start"))
             assert parent.seed == trial.seed and parent.arm == trial.arm
 
@@ -169,7 +169,7 @@ def test_another_parent_is_another_trial(data: str):
     stages = [
         {(t.stage, t.seed): t.id for t in make_plan(s, data=data).trials} for s in (plain, other)
     ]
-    assert all(stages[0][place] != stages[1][place] for place in stages[0])
+    assert all(stages[0][key] != stages[1][key] for key in stages[0])
 
 
 def changed(study: Study, **scale: Any) -> Study:
@@ -272,7 +272,7 @@ def test_a_searched_arm_is_confirmed_on_seeds_that_no_other_repeat_has(searched,
     seeds = []
     for search in plan.searches[:1] + plan.searches[2:3]:
         chains = plan.confirmations(search, {"optimizer.learning_rate": 2.0})
-        seeds += [place.seed for place in chains.planned if place.final]
+        seeds += [planned.seed for planned in chains.planned if planned.final]
     assert seeds == [first, first + 1, first + 2, first + 3]
     assert not {trial.seed for trial in asked} & set(seeds)
 
@@ -302,8 +302,8 @@ def test_a_searched_arm_s_own_stage_goes_on_from_what_another_arm_is_confirmed_b
     won = {"optimizer.learning_rate": 2.0}
     confirmed = {search.arm: plan.confirmations(search, won) for search in plan.searches}
     base = {trial.id for trial in confirmed["a"].trials}
-    begun = {trial.id for trial in confirmed["more"].trials if trial.stage == "train"}
-    assert begun == base and len(base) == 2
+    trained = {trial.id for trial in confirmed["more"].trials if trial.stage == "train"}
+    assert trained == base and len(base) == 2
     assert not base & {trial.id for trial in confirmed["other"].trials}
     first = [trial for trial in confirmed["other"].trials if trial.stage == "train"]
     assert not any(trial.reads_test for trial in first)
@@ -333,7 +333,7 @@ def test_arms_of_different_corpora_are_refused(data: str):
 
 
 def golden_trials() -> dict[str, Trial]:
-    """Trials of a corpus that is told by its digest alone."""
+    """Trials of a corpus that is identified only by its digest."""
     start = Parent("start", "0123456789abcdef")
     members = tuple(Parent("member", f"{number:016x}") for number in range(3))
     cases: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -448,8 +448,8 @@ def test_an_evaluation_is_searched_for_each_finished_model(data: str, tmp_path: 
         "nothing",
         plan.searches[0].parents,
     )
-    (found,) = plan.confirmations(plan.searches[0], {"evaluator.standard.batch_size": 2}).trials
-    assert (found.reads_test, found.seed, found.stage) == (True, 1, "how")
+    (result,) = plan.confirmations(plan.searches[0], {"evaluator.standard.batch_size": 2}).trials
+    assert (result.reads_test, result.seed, result.stage) == (True, 1, "how")
     assert len({search.key for search in plan.searches}) == 2
 
 

@@ -91,7 +91,7 @@ def test_the_first_study_asks_on_seeds_that_its_sizes_were_not_chosen_on(data):
         plan = planned(file, scale, data)
         assert len(plan.record.arms) == num_arms
         for arm in plan.record.arms:
-            assert [place.seed for place in plan.record.trials if place.arm == arm.name] == [*seeds]
+            assert [path.seed for path in plan.record.trials if path.arm == arm.name] == [*seeds]
 
 
 @pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
@@ -172,8 +172,8 @@ def test_a_study_runs_from_its_file_as_shipped(file, workspace):
     assert "smoke" in study.scales, "every study has a scale that shows in seconds that it runs"
     assert study.scales["smoke"].corpus == "grammar", "and needs no text for it"
     summary = run(file, "smoke", workspace=str(workspace.folder), local=True)
-    found = {arm.name: len(arm.values) for arm in summary.arms}
-    assert all(found.values()), found
+    result = {arm.name: len(arm.values) for arm in summary.arms}
+    assert all(result.values()), result
 
 
 SEARCHED = {
@@ -186,7 +186,7 @@ SEARCHED = {
 
 @pytest.mark.parametrize("file, scale", SEARCHED)
 def test_a_scale_that_tunes_its_arms_can_have_verdicts(file, scale):
-    """But for the one that only shows that it runs."""
+    """Except the study that only shows that everything runs."""
     assert SEARCHED[file, scale].search.repeats >= (1 if scale == "smoke" else MIN_SEARCHES)
 
 
@@ -199,7 +199,7 @@ def test_the_plan_counts_every_search_and_its_confirmations(workspace):
 
 @pytest.mark.parametrize("name", ["iog_variants", "dual_search"])
 def test_over_ray_a_study_finds_what_it_finds_without(name, workspace, tmp_path, monkeypatch):
-    """But for arms that are searched: what a sampler suggests depends on who ends first."""
+    """Except arms that are searched: suggestions depend on the order in which trials end."""
     pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a Ray of our own
     file = FOLDER / f"{name}.py"

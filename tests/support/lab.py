@@ -110,8 +110,8 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    found = children(pid)
-    return found + [deeper for child in found for deeper in descendants(child)]
+    result = children(pid)
+    return result + [deeper for child in result for deeper in descendants(child)]
 
 
 def cmdline(pid: int) -> str:
@@ -127,7 +127,7 @@ class Driver:
 
     process: subprocess.Popen[bytes]
     out: Path
-    begun: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def said(self) -> str:
@@ -248,12 +248,14 @@ class Lab:
         try:
             run(*command, user=self._pg_user)
         except AssertionError as error:
-            said = self._pg_folder / "log-of-the-tests"
-            raise AssertionError(f"{error}{said.read_text() if said.exists() else ''}") from None
+            printed = self._pg_folder / "log-of-the-tests"
+            raise AssertionError(
+                f"{error}{printed.read_text() if printed.exists() else ''}"
+            ) from None
 
     def database(self, name: str) -> str:
-        place = f"{SERVICES}:{POSTGRES_PORT}/{name}"
-        return f"postgresql+psycopg://postgres:{PASSWORD}@{place}"
+        address = f"{SERVICES}:{POSTGRES_PORT}/{name}"
+        return f"postgresql+psycopg://postgres:{PASSWORD}@{address}"
 
     def start_mlflow(self) -> None:
         ini = self.base / "basic_auth.ini"
@@ -390,8 +392,8 @@ class Lab:
 
     def workers_of(self, name: str) -> list[int]:
         """The processes of a pod in which trials run, as seen from here."""
-        found = descendants(self.pods[name].process.pid)
-        return [pid for pid in found if "WarmWorker" in cmdline(pid)]
+        result = descendants(self.pods[name].process.pid)
+        return [pid for pid in result if "WarmWorker" in cmdline(pid)]
 
     # Commands
 
@@ -463,9 +465,9 @@ def wait_for(
 ) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
+        result = condition()
+        if result:
+            return result
         time.sleep(0.2)
     text = log.read_text(errors="replace")[-3000:] if log else ""
     raise AssertionError(f"{what}: not within {seconds} s. {text}")

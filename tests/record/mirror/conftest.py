@@ -106,8 +106,8 @@ class Recorded:
         return record
 
     def deliver(self, record: StudyRecord) -> None:
-        place = self.workspace
-        recorder = Recorder(place.store, place.tracking_uri, record, place.artifacts)
+        workspace = self.workspace
+        recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
         recorder.begin()
         recorder.open()
         recorder.save_results("", {})
@@ -123,7 +123,7 @@ def recorded(tmp_path: Path, empty_database: Path) -> Iterator[Recorded]:
 
 
 @pytest.fixture
-def asked() -> Callable[[Recorded, str], list[tuple]]:
+def rows_of() -> Callable[[Recorded, str], list[tuple]]:
     """The rows of an answer from a mirror that is up to date."""
     from ablate.compare.records.query import ask
     from ablate.record.mirror.syncing import update_mirror

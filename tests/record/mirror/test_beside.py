@@ -13,12 +13,12 @@ from ablate.store.study_record import SearchRecord
 
 @pytest.fixture
 def compared(recorded, capsys):
-    """The table, by row and column, of a study of ours and one paper."""
+    """The table of a recorded study and one paper, by row and column."""
     recorded.study("one", {"ours": [recorded.trial("t0", {"head": "mos"})]})
 
     def ask(*options: str) -> dict[tuple[str, str], dict[str, str]]:
-        place = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
-        assert cli.main(["compare", "one", "takase2018doc", *options, *place]) == 0
+        locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
+        assert cli.main(["compare", "one", "takase2018doc", *options, *locations]) == 0
         rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
         return {(row["from"], row["arm or model"]): row for row in rows}
 
@@ -49,8 +49,8 @@ def test_seeds_that_confirm_searches_are_not_taken_for_a_spread_of_their_own(rec
     of_a_model = SearchRecord(arm="listed", repeat=0, num_trials=2, seed_index=0)
     arms = {"ours": seeds, "listed": [recorded.trial("t9", {"head": "doc"})]}
     recorded.study("tuned", arms, searches=(*searches, of_a_model), num_seeds=2)
-    place = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
-    assert cli.main(["compare", "tuned", *place]) == 0
+    locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
+    assert cli.main(["compare", "tuned", *locations]) == 0
     rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
-    found = {row["arm or model"]: row["grammar test, ours"] for row in rows}
-    assert found["ours"].endswith("(n=6, 3 searches)") and found["listed"].endswith("(n=1)")
+    result = {row["arm or model"]: row["grammar test, ours"] for row in rows}
+    assert result["ours"].endswith("(n=6, 3 searches)") and result["listed"].endswith("(n=1)")
