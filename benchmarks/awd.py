@@ -81,8 +81,8 @@ def _dynamic(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> F
         return -float(np.mean(evaluator.token_log_probs(reading, "valid")))
 
     def theirs() -> float:
-        given = (config.window, config.learning_rate, config.decay)
-        return dynamic(other, text.stream("valid"), rms, *given)
+        settings = (config.window, config.learning_rate, config.decay)
+        return dynamic(other, text.stream("valid"), rms, *settings)
 
     agree(ours(), theirs(), "dynamic evaluation")
     name = "dynamic evaluation, 2,000 tokens"
@@ -98,8 +98,8 @@ def _cache(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> lis
         return -float(np.mean(evaluator.token_log_probs(Reading([model], text), "test")))
 
     def theirs(one_hot: bool) -> float:
-        given = (config.window, config.theta, config.share)
-        return cached(other, text.stream("test"), *given, one_hot=one_hot)
+        settings = (config.window, config.theta, config.share)
+        return cached(other, text.stream("test"), *settings, one_hot=one_hot)
 
     name, figures = "neural cache, window 2,000, 3,000 tokens", []
     for way, one_hot, limit, times in ((", index_add_", False, None, rounds), ("", True, 5.0, 2)):

@@ -166,8 +166,8 @@ def _stock(folder: Path, trials: int) -> list[str]:
     tags = {"study": "empty", "scale": "empty", "corpus": "grammar", "host": result["host"]}
     tags |= {"versions": json.dumps(result["versions"]), "git": json.dumps(result["git"])}
     tags |= {f"fact_{index}": "as many as ours" for index in range(20)}
-    asked = {"arms": ARMS, "workers": CORES, "params": resolve(BASE).flat, "tags": tags}
-    (folder / "asked.json").write_text(json.dumps(asked))
+    job = {"arms": ARMS, "workers": CORES, "params": resolve(BASE).flat, "tags": tags}
+    (folder / "asked.json").write_text(json.dumps(job))
     script = HERE / "opponents" / "stock_tune.py"
     return [sys.executable, str(script), str(folder), str(trials)]
 
@@ -301,9 +301,9 @@ def _report(runs: list[Run], options: argparse.Namespace) -> int:
         "runs": [asdict(run) for run in runs],
     }
     options.results.write_text(json.dumps(result, indent=1) + "\n")
-    kept = all(cost["wall_s"] <= LIMIT_S for name, cost in costs.items() if "ours" in name)
-    print(f"limit {LIMIT_S} s: {'kept' if kept else 'MISSED'}")
-    return 0 if kept else 1
+    within = all(cost["wall_s"] <= LIMIT_S for name, cost in costs.items() if "ours" in name)
+    print(f"limit {LIMIT_S} s: {'kept' if within else 'MISSED'}")
+    return 0 if within else 1
 
 
 def _cost(runs: list[Run], name: str) -> dict[str, float]:

@@ -224,9 +224,9 @@ def _extra_memory_here(work: Work) -> int:
         ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _status("VmRSS")
-    kept = work()
+    result = work()
     peak = _status("VmHWM")
-    del kept
+    del result
     return peak - before
 
 

@@ -141,9 +141,9 @@ def one_sync(workspace: Any, name: str, group: int | None) -> dict[str, float]:
     taken, mirror = timed(lambda: update_mirror(workspace))
     result = {"s": taken, "processor_s": time.process_time() - busy, "read": mirror.read}
     result |= {} if group is None else {"server_processor_s": processor_s(group) - serving}
-    told = ", ".join(f"{key} {value:.2f}" for key, value in result.items())
+    text = ", ".join(f"{key} {value:.2f}" for key, value in result.items())
     load = os.getloadavg()[0]
-    print(f"{workspace.tracking_uri[:6]} {name}: {told}, load {load:.1f}", flush=True)
+    print(f"{workspace.tracking_uri[:6]} {name}: {text}, load {load:.1f}", flush=True)
     return result
 
 
@@ -163,18 +163,18 @@ def measure_questions(workspace: Any) -> dict[str, dict[str, float]]:
     from ablate.commands.compare import compare
     from ablate.commands.query import query
 
-    asked: dict[str, Callable[[], str]] = {
+    queries: dict[str, Callable[[], str]] = {
         name: lambda sql=sql: query(workspace, sql, "table") for name, sql in QUESTIONS.items()
     }
     for slots in ("head", "head,gate", "backbone.units"):
-        asked[f"compare --except {slots}"] = lambda slots=slots: compare(
+        queries[f"compare --except {slots}"] = lambda slots=slots: compare(
             workspace, (), slots, "valid", "table"
         )
-    asked["compare STUDY PAPER"] = lambda: compare(
+    queries["compare STUDY PAPER"] = lambda: compare(
         workspace, ("study0", "takase2018doc"), None, "valid", "table"
     )
     figures = {}
-    for name, question in asked.items():
+    for name, question in queries.items():
         question()  # imports
         figures[name] = min((answered(question) for _ in range(ROUNDS)), key=lambda each: each["s"])
         took = figures[name]
@@ -182,9 +182,9 @@ def measure_questions(workspace: Any) -> dict[str, dict[str, float]]:
     return figures
 
 
-def answered(question: Callable[[], str]) -> dict[str, float]:
+def answered(query: Callable[[], str]) -> dict[str, float]:
     busy = time.process_time()
-    taken = timed(question)[0]
+    taken = timed(query)[0]
     return {"s": taken, "processor_s": time.process_time() - busy}
 
 

@@ -83,7 +83,7 @@ def _plan(sampler: str, early_stopping: str | None) -> Plan:
     words = study.Search(
         space=str(SPACE), trials=10**9, sampler=sampler, early_stopping=early_stopping
     )
-    asked = study.Study(
+    searched = study.Study(
         question="How soon is the best found?",
         base=MODEL,
         base_arm="lstm",
@@ -92,7 +92,7 @@ def _plan(sampler: str, early_stopping: str | None) -> Plan:
         name="search",
     )
     with tempfile.TemporaryDirectory() as folder:
-        return make_plan(asked, "replay", data=folder)
+        return make_plan(searched, "replay", data=folder)
 
 
 class Stock:

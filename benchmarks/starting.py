@@ -31,9 +31,9 @@ before, start = private(), time.thread_time()
 corpus = open_corpus(config, folder)
 streams = {split: corpus.stream(split) for split in ("train", "valid", "test")}
 used = time.thread_time() - start
-kept = private() - before
+used_bytes = private() - before
 tokens = sum(int(stream.sum()) and len(stream) for stream in streams.values())
-print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": corpus.num_words}))
+print(json.dumps({"s": used, "private": used_bytes, "tokens": tokens, "words": corpus.num_words}))
 """
 THEIRS = """
 import torch
@@ -48,9 +48,9 @@ for path in sys.argv[1:]:
                 ids.append(number.setdefault(word, len(number)))
     streams[path] = torch.tensor(ids)
 used = time.thread_time() - start
-kept = private() - before
+used_bytes = private() - before
 tokens = sum(int(stream.sum()) and len(stream) for stream in streams.values())
-print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": len(number)}))
+print(json.dumps({"s": used, "private": used_bytes, "tokens": tokens, "words": len(number)}))
 """
 
 
@@ -59,10 +59,10 @@ def encoded_corpus(full: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-corpus-") as path:
         workspace = Path(path)
         name = corpus_name(workspace)
-        given = ([name, str(workspace / "data")], _texts(name, workspace))
-        _said(OURS, given[0])  # encodes it
+        inputs = ([name, str(workspace / "data")], _texts(name, workspace))
+        _said(OURS, inputs[0])  # encodes it
         runs = 15 if full else 4
-        pairs = [(_said(OURS, given[0]), _said(THEIRS, given[1])) for _ in range(runs)]
+        pairs = [(_said(OURS, inputs[0]), _said(THEIRS, inputs[1])) for _ in range(runs)]
     mine, other = pairs[0]
     if (mine["tokens"], mine["words"]) != (other["tokens"], other["words"]):
         raise SystemExit(f"opening a corpus: ours found {mine}, theirs {other}")

@@ -92,8 +92,8 @@ def whole_study(full: bool) -> list[Figure]:
             path = Path(folder) / side.__name__
             path.mkdir()
             corpus = corpus_name(path)
-            given = {**setting, "paths": text_files(path, corpus)}
-            runs[side.__name__] = side(path, corpus, given, seeds)
+            options = {**setting, "paths": text_files(path, corpus)}
+            runs[side.__name__] = side(path, corpus, options, seeds)
     expected = len(ARMS) * len(seeds)
     for name, run in runs.items():
         if run.trials != expected or not means_agree(run, runs["_ours"]):
@@ -151,26 +151,26 @@ def _ours(folder: Path, corpus: str, setting: dict[str, Any], seeds: list[int]) 
 
 
 def _plain(folder: Path, corpus: str, setting: dict[str, Any], seeds: list[int]) -> Run:
-    asked = {"storage": f"sqlite:///{folder / 'optuna.db'}"}
-    return _opponent("plain_optuna", asked, folder, corpus, setting, seeds)
+    job = {"storage": f"sqlite:///{folder / 'optuna.db'}"}
+    return _opponent("plain_optuna", job, folder, corpus, setting, seeds)
 
 
 def _tune(folder: Path, corpus: str, setting: dict[str, Any], seeds: list[int]) -> Run:
-    asked = {"folder": str(folder / "tune"), "mlflow": f"sqlite:///{folder / 'mlflow.db'}"}
-    return _opponent("tune_optuna", asked, folder, corpus, setting, seeds)
+    job = {"folder": str(folder / "tune"), "mlflow": f"sqlite:///{folder / 'mlflow.db'}"}
+    return _opponent("tune_optuna", job, folder, corpus, setting, seeds)
 
 
 def _opponent(
     name: str,
-    asked: dict[str, Any],
+    job: dict[str, Any],
     folder: Path,
     corpus: str,
     setting: dict[str, Any],
     seeds: list[int],
 ) -> Run:
-    asked = {**asked, "setting": setting}
-    asked |= {"arms": ARMS, "seeds": seeds, "workers": WORKERS}
-    (folder / "asked.json").write_text(json.dumps(asked))
+    job = {**job, "setting": setting}
+    job |= {"arms": ARMS, "seeds": seeds, "workers": WORKERS}
+    (folder / "asked.json").write_text(json.dumps(job))
     module = f"benchmarks.opponents.{name}"
     run = _run([sys.executable, "-m", module, str(folder / "asked.json")], folder)
     result = json.loads((folder / "said.txt").read_text().splitlines()[-1])

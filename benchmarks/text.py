@@ -31,9 +31,9 @@ def corpus_name(workspace: Path) -> str:
 
 
 def _ptb() -> Path | None:
-    given = os.environ.get("BENCH_PTB")
+    folder = os.environ.get("BENCH_PTB")
     own = Path(os.environ.get("ABLATE_WORKSPACE", ".ablate")) / "data" / "ptb"
-    places = [Path(given)] if given else [own]
+    places = [Path(folder)] if folder else [own]
     return next((path for path in places if (path / "ptb.train.txt").is_file()), None)
 
 

@@ -249,11 +249,11 @@ def test_a_store_that_nobody_knows_keeps_its_secrets(tmp_path):
 @contextlib.contextmanager
 def server(status: int):
     """An HTTP server that answers everything so, and keeps what it was asked."""
-    asked: list[tuple[str, str | None]] = []
+    requests: list[tuple[str, str | None]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append((self.path, self.headers.get("Authorization")))
+            requests.append((self.path, self.headers.get("Authorization")))
             self.send_response(status)
             self.end_headers()
 
@@ -263,7 +263,7 @@ def server(status: int):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as finding:
         thread = threading.Thread(target=finding.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield finding.server_port, asked
+        yield finding.server_port, requests
         finding.shutdown()
         thread.join()
 
@@ -275,11 +275,13 @@ def closed_port() -> int:
 
 
 def test_a_server_that_answers_is_asked_with_the_login(tmp_path):
-    with server(200) as (port, asked):
+    with server(200) as (port, requests):
         uri = f"http://me:hunter2@127.0.0.1:{port}"
         finding = one(doctor_places.mlflow, open_workspace(str(tmp_path), mlflow=uri))
     assert finding == Finding(OK, f"http://127.0.0.1:{port} answers")
-    assert asked == [("/api/2.0/mlflow/experiments/search?max_results=1", "Basic bWU6aHVudGVyMg==")]
+    assert requests == [
+        ("/api/2.0/mlflow/experiments/search?max_results=1", "Basic bWU6aHVudGVyMg==")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -441,8 +443,8 @@ def test_leftovers_of_killed_runs(stopped):
 def test_no_secret_is_shown():
     uri = "s3://AKIA12:se%2Fcret@bucket/x?access_key=AKIA34&secret_key=abc/def"
     assert doctor_places.shown(uri) == "s3://bucket/x"
-    told = f"cannot open {uri}: key se/cret (or se%2Fcret) and abc/def refused by bucket"
-    safe = doctor_places._without_secrets(told, uri)
+    message = f"cannot open {uri}: key se/cret (or se%2Fcret) and abc/def refused by bucket"
+    safe = doctor_places._without_secrets(message, uri)
     assert not any(secret in safe for secret in ("AKIA", "se/cret", "se%2Fcret", "abc/def"))
     assert "refused by bucket" in safe
     assert doctor_places.shown("/plain/folder") == "/plain/folder"

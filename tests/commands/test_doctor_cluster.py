@@ -1,4 +1,4 @@
-"""What `ablate doctor --cluster` makes of the answers; a real head is asked where there is Ray."""
+"""What `ablate doctor --cluster` concludes from the results; a real head is queried where there is Ray."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_all_is_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "text", "remedy"),
+    ("wrong", "text", "remedy"),
     [
         (host(versions={"torch": "1"}), "10.0.0.2 has torch 1 (here 2)", "one image"),
         (host(2, seen=1.0), "has 2 GPUs, and Ray sees 1", "--num-gpus"),
     ],
 )
-def test_what_is_amiss(given: dict, text: str, remedy: str) -> None:
-    _, finding = doctor_cluster.compare([given], OURS)
+def test_what_is_wrong_with_a_host(wrong: dict, text: str, remedy: str) -> None:
+    _, finding = doctor_cluster.compare([wrong], OURS)
     assert finding.state == FAIL and text in finding.found and remedy in finding.remedy
 
 
@@ -57,7 +57,7 @@ def test_another_ray() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "set_to", "asked"),
+    ("words", "set_to", "address"),
     [
         ([], "10.0.0.5:6379", "10.0.0.5:6379"),
         ([], None, "auto"),
@@ -65,7 +65,7 @@ def test_another_ray() -> None:
         (["10.0.0.6:6379"], "10.0.0.5:6379", "10.0.0.6:6379"),
     ],
 )
-def test_which_cluster_is_asked(monkeypatch, tmp_path, given, set_to, asked) -> None:
+def test_which_cluster_is_checked(monkeypatch, tmp_path, words, set_to, address) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     if set_to is not None:
         monkeypatch.setenv("RAY_ADDRESS", set_to)
@@ -73,8 +73,8 @@ def test_which_cluster_is_asked(monkeypatch, tmp_path, given, set_to, asked) -> 
     monkeypatch.setattr(
         "ablate.commands.doctor.examine.examine", lambda _, address: addresses.append(address)
     )
-    assert cli.main(["doctor", "--workspace", str(tmp_path), "--cluster", *given]) == 0
-    assert addresses == [asked]
+    assert cli.main(["doctor", "--workspace", str(tmp_path), "--cluster", *words]) == 0
+    assert addresses == [address]
 
 
 def test_ray_client_is_refused_as_a_study_does(workspace) -> None:

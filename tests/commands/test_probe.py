@@ -62,7 +62,7 @@ def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rates", "said"),
+    ("rates", "printed"),
     [
         (
             {1: 2.0, 2: 1.0},
@@ -113,13 +113,13 @@ def test_a_share_leaves_room_for_what_each_process_takes():
 def test_a_share_is_measured_by_training(tmp_path):
     plan = plan_of(tmp_path)
     trial = largest_trial(plan)
-    asked = []
+    calls = []
 
     class Memory:
         """A GPU's own words, for a machine that has none."""
 
         def max_memory_reserved(self):
-            asked.append("peak")
+            calls.append("peak")
             return 3e9
 
         def mem_get_info(self):
@@ -132,5 +132,5 @@ def test_a_share_is_measured_by_training(tmp_path):
     }
     assert Trial.from_plain(order["trial"]) == trial
     assert measured_share(order, Memory) == 1 / 3
-    assert asked == ["peak"]
+    assert calls == ["peak"]
     assert not (tmp_path / "store" / "trials").exists()

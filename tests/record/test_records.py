@@ -198,8 +198,8 @@ def _comparable(run: dict[str, Any]) -> dict[str, Any]:
         if key not in ("mlflow.parentRunId", "ablate.origin")
     }
     history = {key: sorted(points) for key, points in run["history"].items()}
-    kept = {key: value for key, value in run.items() if key not in left_out}
-    return {**kept, "tags": tags, "history": history}
+    plain = {key: value for key, value in run.items() if key not in left_out}
+    return {**plain, "tags": tags, "history": history}
 
 
 class Killed(BaseException):

@@ -266,15 +266,15 @@ def searched(tmp_path: Path):
 def test_a_searched_arm_is_confirmed_on_seeds_that_no_other_repeat_has(searched, first, data: str):
     plan = make_plan(searched(repeats=2, first_seed=first), data=data)
     assert plan.trials == () and len(plan.searches) == 4
-    asked = [plan.search_trial(search, {}, index) for search in plan.searches for index in (0, 1)]
-    assert not any(trial.reads_test for trial in asked)
-    assert all(trial.keep == "nothing" for trial in asked)
+    sampled = [plan.search_trial(search, {}, index) for search in plan.searches for index in (0, 1)]
+    assert not any(trial.reads_test for trial in sampled)
+    assert all(trial.keep == "nothing" for trial in sampled)
     seeds = []
     for search in plan.searches[:1] + plan.searches[2:3]:
         chains = plan.confirmations(search, {"optimizer.learning_rate": 2.0})
         seeds += [planned.seed for planned in chains.planned if planned.final]
     assert seeds == [first, first + 1, first + 2, first + 3]
-    assert not {trial.seed for trial in asked} & set(seeds)
+    assert not {trial.seed for trial in sampled} & set(seeds)
 
 
 def test_a_search_asks_the_same_wherever_its_confirmation_starts(searched, data: str):
@@ -381,13 +381,13 @@ TOGETHER = Stage("together", {"training.epochs": 1}, over="seeds")
 
 
 def study_with(*arms: Arm, **scale: Any) -> Study:
-    given = {"seeds": 2, **scale}
+    words = {"seeds": 2, **scale}
     return Study(
         question="Which?",
         base=SMALL,
         base_arm="a",
         design=table(Arm("a"), *arms),
-        scales={"s": Scale(**given)},
+        scales={"s": Scale(**words)},
         name="planned",
     )
 
@@ -442,8 +442,8 @@ def test_an_evaluation_is_searched_for_each_finished_model(data: str, tmp_path: 
     assert placed(plan, "a") == [("train", False)] * 2
     assert not any(trial.reads_test for trial in plan.trials)
     assert [search.parents[0].id for search in plan.searches] == ids(plan)
-    asked = plan.search_trial(plan.searches[0], {"evaluator.standard.batch_size": 2}, 0)
-    assert (asked.reads_test, asked.keep, asked.parents) == (
+    sampled = plan.search_trial(plan.searches[0], {"evaluator.standard.batch_size": 2}, 0)
+    assert (sampled.reads_test, sampled.keep, sampled.parents) == (
         False,
         "nothing",
         plan.searches[0].parents,

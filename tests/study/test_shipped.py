@@ -78,8 +78,10 @@ def planned(file: Path, scale: str, data: str) -> Plan:
 @pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
 def test_a_study_plans_at_every_scale(file, scale, data):
     plan = planned(file, scale, data)
-    asked = {trial.arm for trial in plan.record.trials} | {search.arm for search in plan.searches}
-    assert asked == {arm.name for arm in plan.record.arms} == set(plan.configs)
+    suggested = {trial.arm for trial in plan.record.trials} | {
+        search.arm for search in plan.searches
+    }
+    assert suggested == {arm.name for arm in plan.record.arms} == set(plan.configs)
     known = {trial.id for trial in plan.trials}
     assert {parent for trial in plan.trials for parent in trial.parent_ids()} <= known
 
@@ -124,14 +126,14 @@ def test_each_arm_has_the_parameters_that_its_paper_prints(file, scale, data):
 def test_dual_table1_tunes_a_dual_layer_s_own_dropout_alone_as_its_paper_does(data):
     searches = planned(FOLDER / "dual_table1.py", "paper", data).searches
     for search in searches:
-        asked: list[str] = []
+        suggested: list[str] = []
 
-        def suggest(row, asked=asked):
-            asked.append(row.name)
+        def suggest(row, suggested=suggested):
+            suggested.append(row.name)
             return row.domain.points(2)[-1]
 
         search.space.sample(suggest, search.column, fixed=search.fixed, base=search.values)
-        assert "Dynamic evaluation" not in asked  # else a static column is dynamic by chance
+        assert "Dynamic evaluation" not in suggested  # else a static column is dynamic by chance
         if not search.arm.startswith("Dual "):
             assert search.inherits is None
             continue

@@ -63,7 +63,7 @@ def planned(tmp_path: Path, data: str):
     return plan
 
 
-def asked(plan: Plan, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
+def sampled(plan: Plan, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
     """What the searches of each arm sample, and trials are given."""
     result = {}
     for planned in plan.searches:
@@ -77,7 +77,7 @@ def asked(plan: Plan, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
 def test_a_control_is_not_searched_over_the_treatment(planned, tmp_path):
     none = {"gate": "none"}
     plan = planned(Arm("without", none), Arm("with", {**none, DROP: 0.3}))
-    result = asked(plan, tmp_path)
+    result = sampled(plan, tmp_path)
     assert [values.get(DROP, 0.0) for values in result["without"]] == [0.0] * 4
     assert [values[DROP] for values in result["with"]] == [0.3] * 4
     for trials in result.values():
@@ -88,14 +88,14 @@ def test_a_control_is_not_searched_over_the_treatment(planned, tmp_path):
 def test_a_control_keeps_the_value_that_it_has(planned, tmp_path):
     arms = Arm("little"), Arm("much", {DROP: 0.4})
     plan = planned(*arms, base={DROP: 0.2, "gate": "none"})
-    result = asked(plan, tmp_path)
+    result = sampled(plan, tmp_path)
     assert {values[DROP] for values in result["little"]} == {0.2}
     assert f"{DROP} tells arms apart, and is not searched in 'little' (0.2)." in plan.record.notes
 
 
 def test_nor_is_it_over_a_technique_that_another_arm_chooses(planned, tmp_path):
     plan = planned(Arm("plain"), Arm("gated", {"gate": "iog"}))
-    result = asked(plan, tmp_path)
+    result = sampled(plan, tmp_path)
     assert {values.get("gate", "none") for values in result["plain"]} == {"none"}
     assert not any("gate.units" in values for values in result["plain"])
     assert {values["gate"] for values in result["gated"]} == {"iog"}
@@ -107,14 +107,14 @@ def test_nor_over_one_that_the_recipe_of_another_arm_has(planned, tmp_path, data
     rows = {**BASE, "gate": "iog", "gate.units": 2}
     lines = [f'["{k}"]\nfield = "{k}"\nvalue = {v!r}\n'.replace("'", '"') for k, v in rows.items()]
     recipe.write_text('paper = "test"\ntables = ["T"]\n' + "".join(lines))
-    result = asked(planned(Arm("plain"), Arm("gated", recipe=str(recipe))), tmp_path)
+    result = sampled(planned(Arm("plain"), Arm("gated", recipe=str(recipe))), tmp_path)
     assert {values.get("gate", "none") for values in result["plain"]} == {"none"}
     assert {values["gate"] for values in result["gated"]} == {"iog"}
 
 
 def test_what_arms_only_switch_off_is_searched_in_those_that_have_it(planned, tmp_path):
     plan = planned(Arm("off", {DROP: 0.0}), Arm("on"), base={DROP: 0.2, "gate": "none"})
-    result = asked(plan, tmp_path)
+    result = sampled(plan, tmp_path)
     assert len({values[DROP] for values in result["on"]}) == 4
     assert {values[DROP] for values in result["off"]} == {0.0}
     assert f"{DROP} is set by 'off', and searched in 'on'." in plan.record.notes
@@ -123,7 +123,7 @@ def test_what_arms_only_switch_off_is_searched_in_those_that_have_it(planned, tm
 def test_a_study_may_say_that_it_is_searched_all_the_same(planned, tmp_path):
     arms = Arm("fixed", {DROP: 0.3}), Arm("searched")
     plan = planned(*arms, also=(DROP,))
-    assert len({values[DROP] for values in asked(plan, tmp_path)["searched"]}) == 4
+    assert len({values[DROP] for values in sampled(plan, tmp_path)["searched"]}) == 4
     assert f"{DROP} is set by 'fixed', and searched in 'searched'." in plan.record.notes
     with pytest.raises(StudyError, match=r"also: unknown field .* Did you mean"):
         planned(*arms, also=("regularizer.weight_drop.rte",))

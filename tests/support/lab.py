@@ -409,7 +409,7 @@ class Lab:
         self._number += 1
         folder, head = self.place(name), self.pods["head"]
         uri = f"http://{SERVICES}:{MLFLOW_PORT}"
-        given = {
+        environment = {
             **head.env,
             "ABLATE_STORE": f"s3://ablate/{name}",
             "MLFLOW_TRACKING_URI": uri,
@@ -424,7 +424,7 @@ class Lab:
         script = f"cd /tmp/driver/{name} && exec ablate " + " ".join(words)
         with out.open("wb") as file:
             process = subprocess.Popen(
-                head.command("bash", "-c", script), env=given, stdout=file, stderr=file
+                head.command("bash", "-c", script), env=environment, stdout=file, stderr=file
             )
         assert folder.exists()
         return Driver(process, out)

@@ -131,12 +131,12 @@ def _ray_pods(name: str, spec: Mapping[str, Any]) -> Iterator[Pod]:
     head = copy.deepcopy(spec["headGroupSpec"]["template"]["spec"])
     if spec.get("enableInTreeAutoscaling"):
         options = spec["autoscalerOptions"]
-        kept = ("resources", "securityContext", "volumeMounts", "env", "envFrom")
+        shared = ("resources", "securityContext", "volumeMounts", "env", "envFrom")
         head["containers"].append(
             {
                 "name": "autoscaler",
                 "image": head["containers"][0]["image"],
-                **{key: options[key] for key in kept if key in options},
+                **{key: options[key] for key in shared if key in options},
             }
         )
     yield Pod(f"{name}-head", "Ray", _ray_labels(name, "head"), head)

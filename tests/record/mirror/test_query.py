@@ -92,7 +92,7 @@ def test_nothing_but_reading(mirror, tmp_path, sql):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "sql, told",
+    "sql, message",
     [
         ("SELECT valdi_nll FROM trials", "Did you mean valid_nll?"),
         ("SELECT t.sedd FROM trials t", "Did you mean seed?"),
@@ -108,11 +108,11 @@ def test_nothing_but_reading(mirror, tmp_path, sql):
         ("SELECT * FROM read_csv('x')", "reads a file or the network"),
     ],
 )
-def test_a_wrong_question_gets_one_message_and_a_status(mirror, recorded, capsys, sql, told):
+def test_a_wrong_question_gets_one_message_and_a_status(mirror, recorded, capsys, sql, message):
     locations = ["--workspace", str(recorded.workspace.folder)]
     assert cli.main(["query", sql, *locations]) == 2
     out, err = capsys.readouterr()
-    assert told in err and err.count("\n") == 1 and out == ""
+    assert message in err and err.count("\n") == 1 and out == ""
 
 
 def test_what_is_asked_is_answered(mirror):
