@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,45 +57,38 @@ WIDTH = 100
 ENSEMBLE, INTERPOLATION = "mean of their probabilities", "interpolation"
 
 
-@dataclass(frozen=True)
-class Trials:
-    """Trials on one corpus, and their saved log-probabilities."""
-
-    journals: Sequence[Journal]
-    store: Store
-    data: str
-
-    @cached_property
-    def corpus(self) -> Corpus:
-        config = self.journals[0].config
-        prefix = "corpus."
-        values = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
-        return open_corpus(fields.build(CorpusConfig, values, "corpus"), self.data)
-
-    def log_probs(self, split: str) -> list[np.ndarray]:
-        num = len(self.corpus.splits[split]) - 1
-        return [saved.read(self.store, j.trial.id, split, num) for j in self.journals]
-
-
 def show_tokens(workspace: Workspace, ids: Sequence[str], split: str) -> str:
     """Return the comparison as text."""
     store = workspace.store
     journals = [_finished(store, trial_id) for trial_id in dict.fromkeys(ids)]
-    trials = Trials(journals, store, workspace.data)
     if len(journals) < 2:
         raise TrialError("tokens: name two or more finished trials to compare.")
     if len({journal.trial.corpus_digest for journal in journals}) > 1:
         raise TrialError("tokens: these trials use different corpora, and share no tokens.")
-    log_probs = trials.log_probs(split)
-    weights = tokens.mixture_weights(trials.log_probs("valid"))
+    corpus = _corpus(journals[0], workspace.data)
+    log_probs = _log_probs(store, journals, corpus, split)
+    weights = tokens.mixture_weights(_log_probs(store, journals, corpus, "valid"))
     num_reads = _log_read(store, journals) if split == "test" else 0
     rows = dict(zip(_names(journals), log_probs, strict=True))
     rows[ENSEMBLE] = tokens.mean_probability(log_probs)
     rows[INTERPOLATION] = tokens.mixed(log_probs, weights)
-    numbers = tokens.sentences(trials.corpus.splits[split], trials.corpus.eos)
-    lines = _lines(rows, numbers, trials.corpus, split, weights, num_reads)
+    numbers = tokens.sentences(corpus.splits[split], corpus.eos)
+    lines = _lines(rows, numbers, corpus, split, weights, num_reads)
     caution = computed.of_trials({journal.trial.id: journal for journal in journals})
     return "\n".join([*lines, *(_wrapped(caution) if caution else ())])
+
+
+def _corpus(journal: Journal, data: str) -> Corpus:
+    prefix, config = "corpus.", journal.config
+    values = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
+    return open_corpus(fields.build(CorpusConfig, values, "corpus"), data)
+
+
+def _log_probs(
+    store: Store, journals: Sequence[Journal], corpus: Corpus, split: str
+) -> list[np.ndarray]:
+    num = len(corpus.splits[split]) - 1
+    return [saved.read(store, journal.trial.id, split, num) for journal in journals]
 
 
 def _finished(store: Store, trial: str) -> Journal:

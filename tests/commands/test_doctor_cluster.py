@@ -1,4 +1,4 @@
-"""What `ablate doctor --cluster` concludes from the results; a real head is queried where there is Ray."""
+"""What `ablate doctor --cluster` concludes from results; a real head is queried if there is Ray."""
 
 from __future__ import annotations
 
