@@ -61,7 +61,7 @@ def folder_of(module: str) -> str:
 
 
 def imports() -> Iterator[tuple[str, str, str]]:
-    """Every import of the package: where it stands, the importing module, the imported one."""
+    """Yield every import of the package: its location, the importing module, the imported one."""
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         module = ".".join(parts).removesuffix(".__init__")
@@ -145,7 +145,7 @@ sys.exit(main({arguments!r}))
 
 
 def ran(first: str, arguments: list[str], folder: Path) -> str:
-    """What a command prints in a fresh process that `first` prepares."""
+    """Return the output of a command in a fresh process that `first` prepares."""
     script = first + COMMAND.format(arguments=arguments)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, check=False
@@ -167,7 +167,7 @@ def test_commands_that_train_nothing_import_no_torch(arguments, tmp_path):
 
 @pytest.mark.slow
 def test_a_table_is_read_without_torch(workspace):
-    """The rooms that a table needs are asked for too, in case the command needs fewer one day."""
+    """The modules that a table needs are imported too, in case the command needs fewer one day."""
     _run_empty_study(workspace)
     rooms = "import ablate.commands.status, ablate.engine.screen, ablate.papers, ablate.space\n"
     first = AT_EXIT.format(forbidden=("torch", "ray", "optuna", "mlflow")) + rooms

@@ -115,7 +115,7 @@ def test_its_mlflow_database_answers_queries(run):
 
 
 def test_a_recorded_trial_can_be_repeated(status_and_output, folder):
-    """To the same bits on the processor that recorded it; elsewhere the difference is printed."""
+    """The same bits on the processor that recorded it; elsewhere the difference is printed."""
     status, output = status_and_output("rerun", RECORDED[:8])
     recorded = journals.read(Store(str(folder / "workspace" / "store")), RECORDED)
     assert recorded is not None and recorded.outcome is not None

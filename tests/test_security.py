@@ -93,7 +93,7 @@ def test_the_search_finds(line: str) -> None:
 
 
 class Malice:
-    """Unpickled, it leaves a file behind."""
+    """Unpickling it creates a file."""
 
     def __init__(self, path: Path) -> None:
         self.place = path
@@ -112,7 +112,7 @@ def _malicious(path: Path) -> list[bytes]:
 
 @pytest.mark.slow
 def test_a_planted_checkpoint_runs_nothing(workspace: Workspace, tmp_path: Path) -> None:
-    """It is damage, named and refused, in whatever place of the store it lies."""
+    """A pickle is reported as damage, wherever it is in the store."""
     mark = tmp_path / "executed"
     pickle.loads(_malicious(mark)[0])  # it is as malicious as it says
     assert mark.exists()
@@ -131,7 +131,7 @@ def test_a_planted_checkpoint_runs_nothing(workspace: Workspace, tmp_path: Path)
 
 @pytest.mark.slow
 def test_mlflow_never_unpickles() -> None:
-    """Whatever the environment says: the switch is off before anything of MLflow is imported."""
+    """Pickles are off before MLflow is imported, whatever the environment says."""
     script = """
 import os, sys
 from ablate.record import quiet
@@ -236,7 +236,7 @@ ENVIRONMENT = {
 def test_secrets_reach_no_log_param_tag_or_artifact(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Planted in the environment and in every URL that may have one; then looked for everywhere."""
+    """A secret is put in the environment and in every URL, and then searched for in every file."""
     from ablate.commands.status import show_status
     from ablate.engine.run import RunOptions, run_study
 

@@ -248,7 +248,7 @@ def test_a_store_that_nobody_knows_keeps_its_secrets(tmp_path):
 
 @contextlib.contextmanager
 def server(status: int):
-    """An HTTP server that answers everything so, and keeps what it was asked."""
+    """An HTTP server that always answers with this status, and records the requests."""
     requests: list[tuple[str, str | None]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -43,7 +43,7 @@ def test_a_wrong_token() -> None:
 
 
 def test_another_ray() -> None:
-    """In the words of Ray, which lets in its own version alone."""
+    """With the message of Ray, which accepts only its own version."""
     from ray._private.utils import check_version_info
 
     theirs = {"ray_version": "2.0.0", "python_version": "3.8.1"}

@@ -37,7 +37,7 @@ def test_every_help_text_is_the_golden_one(capsys):
 
 
 def _usage_on_one_line(page: str) -> str:
-    """Where it wraps is not the same in every Python."""
+    """Versions of Python wrap the usage differently."""
     usage, _, rest = page.partition("\n\n")
     return f"{' '.join(usage.split())}\n\n{rest}"
 

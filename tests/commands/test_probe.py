@@ -116,7 +116,7 @@ def test_a_share_is_measured_by_training(tmp_path):
     calls = []
 
     class Memory:
-        """A GPU's own words, for a machine that has none."""
+        """A GPU's measurements, for a machine that has none."""
 
         def max_memory_reserved(self):
             calls.append("peak")

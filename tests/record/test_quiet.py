@@ -39,7 +39,7 @@ def python(code: str, folder: Path, *options: str) -> subprocess.CompletedProces
 
 @pytest.mark.slow
 def test_nothing_is_said_and_nothing_left_in_the_folder(folder) -> None:
-    """With a new database, from a folder where an old ./mlruns lies about."""
+    """With a new database, in a folder that has an old ./mlruns."""
     old = folder / "mlruns" / "0"
     old.mkdir(parents=True)
     (old / "meta.yaml").write_text("name: Default")

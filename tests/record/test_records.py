@@ -129,7 +129,7 @@ def test_statuses(workspace, via, status, expected) -> None:
 
 @pytest.mark.parametrize("via", WAYS)
 def test_a_running_trial_grows_pauses_and_goes_on(workspace, via) -> None:
-    """The epoch that is worked again after a crash took other seconds, and is said once."""
+    """An epoch repeated after a crash takes other seconds, and is recorded once."""
     store, record = workspace.store, make_study()
     recorder = workspace.recorder(record, via)
     recorder.open()
@@ -207,7 +207,7 @@ class Killed(BaseException):
 
 
 class Countdown:
-    """Kills at the n-th call, before it is done (which is: after the one before)."""
+    """Kill at the n-th call, before it runs."""
 
     def __init__(self, calls: int) -> None:
         self.left = calls
@@ -245,7 +245,7 @@ def _watch(tracking: Any, countdown: Countdown, monkeypatch) -> None:
 
 
 def _story(recorder: Recorder, store: Any) -> None:
-    """A study of two trials; one runs for a while, is paused, and goes on."""
+    """Deliver a study of two trials; one runs for a while, is paused, and resumes."""
     recorder.begin()
     recorder.open()
     recorder.deliver(FIRST)
@@ -299,7 +299,7 @@ def test_killed_at_every_call(workspace, via, stride, monkeypatch) -> None:
 
 @pytest.mark.parametrize("via", WAYS)
 def test_a_killed_driver_leaves_no_run_running(workspace, via) -> None:
-    """Its runs are ended by whoever comes next, even if the study no longer names their trials."""
+    """The next process ends its runs, even if the study no longer names their trials."""
     write(workspace.store, make_journal(FIRST, 1, None), make_journal(SECOND, 1, None))
     recorder = workspace.recorder(make_study(), via)
     recorder.begin()
@@ -379,7 +379,7 @@ def test_a_damaged_journal_holds_up_no_other(workspace) -> None:
 
 @pytest.mark.parametrize("via", WAYS)
 def test_a_run_or_an_experiment_deleted_in_the_ui(workspace, via) -> None:
-    """What is wanted again comes back, once."""
+    """A deleted run that is delivered again is restored, once."""
     write(workspace.store, make_journal(FIRST))
     write_study(workspace.store, make_study(trials=1))
     recorder = workspace.recorder(make_study(trials=1), via)
@@ -395,7 +395,7 @@ def test_a_run_or_an_experiment_deleted_in_the_ui(workspace, via) -> None:
 
 
 def test_a_call_without_an_answer_leaves_no_double(workspace, monkeypatch) -> None:
-    """A request that timed out, and was obeyed after we had looked: the double goes."""
+    """A request that timed out runs after the next reading: the duplicate is deleted."""
     write(workspace.store, make_journal(FIRST))
     tracking = workspace.tracking("client")
     recorder = Recorder(

@@ -132,7 +132,7 @@ def test_stopped_in_the_middle_and_delivered_later(
 
 
 def _over_the_same_database(workspace: Workspace, server: Server) -> None:
-    """What came through the server is found in its database, where what is new is added."""
+    """Runs that came through the server are found in its database, where new ones are added."""
     write(workspace.store, make_journal(trial_id("mix", 3)))
     write_study(workspace.store, make_study(trials=4))
     assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete

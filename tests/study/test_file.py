@@ -79,7 +79,7 @@ def techniques() -> dict[str, type]:
 
 
 def field_mutations():
-    """Per field of every config: misspelt, of a wrong type, below, above, not a choice."""
+    """Yield wrong values for each field: misspelt, of a wrong type, out of range, not a choice."""
     for prefix, config in techniques().items():
         for info in describe(config):
             name, limits = f"{prefix}.{info.name}", info.limits
@@ -105,7 +105,7 @@ def field_mutations():
 
 
 def word_mutations():
-    """Per word of a study file: a misspelt keyword, a wrong type."""
+    """Yield a misspelt keyword and a wrong type for each class of a study file."""
     wrong = {
         "Study": ("question", "base", "base_arm", "design", "scales"),
         "Scale": ("corpus", "seeds", "stages", "budget"),
@@ -129,7 +129,7 @@ def word_mutations():
 
 
 def reference_mutations():
-    """Whatever names something else: arms, scales, techniques, slots, recipes, corpora."""
+    """Yield wrong names of arms, scales, techniques, slots, recipes and corpora."""
     yield changed('base_arm="a"', 'base_arm="aa"'), r"unknown base_arm 'aa'.*Expected one of: a, b"
     yield changed('Arm("b"', 'Arm("a"'), r"two arms are called 'a'"
     yield changed("seeds=2", 'seeds=2, arms=["a", "c"]'), r"unknown arm 'c'.*Expected one of: a, b"
@@ -156,7 +156,7 @@ def combination_mutations():
 
 
 def search_mutations():
-    """What is said of a search that cannot be."""
+    """Yield searches that cannot be."""
     wrong = {
         "trials=0": r"trials = 0 is not allowed\. Expected: whole number, at least 1",
         "trials='3'": r"trials = '3' is not allowed",
@@ -187,7 +187,7 @@ def search_mutations():
 
 
 def scale_mutations():
-    """What is said of a scale, a budget or a stage that cannot be."""
+    """Yield scales, budgets and stages that cannot be."""
     wrong = {
         "gpus=-1": r"gpus = -1 is not allowed\. Expected: number, at least 0",
         "gpus='one'": r"gpus = 'one' is not allowed",
@@ -233,7 +233,7 @@ def scale_mutations():
 
 
 def design_mutations():
-    """Arms and designs that cannot be."""
+    """Yield arms and designs that cannot be."""
     arms = 'table(Arm("a"), Arm("b", {"training.window": 33}))'
     wrong = {
         "table()": r"unknown base_arm 'a'",
@@ -271,7 +271,7 @@ def design_mutations():
 
 
 def study_mutations():
-    """What a study says of itself that cannot be."""
+    """Yield fields of a study that cannot be."""
     wrong = {
         "name='a/b'": r"name = 'a/b' is not allowed",
         "name='a@b'": r"name = 'a@b' is not allowed",
@@ -297,7 +297,7 @@ def study_mutations():
 
 
 def text_mutations():
-    """Not Python, no study, or an exception of the user's own."""
+    """Yield files that are not Python, have no study, or raise an exception."""
     yield GOOD.replace("study = Study(", "study = Study((", 1), r"asked\.py:\d+: "
     yield GOOD.replace("study = ", "stuyd = ", 1), r"no `study = .*'stuyd'"
     yield "x = 1\n", r"no `study = "

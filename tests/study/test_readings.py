@@ -111,7 +111,7 @@ def test_the_contradiction_about_capitals_is_recorded(name):
 
 
 def test_dynamic_evaluation_of_002_uses_the_validation_text_too():
-    """A search is on validation, which nothing precedes."""
+    """A search uses validation, before which no text is read."""
     field = "evaluator.dynamic.through_valid"
     assert space.load("oliva2021dual_text4_2_evaluation").values()[field] is True
     every = space.load("oliva2021dual_table3_4")

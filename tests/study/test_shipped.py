@@ -57,7 +57,7 @@ def names(pairs: list[tuple[Path, str]]) -> list[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def texts_that_users_bring(num_words):
-    """They are planned with as if they were there."""
+    """Plan as if these texts were present."""
     digest = corpora.corpus_digest
 
     def known(corpus, folder=None) -> str:
@@ -98,7 +98,7 @@ def test_the_first_study_asks_on_seeds_that_its_sizes_were_not_chosen_on(data):
 
 @pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
 def test_no_shipped_search_has_a_row_for_what_its_arms_differ_in(file, scale, data):
-    """Or it says in `also` that this is searched: a reader of the file need not know the rule."""
+    """Or `also` names the field: a reader of the file need not know the rule."""
     assert not any(search.left for search in planned(file, scale, data).searches)
 
 
@@ -142,7 +142,7 @@ def test_dual_table1_tunes_a_dual_layer_s_own_dropout_alone_as_its_paper_does(da
 
 
 def _parameters(plan: Plan, arm: Arm, data: str) -> int:
-    """Of what an arm ends with: its last stage, and all members of an ensemble."""
+    """Count an arm's parameters: those of its last stage, and of all members of an ensemble."""
     made = chains(plan, arm.name, arm_values(plan.study, plan.scale, arm))
     last = made.trials[-1]
     own = _count(last.values, data)
@@ -193,7 +193,7 @@ def test_a_scale_that_tunes_its_arms_can_have_verdicts(file, scale):
 
 
 def test_the_plan_counts_every_search_and_its_confirmations(workspace):
-    """Two of its three arms ask the same."""
+    """Two of its three arms search the same."""
     text = " ".join(show_plan(str(FOLDER / "iog_tuned_base.py"), "laptop", workspace).split())
     assert "each arm is tuned first: 3 searches of 8 trials" in text
     assert f"searches and their confirmations: up to {2 * 3 * (8 + 3)} more" in text

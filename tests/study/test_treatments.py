@@ -64,7 +64,7 @@ def planned(tmp_path: Path, data: str):
 
 
 def sampled(plan: Plan, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
-    """What the searches of each arm sample, and trials are given."""
+    """Return the values of the search trials of each arm."""
     result = {}
     for planned in plan.searches:
         folder = tmp_path / planned.arm

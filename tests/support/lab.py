@@ -53,7 +53,7 @@ ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Refuses).serve_forever()
 
 
 def why_not() -> str | None:
-    """Why there can be no two hosts here, or None."""
+    """Return why this machine cannot simulate two hosts, or None."""
     if os.geteuid() != 0:
         return "two hosts need root, for network namespaces"
     if not NETLAB.exists():
@@ -67,7 +67,7 @@ def why_not() -> str | None:
 
 
 def unseen(*paths: Path) -> str | None:
-    """What is wrong if a pod's own /tmp hides one of these paths, or None."""
+    """Return an error if a pod's own /tmp hides one of these paths, or None."""
     for path in paths:
         if any(way.is_relative_to(POD_TMP) for way in (path, path.resolve())):
             return (
@@ -97,7 +97,7 @@ class Pod:
         return ["nsenter", "-t", str(self.inside), "-m", "-p", "-n", "-u", *words]
 
     def kill(self) -> None:
-        """The host loses its power: everything in the pod is gone at once."""
+        """Simulate a power cut: every process in the pod ends at once."""
         self.process.kill()
         self.process.wait()
 
@@ -293,7 +293,7 @@ class Lab:
         assert server.poll() is None, (self.base / "mlflow.log").read_text()[-3000:]
 
     def start_refusing(self) -> None:
-        """A server where MLflow's was that answers 500, whatever it is asked."""
+        """Replace MLflow's server with one that answers every request with 500."""
         self.serve("refusing", PYTHON, "-c", REFUSES, SERVICES, str(MLFLOW_PORT))
 
     def start_redis(self) -> None:
@@ -308,7 +308,7 @@ class Lab:
 
     @property
     def environment(self) -> dict[str, str]:
-        """A pod's: what the manifests give it, with the bucket's keys (components/store-s3)."""
+        """Return a pod's environment, with the bucket's keys (components/store-s3)."""
         settings = {**self.settings, "ABLATE_WORKSPACE": "/tmp/host", "HOME": "/tmp/home"}
         settings["ABLATE_STORE"] = "s3://ablate/store"
         return {
@@ -382,7 +382,7 @@ class Lab:
         self.pods.pop(name).kill()
 
     def cluster(self, *workers: str, dashboard: bool = False) -> None:
-        """A fresh cluster; what is there of an older one goes."""
+        """Start a cluster, and remove the remains of an older one."""
         for pod in list(self.pods):
             self.stop_pod(pod)
         time.sleep(0.5)
@@ -391,14 +391,14 @@ class Lab:
             self.start_worker(letter)
 
     def workers_of(self, name: str) -> list[int]:
-        """The processes of a pod in which trials run, as seen from here."""
+        """Return the processes of a pod in which trials run, as seen from here."""
         result = descendants(self.pods[name].process.pid)
         return [pid for pid in result if "WarmWorker" in cmdline(pid)]
 
     # Commands
 
     def place(self, name: str, *studies: str) -> Path:
-        """A folder of the driver's, with study files; its path in the pod is /tmp/driver/<name>."""
+        """Make a folder of study files; its path in the pod is /tmp/driver/<name>."""
         folder = self.pods["head"].tmp / "driver" / name
         if not folder.exists():
             shutil.copytree(HERE / "studies", folder)

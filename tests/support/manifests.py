@@ -53,7 +53,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def _command() -> list[str]:
-    """A Kustomize: `kubectl` has one inside, which asks no server."""
+    """A Kustomize: the one in `kubectl` needs no server."""
     if shutil.which("kustomize"):
         return ["kustomize", "build"]
     if shutil.which("kubectl"):
@@ -96,7 +96,7 @@ def variant(name: str, folder: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod that would come of an object, with what the operator adds to it."""
+    """A pod made from an object, with the additions of the operator."""
 
     name: str
     kind: str
@@ -172,7 +172,7 @@ def of_kind(result: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str,
 
 
 def secrets(tmp_environment: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
-    """What the documented command makes: Secret -> key -> value."""
+    """The result of the documented command: Secret -> key -> value."""
     done = subprocess.run(
         ["sh", str(TREE / "make-secrets.sh")],
         capture_output=True,

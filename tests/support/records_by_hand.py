@@ -31,7 +31,7 @@ class Workspace:
     empty_database: Path
 
     def reset(self) -> None:
-        """As at first, without the second that MLflow needs to open another database."""
+        """Restore the initial state; MLflow would need a second to open another database."""
         store = quiet.load("mlflow.tracking").MlflowClient(self.uri)._tracking_client.store
         store.engine.dispose()
         shutil.copyfile(self.empty_database, self.folder / "mlflow.db")

@@ -35,7 +35,7 @@ choices = [10, 20]
 
 
 def order_in(workspace: Workspace, started: list[Trial] | None = None):
-    """Return what makes a worker's order of a trial, and adds the trial to `started`."""
+    """Return a function that makes a trial's order, and adds the trial to `started`."""
 
     def order(trial: Trial) -> dict[str, Any]:
         if started is not None:

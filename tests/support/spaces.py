@@ -64,7 +64,7 @@ def text_of(name: str) -> str:
 
 
 def draw(chance: random.Random):
-    """What a sampler would suggest."""
+    """Suggest values as a sampler does."""
 
     def suggest(row: Row) -> Any:
         domain = row.domain

@@ -43,7 +43,7 @@ def test_one_split_alone(compared, split):
 
 
 def test_seeds_that_confirm_searches_are_not_taken_for_a_spread_of_their_own(recorded, capsys):
-    """Beside the number of seeds stands that of the searches, where an arm was tuned."""
+    """For a tuned arm, the number of searches follows the number of seeds."""
     seeds = [recorded.trial(f"t{i}", {"head": "mos"}, seed=i + 1) for i in range(6)]
     searches = tuple(SearchRecord(arm="ours", repeat=r, num_trials=2) for r in range(3))
     of_a_model = SearchRecord(arm="listed", repeat=0, num_trials=2, seed_index=0)

@@ -194,7 +194,7 @@ def balanced(weight: float, mode: str) -> dict:
 
 
 def test_a_technique_that_is_off_is_a_pair_for_its_only_strength(recorded):
-    """Off, it leaves no trace: neither of its weight nor of the formula that the weight is of."""
+    """Switched off, it leaves no trace: neither of its weight nor of the weight's formula."""
     off = [recorded.trial(f"off{s}", {**BASE, "head": "doc"}, seed=s, nats=4.0) for s in (1, 2)]
     on = [recorded.trial(f"on{s}", balanced(0.1, "code"), seed=s, nats=3.5) for s in (1, 2)]
     paper = [recorded.trial("paper", balanced(0.1, "paper"), seed=1, nats=3.0)]

@@ -88,7 +88,7 @@ def test_with_nothing_new_it_costs_a_page_and_a_question_for_each_part():
 
 @pytest.mark.parametrize("num", [1, 50, 3 * PAGE])
 def test_a_deleted_run_cannot_hide_behind_a_new_one(num):
-    """As many gone as new, side by side: no count tells."""
+    """Equally many runs are deleted and added next to each other: counts do not differ."""
     draws = random.Random(3)
     known = some_runs(draws, 5000, 0, 10**6)
     gone = set(draws.sample(sorted(known), num))
