@@ -118,11 +118,7 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     first = next(iter(plan.configs.values()))
     vocabulary = vocabulary_size(first.corpus, workspace.data)
     num_train = num_tokens(first.corpus, workspace.data)["train"]
-    parameters = {arm.name: arm.num_parameters or 0 for arm in plan.record.arms}
-    work = {
-        arm: cost.flops_per_token(config, parameters[arm], vocabulary)
-        for arm, config in plan.configs.items()
-    }
+    work = {arm: cost.flops_per_token(config, vocabulary) for arm, config in plan.configs.items()}
     left = [trial for trial in plan.trials if trial.id not in done]
     trained = [t for t in left if not t.parent_ids(Role.MEMBER)]
     tokens = {t.id: cost.training_tokens(t.config, num_train) for t in trained}

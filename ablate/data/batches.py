@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,13 +22,7 @@ FULL_WINDOW_SHARE = 0.95  # of variable windows; the rest are drawn around half 
 WINDOW_SPREAD = 5  # standard deviation of a variable window's length
 SHORTEST_WINDOW = 5  # steps
 
-
-class WindowDraws(Protocol):
-    """The methods that numpy's Generator and RandomState share."""
-
-    def random(self) -> float: ...
-
-    def normal(self, loc: float, scale: float, /) -> float: ...
+WindowDraws = np.random.Generator | np.random.RandomState
 
 
 class Window(NamedTuple):

@@ -9,14 +9,13 @@ corpus is a published one.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from ablate.config.identity import digest
 from ablate.config.sections import CorpusConfig
 from ablate.config.streams import derived_seed
 from ablate.data import encoded
-from ablate.data.encoding import EOS, Options, encode
+from ablate.data.encoding import EOS, encode
 from ablate.data.sources import PUBLISHED, SPLITS
 from ablate.data.texts import GrammarText, Text, find_text
 from ablate.errors import CorpusError
@@ -67,11 +66,6 @@ class Corpus:
     def encoding(self) -> Path:
         """The folder of the encoded files."""
         return self._encoded.folder
-
-    @property
-    def num_bytes(self) -> int:
-        """The size of the mapped tokens."""
-        return sum(tokens.nbytes for tokens in self.splits.values())
 
     @property
     def separators(self) -> tuple[int, ...]:
@@ -163,13 +157,17 @@ def vocabulary_size(config: CorpusConfig, folder: str | Path) -> int:
 
 
 def _encoding_digest(text: Text, config: CorpusConfig) -> str:
-    options = {"level": config.level, "lowercase": config.lowercase, "min_count": config.min_count}
-    return digest({"format": FORMAT, "sources": dict(text.hashes()), **options})
+    return digest({"format": FORMAT, "sources": dict(text.hashes()), **_options(config)})
 
 
 def encoding_options(config: CorpusConfig) -> tuple:
     """Return the settings that select an encoding."""
-    return config.name, config.level, config.lowercase, config.min_count
+    return config.name, *_options(config).values()
+
+
+def _options(config: CorpusConfig) -> dict[str, Any]:
+    """Return how the text is tokenized."""
+    return {"level": config.level, "lowercase": config.lowercase, "min_count": config.min_count}
 
 
 def _digest(key: str, config: CorpusConfig) -> str:
@@ -203,24 +201,22 @@ def _slice(
 
 
 def _encode(text: Text, config: CorpusConfig, key: str) -> encoded.Columns:
-    options = Options(level=config.level, lowercase=config.lowercase, min_count=config.min_count)
-    tokens = encode({split: text.lines(split) for split in SPLITS}, options)
+    tokens = encode({split: text.lines(split) for split in SPLITS}, config)
     if _encoding_digest(text, config) != key:
         raise CorpusError(f"the text of {config.name} changed while it was read. Try again.")
     facts = {
         "key": key,
         "sources": dict(text.hashes()),
-        "options": dataclasses.asdict(options),
+        "options": _options(config),
         "num_words": len(tokens.vocabulary),
         "eos": tokens.vocabulary.index(EOS),
     }
-    floor = _floor(text) if options == Options() else {}
-    return encoded.Columns(tokens.splits, tokens.vocabulary, facts, floor)
+    return encoded.Columns(tokens.splits, tokens.vocabulary, facts, _floor(text, config))
 
 
-def _floor(text: Text) -> dict[str, np.ndarray]:
+def _floor(text: Text, config: CorpusConfig) -> dict[str, np.ndarray]:
     """Return the log probability of every token under the built-in grammar, for default options."""
-    if not isinstance(text, GrammarText):
+    if not isinstance(text, GrammarText) or _options(config) != _options(CorpusConfig()):
         return {}
     return {split: np.array(text.log_probabilities(split)) for split in ("valid", "test")}
 

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ablate.data.texts import file_stamp, replace_if_possible, sha256
+from ablate.data.texts import file_stamp, replace_if_possible, sha256, writing
 from ablate.errors import CorpusError
 from ablate.store.arrow import as_arrow
 from ablate.store.files import lock
@@ -39,7 +39,6 @@ TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
 SEAL = "seal.json"
 FILES = (TOKENS, VOCABULARY, FLOOR, SEAL)
 ABANDONED_SECONDS = 3600  # after which the writer of a partial folder is assumed to be dead
-
 TRIES = 5  # without locks, a process may remove what another has just repaired
 
 Streams = Mapping[str, np.ndarray]  # by split
@@ -114,16 +113,22 @@ def _reading(folder: Path) -> Iterator[None]:
         raise CorpusError(f"cannot read {folder}: {error.strerror or error}.") from error
 
 
+def _sound(folder: Path) -> Encoded | None:
+    """Open the encoded corpus in `folder`; return None if it is missing or damaged."""
+    try:
+        return read(folder)
+    except Damaged:
+        return None
+
+
 def read_or_make(folder: Path, make: Callable[[str], Columns]) -> Encoded:
     """Open the encoded corpus in `folder`, making it first if it is missing or damaged.
 
     `make` gets the reason why an encoding must be replaced, or "".
     """
-    with suppress(Damaged):
-        corpus = read(folder)
-        if corpus is not None:
-            return corpus
-    with _writing(folder), _lock(folder.parent):
+    if corpus := _sound(folder):
+        return corpus
+    with _writing(folder):
         for _ in range(TRIES):
             try:
                 corpus, damage = read(folder), ""  # another process may have made it by now
@@ -137,31 +142,19 @@ def read_or_make(folder: Path, make: Callable[[str], Columns]) -> Encoded:
 
 def copy_into(folder: Path, read_file: Callable[[str], bytes | None]) -> None:
     """Copy an encoding that was made elsewhere into `folder`, once per host."""
-    if _is_sound(folder):
+    if _sound(folder):
         return
-    with _writing(folder), _lock(folder.parent):
-        if _is_sound(folder):
+    with _writing(folder):
+        if _sound(folder):
             return
-        partial = folder.with_name(f"{folder.name}.{os.getpid()}-{time.time_ns()}.partial")
-        partial.mkdir()
-        try:
+        with _moved_to(folder) as partial:
             for name in FILES:
                 data = read_file(name)
                 if data is not None:
                     _write_synced(partial / name, data)
-            _move(partial, folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-        if not _is_sound(folder):
+        if not _sound(folder):
             shutil.rmtree(folder, ignore_errors=True)
             raise CorpusError(f"the encoded corpus {folder.name} was damaged when it was copied.")
-
-
-def _is_sound(folder: Path) -> bool:
-    try:
-        return read(folder) is not None
-    except Damaged:
-        return False
 
 
 def _map(path: Path, dtype: type) -> tuple[Streams, dict[str, Any]]:
@@ -201,10 +194,7 @@ def _seal(folder: Path, hashes: Mapping[str, str]) -> str:
 
 
 def _write(folder: Path, columns: Columns) -> None:
-    """Write and sync all files in a folder next to `folder`, then rename it."""
-    partial = folder.with_name(f"{folder.name}.{os.getpid()}-{time.time_ns()}.partial")
-    partial.mkdir()
-    try:
+    with _moved_to(folder) as partial:
         _write_streams(partial / TOKENS, columns.splits, pa.int32(), columns.facts)
         if columns.floor:
             _write_streams(partial / FLOOR, columns.floor, pa.float64(), {})
@@ -212,6 +202,15 @@ def _write(folder: Path, columns: Columns) -> None:
         _write_arrow(partial / VOCABULARY, words.schema, [words])
         hashes = {name: sha256(partial / name) for name in sorted(os.listdir(partial))}
         _write_synced(partial / SEAL, _seal(partial, hashes).encode())
+
+
+@contextmanager
+def _moved_to(folder: Path) -> Iterator[Path]:
+    """Make a folder next to `folder`, and rename it to `folder` once its files are written."""
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}-{time.time_ns()}.partial")
+    partial.mkdir()
+    try:
+        yield partial
         _move(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -249,9 +248,8 @@ def _move(partial: Path, folder: Path) -> None:
         except OSError as error:  # not fatal if `folder` exists
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-        with suppress(Damaged):
-            if read(folder) is not None:
-                return
+        if _sound(folder):
+            return
         damaged = folder.with_name(f"{partial.name}.damaged.partial")
         with suppress(FileNotFoundError):
             os.rename(folder, damaged)
@@ -260,27 +258,17 @@ def _move(partial: Path, folder: Path) -> None:
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Make the parent of `folder`, and turn write errors into ours."""
-    try:
+    """Make the parent of `folder`, where one process at a time may write; the lock is released when
+    the process dies."""
+    with writing(f"the encoded corpus to {folder}"):
         folder.parent.mkdir(parents=True, exist_ok=True)
         _clear_abandoned(folder.parent)
-        yield
-    except OSError as error:
-        raise CorpusError(
-            f"cannot write the encoded corpus to {folder}: {error.strerror or error}. Free some "
-            "space, or use a workspace on a writable disk."
-        ) from error
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Allow one writer at a time; the lock is released when its process dies."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        lock(handle)  # on a system without locks, the renames are enough to be safe
-        yield
-    finally:
-        os.close(handle)
+        handle = os.open(folder.parent, os.O_RDONLY)
+        try:
+            lock(handle)  # on a system without locks, the renames are enough to be safe
+            yield
+        finally:
+            os.close(handle)
 
 
 def _clear_abandoned(folder: Path) -> None:

@@ -12,25 +12,17 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ablate.config.sections import CorpusConfig
 from ablate.errors import CorpusError
 
 EOS, UNKNOWN = "<eos>", "<unk>"
 Tokens = NDArray[np.int32]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How to tokenize text."""
-
-    level: str = "word"
-    lowercase: bool = False
-    min_count: int = 1
 
 
 @dataclass(frozen=True)
@@ -41,32 +33,28 @@ class EncodedText:
     splits: dict[str, Tokens]
 
 
-def encode(texts: Mapping[str, Iterable[str]], options: Options) -> EncodedText:
+def encode(texts: Mapping[str, Iterable[str]], config: CorpusConfig) -> EncodedText:
     """Encode the splits in the given order; the first is the training text."""
     ids: defaultdict[str, int] = defaultdict()
     ids.default_factory = ids.__len__
-    splits = {name: _token_ids(lines, ids, options, name) for name, lines in texts.items()}
+    splits = {name: _token_ids(lines, ids, config, name) for name, lines in texts.items()}
     encoded = EncodedText(list(ids), splits)
-    return encoded if options.min_count == 1 else _without_rare(encoded, options.min_count)
+    return encoded if config.min_count == 1 else _without_rare(encoded, config.min_count)
 
 
 def _token_ids(
-    lines: Iterable[str], ids: Mapping[str, int], options: Options, split: str
+    lines: Iterable[str], ids: Mapping[str, int], config: CorpusConfig, split: str
 ) -> Tokens:
     """Return one split's token ids, adding new tokens to `ids`."""
     token_id = ids.__getitem__
     stream = array("i")
-    for line in _cased(lines, options.lowercase):
+    for line in map(str.lower, lines) if config.lowercase else lines:
         words = line.split()
-        stream.extend(map(token_id, words if options.level == "word" else " ".join(words)))
+        stream.extend(map(token_id, words if config.level == "word" else " ".join(words)))
         stream.append(token_id(EOS))
     if len(stream) < 2:
         raise CorpusError(f"the {split} split is empty. It needs at least one word.")
     return np.frombuffer(stream, dtype=np.int32)
-
-
-def _cased(lines: Iterable[str], lowercase: bool) -> Iterator[str]:
-    return map(str.lower, lines) if lowercase else iter(lines)
 
 
 def _without_rare(encoded: EncodedText, min_count: int) -> EncodedText:

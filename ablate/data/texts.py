@@ -12,8 +12,9 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -66,28 +67,25 @@ def custom_folder(name: str) -> Path | None:
 class GrammarText:
     """The built-in corpus, generated once and checked against its digest."""
 
-    _splits: dict[str, list[str]] = field(default_factory=dict)
-
     def hashes(self) -> Mapping[str, str]:
-        from ablate.data.grammar import generate as grammar
+        from ablate.data.grammar import generate
 
-        return {GRAMMAR: grammar.DIGEST}
+        return {GRAMMAR: generate.DIGEST}
 
     def lines(self, split: str) -> Iterator[str]:
-        return iter(self._generated()[split])
+        return iter(self._splits[split])
 
     def log_probabilities(self, split: str) -> list[float]:
         """Return the natural log probability, under the grammar, of each token after the first."""
-        from ablate.data.grammar import generate as grammar
+        from ablate.data.grammar import built_in, floor
 
-        return grammar.log_probabilities(grammar.BUILT_IN, self._generated()[split])
+        return floor.log_probabilities(built_in.BUILT_IN, self._splits[split])
 
-    def _generated(self) -> dict[str, list[str]]:
-        from ablate.data.grammar import generate as grammar
+    @cached_property
+    def _splits(self) -> dict[str, list[str]]:
+        from ablate.data.grammar import generate
 
-        if not self._splits:
-            self._splits.update(grammar.generate())
-        return self._splits
+        return generate.generate()
 
 
 @dataclass(frozen=True)
@@ -186,6 +184,18 @@ def replace_if_possible(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(text)
         os.replace(partial, path)
+
+
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """Turn errors of writing `what` into ours."""
+    try:
+        yield
+    except OSError as error:
+        raise CorpusError(
+            f"cannot write {what}: {error.strerror or error}. Free some space, or use a workspace "
+            "on a writable disk."
+        ) from error
 
 
 def _lines(path: Path) -> Iterator[str]:

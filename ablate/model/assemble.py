@@ -33,8 +33,7 @@ def assemble(
 
     Without a text, the model is only good for counting parameters.
     """
-    _check_gate(config)
-    _check_batching(config)
+    _check_training(config)
     with torch.device(device):
         model = _model(config, vocabulary, text)
     assembly = _with_loss(model, config, text)
@@ -50,8 +49,7 @@ def assemble_over(
     text: TrainingText | None = None,
 ) -> Assembly:
     """Build the config's gate over the mean of finished models, which are not changed."""
-    _check_gate(config)
-    _check_batching(config)
+    _check_training(config)
     member_shapes = [member.shapes for member in members]
     shapes = Shapes(
         vocabulary=member_shapes[0].vocabulary,
@@ -77,17 +75,14 @@ def _with_loss(model: LanguageModel, config: Config, text: TrainingText | None) 
     return Assembly(model, loss, regularizers)
 
 
-def _check_gate(config: Config) -> None:
-    if config.training.only_gate and config["gate"].name == "none":
+def _check_training(config: Config) -> None:
+    training = config.training
+    if training.only_gate and config["gate"].name == "none":
         gates = ", ".join(name for name in registry.names("gate") if name != "none")
         raise CombinationError(
             "training.only_gate = true trains only the gate, but gate = 'none'. Instead: a gate "
             f"({gates}), or training.only_gate = false."
         )
-
-
-def _check_batching(config: Config) -> None:
-    training = config.training
     if training.batching == "zaremba" and training.variable_window:
         raise CombinationError(
             "training.batching = 'zaremba' trains on windows of exactly training.window steps, and "

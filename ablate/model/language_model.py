@@ -93,6 +93,13 @@ class LanguageModel(nn.Module):
             return "bias"
         return "output" if name == "head.decoder.weight" else part
 
+    def flops_per_token(self) -> int:
+        """Estimate the operations of a forward pass: every weight is used once per token, and the
+        output matrix once for each expert."""
+        matrix = self.embedding.weight.numel()
+        inner = num_parameters(self) - matrix
+        return 2 * (inner + self.head.num_experts * matrix)
+
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
         embedded_TBE = self.embedding(ids_TB)
         num_words = self.embedding.weight.shape[0]

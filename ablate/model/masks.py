@@ -41,7 +41,7 @@ class Masking:
     """
 
     def __init_subclass__(cls) -> None:
-        """Refuse a technique whose mask nobody would call: `locked` was called `held` before."""
+        """Refuse a technique whose mask is never called: `locked` was called `held` before."""
         if "held" in vars(cls):
             raise TechniqueError(f"{cls.__name__}: `held` is now called `locked`. Rename it.")
 

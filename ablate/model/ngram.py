@@ -81,18 +81,15 @@ def fit(train_ids: Sequence[int] | Ids, num_types: int, eos_id: int, order: int 
     if not len(words):
         raise CorpusError("an n-gram model needs at least one token to count.")
     before = _symbols_before(words, order - 1, num_types, eos_id)
-    histories, numberings = _number_histories(before, len(words), num_types)
-    orders = [
-        _count_order(
-            numberings[length],
-            histories[length],
-            words,
-            num_types,
-            longer=before[length] if length + 1 < order else None,
-            starts=before[length - 1] == num_types if length else np.zeros(len(words), bool),
-        )
-        for length in range(order)
-    ]
+    history = np.zeros(len(words), dtype=np.int64)  # the empty history is number 0
+    numbering, starts = _Numbering(np.zeros(1, dtype=np.int64)), np.zeros(len(words), bool)
+    orders = []
+    for length, longer in enumerate([*before, None]):
+        if length:
+            keys, valid = _longer(history, before[length - 1], num_types)
+            numbering = _Numbering(_distinct(keys[valid]))
+            history, starts = numbering.find(keys, valid), before[length - 1] == num_types
+        orders.append(_count_order(numbering, history, words, num_types, longer, starts))
     return KneserNey(num_types, eos_id, tuple(orders))
 
 
@@ -167,26 +164,11 @@ def _longer(history: Ids, symbol: Ids, num_types: int) -> tuple[Ids, NDArray[np.
     return history * (num_types + 1) + symbol, (history != UNSEEN) & (symbol != UNSEEN)
 
 
-def _number_histories(
-    before: list[Ids], num_tokens: int, num_types: int
-) -> tuple[list[Ids], list[_Numbering]]:
-    """Per length: the number of the history at every position, and the numbering."""
-    histories = [np.zeros(num_tokens, dtype=np.int64)]
-    numberings = [_Numbering(np.zeros(1, dtype=np.int64))]
-    for symbol in before:
-        keys, valid = _longer(histories[-1], symbol, num_types)
-        numbering = _Numbering(_distinct(keys[valid]))
-        numberings.append(numbering)
-        histories.append(numbering.find(keys, valid))
-    return histories, numberings
-
-
 def _count_order(
     numbering: _Numbering,
     history: Ids,
     words: Ids,
     num_types: int,
-    *,
     longer: Ids | None,
     starts: NDArray[np.bool_],
 ) -> _Order:
@@ -225,9 +207,7 @@ def _discounts(counts: Ids) -> Floats:
         return np.array([0.0, *FALLBACK_DISCOUNTS])
     share = n1 / (n1 + 2 * n2)
     estimates = [1 - 2 * share * n2 / n1, 2 - 3 * share * n3 / n2, 3 - 4 * share * n4 / n3]
-    if (
-        min(estimates) <= 0
-    ):  # not counts of a natural language: no mass would be left for unseen n-grams
+    if min(estimates) <= 0:  # not a natural language: no mass would be left for unseen n-grams
         return np.array([0.0, *FALLBACK_DISCOUNTS])
     return np.array([0.0, *estimates])
 

@@ -47,14 +47,29 @@ class Optimizer(ABC):
         yield
 
     def saved(self) -> Saved:
-        """All state, from which `restore` continues with the same bits."""
-        return saved_state(self.torch), {name: getattr(self, name) for name in self.counters}
+        """All state, from which `restore` continues with the same bits: a copy of torch's state of
+        each parameter, under the parameter's number and the state's name, and the counters."""
+        tensors = {
+            f"{index}.{name}": value.clone()
+            for index, parameter in enumerate(self._parameters())
+            for name, value in self.torch.state.get(parameter, {}).items()
+            if isinstance(value, Tensor)
+        }
+        return tensors, {name: getattr(self, name) for name in self.counters}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
-        """Restore the state that `saved` returned."""
+        """Restore the state that `saved` returned. torch's own method could move or cast a
+        counter."""
         for name, value in plain.items():
             setattr(self, name, value)
-        restore_state(self.torch, tensors)
+        parameters = self._parameters()
+        for path, value in tensors.items():
+            index, _, name = path.partition(".")
+            value = value.cpu() if name in COUNTERS else value
+            self.torch.state[parameters[int(index)]][name] = value.clone()
+
+    def _parameters(self) -> list[nn.Parameter]:
+        return [parameter for group in self.torch.param_groups for parameter in group["params"]]
 
 
 def parameter_groups(model: nn.Module) -> list[dict]:
@@ -74,27 +89,3 @@ def set_rate(optimizer: TorchOptimizer, rate: float) -> None:
     """Set every group's learning rate to its share of `rate`."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["rate_scale"]
-
-
-def saved_state(optimizer: TorchOptimizer) -> dict[str, Tensor]:
-    """A copy of torch's state of each parameter, under the parameter's number and the state's
-    name."""
-    return {
-        f"{index}.{name}": value.clone()
-        for index, parameter in enumerate(_parameters(optimizer))
-        for name, value in optimizer.state.get(parameter, {}).items()
-        if isinstance(value, Tensor)
-    }
-
-
-def restore_state(optimizer: TorchOptimizer, tensors: dict[str, Tensor]) -> None:
-    """The inverse of `saved_state`. torch's own function could move or cast a counter."""
-    parameters = _parameters(optimizer)
-    for path, value in tensors.items():
-        index, _, name = path.partition(".")
-        placed = value.cpu() if name in COUNTERS else value
-        optimizer.state[parameters[int(index)]][name] = placed.clone()
-
-
-def _parameters(optimizer: TorchOptimizer) -> list[nn.Parameter]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -20,18 +20,13 @@ def training_tokens(config: Config, num_train: int) -> int:
     return config.training.epochs * (num_train // rows - 1) * rows
 
 
-def flops_per_token(config: Config, num_parameters: int, vocabulary: int) -> float:
-    """Estimate the operations per training token.
-
-    Every weight is used once, and the output matrix once for each expert.
-    """
+def flops_per_token(config: Config, vocabulary: int) -> float:
+    """Estimate the operations per training token; 0 for an n-gram model."""
     if config.ngram is not None:
         return 0.0
-    size = config.embedding.size
-    experts = getattr(config["head"].config, "experts", 1)
-    num_experts = sum(experts) if isinstance(experts, tuple) else int(experts)
-    inner = max(num_parameters - vocabulary * size, 0)
-    return 2 * FORWARD_PASSES * (inner + num_experts * vocabulary * size)
+    from ablate.model.assemble import assemble
+
+    return FORWARD_PASSES * assemble(config, vocabulary, "meta").model.flops_per_token()
 
 
 def measured_rate(journals: Iterable[Journal], flops: Mapping[str, float]) -> float | None:

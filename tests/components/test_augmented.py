@@ -10,7 +10,7 @@ import torch
 from ablate.components.loss.augmented import Augmented, AugmentedConfig
 from ablate.errors import CombinationError
 from ablate.model.fast import tempered, tempered_gradient
-from ablate.model.fast.mixture_gradient import Room
+from ablate.model.fast.mixture_gradient import ChunkSize
 from ablate.model.fast.tempered import augmented_plain, summed_augmented
 from ablate.model.fast.tempered_gradient import Terms
 from ablate.model.flow import GateSignal, Mixture, Pass
@@ -108,8 +108,8 @@ def close(ours, theirs, tolerance):
 def chunks(request, monkeypatch):
     if request.param:
         for module in (tempered, tempered_gradient):
-            monkeypatch.setattr(module, "PARTS", Room(3 * 29 * 8, 0))
-        monkeypatch.setattr(tempered_gradient, "NARROW_PARTS", Room(3 * 29 * 8, 0))
+            monkeypatch.setattr(module, "PARTS", ChunkSize(3 * 29 * 8, 0))
+        monkeypatch.setattr(tempered_gradient, "NARROW_PARTS", ChunkSize(3 * 29 * 8, 0))
 
 
 SIZES = [(1, 1, 2, 1), (13, 1, 29, 5), (13, 3, 29, 5), (7, 4, 17, 1)]  # N, J, V, E

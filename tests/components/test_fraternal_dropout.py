@@ -91,8 +91,8 @@ def test_it_is_the_mean_square_over_whole_logits(
 ):
     if chunked:
         for name in ("SINGLE", "MIXTURE"):
-            room = mixture_gradient.Room(3 * 29 * 3 * 8, 0)
-            monkeypatch.setattr(mixture_gradient, name, room)
+            size = mixture_gradient.ChunkSize(3 * 29 * 3 * 8, 0)
+            monkeypatch.setattr(mixture_gradient, name, size)
     two = Two(num_components, gate=gate, bias=bias, dtype=dtype)
     found = between(two.passes(), kappa=0.7)
     expected = 0.7 * ((two.logits(0) - two.logits(1)) ** 2).mean()

@@ -98,9 +98,9 @@ def test_zarembas_rows_are_spread_and_his_windows_whole(num_tokens, rows, window
         with pytest.raises(CorpusError, match="too short for one window"):
             whole_windows(length, window)
         return
-    found = whole_windows(length, window)
-    assert [w.start for w in found] == [window * i for i in range((length - 1) // window)]
-    assert {(w.length, w.drawn) for w in found} == {(window, window)}
+    cut_windows = whole_windows(length, window)
+    assert [w.start for w in cut_windows] == [window * i for i in range((length - 1) // window)]
+    assert {(w.length, w.drawn) for w in cut_windows} == {(window, window)}
 
 
 def test_ptb_in_zarembas_windows():

@@ -17,8 +17,10 @@ import torch
 from ablate.config.sections import CorpusConfig
 from ablate.data import encoded, sources
 from ablate.data.corpus import corpus_digest, open_corpus, vocabulary_size
-from ablate.data.encoding import Options, encode
+from ablate.data.encoding import encode
 from ablate.data.grammar import generate as grammar
+from ablate.data.grammar.built_in import BUILT_IN
+from ablate.data.grammar.floor import log_probabilities
 from ablate.data.published import PUBLISHED, SPLITS
 from ablate.errors import CorpusError
 
@@ -48,14 +50,14 @@ def encoding_of(data):
 def test_tokens_and_words_are_those_of_the_text(data, own):
     corpus = open_corpus(TINY, data)
     lines = {s: (own / f"{s}.txt").read_text("utf-8").splitlines() for s in SPLITS}
-    expected = encode(lines, Options())
+    expected = encode(lines, CorpusConfig())
     assert corpus.vocabulary == tuple(expected.vocabulary)
     assert corpus.num_words == len(corpus.vocabulary) == 55
     assert corpus.vocabulary[corpus.eos] == "<eos>"
     for split in SPLITS:
         assert np.array_equal(corpus.splits[split], expected.splits[split])
-        told = "".join(f"{' '.join(line.split())}\n" for line in lines[split])
-        assert corpus.text(corpus.splits[split]) == told
+        text = "".join(f"{' '.join(line.split())}\n" for line in lines[split])
+        assert corpus.text(corpus.splits[split]) == text
 
 
 def test_a_stream_is_the_mapped_memory_and_opening_warns_of_nothing(data):
@@ -92,17 +94,17 @@ def test_slices_keep_the_vocabulary_and_share_the_encoding(data):
 
 
 def test_a_random_slice_is_a_run_of_the_text_that_the_seed_draws(data):
-    """004, Section 6.2: so many contiguous words, chosen at random, other ones in each run."""
+    """004, Section 6.2: N contiguous words, chosen at random, different ones in each run."""
     whole = open_corpus(TINY, data).splits["train"]
     config = CorpusConfig(name="tiny", train_tokens=100, train_slice="random")
     starts = []
     for seed in range(1, 21):
         part = open_corpus(config, data, seed)
-        assert part.digest == corpus_digest(config, data)  # the seed is in a trial's id beside it
+        assert part.digest == corpus_digest(config, data)  # the seed is in a trial's id as well
         runs = np.lib.stride_tricks.sliding_window_view(whole, 100)
-        (found,) = np.flatnonzero((runs == part.splits["train"]).all(1))
-        starts.append(int(found))
-        assert part.stream("train").tolist() == whole[found : found + 100].tolist()
+        (start,) = np.flatnonzero((runs == part.splits["train"]).all(1))
+        starts.append(int(start))
+        assert part.stream("train").tolist() == whole[start : start + 100].tolist()
     assert len(set(starts)) > 10
     assert max(starts) > len(whole) / 2
     assert np.array_equal(
@@ -125,8 +127,8 @@ def test_characters(data, own):
     corpus = open_corpus(CorpusConfig(name="tiny", level="character"), data)
     assert corpus.level == "character"
     lines = (own / "test.txt").read_text("utf-8").splitlines()
-    told = "".join(f"{' '.join(line.split())}\n" for line in lines)
-    assert corpus.text(corpus.splits["test"]) == told
+    text = "".join(f"{' '.join(line.split())}\n" for line in lines)
+    assert corpus.text(corpus.splits["test"]) == text
 
 
 def test_the_digest_depends_on_text_and_options_but_not_on_places(data, own, tmp_path):
@@ -153,9 +155,11 @@ def test_the_floor_is_the_grammars_own_over_the_tokens_that_are_judged(tmp_path,
     texts = {split: lines[:4] for split, lines in grammar.generate().items()}
     monkeypatch.setattr(grammar, "generate", lambda: texts)
     corpus = open_corpus(CorpusConfig(), tmp_path)
-    assert corpus.floor["valid"] == pytest.approx(grammar.floor_nll(texts["valid"]))
+    assert corpus.floor["valid"] == pytest.approx(
+        -np.mean(log_probabilities(BUILT_IN, texts["valid"]))
+    )
     part = open_corpus(CorpusConfig(eval_tokens=20), tmp_path)
-    log_probs = grammar.log_probabilities(grammar.BUILT_IN, texts["test"])
+    log_probs = log_probabilities(BUILT_IN, texts["test"])
     assert part.floor["test"] == pytest.approx(-np.mean(log_probs[:19]))
     assert open_corpus(CorpusConfig(level="character"), tmp_path).floor == {}
 
@@ -206,24 +210,24 @@ def test_a_damaged_source_is_refused_with_both_hashes(data, tiny, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CorpusError) as caught:
         open_corpus(TINY, data)
-    for told in (str(path), tiny.sha256["valid"], sources.sha256(path), "ablate data get tiny"):
-        assert told in str(caught.value)
+    for part in (str(path), tiny.sha256["valid"], sources.sha256(path), "ablate data get tiny"):
+        assert part in str(caught.value)
 
 
 def test_text_that_changes_while_it_is_read_is_not_kept(own, tmp_path, monkeypatch):
     from ablate.data import corpus
 
     def encode_slowly(texts, options):
-        found = encode(texts, options)
+        encoded_text = encode(texts, options)
         (own / "train.txt").write_text("other text\n")
-        return found
+        return encoded_text
 
     monkeypatch.setattr(corpus, "encode", encode_slowly)
     with pytest.raises(CorpusError, match="changed while it was read"):
         open_corpus(CorpusConfig(name=str(own)), tmp_path)
 
 
-def test_edited_text_of_ones_own_is_encoded_anew(own, tmp_path):
+def test_edited_text_in_a_folder_is_encoded_again(own, tmp_path):
     config = CorpusConfig(name=str(own))
     before = open_corpus(config, tmp_path)
     text = (own / "train.txt").read_text("utf-8")
@@ -265,14 +269,14 @@ def flip(path):
 @pytest.mark.parametrize("damage", [truncate, empty, flip, Path.unlink])
 def test_a_damaged_encoding_is_made_again_or_refused(data, caplog, name, damage):
     before = open_corpus(TINY, data)
-    place, tokens, words = encoding_of(data), before.splits["train"].copy(), before.vocabulary
+    folder, tokens, words = encoding_of(data), before.splits["train"].copy(), before.vocabulary
     del before  # a mapped file must not shrink under its reader
-    damage(place / name)
+    damage(folder / name)
     again = open_corpus(TINY, data)
     assert np.array_equal(again.splits["train"], tokens) and again.vocabulary == words
     assert "is damaged" in caplog.text and "encoding it again" in caplog.text
     del again
-    damage(place / name)
+    damage(folder / name)
     shutil.rmtree(data / "tiny")
     with pytest.raises(CorpusError, match="`ablate data get tiny`"):
         open_corpus(TINY, data)
@@ -296,7 +300,7 @@ def test_an_encoding_under_another_name_is_damage(data, caplog):
     assert "is damaged" in caplog.text
 
 
-def test_a_copied_encoding_needs_no_text_and_is_sealed_anew(data, tmp_path, caplog, monkeypatch):
+def test_a_copied_encoding_needs_no_text_and_is_sealed_again(data, tmp_path, caplog, monkeypatch):
     before = open_corpus(TINY, data)
     copy = tmp_path / "elsewhere"
     shutil.copytree(data / "encoded", copy / "encoded")
@@ -308,7 +312,7 @@ def test_a_copied_encoding_needs_no_text_and_is_sealed_anew(data, tmp_path, capl
 # --- disks
 
 
-def folder_of_nobody():
+def folder_of_no_user():
     folder = Path(tempfile.mkdtemp(prefix="ablate-test-"))
     folder.chmod(0o755)
     return folder
@@ -316,7 +320,7 @@ def folder_of_nobody():
 
 def test_a_read_only_folder_is_enough_to_open_and_too_little_to_encode(data, request):
     """A shared data folder that an administrator has filled."""
-    shared = folder_of_nobody()
+    shared = folder_of_no_user()
     try:
         shutil.copytree(data, shared / "data")
         expected = open_corpus(TINY, shared / "data").splits["train"].copy()
@@ -376,8 +380,8 @@ def test_processes_that_open_at_once_share_one_encoding(own, tmp_path):
     for process in started:
         assert process.stdout.readline() == "ready\n"
     (tmp_path / "go").touch()
-    told = {process.communicate(timeout=60)[0] for process in started}
-    assert len(told) == 1 and told.pop().endswith("False\n")
+    reports = {process.communicate(timeout=60)[0] for process in started}
+    assert len(reports) == 1 and reports.pop().endswith("False\n")
     assert not list((tmp_path / "encoded").glob("*.partial"))
 
 
@@ -397,23 +401,23 @@ def test_many_at_once_with_and_without_locks(data, monkeypatch, locks, damaged):
             raise OSError(37, "No locks available")
 
         monkeypatch.setattr(fcntl, "flock", no_locks)
-    found, barrier = [], threading.Barrier(8)
+    opened, barrier = [], threading.Barrier(8)
 
     def work():
         barrier.wait()
-        found.append(open_corpus(TINY, data).splits["train"])
+        opened.append(open_corpus(TINY, data).splits["train"])
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert all(np.array_equal(tokens, expected) for tokens in found)
+    assert len(opened) == 8
+    assert all(np.array_equal(tokens, expected) for tokens in opened)
     assert not list((data / "encoded").glob("*.partial"))
 
 
-def test_a_killed_writer_holds_nobody_up(own, tmp_path, monkeypatch):
+def test_a_killed_writer_blocks_no_other(own, tmp_path, monkeypatch):
     prepare = (
         "def hang(*_):\n    print('writing', flush=True)\n    time.sleep(60)\nencoded._move = hang"
     )

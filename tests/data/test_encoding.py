@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from ablate.data.encoding import Options, encode
+from ablate.config.sections import CorpusConfig
+from ablate.data.encoding import encode
 from ablate.errors import CorpusError
 
 TEXTS = {
@@ -12,9 +13,9 @@ TEXTS = {
 
 
 def words(**options):
-    found = encode(TEXTS, Options(**options))
-    named = {s: [found.vocabulary[i] for i in ids] for s, ids in found.splits.items()}
-    return found.vocabulary, named
+    encoded = encode(TEXTS, CorpusConfig(**options))
+    named = {s: [encoded.vocabulary[i] for i in ids] for s, ids in encoded.splits.items()}
+    return encoded.vocabulary, named
 
 
 def test_words_in_order_of_first_appearance_and_a_line_end_for_every_line():
@@ -46,11 +47,11 @@ def test_characters_with_single_spaces_between_words():
 
 
 def test_tokens_are_32_bit():
-    assert encode(TEXTS, Options()).splits["test"].dtype == np.int32
+    assert encode(TEXTS, CorpusConfig()).splits["test"].dtype == np.int32
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 @pytest.mark.parametrize("lines", [[], ["\n"]])
 def test_a_split_without_words_is_refused_by_name(split, lines):
     with pytest.raises(CorpusError, match=f"the {split} split is empty"):
-        encode({**TEXTS, split: lines}, Options())
+        encode({**TEXTS, split: lines}, CorpusConfig())

@@ -10,16 +10,10 @@ import numpy as np
 import pytest
 
 from ablate.data.grammar import generate as corpus
-from ablate.data.grammar.floor import Filter
-from ablate.data.grammar.generate import (
-    BUILT_IN,
-    Grammar,
-    Rule,
-    floor_nll,
-    generate,
-    log_probabilities,
-)
-from ablate.data.grammar.rules import EOS
+from ablate.data.grammar.built_in import BUILT_IN
+from ablate.data.grammar.floor import Filter, log_probabilities
+from ablate.data.grammar.generate import generate
+from ablate.data.grammar.rules import EOS, Grammar, Rule
 from ablate.errors import CorpusError
 from ablate.model.ngram import fit
 
@@ -55,34 +49,40 @@ def tokens_of(lines):
     return [token for line in lines for token in [*line.split(), EOS]]
 
 
+def next_words(belief):
+    """The probability of every possible next token."""
+    sums = {word: sum(w.sum() for w in belief._after(word).values()) for word in belief._emissions}
+    return {word: probability for word, probability in sums.items() if probability > 0}
+
+
 # Every line the tiny grammar can say, by exact fractions and without its filter.
 
 
-def said(grammar, symbol, topic):
+def derivations(grammar, symbol, topic):
     """word tuple -> probability, of all derivations of one symbol."""
     if symbol in grammar.lexicon:
         table = grammar.lexicon[symbol][topic]
         return {(word,): Fraction(weight, sum(table.values())) for word, weight in table.items()}
     total = sum(rule.weight for rule in grammar.rules[symbol])
-    found = {}
+    total_by_words = {}
     for rule in grammar.rules[symbol]:
         joint = {(): Fraction(rule.weight, total)}
         for part in rule.symbols:
-            tails = said(grammar, part, topic)
+            tails = derivations(grammar, part, topic)
             pairs = [(a + b, p * q) for a, p in joint.items() for b, q in tails.items()]
             joint = {}
             for words, probability in pairs:
                 joint[words] = joint.get(words, 0) + probability
         for words, probability in joint.items():
-            found[words] = found.get(words, 0) + probability
-    return found
+            total_by_words[words] = total_by_words.get(words, 0) + probability
+    return total_by_words
 
 
 def texts(grammar, num_lines):
-    """token tuple -> probability, of all texts of so many lines, over all paths of topics."""
+    """token tuple -> probability, of all texts of `num_lines` lines, over all paths of topics."""
     stationary = [Fraction(weight, sum(grammar.topics)) for weight in grammar.topics]
     keep = Fraction(grammar.stay, grammar.stay + grammar.leave)
-    lines = [said(grammar, grammar.start, topic) for topic in range(len(stationary))]
+    lines = [derivations(grammar, grammar.start, topic) for topic in range(len(stationary))]
     paths = {((), topic): share for topic, share in enumerate(stationary)}
     for _ in range(num_lines):
         longer = {}
@@ -93,20 +93,20 @@ def texts(grammar, num_lines):
                     key = ((*text, *words, EOS), following)
                     longer[key] = longer.get(key, 0) + p * q * move
         paths = longer
-    found = {}
+    by_text = {}
     for (text, _), probability in paths.items():
-        found[text] = found.get(text, 0) + probability
-    return found
+        by_text[text] = by_text.get(text, 0) + probability
+    return by_text
 
 
 @pytest.fixture(scope="module")
 def prefixes(tiny):
     """Every beginning of every text of three lines, and its probability."""
-    found = {}
+    by_prefix = {}
     for text, probability in texts(tiny, 3).items():
         for end in range(len(text) + 1):
-            found[text[:end]] = found.get(text[:end], 0) + probability
-    return found
+            by_prefix[text[:end]] = by_prefix.get(text[:end], 0) + probability
+    return by_prefix
 
 
 @pytest.mark.slow
@@ -131,21 +131,21 @@ def test_next_words_agree_and_sum_to_one(tiny, prefixes):
         belief = Filter(tiny)
         for token in text:
             belief.see(token)
-        found = belief.next_words()
+        probabilities = next_words(belief)
         expected = {
             word: float(prefixes[(*text, word)] / prefixes[text])
             for word in ["x", "y", "z", "that", EOS]
             if (*text, word) in prefixes
         }
-        assert found == pytest.approx(expected, abs=1e-12)
-        assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+        assert probabilities == pytest.approx(expected, abs=1e-12)
+        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-12)
 
 
 def test_sampling_agrees_with_the_enumeration():
     grammar = Grammar(**TINY | {"sizes": {"train": 40_000}})
     lines = generate(grammar, seed=5)["train"]
     stationary = [Fraction(2, 3), Fraction(1, 3)]
-    by_topic = [said(grammar, "S", topic) for topic in range(2)]
+    by_topic = [derivations(grammar, "S", topic) for topic in range(2)]
     for words in {**by_topic[0], **by_topic[1]}:
         expected = float(
             sum(s * t.get(words, 0) for s, t in zip(stationary, by_topic, strict=True))
@@ -175,38 +175,6 @@ def test_same_seed_same_text_and_other_seed_other_text(tiny):
 def test_refuses_text_that_the_grammar_cannot_say(tiny):
     with pytest.raises(CorpusError, match="cannot say 'z'"):
         log_probabilities(tiny, ["x z", "z x"])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"start": "T"}, "symbol 'T' needs either rules or words"),
-        ({"topics": (1,)}, "words for 2 topics"),
-        ({"leave": 0}, "positive integers"),
-        ({"rules": TINY["rules"] | {"MORE": (Rule(1, ("MORE", "noun")),)}}, "'MORE'.*for ever"),
-        (
-            {
-                "rules": TINY["rules"]
-                | {"A": (Rule(1, ("MORE", "B")),), "B": (Rule(1, ("MORE", "A")), Rule(1, ()))}
-            },
-            "for ever",
-        ),
-        ({"rules": TINY["rules"] | {"MORE": (Rule(0, ()),)}}, "positive integers"),
-        ({"rules": TINY["rules"] | {"MORE": ()}}, "without rules"),
-        ({"lexicon": TINY["lexicon"] | {"verb": ({"a b": 1}, {"a": 1})}}, "no single token"),
-        ({"lexicon": TINY["lexicon"] | {"verb": ({"<eos>": 1}, {"a": 1})}}, "no single token"),
-    ],
-)
-def test_refuses_a_grammar_that_cannot_work(change, message):
-    with pytest.raises(CorpusError, match=message):
-        Grammar(**TINY | change)
-
-
-def test_refuses_a_word_that_never_comes():
-    rare = {"noun": ({"x": 10**9, "y": 1}, {"x": 1})}
-    grammar = Grammar(**TINY | {"lexicon": TINY["lexicon"] | rare | {"that": ({"x": 1},) * 2}})
-    with pytest.raises(CorpusError, match="almost never says"):
-        generate(grammar)
 
 
 # The built-in corpus.
@@ -244,10 +212,10 @@ def test_the_auxiliary_and_the_last_word_agree_with_the_subject_over_all_between
     belief = Filter(BUILT_IN)
     for word in ["the", say["noun.a"], *clause]:
         belief.see(word)
-    assert {word for word in belief.next_words() if not word.endswith("ly")} == {"ha"}
+    assert {word for word in next_words(belief) if not word.endswith("ly")} == {"ha"}
     for word in predicate:
         belief.see(word)
-    assert set(belief.next_words()) == {
+    assert set(next_words(belief)) == {
         *BUILT_IN.lexicon["preposition"][0],
         *BUILT_IN.lexicon["close.a"][0],
     }
@@ -259,8 +227,9 @@ def test_kneser_ney_stays_far_above_the_floor(splits):
     numbers = {word: number for number, word in enumerate(dict.fromkeys(ids["train"]))}
     model = fit([numbers[word] for word in ids["train"]], len(numbers), numbers[EOS], order=5)
     for split in ("valid", "test"):
-        found = -model.log_probs([numbers[word] for word in ids[split]]).mean()
-        assert math.exp(found) >= 1.3 * math.exp(floor_nll(splits[split]))
+        nll = -model.log_probs([numbers[word] for word in ids[split]]).mean()
+        floor = -np.mean(log_probabilities(BUILT_IN, splits[split]))
+        assert math.exp(nll) >= 1.3 * math.exp(floor)
 
 
 @pytest.mark.slow
@@ -271,8 +240,8 @@ def test_contexts_need_a_matrix_of_high_rank(splits):
     for token in tokens_of(splits["valid"])[:6_000]:
         belief.see(token)
         if token.endswith("en") or (token in {"the", "a"} and before.endswith("er")):
-            found = belief.next_words()
-            rows.append([math.log(found.get(noun, 0.0) + 1e-6) for noun in nouns])
+            probabilities = next_words(belief)
+            rows.append([math.log(probabilities.get(noun, 0.0) + 1e-6) for noun in nouns])
         before = token
     centred = np.array(rows) - np.mean(rows, axis=0)
     singular = np.linalg.svd(centred, compute_uv=False)

@@ -1,4 +1,5 @@
 import http.server
+import io
 import shutil
 import socket
 import threading
@@ -73,26 +74,26 @@ def serve(own, tiny, monkeypatch):
 def test_get_fetches_every_file_and_tells_how_far_it_is(serve, tmp_path, own):
     serve("well")
     seen = []
-    places = sources.get("tiny", tmp_path / "data", progress=lambda *step: seen.append(step))
+    paths = sources.get("tiny", tmp_path / "data", progress=lambda *step: seen.append(step))
     assert names_in(tmp_path / "data") == TINY_FILES
-    assert places["valid"].read_bytes() == (own / "valid.txt").read_bytes()
+    assert paths["valid"].read_bytes() == (own / "valid.txt").read_bytes()
     url, done, size = seen[-1]
-    assert url.endswith("/well/tiny.test.txt") and done == size == places["test"].stat().st_size
+    assert url.endswith("/well/tiny.test.txt") and done == size == paths["test"].stat().st_size
 
 
 def test_get_fetches_only_what_is_missing_or_damaged(serve, tmp_path):
     serve("well")
-    places = sources.get("tiny", tmp_path)
-    places["valid"].write_text("spoilt")
+    paths = sources.get("tiny", tmp_path)
+    paths["valid"].write_text("spoilt")
     seen = []
     sources.get("tiny", tmp_path, progress=lambda name, *_: seen.append(name))
     assert [name.rsplit("/")[-1] for name in seen] == ["tiny.valid.txt"]
     serve("wrongly")
-    assert sources.get("tiny", tmp_path) == places
+    assert sources.get("tiny", tmp_path) == paths
 
 
 @pytest.mark.parametrize(
-    ("way", "told"),
+    ("way", "message"),
     [
         ("wrongly", "is not the published train text of tiny: its SHA-256 should be"),
         ("partly", "the connection ended after 14 of 100000 bytes"),
@@ -101,13 +102,13 @@ def test_get_fetches_only_what_is_missing_or_damaged(serve, tmp_path):
     ],
 )
 def test_a_failed_download_leaves_nothing_and_says_what_to_do(
-    serve, tmp_path, monkeypatch, way, told
+    serve, tmp_path, monkeypatch, way, message
 ):
     monkeypatch.setattr(sources, "TIMEOUT_SECONDS", 0.2)
     serve(way)
     with pytest.raises(CorpusError) as caught:
         sources.get("tiny", tmp_path / "data")
-    assert told in str(caught.value) and "--from DIR" in str(caught.value)
+    assert message in str(caught.value) and "--from DIR" in str(caught.value)
     assert names_in(tmp_path / "data") == []
 
 
@@ -123,12 +124,12 @@ def test_no_server_at_all(tiny, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("pattern", ["{}.txt", "tiny.{}.txt", "tiny/{}.txt", "data/tiny.{}.txt"])
 def test_files_are_taken_under_their_usual_names(tiny, own, tmp_path, pattern):
-    given = tmp_path / "given"
+    folder = tmp_path / "folder"
     for split in SPLITS:
-        path = given / pattern.format(split)
+        path = folder / pattern.format(split)
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(own / f"{split}.txt", path)
-    sources.get("tiny", tmp_path / "data", from_dir=given)
+    sources.get("tiny", tmp_path / "data", from_dir=folder)
     assert names_in(tmp_path / "data") == TINY_FILES
     assert len(sources.verify("tiny", tmp_path / "data")) == 3
 
@@ -203,14 +204,17 @@ def test_a_folder_that_cannot_be_written(tiny, own, tmp_path):
 
 
 def test_a_full_disk(tiny, own, tmp_path, monkeypatch):
-    monkeypatch.setattr("ablate.data.sources._write", full_disk)
+    class FullDisk(io.FileIO):
+        def write(self, _):
+            raise OSError(28, "No space left on device")
+
+    def open_file(path, mode):
+        return FullDisk(path, mode) if mode == "wb" else io.FileIO(path, mode)
+
+    monkeypatch.setattr(sources, "open", open_file, raising=False)
     with pytest.raises(CorpusError, match="No space left"):
         sources.get("tiny", tmp_path, from_dir=own)
     assert not (tmp_path / "tiny/tiny.train.txt").exists()
-
-
-def full_disk(file, chunk):
-    raise sources._unwritable(sources.Path("data"), OSError(28, "No space left on device"))
 
 
 def test_the_pinned_files_are_the_published_ones(real_data):

@@ -33,8 +33,8 @@ def test_its_slope_is_that_of_finite_differences(name):
     bend = torch.empty_like(X) if f.keeps_bend else None
     slope = f.slope(f.apply_(X.clone(), bend), bend)
     by_differences = (f(X + 1e-6) - f(X - 1e-6)) / 2e-6
-    found = torch.ones_like(X) if slope is None else slope
-    torch.testing.assert_close(found, by_differences, rtol=1e-6, atol=1e-8)
+    by_formula = torch.ones_like(X) if slope is None else slope
+    torch.testing.assert_close(by_formula, by_differences, rtol=1e-6, atol=1e-8)
 
 
 def test_a_sharp_smoothed_rectifier_is_the_rectifier():

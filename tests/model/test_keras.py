@@ -1,4 +1,4 @@
-"""Starting as Keras does: its ranges and constants, and nothing of it where it is not asked for."""
+"""Keras' initializations: their ranges and constants, and no effect unless they are chosen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def started(build, values):
 
 
 def fills(weight, num_in, num_out):
-    """Whether it is uniform in +- sqrt(6 / (in + out)): reached, kept to, and of its variance."""
+    """Return whether it is uniform in +- sqrt(6 / (in + out)), by its extremes and its variance."""
     bound = (6 / (num_in + num_out)) ** 0.5
     assert weight.max() <= bound and weight.min() >= -bound
     assert weight.max() > 0.99 * bound and weight.min() < -0.99 * bound
@@ -53,10 +53,10 @@ def test_the_rounds_of_a_mogrifier_are_kernels_with_biases_at_zero(build, rank):
     named = started(build, {**KERAS, **values})
     for layer, (inputs, units) in enumerate(zip(INPUTS, UNITS, strict=True)):
         for number, (out, read) in enumerate(((inputs, units), (units, inputs)), 1):
-            place = f"r{number}_l{layer}"
-            assert fills(named[f"mogrifier_left_{place}"], rank or read, out)
-            assert rank == 0 or fills(named[f"mogrifier_right_{place}"], read, rank)
-            assert not named[f"mogrifier_bias_{place}"].any()
+            suffix = f"r{number}_l{layer}"
+            assert fills(named[f"mogrifier_left_{suffix}"], rank or read, out)
+            assert rank == 0 or fills(named[f"mogrifier_right_{suffix}"], read, rank)
+            assert not named[f"mogrifier_bias_{suffix}"].any()
 
 
 def test_the_dual_layer_is_one_kernel_over_word_and_state(build):

@@ -17,7 +17,7 @@ SIZES = [(1, 1, 2, 1), (13, 1, 29, 5), (13, 3, 29, 5), (7, 4, 17, 1)]  # N, J, V
 CASES = list(combinations(SIZES, [False, True], [False, True]))
 
 
-class Given:
+class Case:
     """The leaves of a random mixture, and its targets."""
 
     def __init__(self, N, J, V, E, *, gate=False, bias=True, dtype=torch.float64, size=1.0):
@@ -35,8 +35,8 @@ class Given:
 
     @property
     def leaves(self):
-        found = [self.vectors, self.weight, self.prior_logits, self.bias, *(self.gate or ())]
-        return [leaf for leaf in found if leaf is not None]
+        tensors = [self.vectors, self.weight, self.prior_logits, self.bias, *(self.gate or ())]
+        return [leaf for leaf in tensors if leaf is not None]
 
     @property
     def mixture(self) -> Mixture:
@@ -53,19 +53,19 @@ class Given:
         )
 
 
-def by_hand(given: Given) -> torch.Tensor:
+def by_hand(case: Case) -> torch.Tensor:
     """The probabilities, written out from the definition."""
-    logits = torch.einsum("nje,ve->njv", given.vectors, given.weight)
-    if given.bias is not None:
-        logits = logits + given.bias
-    if given.gate is not None:
-        z, weight, bias = given.gate
+    logits = torch.einsum("nje,ve->njv", case.vectors, case.weight)
+    if case.bias is not None:
+        logits = logits + case.bias
+    if case.gate is not None:
+        z, weight, bias = case.gate
         inner = z @ weight.t()
         logits = logits * (1 / (1 + (-(inner if bias is None else inner + bias)).exp()))[:, None]
     parts = logits.exp() / logits.exp().sum(-1, keepdim=True)
-    if given.prior_logits is None:
+    if case.prior_logits is None:
         return parts[:, 0]
-    weights = given.prior_logits.exp() / given.prior_logits.exp().sum(-1, keepdim=True)
+    weights = case.prior_logits.exp() / case.prior_logits.exp().sum(-1, keepdim=True)
     return torch.einsum("nj,njv->nv", weights, parts)
 
 
@@ -74,16 +74,16 @@ def chunks(request, monkeypatch):
     if request.param:
         few = 3 * 29 * 3 * 8  # tokens, words, components, bytes: never a divisor of N
         for name in ("SINGLE", "MIXTURE", "PARTS"):
-            monkeypatch.setattr(mixture_gradient, name, mixture_gradient.Room(few, 0))
+            monkeypatch.setattr(mixture_gradient, name, mixture_gradient.ChunkSize(few, 0))
 
 
 @pytest.mark.parametrize(("size", "gate", "bias"), CASES)
 def test_log_probs_are_the_definition(size, gate, bias, chunks):
-    given = Given(*size, gate=gate, bias=bias)
-    found = log_probs(given.mixture)
-    torch.testing.assert_close(found.exp(), by_hand(given), rtol=1e-10, atol=1e-12)
-    nll = token_nll(given.mixture, given.targets)
-    expected = -found.gather(1, given.targets[:, None])[:, 0]
+    case = Case(*size, gate=gate, bias=bias)
+    log_p = log_probs(case.mixture)
+    torch.testing.assert_close(log_p.exp(), by_hand(case), rtol=1e-10, atol=1e-12)
+    nll = token_nll(case.mixture, case.targets)
+    expected = -log_p.gather(1, case.targets[:, None])[:, 0]
     torch.testing.assert_close(nll, expected.detach(), rtol=1e-12, atol=1e-12)
     assert not nll.requires_grad
 
@@ -91,66 +91,66 @@ def test_log_probs_are_the_definition(size, gate, bias, chunks):
 @pytest.mark.parametrize(("size", "gate", "bias"), CASES)
 @pytest.mark.parametrize("temperature", [0.7, 1.9])
 def test_a_temperature_divides_the_logits_after_the_gate(size, gate, bias, temperature):
-    given = Given(*size, gate=gate, bias=bias)
-    logits = torch.einsum("nje,ve->njv", given.vectors, given.weight)
-    if given.bias is not None:
-        logits = logits + given.bias
-    if given.gate is not None:
-        z, weight, gate_bias = given.gate
+    case = Case(*size, gate=gate, bias=bias)
+    logits = torch.einsum("nje,ve->njv", case.vectors, case.weight)
+    if case.bias is not None:
+        logits = logits + case.bias
+    if case.gate is not None:
+        z, weight, gate_bias = case.gate
         inner = z @ weight.t() if gate_bias is None else z @ weight.t() + gate_bias
         logits = logits * inner.sigmoid()[:, None]
     parts = (logits / temperature).softmax(-1)
-    prior = torch.ones(1, 1) if given.prior_logits is None else given.prior_logits.softmax(-1)
+    prior = torch.ones(1, 1) if case.prior_logits is None else case.prior_logits.softmax(-1)
     expected = (prior[..., None] * parts).sum(1)
-    found = log_probs(tempered(given.mixture, temperature)).exp()
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    p = log_probs(tempered(case.mixture, temperature)).exp()
+    torch.testing.assert_close(p, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_a_temperature_of_one_leaves_the_mixture_alone():
-    mixture = Given(6, 2, 9, 4).mixture
+    mixture = Case(6, 2, 9, 4).mixture
     assert tempered(mixture, 1.0) is mixture
 
 
 @pytest.mark.parametrize(("size", "gate", "bias"), CASES)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 def test_twins_agree_in_value_and_gradients(size, gate, bias, dtype, tolerance, chunks):
-    given = Given(*size, gate=gate, bias=bias, dtype=dtype)
-    fused = summed_nll(given.mixture, given.targets)
-    plain = summed_nll_plain(given.mixture, given.targets)
+    case = Case(*size, gate=gate, bias=bias, dtype=dtype)
+    fused = summed_nll(case.mixture, case.targets)
+    plain = summed_nll_plain(case.mixture, case.targets)
     torch.testing.assert_close(fused, plain, rtol=tolerance, atol=tolerance)
-    pairs = zip(gradients(fused, given), gradients(plain, given), strict=True)
+    pairs = zip(gradients(fused, case), gradients(plain, case), strict=True)
     for ours, theirs in pairs:
         torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
-def gradients(loss: torch.Tensor, given: Given):
+def gradients(loss: torch.Tensor, case: Case):
     """Through something after the loss, so that its incoming gradient is not 1."""
-    return torch.autograd.grad((loss * 0.3).sin(), given.leaves)
+    return torch.autograd.grad((loss * 0.3).sin(), case.leaves)
 
 
 def test_gradients_survive_finite_differences():
-    given = Given(3, 2, 5, 2, gate=True)
+    case = Case(3, 2, 5, 2, gate=True)
 
     def loss(*_):
-        return summed_nll(given.mixture, given.targets)
+        return summed_nll(case.mixture, case.targets)
 
-    assert torch.autograd.gradcheck(loss, given.leaves)
+    assert torch.autograd.gradcheck(loss, case.leaves)
 
 
 @pytest.mark.parametrize("loss", [summed_nll, summed_nll_plain])
 def test_a_tied_matrix_gathers_both_its_gradients(loss):
-    given = Given(6, 2, 9, 4, bias=False)
+    case = Case(6, 2, 9, 4, bias=False)
 
     def tied(compute):
         ids = torch.arange(6)
-        vectors = given.weight[ids][:, None] * given.vectors.detach()
+        vectors = case.weight[ids][:, None] * case.vectors.detach()
         mixture = Mixture(
             vectors_NJE=vectors,
-            log_prior_NJ=given.mixture.log_prior_NJ,
-            weight_VE=given.weight,
+            log_prior_NJ=case.mixture.log_prior_NJ,
+            weight_VE=case.weight,
             bias_V=None,
         )
-        return torch.autograd.grad(compute(mixture, given.targets), given.weight)[0]
+        return torch.autograd.grad(compute(mixture, case.targets), case.weight)[0]
 
     def reference(mixture, targets):
         parts = torch.einsum("nje,ve->njv", mixture.vectors_NJE, mixture.weight_VE).softmax(-1)
@@ -161,36 +161,35 @@ def test_a_tied_matrix_gathers_both_its_gradients(loss):
 
 
 def test_a_frozen_matrix_is_given_no_gradient():
-    given = Given(5, 2, 9, 4, gate=True)
-    given.weight.requires_grad_(False)
-    summed_nll(given.mixture, given.targets).backward()
-    assert given.weight.grad is None
-    assert given.gate[1].grad.abs().sum() > 0
+    case = Case(5, 2, 9, 4, gate=True)
+    case.weight.requires_grad_(False)
+    summed_nll(case.mixture, case.targets).backward()
+    assert case.weight.grad is None
+    assert case.gate[1].grad.abs().sum() > 0
 
 
 def test_far_logits_stay_exact_where_a_probability_underflows():
-    given = Given(8, 2, 9, 4, dtype=torch.float32, size=60.0)
-    nll = token_nll(given.mixture, given.targets)
+    case = Case(8, 2, 9, 4, dtype=torch.float32, size=60.0)
+    nll = token_nll(case.mixture, case.targets)
     assert nll.max() > 104  # float32 has no such probability
-    loss = summed_nll(given.mixture, given.targets)
+    loss = summed_nll(case.mixture, case.targets)
     torch.testing.assert_close(loss, nll.sum())
-    assert all(torch.isfinite(g).all() for g in torch.autograd.grad(loss, given.leaves))
+    assert all(torch.isfinite(g).all() for g in torch.autograd.grad(loss, case.leaves))
 
 
 def test_repeats_bit_for_bit(chunks):
-    given = Given(13, 3, 29, 5, gate=True, dtype=torch.float32)
+    case = Case(13, 3, 29, 5, gate=True, dtype=torch.float32)
     first, second = (
-        torch.autograd.grad(summed_nll(given.mixture, given.targets), given.leaves)
-        for _ in range(2)
+        torch.autograd.grad(summed_nll(case.mixture, case.targets), case.leaves) for _ in range(2)
     )
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def test_without_gradients_the_loss_is_that_of_the_tokens():
-    given = Given(13, 3, 29, 5)
+    case = Case(13, 3, 29, 5)
     with torch.no_grad():
-        loss = summed_nll(given.mixture, given.targets)
-    assert torch.equal(loss, token_nll(given.mixture, given.targets).sum())
+        loss = summed_nll(case.mixture, case.targets)
+    assert torch.equal(loss, token_nll(case.mixture, case.targets).sum())
 
 
 @pytest.mark.skipif(
@@ -199,15 +198,15 @@ def test_without_gradients_the_loss_is_that_of_the_tokens():
 )
 @pytest.mark.parametrize("gate", [False, True])
 def test_the_other_library_computes_the_same(gate, monkeypatch):
-    given = Given(13, 3, 29, 5, gate=gate, dtype=torch.float32)
+    case = Case(13, 3, 29, 5, gate=gate, dtype=torch.float32)
 
     def both():
-        loss = summed_nll(given.mixture, given.targets)
-        return loss, *torch.autograd.grad(loss, given.leaves)
+        loss = summed_nll(case.mixture, case.targets)
+        return loss, *torch.autograd.grad(loss, case.leaves)
 
-    found = []
+    results = []
     for onednn in (False, True):
         monkeypatch.setattr(product, "prefers_onednn", lambda onednn=onednn: onednn)
-        found.append(both())
-    for ours, theirs in zip(*found, strict=True):
+        results.append(both())
+    for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)

@@ -19,13 +19,13 @@ DATA = places.DATA
 
 
 def sentences(ids):
-    found, current = [], []
+    sentences, current = [], []
     for word in ids:
         current.append(word)
         if word == EOS:
-            found.append(tuple(current))
+            sentences.append(tuple(current))
             current = []
-    return [*found, tuple(current)] if current else found
+    return [*sentences, tuple(current)] if current else sentences
 
 
 class SlowKneserNey:
@@ -34,7 +34,9 @@ class SlowKneserNey:
     def __init__(self, ids, num_types, order):
         self.num_types, self.order = num_types, order
         self.counts = {length: self.modified_counts(ids, length) for length in range(1, order + 1)}
-        self.discounts = {length: self.discounts_of(found) for length, found in self.counts.items()}
+        self.discounts = {
+            length: self.discounts_of(counts) for length, counts in self.counts.items()
+        }
 
     def grams(self, ids, length):
         for sentence in sentences(ids):
@@ -67,19 +69,19 @@ class SlowKneserNey:
         if not following:
             return below
         discounts = self.discounts[len(history) + 1]
-        kept = counts.get((*history, word), 0)
-        kept -= discounts[min(kept, 3)]
+        count = counts.get((*history, word), 0)
+        count -= discounts[min(count, 3)]
         passed_on = sum(discounts[min(count, 3)] for count in following)
-        return (kept + passed_on * below) / sum(following)
+        return (count + passed_on * below) / sum(following)
 
     def log_probs(self, ids):
-        found = []
+        log_probs = []
         for sentence in sentences(ids):
             padded = (BEGIN, *sentence)
             for end in range(1, len(padded)):
                 history = padded[max(0, end - self.order + 1) : end]
-                found.append(math.log(self.probability(padded[end], history)))
-        return found
+                log_probs.append(math.log(self.probability(padded[end], history)))
+        return log_probs
 
 
 def draw_ids(seed, length, num_types=7):
@@ -111,11 +113,13 @@ def test_distribution_sums_to_one_and_agrees_with_log_probs(order):
     train, test = draw_ids(3, 400), draw_ids(4, 30)
     model = fit(train, 9, EOS, order)  # type 8 and 7 are never seen
     scored = model.log_probs(test)
-    for place in range(1, len(test)):
-        found = distribution(model, test[:place])
-        assert found.min() > 0
-        assert found.sum() == pytest.approx(1, abs=1e-12)
-        assert math.log(found[test[place]]) == pytest.approx(scored[place - 1], abs=1e-12)
+    for position in range(1, len(test)):
+        probabilities = distribution(model, test[:position])
+        assert probabilities.min() > 0
+        assert probabilities.sum() == pytest.approx(1, abs=1e-12)
+        assert math.log(probabilities[test[position]]) == pytest.approx(
+            scored[position - 1], abs=1e-12
+        )
 
 
 def test_a_history_is_reset_at_the_end_of_a_sentence():
@@ -163,11 +167,11 @@ def test_n_grams_of_every_order_are_numbered_once():
 @pytest.mark.parametrize("window", [1, 7, 500])
 def test_the_cache_gives_a_words_share_of_the_last_words(window):
     ids = draw_ids(7, 60)
-    found = cache_log_probs(ids, window)
-    for place in range(1, len(ids)):
-        before = ids[max(0, place - window) : place]
-        share = before.count(ids[place]) / len(before)
-        assert math.exp(found[place - 1]) == pytest.approx(share)
+    log_probs = cache_log_probs(ids, window)
+    for position in range(1, len(ids)):
+        before = ids[max(0, position - window) : position]
+        share = before.count(ids[position]) / len(before)
+        assert math.exp(log_probs[position - 1]) == pytest.approx(share)
 
 
 @pytest.mark.parametrize("useless", [False, True])
@@ -205,8 +209,8 @@ def test_perplexity_on_ptb_is_the_published_one():
         for split in ("train", "test")
     }
     tokens = {
-        split: [token for line in found for token in [*line.split(), "<eos>"]]
-        for split, found in lines.items()
+        split: [token for line in split_lines for token in [*line.split(), "<eos>"]]
+        for split, split_lines in lines.items()
     }
     numbers = {word: number for number, word in enumerate(dict.fromkeys(tokens["train"]))}
     train, test = ([numbers[word] for word in tokens[split]] for split in ("train", "test"))

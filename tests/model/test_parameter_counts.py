@@ -1,7 +1,7 @@
 """Every parameter count that the five papers print, from our own recipes, without memory.
 
 A row is within its printed rounding, or a slip of the page listed with both numbers, or of a
-system that no recipe of ours builds, listed with what it is. There is no fourth kind.
+system that none of our recipes builds, listed with its kind. There is no fourth kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TEXT8 = 67_428  # words; the novels' vocabulary is not printed
 
 @dataclass(frozen=True)
 class Built:
-    """A model of ours: a recipe's column, what is settled or changed in it, how many of it."""
+    """One of our models: a recipe's column, its settings and changes, and the number of copies."""
 
     recipe: str
     column: str | None = None  # none: the corpus's
@@ -101,7 +101,7 @@ def of_irlm(model: str, column: str | None) -> Built:
 DUAL_MODELS = ("LSTM", "Dual LSTM", "dLSTM", "Dual dLSTM", "mdLSTM", "Dual mdLSTM")
 AWD_RUN = "AWD LSTM + WT (run with authors' code)"
 
-# (paper, model, variant) -> what of ours it is.
+# (paper, model, variant) -> our model.
 BUILT: dict[tuple[str, str, str], Built] = {
     **{
         key: built
@@ -203,7 +203,7 @@ BUILT: dict[tuple[str, str, str], Built] = {
 
 CUT = "cut off, not rounded"
 NOVELS = "the novels' vocabulary is not printed; text8's gives ours, and the page rounds to ten"
-# (paper, model, variant, corpus) -> millions of ours, millions printed, why they differ.
+# (paper, model, variant, corpus) -> our millions, millions printed, why they differ.
 SLIPS: dict[tuple[str, str, str, str], tuple[float, float, str]] = {
     ("000", "Ensemble of 10 Variational RHNs", "base", "ptb"): (320.82, 320, "ten times 32"),
     ("000", "Ensemble of 10 Variational RHNs", "+IOG", "ptb"): (326.83, 326, "ten times 32, and 6"),
@@ -260,7 +260,7 @@ OTHER_CACHE = "Grave et al.'s own LSTM of 1024 units, no recipe here"
 SEARCHED = "a cell found by search"
 SKIPS = "another code's LSTM, with connections around layers"
 PAST = "a regularizer that decodes the past, not among the techniques here"
-# (paper, model) -> what it is, where no recipe of ours builds it.
+# (paper, model) -> its kind, if none of our recipes builds it.
 ELSEWHERE: dict[tuple[str, str], str] = {
     ("000", "Neural cache model (Grave et al., 2017)"): OTHER_CACHE,
     ("000", "Neural cache model (size = 100) (Grave et al., 2017)"): OTHER_CACHE,
@@ -291,13 +291,13 @@ ELSEWHERE: dict[tuple[str, str], str] = {
 
 def printed() -> list[tuple[str, papers.Cell]]:
     """Every row of a table with a parameter count, once for each corpus."""
-    found = {}
+    rows = {}
     for number, paper in IDS.items():
         for cell in papers.load(paper).cells:
             if cell.parameters is not None:
                 key = (number, cell.table, cell.model, cell.variant, cell.corpus)
-                found.setdefault((*key, cell.parameters), (number, cell))
-    return list(found.values())
+                rows.setdefault((*key, cell.parameters), (number, cell))
+    return list(rows.values())
 
 
 def rounding(paper: str, cell: papers.Cell) -> float:

@@ -35,13 +35,13 @@ def test_products_are_those_of_float64(library, width, dtype, close):
     bias = bias.to(torch.promote_types(dtype, torch.float32))
     exact = x.double() @ weight.double().t()
     slope = drawn(7, 43, dtype=dtype)
-    for found, wanted in (
+    for result, wanted in (
         (product(x, weight), exact),
         (product(x, weight, bias), exact + bias.double()),
         (product_back(slope, weight), slope.double() @ weight.double()),
     ):
-        assert found.dtype == bias.dtype
-        torch.testing.assert_close(found.double(), wanted, rtol=close, atol=close)
+        assert result.dtype == bias.dtype
+        torch.testing.assert_close(result.double(), wanted, rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -54,18 +54,18 @@ def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width, 
         vectors = drawn(rows, width, dtype=dtype)
         total.add(slope, vectors)
         exact = exact + slope.double().t() @ vectors.double()
-    words, more = torch.tensor([3, 0, 3]), drawn(3, width, dtype=dtype)
-    total.add_rows(words, more)
-    exact = exact.index_add(0, words, more.double())
-    found = total.scaled(torch.tensor(0.5, dtype=dtype))
-    assert found.is_contiguous()
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), 0.5 * exact, rtol=close, atol=close)
+    words, added = torch.tensor([3, 0, 3]), drawn(3, width, dtype=dtype)
+    total.add_rows(words, added)
+    exact = exact.index_add(0, words, added.double())
+    result = total.scaled(torch.tensor(0.5, dtype=dtype))
+    assert result.is_contiguous()
+    assert result.dtype == dtype
+    torch.testing.assert_close(result.double(), 0.5 * exact, rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_sums_beside_it_are_those_of_float64(library, width):
-    """By the kernel, and only there; a column more would cost a panel where the width fills one."""
+    """By the kernel, and only there; one more column costs a panel if the width fills one."""
     total, exact, sums = SumOfProducts(drawn(43, width), sums=True), 0, 0
     for rows in (4, 9):
         slope, vectors, weights = drawn(rows, 43), drawn(rows, width), drawn(rows, 1)
@@ -75,8 +75,8 @@ def test_sums_beside_it_are_those_of_float64(library, width):
     if total.has_sums:
         torch.testing.assert_close(total.sums().double(), sums, rtol=1e-4, atol=1e-4)
     assert total.has_sums == (usable(slope) and width in (5, 16))
-    found = total.scaled(torch.tensor(1.0))
-    torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-4)
+    result = total.scaled(torch.tensor(1.0))
+    torch.testing.assert_close(result.double(), exact, rtol=1e-4, atol=1e-4)
 
 
 def test_factors_of_half_precision_are_summed_in_float32(library):
@@ -85,6 +85,6 @@ def test_factors_of_half_precision_are_summed_in_float32(library):
     for _ in range(64):
         total.add(slope, vectors)
     exact = 64 * slope.double().t() @ vectors.bfloat16().double()
-    found = total.scaled(torch.ones(()))
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), exact, rtol=0.02, atol=0.5)
+    result = total.scaled(torch.ones(()))
+    assert result.dtype == torch.float32
+    torch.testing.assert_close(result.double(), exact, rtol=0.02, atol=0.5)

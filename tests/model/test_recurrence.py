@@ -27,14 +27,14 @@ def arguments(dtype=torch.float64):
 @both_masks
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
 def test_it_is_its_plain_twin(name, with_mask, dtype, tolerance):
-    given, mask = arguments(dtype)
+    inputs, mask = arguments(dtype)
     f = Activation(name, 0.5)
     weights = torch.randn(T, B, H, dtype=dtype)
-    found = []
+    results = []
     for run in (recurrence, recurrence_plain):
-        x_TBH = run(*given, f, mask if with_mask else None)
-        found.append((x_TBH, *torch.autograd.grad((x_TBH * weights).sum(), given)))
-    for ours, theirs in zip(*found, strict=True):
+        x_TBH = run(*inputs, f, mask if with_mask else None)
+        results.append((x_TBH, *torch.autograd.grad((x_TBH * weights).sum(), inputs)))
+    for ours, theirs in zip(*results, strict=True):
         scale = theirs.abs().max().item()
         torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * max(scale, 1))
 
@@ -42,13 +42,13 @@ def test_it_is_its_plain_twin(name, with_mask, dtype, tolerance):
 @every_f
 @both_masks
 def test_its_gradients_are_those_of_finite_differences(name, with_mask):
-    given, mask = arguments()
+    inputs, mask = arguments()
     chosen = mask if with_mask else None
-    torch.autograd.gradcheck(lambda *g: recurrence(*g, Activation(name, 0.5), chosen), given)
+    torch.autograd.gradcheck(lambda *g: recurrence(*g, Activation(name, 0.5), chosen), inputs)
 
 
 def test_the_mask_is_on_the_state_as_it_is_read():
-    """With all of the state masked, every step stands alone; its output stays whole."""
+    """With all of the state masked, every step is independent; its output is not masked."""
     (u_TBH, x_BH, weight_HH), _ = arguments()
     x_TBH = recurrence(u_TBH, x_BH, weight_HH, Activation("tanh"), torch.zeros(B, H).double())
     torch.testing.assert_close(x_TBH, u_TBH.tanh())

@@ -2,7 +2,7 @@
 
 The probability of each token given all tokens before it, by exact filtering (the forward
 algorithm, scaled at every token). What is hidden after a token is the topic and the stack of
-symbols still to be said; few stacks fit any one beginning of a line, so all of them are kept.
+symbols still to be said; few stacks fit the beginning of a line, so all of them are followed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Openings = dict[str, dict[Stack, float]]  # category that speaks next -> stack a
 
 
 class Filter:
-    """The belief about topic and stack, moved on by one token at a time."""
+    """The belief about topic and stack, updated token by token."""
 
     def __init__(self, grammar: Grammar) -> None:
         self._grammar = grammar
@@ -43,36 +43,18 @@ class Filter:
             self._begin_line()
         return probability
 
-    def next_words(self) -> dict[str, float]:
-        """The probability of every possible next token."""
-        found: dict[str, float] = {}
-        for stack, weights in self._belief.items():
-            for category, remainders in self._open(stack).items():
-                joint = sum(remainders.values()) * weights
-                for word in self._speakers(category):
-                    total = float(joint @ self._emissions[word][category])
-                    found[word] = found.get(word, 0.0) + total
-        return {word: total for word, total in found.items() if total > 0.0}
-
-    def _speakers(self, category: str) -> list[str]:
-        """The words of a category under any topic, each once."""
-        if category == EOS:
-            return [EOS]
-        tables = self._grammar.lexicon[category]
-        return list(dict.fromkeys(word for table in tables for word in table))
-
     def _begin_line(self) -> None:
         topic = self._stay * self._belief[()] + (1 - self._stay) * self._topics
         self._belief = {(self._grammar.start,): topic}
 
     def _after(self, word: str) -> Belief:
         after: Belief = {}
-        said_by = self._emissions.get(word, {})
+        categories = self._emissions.get(word, {})
         for stack, weights in self._belief.items():
             openings = self._open(stack)
-            for category in said_by:  # in the grammar's order: sums come out the same everywhere
+            for category in categories:  # in the grammar's order: sums come out the same everywhere
                 for rest, probability in openings.get(category, {}).items():
-                    joint = probability * weights * said_by[category]
+                    joint = probability * weights * categories[category]
                     after[rest] = after[rest] + joint if rest in after else joint
         return after
 
@@ -89,25 +71,25 @@ class Filter:
             return {stack[0]: {stack[1:]: 1.0}}
         ways = self._grammar.rules[stack[0]]
         total = sum(rule.weight for rule in ways)
-        found: Openings = {}
+        openings: Openings = {}
         for rule in ways:
             for category, remainders in self._open(rule.symbols + stack[1:]).items():
-                row = found.setdefault(category, {})
+                row = openings.setdefault(category, {})
                 for rest, probability in remainders.items():
                     row[rest] = row.get(rest, 0.0) + rule.weight / total * probability
-        return found
+        return openings
 
 
 def _emissions(grammar: Grammar) -> Mapping[str, Mapping[str, NDArray[np.float64]]]:
     """word -> category -> the word's probability under every topic."""
-    found = {EOS: {EOS: np.ones(len(grammar.topics))}}
+    emissions = {EOS: {EOS: np.ones(len(grammar.topics))}}
     for category, tables in grammar.lexicon.items():
         for topic, table in enumerate(tables):
             total = sum(table.values())
             for word, weight in table.items():
-                row = found.setdefault(word, {}).setdefault(category, np.zeros(len(tables)))
+                row = emissions.setdefault(word, {}).setdefault(category, np.zeros(len(tables)))
                 row[topic] = weight / total
-    return found
+    return emissions
 
 
 def log_probabilities(grammar: Grammar, lines: Sequence[str]) -> list[float]:

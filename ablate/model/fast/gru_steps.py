@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.model.fast.precision import in_full
-from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, room_for
+from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, states_from
 
 
 def gru_steps(
@@ -62,7 +62,7 @@ class _Steps(torch.autograd.Function):
         r_z, k_TBH = gates_TBD.split(2 * h_BH.shape[1], -1)
         n_TBH = k_TBH.clone()
         k_TBH.copy_(inner_bias_H)
-        h_all = room_for(h_BH, len(x_TBI))
+        h_all = states_from(h_BH, len(x_TBI))
         parts = each_step(r_z, *r_z.chunk(2, -1), k_TBH, n_TBH, h_all[:-1], h_all[1:])
         for shares, step in zip(recurrent.by_step(gates_TBD), parts, strict=True):
             r_z, r, z, k, n, h, h_after = step
@@ -70,8 +70,8 @@ class _Steps(torch.autograd.Function):
             r_z.sigmoid_()
             n.addcmul_(r, k).tanh_()
             torch.lerp(n, h, z, out=h_after)
-        kept = (x_TBI, weight_ih, weight_hh, mask_SBI, mask_SBH)
-        ctx.save_for_backward(gates_TBD, n_TBH, h_all, *kept)
+        inputs = (x_TBI, weight_ih, weight_hh, mask_SBI, mask_SBH)
+        ctx.save_for_backward(gates_TBD, n_TBH, h_all, *inputs)
         return h_all[1:]
 
     @staticmethod
@@ -101,7 +101,7 @@ class _Steps(torch.autograd.Function):
 
 
 def _slopes(gates_TBD: Tensor, n_TBH: Tensor, before_TBH: Tensor) -> tuple[Tensor, Tensor]:
-    """d a_r, d a_z and d k divided by d h, side by side, and d a_n likewise."""
+    """d a_r, d a_z and d k divided by d h, side by side, and d a_n divided by d h."""
     r, z, k = gates_TBD.chunk(3, -1)
     slopes = torch.empty_like(gates_TBD)
     of_r, of_z, of_k = slopes.chunk(3, -1)

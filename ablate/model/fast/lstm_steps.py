@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.model.fast.precision import in_full
-from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, room_for
+from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, states_from
 from ablate.model.native.library import usable
-from ablate.model.native.recurrent import lstm_backward, lstm_forward
+from ablate.model.native.recurrent import run_window
 
 
 def lstm_steps(
@@ -60,14 +60,15 @@ class _Steps(torch.autograd.Function):
     def forward(ctx, x_TBI, h_BH, c_BH, weight_ih, weight_hh, bias_D, mask_SBI, mask_SBH):
         recurrent = MaskedProduct(weight_hh, mask_SBH)
         gates_TBD = MaskedProduct(weight_ih, mask_SBI).window(x_TBI, bias_D)
-        h_all, c_all = room_for(h_BH, len(x_TBI)), room_for(c_BH, len(x_TBI))
+        h_all, c_all = states_from(h_BH, len(x_TBI)), states_from(c_BH, len(x_TBI))
         tanh_TBH = torch.empty_like(h_all[1:])
         if usable(gates_TBD, h_all, weight_hh, mask_SBH):
-            lstm_forward(weight_hh, mask_SBH, gates_TBD, h_all, c_all, tanh_TBH)
+            filled = (gates_TBD, h_all, c_all, tanh_TBH)
+            run_window("lstm_forward", [weight_hh], mask_SBH, tanh_TBH.shape, *filled)
         else:
             _walk(gates_TBD, h_all, c_all, tanh_TBH, recurrent)
-        kept = (x_TBI, weight_ih, weight_hh, mask_SBI, mask_SBH)
-        ctx.save_for_backward(gates_TBD, h_all, c_all, tanh_TBH, *kept)
+        inputs = (x_TBI, weight_ih, weight_hh, mask_SBI, mask_SBH)
+        ctx.save_for_backward(gates_TBD, h_all, c_all, tanh_TBH, *inputs)
         return h_all[1:], c_all[-1]
 
     @staticmethod
@@ -80,11 +81,12 @@ class _Steps(torch.autograd.Function):
         if usable(gates_TBD, h_all, weights[1], mask_SBH, dh_TBH, dc):
             da_TBD = torch.empty_like(gates_TBD)
             dh, dc = torch.zeros_like(dc), dc.clone(memory_format=torch.contiguous_format)
-            kept = (gates_TBD, c_all, tanh_TBH, dh_TBH.contiguous())
-            lstm_backward(weights[1], mask_SBH, *kept, dh, dc, da_TBD)
+            tensors = (gates_TBD, c_all, tanh_TBH, dh_TBH.contiguous(), dh, dc, da_TBD)
+            sizes = tanh_TBH.shape
+            run_window("lstm_backward", weights[1:], mask_SBH, sizes, *tensors, back=True)
         else:
-            kept = (gates_TBD, h_all, c_all, tanh_TBH)
-            dh, dc, da_TBD = _walk_back(kept, dh_TBH, dc, recurrent)
+            saved = (gates_TBD, h_all, c_all, tanh_TBH)
+            dh, dc, da_TBD = _walk_back(saved, dh_TBH, dc, recurrent)
         d_inputs = (inputs.window_back(da_TBD), inputs.weight_back(da_TBD, x_TBI))
         d_weight = recurrent.weight_back(da_TBD, h_all[:-1])
         return d_inputs[0], dh, dc, d_inputs[1], d_weight, da_TBD.sum((0, 1)), None, None
@@ -108,10 +110,10 @@ def _walk(
 
 
 def _walk_back(
-    kept: tuple[Tensor, ...], dh_TBH: Tensor, dc: Tensor, recurrent: MaskedProduct
+    saved: tuple[Tensor, ...], dh_TBH: Tensor, dc: Tensor, recurrent: MaskedProduct
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run the steps backwards: d h and d c before the window, and every d a."""
-    gates_TBD, h_all, c_all, tanh_TBH = kept
+    gates_TBD, h_all, c_all, tanh_TBH = saved
     da_TBD = _slopes(gates_TBD, c_all[:-1], h_all[1:])
     forget, within = _carried(gates_TBD, h_all[1:], tanh_TBH)
     da_TB4H = da_TBD.unflatten(-1, (4, -1))

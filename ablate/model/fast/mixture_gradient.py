@@ -17,17 +17,17 @@ Shape suffixes: n tokens of a chunk, K = n*J rows, one per expert; others as in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from ablate.model.fast.precision import asked_for, in_full
+from ablate.model.fast.precision import autocast_dtype
 from ablate.model.fast.product import SumOfProducts, product, product_back
+from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import GateSignal, Mixture
 from ablate.model.native.library import usable
 from ablate.model.native.product import FEWEST_ROWS
@@ -35,7 +35,7 @@ from ablate.model.native.softmax import exponentials_
 
 
 @dataclass(frozen=True)
-class Room:
+class ChunkSize:
     """The maximum size of a chunk's logits: in bytes, or as a share of the matrix whose gradient
     they are added to, whichever is larger."""
 
@@ -43,10 +43,10 @@ class Room:
     of_matrix: float
 
 
-SINGLE = Room(6 << 20, 1 / 4)  # the logits are most of a single softmax's memory
-MIXTURE = Room(16 << 20, 1 / 8)  # a mixture has more logits, and large products are faster
-PARTS = Room(4 << 20, 1 / 24)  # if several tensors of a chunk's size are in memory
-NARROW_PARTS = Room(8 << 20, 1 / 24)  # narrow products are faster with more rows
+SINGLE = ChunkSize(6 << 20, 1 / 4)  # the logits are most of a single softmax's memory
+MIXTURE = ChunkSize(16 << 20, 1 / 8)  # a mixture has more logits, and large products are faster
+PARTS = ChunkSize(4 << 20, 1 / 24)  # if several tensors of a chunk's size are in memory
+NARROW_PARTS = ChunkSize(8 << 20, 1 / 24)  # narrow products are faster with more rows
 GPU_CHUNKS = 128  # chunks that would fill a GPU's memory
 
 
@@ -63,7 +63,7 @@ class Scored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gradients:
+class MixtureGradients:
     """The gradients of a mixture's tensors; None if not needed."""
 
     vectors_NJE: Tensor | None
@@ -77,24 +77,24 @@ class Gradients:
 
 def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-sum log p of the targets, with its gradients already computed."""
-    dtype = asked_for(targets_N.device)
-    return in_full(_SummedNll, dtype, mixture.floor, targets_N, *_tensors(mixture))
+    compute = partial(_summed_nll, autocast_dtype(targets_N.device), mixture.floor)
+    return with_gradients(compute, targets_N, *tensors_of(mixture))
 
 
-def token_chunks(mixture: Mixture, room: Room | None = None) -> Iterator[slice]:
-    """Even slices of the tokens whose logits stay within `room`, or larger ones on a GPU; the
-    default room depends on the mixture."""
+def token_chunks(mixture: Mixture, size: ChunkSize | None = None) -> Iterator[slice]:
+    """Even slices of the tokens whose logits stay within `size`, or larger ones on a GPU; the
+    default size depends on the mixture."""
     num_tokens, num_experts, width = mixture.vectors_NJE.shape
     row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
-    room = room or (SINGLE if num_experts == 1 else MIXTURE)
-    num_bytes = max(room.num_bytes, int(width * row_bytes * room.of_matrix))
-    num_bytes = max(num_bytes, _gpu_room(mixture.weight_VE.device))
+    size = size or (SINGLE if num_experts == 1 else MIXTURE)
+    num_bytes = max(size.num_bytes, int(width * row_bytes * size.of_matrix))
+    num_bytes = max(num_bytes, _gpu_bytes(mixture.weight_VE.device))
     most = max(1, num_bytes // (num_experts * row_bytes))
     step = -(-num_tokens // -(-num_tokens // most)) if num_tokens else 1
     return (slice(at, min(at + step, num_tokens)) for at in range(0, num_tokens, step))
 
 
-def room_for(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
+def logits_buffer(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
     """A buffer for the logits of any chunk, since first use of memory is slow; None if products
     allocate their own."""
     weight_VE, (_, num_experts, _) = mixture.weight_VE, mixture.vectors_NJE.shape
@@ -105,7 +105,7 @@ def room_for(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
 
 
 @cache
-def _gpu_room(device: torch.device) -> int:
+def _gpu_bytes(device: torch.device) -> int:
     """Bytes of a chunk by a GPU's total memory; bits would depend on its free memory."""
     if device.type != "cuda":
         return 0
@@ -113,13 +113,13 @@ def _gpu_room(device: torch.device) -> int:
 
 
 def score_targets(
-    mixture: Mixture, targets_N: Tensor, rows: slice, room_KV: Tensor | None = None
+    mixture: Mixture, targets_N: Tensor, rows: slice, buffer_KV: Tensor | None = None
 ) -> Scored:
-    """log p of the targets of some tokens; `room_KV`: a buffer, at least as large as the logits."""
+    """log p of the targets of some tokens; `buffer_KV` is at least as large as their logits."""
     num_experts = mixture.vectors_NJE.shape[1]
     vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
-    room_KV = None if room_KV is None else room_KV[: len(vectors_KE)]
-    scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V, room_KV)
+    buffer_KV = None if buffer_KV is None else buffer_KV[: len(vectors_KE)]
+    scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V, buffer_KV)
     gate_nV = _gate(mixture.gate, rows)
     logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
     sum_K1, target_K1 = exponentials(logits_KV, targets_N[rows])
@@ -153,75 +153,35 @@ def floored(log_p: Tensor, floor: float) -> Tensor:
     return torch.logaddexp(log_p, log_p.new_full((), math.log(floor))) if floor else log_p
 
 
-class _SummedNll(torch.autograd.Function):
-    """The forward pass stores the gradients; the backward pass scales them."""
-
-    @staticmethod
-    def forward(
-        ctx, dtype: torch.dtype | None, floor: float, targets_N: Tensor, *tensors: Tensor | None
-    ) -> Tensor:
-        ctx.kind = (dtype, floor)
-        ctx.save_for_backward(targets_N, *tensors)
-        nll, ctx.gathered = _gathered(ctx.kind, targets_N, tensors, ctx.needs_input_grad[3:])
-        return nll
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, *outer: Tensor):
-        (scale,) = outer
-        targets_N, *tensors = ctx.saved_tensors
-        gathered, ctx.gathered = ctx.gathered, None
-        if gathered is None:  # differentiated before
-            _, gathered = _gathered(ctx.kind, targets_N, tensors, ctx.needs_input_grad[3:])
-        return None, None, None, *handed_over(gathered, scale)
-
-
-Gathered = list[Tensor | SumOfProducts | None]
-
-
-def _gathered(
-    kind: tuple[torch.dtype | None, float],
-    targets_N: Tensor,
-    tensors: Sequence[Tensor | None],
-    needed: tuple[bool, ...],
-) -> tuple[Tensor, Gathered]:
+def _summed_nll(
+    dtype: torch.dtype | None, floor: float, tensors: Tensors, needed: Needed
+) -> tuple[Tensor, Gradients]:
     """The loss and its gradients, with products in this precision and with this floor."""
-    dtype, floor = kind
-    mixture = _mixture(*tensors)
-    gradients = _zeros(mixture, needed)
+    targets_N, mixture = tensors[0], mixture_of(*tensors[1:])
+    gradients = _zeros(mixture, needed[1:])
     mixture = replace(_lowered(mixture, dtype), floor=floor)
     chunks, log_probs = list(token_chunks(mixture)), []
-    room_KV = room_for(mixture, chunks)
+    buffer_KV = logits_buffer(mixture, chunks)
     for rows in chunks:
-        scored = score_targets(mixture, targets_N, rows, room_KV)
+        scored = score_targets(mixture, targets_N, rows, buffer_KV)
         log_probs.append(scored.log_prob_n)
         _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
         del scored
     matrix = gradients.weight_VE
     if gradients.bias_V is not None and matrix is not None and matrix.has_sums:
         gradients.bias_V.add_(matrix.sums())
-    return -torch.cat(log_probs).sum(), list(vars(gradients).values())
+    return -torch.cat(log_probs).sum(), [None, *vars(gradients).values()]
 
 
-def handed_over(gathered: Gathered, scale: Tensor) -> list[Tensor | None]:
-    """The gradients stored by a forward pass, times a number, in place; the list is emptied."""
-    return [_times(gathered.pop(0), scale) for _ in range(len(gathered))]
-
-
-def _times(gradient: Tensor | SumOfProducts | None, scale: Tensor) -> Tensor | None:
-    if isinstance(gradient, SumOfProducts):
-        return gradient.scaled(scale)
-    return None if gradient is None else gradient.mul_(scale)
-
-
-def _tensors(mixture: Mixture) -> tuple[Tensor | None, ...]:
+def tensors_of(mixture: Mixture) -> tuple[Tensor | None, ...]:
+    """The mixture's tensors in a fixed order, with None for those it lacks."""
     gate = mixture.gate
     own = (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, mixture.bias_V)
     return (*own, *((None,) * 3 if gate is None else vars(gate).values()))
 
 
-def _mixture(vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias) -> Mixture:
-    """The inverse of `_tensors`."""
+def mixture_of(vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias) -> Mixture:
+    """The inverse of `tensors_of`."""
     gate = None
     if gate_vectors is not None:
         gate = GateSignal(vectors_NG=gate_vectors, weight_VG=gate_weight, bias_V=gate_bias)
@@ -234,25 +194,25 @@ def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
     """The mixture with the factors of the large products in `dtype`, if given."""
     if dtype is None:
         return mixture
-    vectors, log_prior, weight, bias, *gate = _tensors(mixture)
+    vectors, log_prior, weight, bias, *gate = tensors_of(mixture)
     factors = (vectors, weight, *gate[:2])
     vectors, weight, *gate[:2] = (None if f is None else f.to(dtype) for f in factors)
-    return _mixture(vectors, log_prior, weight, bias, *gate)
+    return mixture_of(vectors, log_prior, weight, bias, *gate)
 
 
-def _zeros(mixture: Mixture, needed: tuple[bool, ...]) -> Gradients:
+def _zeros(mixture: Mixture, needed: Needed) -> MixtureGradients:
     """Zero-initialized gradients, for the tensors that need one."""
     zeros: dict[str, Any] = {}
-    needs = dict(zip((f.name for f in fields(Gradients)), needed, strict=True))
+    needs = dict(zip((f.name for f in fields(MixtureGradients)), needed, strict=True))
     with_bias = mixture.bias_V is not None and needs["bias_V"]
-    for (name, need), tensor in zip(needs.items(), _tensors(mixture), strict=True):
+    for (name, need), tensor in zip(needs.items(), tensors_of(mixture), strict=True):
         if not need or tensor is None:
             zeros[name] = None
         elif "weight" in name:
             zeros[name] = SumOfProducts(tensor, sums=with_bias and name == "weight_VE")
         else:
             zeros[name] = torch.zeros_like(tensor)
-    return Gradients(**zeros)
+    return MixtureGradients(**zeros)
 
 
 def _gate(gate: GateSignal | None, rows: slice) -> Tensor | None:
@@ -268,7 +228,7 @@ def _gated(x_KV: Tensor, gate_nV: Tensor) -> Tensor:
 
 
 def _add_gradients(
-    gradients: Gradients, mixture: Mixture, scored: Scored, targets_n: Tensor, rows: slice
+    gradients: MixtureGradients, mixture: Mixture, scored: Scored, targets_n: Tensor, rows: slice
 ) -> None:
     responsibility_nJ, slope_KV = scored.responsibility_nJ, scored.exponentials_KV
     targets_K1 = targets_n.repeat_interleave(responsibility_nJ.shape[1])[:, None]
@@ -280,8 +240,8 @@ def _add_gradients(
         _add_gate_gradients(gradients, mixture, scored, factor_K1, rows)
         slope_KV = _gated(slope_KV, scored.gate_nV)
     matrix = gradients.weight_VE
-    beside = matrix is not None and matrix.has_sums and mixture.weight_VE.dtype == slope_KV.dtype
-    if gradients.bias_V is not None and not beside:
+    with_sums = matrix is not None and matrix.has_sums and mixture.weight_VE.dtype == slope_KV.dtype
+    if gradients.bias_V is not None and not with_sums:
         gradients.bias_V.add_(torch.mv(slope_KV.t(), factor_K1.squeeze(1)))
     slope_KV = slope_KV.to(mixture.weight_VE.dtype)
     if gradients.vectors_NJE is not None:
@@ -289,11 +249,11 @@ def _add_gradients(
         gradients.vectors_NJE[rows] = product_KE.view(-1, *mixture.vectors_NJE.shape[1:])
     if matrix is not None:
         vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1) * factor_K1
-        matrix.add(slope_KV, vectors_KE, factor_K1 if beside else None)
+        matrix.add(slope_KV, vectors_KE, factor_K1 if with_sums else None)
 
 
 def _add_gate_gradients(
-    gradients: Gradients, mixture: Mixture, scored: Scored, factor_K1: Tensor, rows: slice
+    gradients: MixtureGradients, mixture: Mixture, scored: Scored, factor_K1: Tensor, rows: slice
 ) -> None:
     """Through gate = sigmoid(z W' + b), whose slope is sum_j slope_j scores_j."""
     gate, gate_nV, scores_KV = mixture.gate, scored.gate_nV, scored.scores_KV

@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ablate.model.fast.mogrifier_kernels import mogrifier_backward, mogrifier_forward
-from ablate.model.fast.mogrifier_trace import Cell, Round, Slopes, Trace
+from ablate.model.fast.mogrifier_trace import Cell, Round, Slopes, Trace, run_mogrifier
 from ablate.model.fast.precision import in_full
-from ablate.model.fast.product import product_over
+from ablate.model.fast.product import summed_outer
+from ablate.model.fast.steps import each_step
 from ablate.model.native.library import usable
 
 
@@ -41,9 +41,9 @@ class _Window(torch.autograd.Function):
     @staticmethod
     def forward(ctx, capped: bool, x_TBI, h_BH, c_BH, mask_BH, *parameters):
         cell = _cell(capped, parameters)
-        trace = _room(x_TBI.contiguous(), h_BH, c_BH, mask_BH, cell)
+        trace = _empty_trace(x_TBI.contiguous(), h_BH, c_BH, mask_BH, cell)
         if usable(x_TBI, h_BH, mask_BH, *parameters):
-            mogrifier_forward(mask_BH, cell, trace)
+            run_mogrifier("mogrifier_forward", mask_BH, cell, trace)
         else:
             _walk(x_TBI, mask_BH, cell, trace)
         ctx.capped, ctx.trace = capped, trace
@@ -60,7 +60,8 @@ class _Window(torch.autograd.Function):
         d_c_BH = d_c_BH.clone(memory_format=torch.contiguous_format)
         if usable(d_out_TBH, d_c_BH, mask_BH, *parameters):
             d_h_BH = torch.zeros_like(d_c_BH)
-            mogrifier_backward(d_out_TBH.contiguous(), d_h_BH, d_c_BH, mask_BH, cell, trace, slopes)
+            tensors = (d_out_TBH.contiguous(), d_h_BH, d_c_BH, slopes.gates, slopes.x)
+            run_mogrifier("mogrifier_backward", mask_BH, cell, trace, *tensors, slopes=slopes)
         else:
             d_h_BH = _walk_back(d_out_TBH, d_c_BH, mask_BH, cell, trace, slopes)
         return None, slopes.x, d_h_BH, d_c_BH, None, *_gradients(trace, slopes, cell)
@@ -72,15 +73,15 @@ def _walk(x_TBI: Tensor, mask_BH: Tensor | None, cell: Cell, trace: Trace) -> No
     Views are made once for all steps: at a few hundred units they cost as much as the arithmetic.
     """
     zero = x_TBI.new_zeros(())
-    values, gates, between = _by_step(trace.values), _by_step(trace.gates), trace.between
-    between = [None if room is None else room.unbind() for room in between]
+    values, gates = list(each_step(*trace.values)), list(each_step(*trace.gates))
+    between = [None if window is None else window.unbind() for window in trace.between]
     for step in range(len(x_TBI)):
         if mask_BH is not None:
             torch.mul(trace.outputs[step], mask_BH, out=values[step][1])
         for index, one in enumerate(cell.rounds):
-            room = between[index]
+            out = between[index]
             read = values[step][index + 1]
-            read = read if room is None else _read(one, read, room[step])
+            read = read if out is None else _read(one, read, out[step])
             gate = torch.addmm(one.bias, read, one.left.t(), out=gates[step][index]).sigmoid_()
             target, result = values[step][index], values[step][index + 2]
             torch.addcmul(zero, gate, target, value=2, out=result)
@@ -98,7 +99,8 @@ def _walk_back(
     """Run the steps backwards: fill in the slopes, move `d_c_BH` back, and return d h."""
     zero = d_c_BH.new_zeros(())
     d_h_BH = torch.zeros_like(d_c_BH)
-    values, gates, steep = map(_by_step, (trace.values, trace.gates, slopes.rounds))
+    windows = (trace.values, trace.gates, slopes.rounds)
+    values, gates, steep = (list(each_step(*tensors)) for tensors in windows)
     for step in reversed(range(len(d_out_TBH))):
         d_h_BH.add_(d_out_TBH[step])
         _retreat(trace, slopes, cell, d_h_BH, d_c_BH, step)
@@ -112,16 +114,11 @@ def _walk_back(
             torch.addcmul(value, value, gate, value=-1, out=slope).mul_(d)
             d_values[index] = torch.addcmul(zero, d, gate, value=2, out=d)
             inner = slopes.between[index]
-            room = None if inner is None else inner[step]
-            _unread_(d_values[index + 1], cell.rounds[index], slope, room)
+            out = None if inner is None else inner[step]
+            _unread_(d_values[index + 1], cell.rounds[index], slope, out)
         slopes.x[step] = d_values[0]
         d_h_BH = d_values[1] if mask_BH is None else d_values[1].mul_(mask_BH)
     return d_h_BH
-
-
-def _by_step(tensors: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
-    """For each step, its slice of every tensor."""
-    return list(zip(*(tensor.unbind() for tensor in tensors), strict=True))
 
 
 def _cell(capped: bool, parameters: Sequence) -> Cell:
@@ -134,45 +131,45 @@ def _cell(capped: bool, parameters: Sequence) -> Cell:
     return Cell(weight_ih=weight_ih, weight_hh=weight_hh, bias=bias, rounds=rounds, capped=capped)
 
 
-def _room(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> Trace:
+def _empty_trace(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> Trace:
     """An empty trace with the state before the first step."""
     num_steps, num_rows, _ = x_TBI.shape
 
-    def room(width: int, steps: int = num_steps) -> Tensor:
+    def empty(width: int, steps: int = num_steps) -> Tensor:
         return x_TBI.new_empty(steps, num_rows, width)
 
-    outputs, cells = (room(h_BH.shape[-1], num_steps + 1) for _ in range(2))
+    outputs, cells = (empty(h_BH.shape[-1], num_steps + 1) for _ in range(2))
     outputs[0], cells[0] = h_BH, c_BH
     values = [x_TBI, outputs[:-1] if mask_BH is None else torch.empty_like(outputs[:-1])]
-    values += [room(len(one.bias)) for one in cell.rounds]
+    values += [empty(len(one.bias)) for one in cell.rounds]
     between = [
-        None if one.right is None and one.mask is None else room(one.left.shape[1])
+        None if one.right is None and one.mask is None else empty(one.left.shape[1])
         for one in cell.rounds
     ]
     return Trace(
         values=values,
-        gates=[room(len(one.bias)) for one in cell.rounds],
+        gates=[empty(len(one.bias)) for one in cell.rounds],
         between=between,
-        cell_TBD=room(len(cell.bias)),
+        cell_TBD=empty(len(cell.bias)),
         outputs=outputs,
         cells=cells,
         squashed_TBH=torch.empty_like(cells[:-1]),
     )
 
 
-def _read(one: Round, value: Tensor, room: Tensor) -> Tensor:
-    """The input of the round's left matrix, written to `room`."""
+def _read(one: Round, value: Tensor, out: Tensor) -> Tensor:
+    """The input of the round's left matrix, written to `out`."""
     if one.right is not None:
-        value = torch.mm(value, one.right.t(), out=room)
-    return value if one.mask is None else torch.mul(value, one.mask, out=room)
+        value = torch.mm(value, one.right.t(), out=out)
+    return value if one.mask is None else torch.mul(value, one.mask, out=out)
 
 
-def _unread_(d_value: Tensor, one: Round, slope: Tensor, room: Tensor | None) -> None:
+def _unread_(d_value: Tensor, one: Round, slope: Tensor, out: Tensor | None) -> None:
     """Add to the gradient of the round's input, by way of B_r v_r, whose gradient is saved."""
-    if room is None and one.mask is None:
+    if out is None and one.mask is None:
         d_value.addmm_(slope, one.left)
         return
-    through = torch.mm(slope, one.left, out=room)
+    through = torch.mm(slope, one.left, out=out)
     if one.mask is not None:
         through.mul_(one.mask)
     if one.right is None:
@@ -236,20 +233,15 @@ def _retreat(
 
 def _gradients(trace: Trace, slopes: Slopes, cell: Cell) -> list[Tensor | None]:
     """The gradients of the parameters, in the order of `_cell`."""
-    found: list[Tensor | None] = [
-        _over_window(slopes.gates, trace.values[trace.last_x]),
-        _over_window(slopes.gates, trace.values[trace.last_h]),
+    gradients: list[Tensor | None] = [
+        summed_outer(slopes.gates, trace.values[trace.last_x]),
+        summed_outer(slopes.gates, trace.values[trace.last_h]),
         slopes.gates.sum((0, 1)),
     ]
     for index, one in enumerate(cell.rounds):
         read, slope, inner = trace.between[index], slopes.rounds[index], slopes.between[index]
         value = trace.values[index + 1]
-        found.append(_over_window(slope, value if read is None else read))
-        found.append(None if one.right is None or inner is None else _over_window(inner, value))
-        found += [slope.sum((0, 1)), None]
-    return found
-
-
-def _over_window(slope_TBM: Tensor, read_TBN: Tensor) -> Tensor:
-    """The gradient of the matrix that maps `read` to the other, [M, N]."""
-    return product_over(slope_TBM.flatten(0, 1), read_TBN.flatten(0, 1))
+        gradients.append(summed_outer(slope, value if read is None else read))
+        gradients.append(None if one.right is None or inner is None else summed_outer(inner, value))
+        gradients += [slope.sum((0, 1)), None]
+    return gradients

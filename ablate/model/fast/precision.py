@@ -20,7 +20,7 @@ def products_in(precision: str, device: str) -> AbstractContextManager[Any]:
     return torch.autocast(torch.device(device).type, dtype=getattr(torch, precision))
 
 
-def asked_for(device: torch.device) -> torch.dtype | None:
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
     """The dtype that autocast sets for products; None: unchanged."""
     if not torch.is_autocast_enabled(device.type):
         return None
@@ -35,7 +35,7 @@ def full(x: Tensor) -> Tensor:
 def in_full(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     """Apply a function with a custom backward pass in float32, whatever autocast's dtype."""
     device = next(x.device for x in arguments if isinstance(x, Tensor))
-    if asked_for(device) is None:
+    if autocast_dtype(device) is None:
         return function.apply(*arguments)
     with torch.autocast(device.type, enabled=False):
         converted = (

@@ -28,12 +28,12 @@ def product(
     x_MK: Tensor,
     weight_NK: Tensor,
     bias_N: Tensor | None = None,
-    room_MN: Tensor | None = None,
+    out_MN: Tensor | None = None,
 ) -> Tensor:
-    """x W' + b, [M, N], in the buffer `room_MN` if given; without gradients."""
-    enough = room_MN is not None and len(x_MK) >= FEWEST_ROWS
-    if enough and usable(x_MK, weight_NK, bias_N, room_MN):
-        return multiply(x_MK, weight_NK.t(), bias_N, room_MN)
+    """x W' + b, [M, N], in the buffer `out_MN` if given; without gradients."""
+    enough = out_MN is not None and len(x_MK) >= FEWEST_ROWS
+    if enough and usable(x_MK, weight_NK, bias_N, out_MN):
+        return multiply(x_MK, weight_NK.t(), bias_N, out_MN)
     if weight_NK.dtype.itemsize == 2:
         result_MN = torch.mm(x_MK.to(weight_NK.dtype), weight_NK.t()).float()
         return result_MN if bias_N is None else result_MN.add_(bias_N)
@@ -59,6 +59,11 @@ def product_over(slope_NV: Tensor, read_NE: Tensor) -> Tensor:
     if len(slope_NV) >= FEWEST_ROWS and usable(slope_NV, read_NE):
         return multiply(slope_NV.t(), read_NE)
     return product(slope_NV.t(), read_NE.t())
+
+
+def summed_outer(slope_TBM: Tensor, read_TBN: Tensor) -> Tensor:
+    """The gradient of the matrix that maps `read` over a window, [M, N]."""
+    return product_over(slope_TBM.flatten(0, 1), read_TBN.flatten(0, 1))
 
 
 class SumOfProducts:
@@ -120,8 +125,8 @@ def _aligned(x_KE: Tensor) -> Tensor:
     num_rows, width = x_KE.shape
     if width % ALIGNED == 0:
         return x_KE
-    room = x_KE.new_empty(num_rows, -(-width // ALIGNED) * ALIGNED)
-    return room[:, :width].copy_(x_KE)
+    aligned = x_KE.new_empty(num_rows, -(-width // ALIGNED) * ALIGNED)
+    return aligned[:, :width].copy_(x_KE)
 
 
 def _by_onednn(x: Tensor) -> bool:

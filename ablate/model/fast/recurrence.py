@@ -17,7 +17,8 @@ from torch.nn import functional as F
 
 from ablate.model.activation import Activation
 from ablate.model.fast.precision import in_full
-from ablate.model.fast.product import product_over
+from ablate.model.fast.product import summed_outer
+from ablate.model.fast.steps import masked
 
 
 def recurrence(
@@ -81,13 +82,3 @@ def through_steps_(
                 deltas[step].addcmul_(deltas[step + 1] @ weight_HH, mask_BH)
         if slope_TBH is not None:
             deltas[step].mul_(slope_TBH[step])
-
-
-def masked(x: Tensor, mask_BH: Tensor | None) -> Tensor:
-    """x under a mask, if there is one."""
-    return x if mask_BH is None else x * mask_BH
-
-
-def summed_outer(delta_TBH: Tensor, read_TBI: Tensor) -> Tensor:
-    """The gradient of the matrix that maps `read`: sum over tokens of delta read', [H, I]."""
-    return product_over(delta_TBH.flatten(0, 1), read_TBI.flatten(0, 1))

@@ -11,7 +11,7 @@ If h and t read s under different masks, m and m', each has its share of every p
 
     d s = d (1 - t) + m (d pre_h) W_h + m' (d pre_t) W_t
 
-Shape suffixes: L micro-steps, N = TL of them, D = 2H: pre_h beside pre_t, S shares of D under one
+Shape suffixes: L micro-steps, N = TL of them, D = 2H: pre_h next to pre_t, S shares of D under one
 mask each (1: both alike); others as in `flow.py`.
 """
 
@@ -24,9 +24,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.model.fast.precision import in_full
-from ablate.model.fast.product import product_over
+from ablate.model.fast.product import summed_outer
+from ablate.model.fast.steps import joined
 from ablate.model.native.library import usable
-from ablate.model.native.recurrent import highway_backward, highway_forward
+from ablate.model.native.recurrent import run_window
 
 
 def fast_window(
@@ -54,9 +55,11 @@ class _Window(torch.autograd.Function):
         else:
             read_SNBH = states.new_empty(len(mask_SBH), *states[:-1].shape)
         if usable(first_TBD, s_BH, mask_SBH, *parameters):
-            added = first_TBD.contiguous(), torch.stack(biases) if biases else None
+            bias_LD = torch.stack(biases) if biases else None
             reads = None if mask_SBH is None else read_SNBH
-            highway_forward(weights, mask_SBH, *added, states, reads, gates_LTBD)
+            tensors = (bias_LD, first_TBD.contiguous(), states, reads, gates_LTBD)
+            sizes = (num_steps, *s_BH.shape, depth)
+            run_window("highway_forward", weights, mask_SBH, sizes, *tensors)
         else:
             _walk(first_TBD, mask_SBH, weights, biases, states, read_SNBH, gates_LTBD)
         ctx.depth = depth
@@ -72,8 +75,9 @@ class _Window(torch.autograd.Function):
         d_pre_LTBD = torch.empty_like(gates_LTBD)
         d_BH = torch.zeros_like(states[0])
         if usable(d_out_TBH, states, mask_SBH, *weights):
-            given = d_out_TBH.contiguous()
-            highway_backward(weights, mask_SBH, states, gates_LTBD, given, d_BH, d_pre_LTBD)
+            tensors = (states, gates_LTBD, d_out_TBH.contiguous(), d_BH, d_pre_LTBD)
+            sizes = (num_steps, *d_BH.shape, depth)
+            run_window("highway_backward", weights, mask_SBH, sizes, *tensors, back=True)
         else:
             _walk_back(d_out_TBH, mask_SBH, weights, states, gates_LTBD, d_BH, d_pre_LTBD)
         read_LSTBH = read_SNBH.unflatten(1, (num_steps, depth)).permute(2, 0, 1, 3, 4)
@@ -161,8 +165,7 @@ def _by_step(a_TBD: Tensor, num_shares: int) -> list[tuple[Tensor, ...]]:
 def _weight_back(d_pre_TBD: Tensor, read_STBH: Tensor) -> Tensor:
     """The gradient of one matrix, from the inputs of its shares."""
     shares = zip(d_pre_TBD.chunk(len(read_STBH), -1), read_STBH, strict=True)
-    parts = [product_over(d.flatten(0, 1), read.flatten(0, 1)) for d, read in shares]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    return joined([summed_outer(d_pre, read) for d_pre, read in shares], 0)
 
 
 def _factors(gates_LBD: Tensor, states: Tensor, factors_LBD: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class MaskedProduct:
         """All steps at once, with the bias, in a new tensor, [T, B, D]."""
         reads, biases = self._reads(x_TBI), bias_D.chunk(len(self.masks))
         shares = zip(reads, self.weights, biases, strict=True)
-        a_ND = _joined([product(read, w, bias) for read, w, bias in shares], -1)
+        a_ND = joined([product(read, w, bias) for read, w, bias in shares], -1)
         return a_ND.unflatten(0, x_TBI.shape[:2])
 
     def window_back(self, da_TBD: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class MaskedProduct:
     def weight_back(self, da_TBD: Tensor, x_TBI: Tensor) -> Tensor:
         """The gradient of W."""
         shares = zip(self._shares(da_TBD), self._reads(x_TBI), strict=True)
-        return _joined([product_over(da.flatten(0, 1), read) for da, read in shares], 0)
+        return joined([product_over(da.flatten(0, 1), read) for da, read in shares], 0)
 
     def by_step(self, a_TBD: Tensor) -> Iterator[Shares]:
         """Each step's a, as `add_` and `step_back` take it."""
@@ -89,11 +89,11 @@ def each_step(*windows: Tensor) -> Iterator[tuple[Tensor, ...]]:
     return zip(*(window.unbind(0) for window in windows), strict=True)
 
 
-def room_for(first: Tensor, num_steps: int) -> Tensor:
+def states_from(first: Tensor, num_steps: int) -> Tensor:
     """A state before each step and after the last, of which the first is known."""
-    room = first.new_empty(num_steps + 1, *first.shape)
-    room[0] = first
-    return room
+    states = first.new_empty(num_steps + 1, *first.shape)
+    states[0] = first
+    return states
 
 
 def masked(x: Tensor, mask: Tensor | None) -> Tensor:
@@ -101,5 +101,6 @@ def masked(x: Tensor, mask: Tensor | None) -> Tensor:
     return x if mask is None else x * mask
 
 
-def _joined(parts: list[Tensor], dim: int) -> Tensor:
+def joined(parts: list[Tensor], dim: int) -> Tensor:
+    """The shares' results, side by side."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

@@ -11,7 +11,7 @@ the tempered experts, still without the bias; a gate scales their logits as it d
     yhat = sum_j prior_j softmax(gate * (W k_j) / tau)
 
 One expert without a gate is computed by `tempered_gradient.py`, any other mixture in chunks of
-tokens (`by_chunk.py`).
+tokens (`stored_gradients.py`).
 
 Shape suffixes: n tokens of a chunk, D units of a word vector; others as in `flow.py`.
 """
@@ -22,11 +22,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from ablate.model.fast.by_chunk import summed_by_chunk
-from ablate.model.fast.mixture_gradient import PARTS, token_chunks
+from ablate.model.fast.mixture_gradient import PARTS, mixture_of, tensors_of, token_chunks
+from ablate.model.fast.stored_gradients import summed_by_chunk
 from ablate.model.fast.tempered_gradient import Terms, fused_augmented
-from ablate.model.flow import GateSignal, Mixture
-from ablate.model.mixture import log_probs
+from ablate.model.flow import Mixture
+from ablate.model.mixture import log_probs, tempered
 
 
 def summed_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
@@ -43,36 +43,29 @@ def augmented_plain(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms
     nll = -log_probs(mixture).gather(1, targets_N[:, None]).sum()
     similarity_NV = words_VD[targets_N] @ words_VD.t() / terms.temperature
     log_soft_NV = similarity_NV.log_softmax(1)
-    log_yhat_NV = log_probs(tempered_without_bias(mixture, terms.temperature))
+    without_bias = replace(mixture, bias_V=None, floor=0.0)
+    log_yhat_NV = log_probs(tempered(without_bias, terms.temperature))
     divergence = (log_soft_NV.exp() * (log_soft_NV - log_yhat_NV)).sum()
     return terms.of_nll * nll + terms.of_divergence * divergence
-
-
-def tempered_without_bias(mixture: Mixture, temperature: float) -> Mixture:
-    """The mixture without its bias, every expert at a different temperature."""
-    vectors_NJE = mixture.vectors_NJE / temperature
-    return replace(mixture, vectors_NJE=vectors_NJE, bias_V=None, floor=0.0)
 
 
 def _augmented_by_chunk(
     mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms
 ) -> Tensor:
-    gate = mixture.gate
+    def part(rows, words_VD, *tensors):
+        whole = replace(mixture_of(*tensors), floor=mixture.floor)
+        return augmented_plain(_of_tokens(whole, rows), targets_N[rows], words_VD, terms)
 
-    def part(rows, vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate_bias, words):
-        signal = gate and GateSignal(
-            vectors_NG=gate_vectors[rows], weight_VG=gate_weight, bias_V=gate_bias
-        )
-        of_chunk = replace(
-            mixture,
-            vectors_NJE=vectors[rows],
-            log_prior_NJ=None if log_prior is None else log_prior[rows],
-            weight_VE=weight,
-            bias_V=bias,
-            gate=signal,
-        )
-        return augmented_plain(of_chunk, targets_N[rows], words, terms)
+    chunks = list(token_chunks(mixture, PARTS))
+    return summed_by_chunk(part, chunks, words_VD, *tensors_of(mixture))
 
-    factors = (None,) * 3 if gate is None else (gate.vectors_NG, gate.weight_VG, gate.bias_V)
-    own = (mixture.vectors_NJE, mixture.log_prior_NJ, mixture.weight_VE, mixture.bias_V)
-    return summed_by_chunk(part, token_chunks(mixture, PARTS), *own, *factors, words_VD)
+
+def _of_tokens(mixture: Mixture, rows: slice) -> Mixture:
+    """The mixture of some of the tokens."""
+    gate, log_prior_NJ = mixture.gate, mixture.log_prior_NJ
+    return replace(
+        mixture,
+        vectors_NJE=mixture.vectors_NJE[rows],
+        log_prior_NJ=None if log_prior_NJ is None else log_prior_NJ[rows],
+        gate=gate and replace(gate, vectors_NG=gate.vectors_NG[rows]),
+    )

@@ -17,20 +17,15 @@ others as in `flow.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from ablate.model.fast.mixture_gradient import (
-    NARROW_PARTS,
-    PARTS,
-    Gathered,
-    handed_over,
-    token_chunks,
-)
-from ablate.model.fast.precision import asked_for, in_full
+from ablate.model.fast.mixture_gradient import NARROW_PARTS, PARTS, token_chunks
+from ablate.model.fast.precision import autocast_dtype
 from ablate.model.fast.product import NARROW, SumOfProducts, product, product_back
+from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import Mixture
 from ablate.model.native.library import usable
 from ablate.model.native.softmax import augmented_, soft_targets_
@@ -47,7 +42,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Given:
+class Inputs:
     """The inputs of the loss: one expert's vectors, its matrix and bias, and the word vectors."""
 
     vectors_NE: Tensor
@@ -57,7 +52,7 @@ class Given:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gradients:
+class Sums:
     """The sums of the gradients; None if not needed."""
 
     vectors_NE: Tensor | None
@@ -78,7 +73,7 @@ class SoftTargets:
     negative_entropy_U: Tensor
 
 
-class Room:
+class Buffers:
     """Buffers [n, V] that all chunks share, since first use of memory is slow.
 
     Our kernels write the scores and the soft targets there; torch allocates its own, and uses two
@@ -87,10 +82,10 @@ class Room:
 
     def __init__(self, most: int, like_V: Tensor) -> None:
         shape = (most, len(like_V))
-        dtype = torch.promote_types(like_V.dtype, torch.float32)
+        self.dtype = torch.promote_types(like_V.dtype, torch.float32)
         self.native = usable(like_V)
         number = 3 if self.native else 2
-        self._tensors = [like_V.new_empty(shape, dtype=dtype) for _ in range(number)]
+        self._tensors = [like_V.new_empty(shape, dtype=self.dtype) for _ in range(number)]
 
     def of(self, num_tokens: int) -> list[Tensor]:
         return [tensor[:num_tokens] for tensor in self._tensors]
@@ -103,84 +98,65 @@ def fused_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms
     narrow = mixture.weight_VE.shape[1] < NARROW
     chunks = list(token_chunks(mixture, NARROW_PARTS if narrow else PARTS))
     tensors = (vectors_NE, mixture.weight_VE, mixture.bias_V, words_VD)
-    dtype = asked_for(targets_N.device)
-    return in_full(_Augmented, dtype, targets_N[order_N], chunks, terms, *tensors)
+    compute = partial(_augmented, autocast_dtype(targets_N.device), chunks, terms)
+    return with_gradients(compute, targets_N[order_N], *tensors)
 
 
-class _Augmented(torch.autograd.Function):
-    """The forward pass stores the gradients; the backward pass scales them."""
-
-    @staticmethod
-    def forward(ctx, dtype, targets_N, chunks, terms, *tensors: Tensor | None) -> Tensor:
-        ctx.plain = dtype, chunks, terms
-        ctx.save_for_backward(targets_N, *tensors)
-        needed = ctx.needs_input_grad[4:]
-        total, ctx.gathered = _gathered(ctx.plain, targets_N, tensors, needed)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, *outer: Tensor):
-        (scale,) = outer
-        targets_N, *tensors = ctx.saved_tensors
-        gathered, ctx.gathered = ctx.gathered, None
-        if gathered is None:  # differentiated before
-            _, gathered = _gathered(ctx.plain, targets_N, tensors, ctx.needs_input_grad[4:])
-        return None, None, None, None, *handed_over(gathered, scale)
-
-
-def _gathered(plain, targets_N: Tensor, tensors, needed) -> tuple[Tensor, Gathered]:
+def _augmented(
+    dtype: torch.dtype | None,
+    chunks: list[slice],
+    terms: Terms,
+    tensors: Tensors,
+    needed: Needed,
+) -> tuple[Tensor, Gradients]:
     """The loss and its gradients."""
-    dtype, chunks, terms = plain
-    given = Given(*tensors)
-    gradients = _zeros(given, needed)
-    total = _add_chunks(gradients, _lowered(given, dtype), targets_N, chunks, terms)
-    return total, list(vars(gradients).values())
+    targets_N, *rest = tensors
+    inputs = Inputs(*rest)
+    sums = _zeros(inputs, needed[1:])
+    total = _add_chunks(sums, _lowered(inputs, dtype), targets_N, chunks, terms)
+    return total, [None, *vars(sums).values()]
 
 
-def _lowered(given: Given, dtype: torch.dtype | None) -> Given:
+def _lowered(inputs: Inputs, dtype: torch.dtype | None) -> Inputs:
     """The inputs with the factors of the large products in `dtype`, if given."""
     if dtype is None:
-        return given
-    vectors, words = given.vectors_NE.to(dtype), given.words_VD.to(dtype)
-    return replace(given, vectors_NE=vectors, weight_VE=given.weight_VE.to(dtype), words_VD=words)
+        return inputs
+    vectors, words = inputs.vectors_NE.to(dtype), inputs.words_VD.to(dtype)
+    return replace(inputs, vectors_NE=vectors, weight_VE=inputs.weight_VE.to(dtype), words_VD=words)
 
 
 def _add_chunks(
-    gradients: Gradients, given: Given, targets_N: Tensor, chunks: list[slice], terms: Terms
+    sums: Sums, inputs: Inputs, targets_N: Tensor, chunks: list[slice], terms: Terms
 ) -> Tensor:
     """The loss; its gradients are added. The buffers are freed before anything is copied."""
-    like = given.weight_VE if given.bias_V is None else given.bias_V
-    dtype = torch.promote_types(like.dtype, torch.float32)
-    total = torch.zeros((), dtype=dtype, device=like.device)
-    room = Room(chunks[0].stop, like if given.bias_V is not None else like[:, 0])
+    like_V = inputs.weight_VE[:, 0] if inputs.bias_V is None else inputs.bias_V
+    buffers = Buffers(chunks[0].stop, like_V)
+    total = torch.zeros((), dtype=buffers.dtype, device=like_V.device)
     for rows in chunks:
-        total += _add_chunk(gradients, given, targets_N[rows], rows, terms, room)
+        total += _add_chunk(sums, inputs, targets_N[rows], rows, terms, buffers)
     return total
 
 
 def _add_chunk(
-    gradients: Gradients,
-    given: Given,
+    sums: Sums,
+    inputs: Inputs,
     targets_n: Tensor,
     rows: slice,
     terms: Terms,
-    room: Room,
+    buffers: Buffers,
 ) -> Tensor:
     """The loss of a chunk; its gradients are added."""
-    vectors_nE = given.vectors_NE[rows]
-    soft = _soft_targets(given.words_VD, targets_n, terms.temperature, room)
-    scores_nV = product(vectors_nE, given.weight_VE, None, room.of(len(targets_n))[0])
-    if gradients.words_VD is not None:
-        _add_word_gradients(gradients.words_VD, given.words_VD, soft, scores_nV, terms)
-    loss, slope_nV = _slope_(
-        soft, scores_nV, given.bias_V, targets_n, terms, gradients.bias_V, room
-    )
-    slope_nV = slope_nV.to(given.weight_VE.dtype)
-    if gradients.vectors_NE is not None:
-        gradients.vectors_NE[rows] = product_back(slope_nV, given.weight_VE)
-    if gradients.weight_VE is not None:
-        gradients.weight_VE.add(slope_nV, vectors_nE)
+    vectors_nE = inputs.vectors_NE[rows]
+    soft = _soft_targets(inputs.words_VD, targets_n, terms.temperature, buffers)
+    scores_nV = product(vectors_nE, inputs.weight_VE, None, buffers.of(len(targets_n))[0])
+    if sums.words_VD is not None:
+        _add_word_gradients(sums.words_VD, inputs.words_VD, soft, scores_nV, terms)
+    loss, slope_nV = _slope_(soft, scores_nV, inputs.bias_V, targets_n, terms, sums.bias_V, buffers)
+    slope_nV = slope_nV.to(inputs.weight_VE.dtype)
+    if sums.vectors_NE is not None:
+        sums.vectors_NE[rows] = product_back(slope_nV, inputs.weight_VE)
+    if sums.weight_VE is not None:
+        sums.weight_VE.add(slope_nV, vectors_nE)
     return loss
 
 
@@ -191,15 +167,15 @@ def _slope_(
     targets_n: Tensor,
     terms: Terms,
     d_bias_V: Tensor | None,
-    room: Room,
+    buffers: Buffers,
 ) -> tuple[Tensor, Tensor]:
     """The loss of a chunk and its gradient with respect to the scores, which are overwritten; the
     bias's gradient is added."""
-    if room.native:
+    if buffers.native:
         numbers = (terms.temperature, terms.of_nll, terms.of_divergence)
         targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)
         return augmented_(scores_nV, bias_V, *targets, numbers, d_bias_V).sum(), scores_nV
-    first_nV, second_nV = room.of(len(targets_n))
+    first_nV, second_nV = buffers.of(len(targets_n))
     divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
     nll = _nll_(scores_nV, bias_V, targets_n, first_nV)
     slope_nV = first_nV if terms.of_nll == 1 else first_nV.mul_(terms.of_nll)
@@ -210,14 +186,14 @@ def _slope_(
 
 
 def _soft_targets(
-    words_VD: Tensor, targets_n: Tensor, temperature: float, room: Room
+    words_VD: Tensor, targets_n: Tensor, temperature: float, buffers: Buffers
 ) -> SoftTargets:
     words_U, of_token_n, count_U = targets_n.unique_consecutive(
         return_inverse=True, return_counts=True
     )
-    if room.native:
-        _, ytilde_UV, room_UV = room.of(len(words_U))
-        logits_UV = product(words_VD[words_U], words_VD, None, room_UV)
+    if buffers.native:
+        _, ytilde_UV, out_UV = buffers.of(len(words_U))
+        logits_UV = product(words_VD[words_U], words_VD, None, out_UV)
         negative_entropy_U = soft_targets_(logits_UV, 1 / temperature, ytilde_UV)
     else:
         logits_UV = product(words_VD[words_U], words_VD)
@@ -279,12 +255,12 @@ def _add_word_gradients(
     total_VD.add_rows(soft.words_U, product_back(slope_UV, words_VD))
 
 
-def _zeros(given: Given, needed: tuple[bool, ...]) -> Gradients:
+def _zeros(inputs: Inputs, needed: tuple[bool, ...]) -> Sums:
     """Zero-initialized gradients, for the inputs that need one."""
     vectors, weight, bias, words = needed
-    return Gradients(
-        vectors_NE=torch.zeros_like(given.vectors_NE) if vectors else None,
-        weight_VE=SumOfProducts(given.weight_VE) if weight else None,
-        bias_V=torch.zeros_like(given.bias_V) if bias and given.bias_V is not None else None,
-        words_VD=SumOfProducts(given.words_VD) if words else None,
+    return Sums(
+        vectors_NE=torch.zeros_like(inputs.vectors_NE) if vectors else None,
+        weight_VE=SumOfProducts(inputs.weight_VE) if weight else None,
+        bias_V=torch.zeros_like(inputs.bias_V) if bias and inputs.bias_V is not None else None,
+        words_VD=SumOfProducts(inputs.words_VD) if words else None,
     )

@@ -6,7 +6,7 @@
 // packed: by level, then by share. states [T L + 1, B, H]; reads [S, T L, B, H], null without masks;
 // gates [L, T, B, 2H].
 extern "C" void highway_forward(long steps, long batch, long units, long depth, long shares,
-                                const float* packed, const float* biases, const float* masks,
+                                const float* packed, const float* masks, const float* biases,
                                 const float* given, float* states, float* reads, float* gates,
                                 long first, long last, long) {
   const long rows = last - first, plane = batch * units, start = first * units;

@@ -15,10 +15,10 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +32,6 @@ COMPILERS = ("c++", "g++", "clang++")
 BUILD_SECONDS = 120.0
 SWITCH = "ABLATE_NATIVE"
 
-Kernel = Callable[..., None]
 _uses = {"kernels": 0, "torch": 0}
 
 
@@ -132,18 +131,15 @@ def _library_file(compiler: str, version: str) -> Path:
 
 def _build(compiler: str, target: Path) -> None:
     reason = ""
-    for processor in FOR_THIS_PROCESSOR:
-        handle, name = tempfile.mkstemp(dir=target.parent, suffix=".so")
-        os.close(handle)
-        command = [compiler, *FLAGS, processor, str(SOURCES / "kernels.cpp"), "-o", name]
-        try:
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        built = f"{folder}/{target.name}"
+        for processor in FOR_THIS_PROCESSOR:
+            command = [compiler, *FLAGS, processor, str(SOURCES / "kernels.cpp"), "-o", built]
             done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
             if done.returncode == 0:
-                os.replace(name, target)
+                os.replace(built, target)
                 return
-        finally:
-            Path(name).unlink(missing_ok=True)
-        reason = reason or done.stderr.strip().partition("\n")[0]
+            reason = reason or done.stderr.strip().partition("\n")[0]
     raise RuntimeError(reason)
 
 
@@ -173,20 +169,30 @@ def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(tensor.data_ptr())
 
 
-def over_rows(kernel: Kernel, num_rows: int, *arguments: object, least: int = 1) -> None:
+def run(name: str, num_rows: int, *arguments: Any, least: int = 1) -> None:
     """Run a kernel over all rows, in one range per thread. The kernel's last arguments are the
     first and last row of a range, and the range's number.
 
     `least`: the fewest rows that are worth a thread.
     """
     _uses["kernels"] += 1
+    kernel, passed = getattr(library(), name), [_as_c(argument) for argument in arguments]
     parts = threads(num_rows, least)
     cuts = [num_rows * part // parts for part in range(parts + 1)]
     ranges = [tuple(map(ctypes.c_long, (*cuts[n : n + 2], n))) for n in range(parts)]
-    others = [_pool(parts).submit(kernel, *arguments, *own) for own in ranges[1:]]
-    kernel(*arguments, *ranges[0])
+    others = [_pool(parts).submit(kernel, *passed, *own) for own in ranges[1:]]
+    kernel(*passed, *ranges[0])
     for other in others:
         other.result()
+
+
+def _as_c(argument: Any) -> Any:
+    """A number or a tensor as a kernel takes it; anything else is a pointer already."""
+    if isinstance(argument, int):
+        return ctypes.c_long(argument)
+    if isinstance(argument, float):
+        return ctypes.c_float(argument)
+    return pointer(argument) if argument is None or isinstance(argument, Tensor) else argument
 
 
 def threads(num_rows: int, least: int) -> int:

@@ -10,19 +10,53 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from ablate.model.native.library import library, over_rows, pointer
-from ablate.model.native.packed import packed
+from ablate.model.native.library import library, pointer, run
 
 SCAN_UNITS = 4096  # the fewest units that are worth a thread
 
 
+def run_window(
+    name: str,
+    weights: Sequence[Tensor],
+    mask_SBH: Tensor | None,
+    sizes: Sequence[int],
+    *tensors: Tensor | None,
+    back: bool = False,
+) -> None:
+    """Run a kernel whose recurrent matrices read the state under a mask for each share of their
+    rows; `sizes` starts with the number of steps and of rows."""
+    mask_SBH = None if mask_SBH is None else mask_SBH.contiguous()
+    shares = 1 if mask_SBH is None else len(mask_SBH)
+    matrices = packed(weights, shares, back=back)
+    run(name, sizes[1], *sizes, shares, matrices, mask_SBH, *tensors)
+
+
+def packed(weights: Sequence[Tensor], shares: int = 1, *, back: bool = False) -> Tensor:
+    """Lay out matrices [D, I] for products with few rows, as `packed.h` reads them, each with its
+    rows split into shares, one after the other: for x W', or for the gradients that go back, d W.
+    """
+    kernels = library()
+    if kernels is None:
+        raise RuntimeError("kernels were requested, but there is no library")
+    parts = [part.contiguous() for weight in weights for part in weight.chunk(shares)]
+    shapes = [part.shape if back else part.shape[::-1] for part in parts]
+    sizes = [kernels.packed_numbers(*map(ctypes.c_long, shape)) for shape in shapes]
+    out = weights[0].new_empty(sum(sizes))
+    for part, shape, into in zip(parts, shapes, out.split(sizes), strict=True):
+        steps = part.stride() if back else part.stride()[::-1]
+        kernels.pack_matrix(
+            *map(ctypes.c_long, shape), pointer(part), *map(ctypes.c_long, steps), pointer(into)
+        )
+    return out
+
+
 def scan_forward(w: Tensor, before: Tensor, r: Tensor, x: Tensor) -> None:
     units = before.numel()
-    _run("scan_forward", units, (len(w), units), (w, before, r, x), SCAN_UNITS)
+    run("scan_forward", units, len(w), units, w, before, r, x, least=SCAN_UNITS)
 
 
 def scan_backward(
-    given: Tensor,
+    outer: Tensor,
     x: Tensor,
     before: Tensor,
     r: Tensor,
@@ -30,81 +64,5 @@ def scan_backward(
     d_before: Tensor,
     d_r: Tensor,
 ) -> None:
-    units = before.numel()
-    tensors = (given, x, before, r, slope, d_before, d_r)
-    _run("scan_backward", units, (len(x), units), tensors, SCAN_UNITS)
-
-
-def lstm_forward(
-    weight: Tensor, masks: Tensor | None, gates: Tensor, h: Tensor, c: Tensor, squashed: Tensor
-) -> None:
-    masks, shares = _by_share(masks)
-    tensors = (packed([weight], shares), masks, gates, h, c, squashed)
-    _run("lstm_forward", squashed.shape[1], (*squashed.shape, shares), tensors)
-
-
-def lstm_backward(
-    weight: Tensor,
-    masks: Tensor | None,
-    gates: Tensor,
-    c: Tensor,
-    squashed: Tensor,
-    given: Tensor,
-    dh: Tensor,
-    dc: Tensor,
-    slopes: Tensor,
-) -> None:
-    masks, shares = _by_share(masks)
-    matrix = packed([weight], shares, back=True)
-    tensors = (matrix, masks, gates, c, squashed, given, dh, dc, slopes)
-    _run("lstm_backward", squashed.shape[1], (*squashed.shape, shares), tensors)
-
-
-def highway_forward(
-    weights: Sequence[Tensor],
-    masks: Tensor | None,
-    first: Tensor,
-    biases: Tensor | None,
-    states: Tensor,
-    reads: Tensor | None,
-    gates: Tensor,
-) -> None:
-    masks, shares = _by_share(masks)
-    tensors = (packed(weights, shares), biases, masks, first, states, reads, gates)
-    _run("highway_forward", gates.shape[2], _highway_sizes(gates, shares), tensors)
-
-
-def highway_backward(
-    weights: Sequence[Tensor],
-    masks: Tensor | None,
-    states: Tensor,
-    gates: Tensor,
-    given: Tensor,
-    d: Tensor,
-    slopes: Tensor,
-) -> None:
-    masks, shares = _by_share(masks)
-    tensors = (packed(weights, shares, back=True), masks, states, gates, given, d, slopes)
-    _run("highway_backward", gates.shape[2], _highway_sizes(gates, shares), tensors)
-
-
-def _by_share(masks: Tensor | None) -> tuple[Tensor | None, int]:
-    return (None, 1) if masks is None else (masks.contiguous(), len(masks))
-
-
-def _highway_sizes(gates_LTBD: Tensor, shares: int) -> tuple[int, ...]:
-    """Steps, rows, units, depth and shares."""
-    depth, steps, batch, outputs = gates_LTBD.shape
-    return steps, batch, outputs // 2, depth, shares
-
-
-def _run(
-    name: str,
-    num_rows: int,
-    sizes: Sequence[int],
-    tensors: Sequence[Tensor | None],
-    least: int = 1,
-) -> None:
-    """Run a kernel; this function's references keep the tensors alive during the call."""
-    kernel = getattr(library(), name)
-    over_rows(kernel, num_rows, *map(ctypes.c_long, sizes), *map(pointer, tensors), least=least)
+    units, tensors = before.numel(), (outer, x, before, r, slope, d_before, d_r)
+    run("scan_backward", units, len(x), units, *tensors, least=SCAN_UNITS)

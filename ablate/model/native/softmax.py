@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-
 from torch import Tensor
 
-from ablate.model.native.library import library, over_rows, pointer, threads
+from ablate.model.native.library import run, threads
 
 ROWS = 8  # the fewest rows that are worth a thread
 
@@ -18,18 +16,15 @@ def exponentials_(logits_KV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]
     sum_K1, target_K1 = logits_KV.new_empty(num_rows, 1), logits_KV.new_empty(num_rows, 1)
     sizes = (num_words, num_rows // max(len(targets_n), 1))
     tensors = (logits_KV, targets_n.contiguous(), sum_K1, target_K1)
-    kernel = library().exponentials  # type: ignore[union-attr]
-    over_rows(kernel, num_rows, *map(ctypes.c_long, sizes), *map(pointer, tensors), least=ROWS)
+    run("exponentials", num_rows, *sizes, *tensors, least=ROWS)
     return sum_K1, target_K1
 
 
 def soft_targets_(logits_UV: Tensor, scale: float, soft_UV: Tensor) -> Tensor:
     """Scale the logits, fill in their softmax, and return its negative entropy, [U]."""
-    negative_U = logits_UV.new_empty(len(logits_UV))
-    arguments = (ctypes.c_long(logits_UV.shape[1]), ctypes.c_float(scale))
-    tensors = (logits_UV, soft_UV, negative_U)
-    kernel = library().soft_targets  # type: ignore[union-attr]
-    over_rows(kernel, len(logits_UV), *arguments, *map(pointer, tensors), least=ROWS)
+    num_rows, num_words = logits_UV.shape
+    negative_U = logits_UV.new_empty(num_rows)
+    run("soft_targets", num_rows, num_words, scale, logits_UV, soft_UV, negative_U, least=ROWS)
     return negative_U
 
 
@@ -48,11 +43,9 @@ def augmented_(
     num_rows, num_words = scores_nV.shape
     losses_n = scores_nV.new_empty(num_rows)
     parts = None if d_bias_V is None else scores_nV.new_zeros(threads(num_rows, ROWS), num_words)
-    indices = (targets_n.contiguous(), soft_of_n.contiguous())
-    before = (scores_nV, bias_V, indices[0], soft_UV, indices[1], negative_U, losses_n, parts)
-    kernel = library().augmented  # type: ignore[union-attr]
-    given = (ctypes.c_long(num_words), *map(ctypes.c_float, numbers), *map(pointer, before))
-    over_rows(kernel, num_rows, *given, least=ROWS)
+    soft = (soft_UV, soft_of_n.contiguous(), negative_U)
+    tensors = (scores_nV, bias_V, targets_n.contiguous(), *soft, losses_n, parts)
+    run("augmented", num_rows, num_words, *map(float, numbers), *tensors, least=ROWS)
     if d_bias_V is not None and parts is not None:
         d_bias_V.add_(parts.sum(0))
     return losses_n

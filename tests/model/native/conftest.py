@@ -8,7 +8,7 @@ import torch
 
 @pytest.fixture
 def threads():
-    """Sets how many threads torch is told to use, for a test."""
+    """A function that sets torch's number of threads, for the length of a test."""
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)

@@ -33,8 +33,8 @@ def test_a_product_is_that_of_float64(size, turned_a, turned_b):
     a, b = in_order(drawn(rows, inner), turned_a), in_order(drawn(inner, columns), turned_b)
     bias, exact = drawn(columns), a.double() @ b.double()
     scale = inner**0.5
-    for given, wanted in ((None, exact), (bias, exact + bias.double())):
-        apart = (multiply(a, b, given).double() - wanted).abs().max()
+    for added, wanted in ((None, exact), (bias, exact + bias.double())):
+        apart = (multiply(a, b, added).double() - wanted).abs().max()
         assert apart <= 1e-5 * scale
     total = drawn(rows, columns)
     wanted = total.double() + exact
@@ -43,12 +43,12 @@ def test_a_product_is_that_of_float64(size, turned_a, turned_b):
 
 
 def test_it_may_be_put_into_a_part_of_another_tensor():
-    a, b, room = drawn(40, 7), drawn(7, 50), torch.zeros(60, 50)
-    found = multiply(a, b, None, room[:40])
-    assert found.data_ptr() == room.data_ptr() and not room[40:].any()
+    a, b, buffer = drawn(40, 7), drawn(7, 50), torch.zeros(60, 50)
+    result = multiply(a, b, None, buffer[:40])
+    assert result.data_ptr() == buffer.data_ptr() and not buffer[40:].any()
     wide = torch.zeros(40, 64)
     add_product_(wide[:, :50], a, b)
-    assert torch.equal(wide[:, :50], found) and not wide[:, 50:].any()
+    assert torch.equal(wide[:, :50], result) and not wide[:, 50:].any()
 
 
 @pytest.mark.slow
@@ -67,8 +67,8 @@ def test_the_number_of_threads_changes_no_bit(threads):
 
 def test_a_sum_over_nothing_is_the_bias():
     bias = drawn(35)
-    found = multiply(torch.empty(40, 0), torch.empty(0, 35), bias)
-    assert torch.equal(found, bias.expand(40, 35))
+    result = multiply(torch.empty(40, 0), torch.empty(0, 35), bias)
+    assert torch.equal(result, bias.expand(40, 35))
     total = drawn(40, 35)
     before = total.clone()
     add_product_(total, torch.empty(40, 0), torch.empty(0, 35))
@@ -83,16 +83,16 @@ def test_what_is_no_number_stays_none():
 
 def test_large_products_of_layers_go_this_way(monkeypatch):
     """Where there are enough rows; and they are what torch computes."""
-    asked = []
+    num_rows = []
 
     def seen(*arguments):
-        asked.append(len(arguments[0]))
+        num_rows.append(len(arguments[0]))
         return multiply(*arguments)
 
     monkeypatch.setattr(products, "multiply", seen)
     slope, weight, read = drawn(130, 40), drawn(40, 30), drawn(130, 30)
     torch.testing.assert_close(product_back(slope, weight), slope @ weight, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(product_over(slope, read), slope.t() @ read, rtol=1e-5, atol=1e-4)
-    assert asked == [130, 40]
+    assert num_rows == [130, 40]
     product_back(slope[:9], weight), product_over(slope[:9], read[:9])
-    assert asked == [130, 40]
+    assert num_rows == [130, 40]
