@@ -81,8 +81,7 @@ WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
 ARMS = """
 WITH results AS (
     SELECT study_key, arm, corpus, split, status, num_parameters,
-           CASE split WHEN 'valid' THEN valid_nll ELSE test_nll END AS loss,
-           CASE WHEN status = 'completed' AND isfinite(loss) THEN loss END AS nats
+           CASE split WHEN 'valid' THEN valid_nll ELSE test_nll END AS loss
     FROM _members, (VALUES ('valid'), ('test')) splits(split)
     WHERE in_cell AND arm IS NOT NULL AND stage <> 'ensemble'
 ),
@@ -93,7 +92,9 @@ cells AS (
            avg(nats) AS nll, stddev_samp(nats) AS nll_spread,
            avg(exp(least(nats, 300))) AS ppl, stddev_samp(exp(least(nats, 300))) AS ppl_spread,
            avg(nats) / ln(2) AS bpc
-    FROM results GROUP BY ALL HAVING num + num_lost > 0
+    FROM (SELECT *, CASE WHEN status = 'completed' AND isfinite(loss) THEN loss END AS nats
+          FROM results)
+    GROUP BY ALL HAVING num + num_lost > 0
 ),
 reproduced AS (
     SELECT study_key, item ->> '$.name' AS arm, item -> '$.published' AS published

@@ -22,6 +22,7 @@ from ablate.record.mlflow_records import Recorder
 
 CONFIG = {
     "head": "mos",
+    "loss": "cross_entropy",
     "head.experts": 15,
     "optimizer.learning_rate": 0.5,
     "training.variable_window": True,
