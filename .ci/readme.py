@@ -29,14 +29,14 @@ def main(file: str) -> int:
 
 
 def commands(block: str) -> list[str]:
-    """The commands of a block, those that a backslash continues joined."""
+    """Return the commands of a block, with lines joined that a backslash continues."""
     joined = block.replace("\\\n", " ")
     lines = (line.split("  #")[0].strip() for line in joined.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def runs(command: str) -> bool:
-    begun = time.monotonic()
+    start = time.monotonic()
     path = f"{Path('.venv/bin').absolute()}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command],
@@ -48,7 +48,7 @@ def runs(command: str) -> bool:
         check=False,
     )
     told = "ok" if done.returncode == 0 else "FAILED"
-    print(f"{told} in {time.monotonic() - begun:.0f} s: {command}")
+    print(f"{told} in {time.monotonic() - start:.0f} s: {command}")
     shown = done.stdout[-20_000:] if done.returncode else "\n".join(done.stdout.splitlines()[-3:])
     print(shown, flush=True)
     return done.returncode == 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ablate.study.small import smaller, smoke
     from ablate.study.words import Arm, Budget, Design, Inherit, Scale, Search, Stage, Study, recipe
 
-_MODULES = {"run": "ablate.engine.run", "load": "ablate.engine.run"}
+_MODULES = ("ablate.study.words", "ablate.study.designs", "ablate.study.small", "ablate.engine.run")
 __all__ = [
     "Arm",
     "Budget",
@@ -50,7 +50,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use."""
+    """Import a public name on first use: running a study needs packages that words do not."""
     if name not in __all__:
         raise AttributeError(f"module 'ablate' has no attribute '{name}'")
-    return getattr(import_module(_MODULES.get(name, "ablate.study")), name)
+    homes = map(import_module, _MODULES)
+    return next(getattr(home, name) for home in homes if hasattr(home, name))

@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is None and error.errno not in DISK_FULL:
             raise
-        place = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{place}{error.strerror}.", 4)
+        path = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{path}{error.strerror}.", 4)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ablate"):
             raise
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _finish(result: str | int | None) -> int:
-    """Print what a command gave, and its exit status."""
+    """Print a command's result; return its exit status."""
     if isinstance(result, str):
         print(result)
     if sys.stdout is not None:
@@ -104,7 +104,7 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """argparse's own wants the version for every `--help`, and it takes half of that time."""
+    """Unlike argparse's, it looks up the version, which takes time, only when it is printed."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(_version())

@@ -31,7 +31,7 @@ SIZES = {"laptop": (100, (200, 200, 100)), "paper": (400, (1150, 1150, 400))}
 
 @dataclass
 class Text:
-    """A made-up text by Zipf's law, in place of a corpus."""
+    """Draw a text by Zipf's law, instead of a corpus."""
 
     splits: dict[str, Tensor]
     num_words: int = WORDS
@@ -47,7 +47,7 @@ class Text:
 
 
 def step(full: bool) -> list[Figure]:
-    """20 rows of 70 steps: forward, backward, clip and an SGD step."""
+    """Time 20 rows of 70 steps: forward, backward, clip and an SGD step."""
     figures = []
     for scale, (size, units) in SIZES.items():
         plain = sides(size, units, Rates())
@@ -61,7 +61,7 @@ def step(full: bool) -> list[Figure]:
 
 
 def evaluation(full: bool) -> list[Figure]:
-    """A trained model's stand-in: both sides have the same, freshly drawn, weights."""
+    """Replace a trained model: both sides have the same random weights."""
     size, units = 200, (200, 200)
     model, other = _pair(size, units, Rates())
     text = _text()
@@ -70,7 +70,7 @@ def evaluation(full: bool) -> list[Figure]:
 
 
 def _dynamic(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> Figure:
-    """Gradient statistics are of the training text, and taken once: they are not timed."""
+    """Collect the gradient statistics of the training text once; this is not timed."""
     config = DynamicConfig(gradient_batch_size=20)
     evaluator = registry.make("evaluator", "dynamic", config)
     reading = Reading([model], text)
@@ -81,8 +81,8 @@ def _dynamic(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> F
         return -float(np.mean(evaluator.token_log_probs(reading, "valid")))
 
     def theirs() -> float:
-        given = (config.window, config.learning_rate, config.decay)
-        return dynamic(other, text.stream("valid"), rms, *given)
+        settings = (config.window, config.learning_rate, config.decay)
+        return dynamic(other, text.stream("valid"), rms, *settings)
 
     agree(ours(), theirs(), "dynamic evaluation")
     name = "dynamic evaluation, 2,000 tokens"
@@ -90,7 +90,7 @@ def _dynamic(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> F
 
 
 def _cache(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> list[Figure]:
-    """The limit is held against one-hot rows, as the public code has them."""
+    """The limit applies to one-hot rows, which the public code uses."""
     config = CacheConfig(window=2000, start="growing")
     evaluator = registry.make("evaluator", "cache", config)
 
@@ -98,8 +98,8 @@ def _cache(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> lis
         return -float(np.mean(evaluator.token_log_probs(Reading([model], text), "test")))
 
     def theirs(one_hot: bool) -> float:
-        given = (config.window, config.theta, config.share)
-        return cached(other, text.stream("test"), *given, one_hot=one_hot)
+        settings = (config.window, config.theta, config.share)
+        return cached(other, text.stream("test"), *settings, one_hot=one_hot)
 
     name, figures = "neural cache, window 2,000, 3,000 tokens", []
     for way, one_hot, limit, times in ((", index_add_", False, None, rounds), ("", True, 5.0, 2)):
@@ -139,7 +139,7 @@ def _values(size: int, units: tuple[int, ...], rates: Rates) -> dict[str, Any]:
 
 
 def _pair(size: int, units: tuple[int, ...], rates: Rates) -> tuple[LanguageModel, AwdLstm]:
-    """Two models of the same weights."""
+    """Build two models with the same weights."""
     torch.manual_seed(1)
     model = assemble(resolve(_values(size, units, rates)), WORDS).model
     model.initialize(_streams())
@@ -177,8 +177,8 @@ def sides(
         passed = model(text[:-1], state, Masks(assembly.regularizers, chance))
         targets = text[1:].reshape(-1)
         nll = assembly.loss(passed, targets, model.embedding.weight, chance) / len(targets)
-        found = (r.penalty(passed, model) for r in assembly.regularizers)
-        total = sum((penalty for penalty in found if penalty is not None), nll)
+        result = (r.penalty(passed, model) for r in assembly.regularizers)
+        total = sum((penalty for penalty in result if penalty is not None), nll)
         total.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
         optimizer.step(1e-3)
@@ -197,7 +197,7 @@ def sides(
 
 
 def _products(size: int, units: tuple[int, ...]) -> list[tuple[float, tuple[int, int, int]]]:
-    """The multiplications of a step, forward and backward."""
+    """Count the multiplications of a step, forward and backward."""
     steps, tokens = 70, 70 * 20
     products: list[tuple[float, tuple[int, int, int]]] = [
         (1, shape) for shape in _three(tokens, units[-1], WORDS)
@@ -210,5 +210,5 @@ def _products(size: int, units: tuple[int, ...]) -> list[tuple[float, tuple[int,
 
 
 def _three(rows: int, width: int, outputs: int) -> list[tuple[int, int, int]]:
-    """A product and its two gradients, the matrix's last."""
+    """Compute a product and its two gradients, that of the matrix last."""
     return [(rows, width, outputs), (rows, outputs, width), (outputs, rows, width)]

@@ -7,7 +7,7 @@ journalled in a store that all hosts see, the records go to MLflow on SQLite.
 
 A trial that lasts no time shows the most trials a second that the driver hands out. For trials that
 last a moment, workers note when each call begins and ends: a worker waits from the end of one call
-to the beginning of the next. Counted is from when all workers have begun to when the last trial
+to the beginning of the next. Counted is from when all workers have started to when the last trial
 is handed out; start-up and the end, when nothing is left to do, are not.
 """
 
@@ -38,7 +38,7 @@ HEAD = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 80 * 2
 
 @dataclass(frozen=True)
 class Found:
-    """What one run has shown."""
+    """The results of one run."""
 
     workers: int
     seconds_a_trial: float
@@ -57,10 +57,10 @@ def main() -> int:
     if options.one is not None:
         print(json.dumps(asdict(_measure(options.one, options.seconds))))
         return 0
-    found = [_apart(16, 0.0)] if 16 in options.sizes else []
-    found += [_apart(size, options.seconds) for size in options.sizes]
-    options.results.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
-    print(_table(found))
+    result = [_apart(16, 0.0)] if 16 in options.sizes else []
+    result += [_apart(size, options.seconds) for size in options.sizes]
+    options.results.write_text(json.dumps([asdict(each) for each in result], indent=1) + "\n")
+    print(_table(result))
     return 0
 
 
@@ -74,7 +74,7 @@ def _options() -> argparse.Namespace:
 
 
 def _apart(workers: int, seconds: float) -> Found:
-    """One size in a process of its own."""
+    """Run one size in a separate process."""
     needed, free = workers * MB_A_WORKER, _free_mb()
     if needed > free:
         raise SystemExit(f"{workers} workers need about {needed} MB, and {free} are free")
@@ -82,9 +82,9 @@ def _apart(workers: int, seconds: float) -> Found:
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, cwd=HERE.parent)
     if done.returncode:
         raise SystemExit(f"{workers} workers: exit status {done.returncode}")
-    found = Found(**json.loads(done.stdout.strip().splitlines()[-1]))
-    print(_row(found), file=sys.stderr, flush=True)
-    return found
+    result = Found(**json.loads(done.stdout.strip().splitlines()[-1]))
+    print(_row(result), file=sys.stderr, flush=True)
+    return result
 
 
 def _free_mb() -> int:
@@ -115,7 +115,7 @@ def _measure(workers: int, seconds: float) -> Found:
 
 
 def _environment(workers: int, seconds: float, notes: Path) -> dict[str, str]:
-    """What the hosts are started with, and so all workers."""
+    """Return the environment of the hosts, and so of all workers."""
     per_worker = ENOUGH_PER_WORKER if seconds else 40
     return {
         "RAY_AUTH_MODE": "token",
@@ -131,23 +131,23 @@ def _environment(workers: int, seconds: float, notes: Path) -> dict[str, str]:
 
 
 def _driven(address: str, workers: int, folder: Path) -> list[tuple[float, float]]:
-    """Run the study; the driver's processor time as it went on."""
+    """Run the study; return the driver's processor time over the run."""
     from ablate.engine import run as engine
     from ablate.store.workspace import open_workspace
 
     ordinary = engine._order
 
-    def order(trial: Any, place: Any) -> dict[str, Any]:
-        return {**ordinary(trial, place), "worker": "sleeper:Noting"}
+    def order(trial: Any, workspace: Any) -> dict[str, Any]:
+        return {**ordinary(trial, workspace), "worker": "sleeper:Noting"}
 
     sys.path.insert(0, str(STUDY.parent))
     engine._order = order
-    place = open_workspace(str(folder / "workspace"), store=str(folder / "store"))
+    workspace = open_workspace(str(folder / "workspace"), store=str(folder / "store"))
     options = engine.RunOptions(address=address, workers=workers, quiet=True)
     work: list[tuple[float, float]] = []
     over = threading.Event()
     threading.Thread(target=_look, args=(work, over), daemon=True).start()
-    ended = engine.run_study(str(STUDY), "s", place, options)
+    ended = engine.run_study(str(STUDY), "s", workspace, options)
     over.set()
     statuses = {journal.status for journal in ended.journals.values()}
     if statuses != {"completed"}:
@@ -164,12 +164,12 @@ Call = tuple[str, float, float]
 
 
 def _read(notes: Path) -> list[list[Call]]:
-    """The calls of each worker."""
-    found = []
+    """Read the calls of each worker."""
+    result = []
     for file in notes.iterdir():
         lines = [line.split() for line in file.read_text().splitlines()]
-        found.append([(what, float(begun), float(ended)) for what, begun, ended in lines])
-    return found
+        result.append([(what, float(start), float(ended)) for what, start, ended in lines])
+    return result
 
 
 def _counted(
@@ -179,7 +179,7 @@ def _counted(
     work: list[tuple[float, float]],
     load: float,
 ) -> Found:
-    begins = sorted(begun for each in calls for what, begun, _ in each if what == "begin")
+    begins = sorted(start for each in calls for what, start, _ in each if what == "begin")
     first = max(each[0][1] for each in calls)
     last = begins[-1]
     busy = sum(max(0.0, min(last, e) - max(first, b)) for each in calls for _, b, e in each)
@@ -189,7 +189,7 @@ def _counted(
         for before, after in itertools.pairwise(each)
         if after[0] == "begin" and first <= before[2] <= last
     )
-    number = sum(first < begun <= last for begun in begins)
+    number = sum(first < start <= last for start in begins)
     worked = _at(work, last) - _at(work, first)
     return Found(
         workers=workers,
@@ -206,21 +206,21 @@ def _counted(
 
 
 def _at(work: list[tuple[float, float]], moment: float) -> float:
-    """The driver's processor time at a moment."""
+    """Return the driver's processor time at a moment."""
     return min(work, key=lambda point: abs(point[0] - moment))[1]
 
 
-def _table(found: list[Found]) -> str:
+def _table(result: list[Found]) -> str:
     heads = ("workers", "a trial lasts", "trials", "trials/s", "workers wait", "median wait")
     head = f"| {' | '.join(heads)} | driver's work |"
-    return "\n".join([head, "|---|---|---|---|---|---|---|", *map(_row, found)])
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *map(_row, result)])
 
 
-def _row(found: Found) -> str:
+def _row(result: Found) -> str:
     return (
-        f"| {found.workers} | {found.seconds_a_trial:g} s | {found.trials} | "
-        f"{found.trials_a_second:.2f} | {100 * found.waiting:.1f}% | {found.wait_ms:.0f} ms | "
-        f"{found.driver_ms:.0f} ms a trial, {100 * found.driver_busy:.0f}% of a core |"
+        f"| {result.workers} | {result.seconds_a_trial:g} s | {result.trials} | "
+        f"{result.trials_a_second:.2f} | {100 * result.waiting:.1f}% | {result.wait_ms:.0f} ms | "
+        f"{result.driver_ms:.0f} ms a trial, {100 * result.driver_busy:.0f}% of a core |"
     )
 
 

@@ -79,7 +79,7 @@ BASE = {
 
 @dataclass(frozen=True)
 class Run:
-    """One study run from a fresh process: all its seconds, and those its processes worked."""
+    """One study in a fresh process: its wall-clock and processor seconds."""
 
     contestant: str
     trials: int
@@ -90,7 +90,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Contestant:
-    """How to run one in a folder, and at which sizes."""
+    """How to run a study in a folder, and at which sizes."""
 
     name: str
     sizes: tuple[int, int]
@@ -117,8 +117,8 @@ def main() -> int:
         for _ in range(options.rounds):
             for position in range(2):
                 for contestant in chosen:
-                    place = _fresh(Path(folder), data)
-                    run = _measure(contestant, contestant.sizes[position], place)
+                    path = _fresh(Path(folder), data)
+                    run = _measure(contestant, contestant.sizes[position], path)
                     print(f"  {run.contestant}: {run.trials} trials in {run.wall_s:.1f} s", end="")
                     print(f", {run.cpu_s:.1f} s of work (load {run.load:.1f})", flush=True)
                     runs.append(run)
@@ -158,16 +158,16 @@ def _study(folder: Path, study: str) -> list[str]:
 
 
 def _stock(folder: Path, trials: int) -> list[str]:
-    """Given what ours records of a trial: the resolved config as params, as many tags."""
+    """Records as much as ours for a trial: the resolved config as params, equally many tags."""
     from ablate.config.resolve import resolve
     from ablate.trial.environment import environment
 
-    found = environment()
-    tags = {"study": "empty", "scale": "empty", "corpus": "grammar", "host": found["host"]}
-    tags |= {"versions": json.dumps(found["versions"]), "git": json.dumps(found["git"])}
+    result = environment()
+    tags = {"study": "empty", "scale": "empty", "corpus": "grammar", "host": result["host"]}
+    tags |= {"versions": json.dumps(result["versions"]), "git": json.dumps(result["git"])}
     tags |= {f"fact_{index}": "as many as ours" for index in range(20)}
-    asked = {"arms": ARMS, "workers": CORES, "params": resolve(BASE).flat, "tags": tags}
-    (folder / "asked.json").write_text(json.dumps(asked))
+    job = {"arms": ARMS, "workers": CORES, "params": resolve(BASE).flat, "tags": tags}
+    (folder / "asked.json").write_text(json.dumps(job))
     script = HERE / "opponents" / "stock_tune.py"
     return [sys.executable, str(script), str(folder), str(trials)]
 
@@ -177,7 +177,7 @@ def _stock_reused(folder: Path, trials: int) -> list[str]:
 
 
 def _encoded_corpus(folder: Path) -> Path:
-    """Ours looks at its corpus first; encoding it is no part of a trial's cost."""
+    """Encode the corpus first: that is not part of the cost of a trial."""
     from ablate.config.sections import CorpusConfig
     from ablate.data.corpus import open_corpus
 
@@ -186,36 +186,36 @@ def _encoded_corpus(folder: Path) -> Path:
 
 
 def _fresh(folder: Path, data: Path) -> Path:
-    place = folder / "run"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    (place / "data").symlink_to(data)
-    return place
+    path = folder / "run"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    (path / "data").symlink_to(data)
+    return path
 
 
-def _measure(contestant: Contestant, trials: int, place: Path) -> Run:
-    command = contestant.command(place, trials)
+def _measure(contestant: Contestant, trials: int, path: Path) -> Run:
+    command = contestant.command(path, trials)
     os.sync()
-    load, begun = os.getloadavg()[0], time.perf_counter()
-    with (place / "said.txt").open("w+") as said, Work() as work:
+    load, start = os.getloadavg()[0], time.perf_counter()
+    with (path / "said.txt").open("w+") as printed, Work() as work:
         done = subprocess.run(
             command,
-            stdout=said,
+            stdout=printed,
             stderr=subprocess.STDOUT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            cwd=place,
+            cwd=path,
             check=False,
         )
-        wall = time.perf_counter() - begun
-        said.seek(0)
+        wall = time.perf_counter() - start
+        printed.seek(0)
         if done.returncode:
-            raise SystemExit(f"{contestant.name} failed:\n{said.read()[-4000:]}")
-    _check_records(place / "mlflow.db", trials, contestant.name)
+            raise SystemExit(f"{contestant.name} failed:\n{printed.read()[-4000:]}")
+    _check_records(path / "mlflow.db", trials, contestant.name)
     return Run(contestant.name, trials, wall, work.seconds, load)
 
 
 class Work:
-    """Processor seconds of all that a command starts, looked at now and then while it lives.
+    """Measure processor seconds of all processes of a command, sampled while it runs.
 
     Ray's processes leave their parents and are waited for by nobody, so the system does not add
     them up. As the reaper of orphans we keep them among our descendants.
@@ -253,7 +253,7 @@ class Work:
 
 
 def _descendants(ancestor: int) -> dict[int, float]:
-    """Processor seconds by process, of those that descend from one."""
+    """Return the processor seconds of a process and its descendants, by process."""
     parents, used = {}, {}
     tick = os.sysconf("SC_CLK_TCK")
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -271,7 +271,7 @@ def _descendants(ancestor: int) -> dict[int, float]:
 
 
 def _check_records(database: Path, trials: int, name: str) -> None:
-    """Every trial is in MLflow, with every epoch: nobody is fast by leaving something out."""
+    """Check that MLflow has every epoch of every trial: no side is fast by omitting something."""
     with contextlib.closing(sqlite3.connect(database)) as db:
         counted = db.execute(
             "SELECT count(*) FROM (SELECT run_uuid FROM runs JOIN metrics USING (run_uuid)"
@@ -293,21 +293,21 @@ def _report(runs: list[Run], options: argparse.Namespace) -> int:
     ratios = {name: cost["wall_s"] / ours for name, cost in costs.items() if "stock" in name}
     for name, ratio in ratios.items():
         print(f"{name} / ours: {ratio:.1f}")
-    found = {
+    result = {
         "machine": _machine(),
         "limit_s": LIMIT_S,
         "cost_of_a_further_trial": costs,
         "ratios_to_ours": ratios,
         "runs": [asdict(run) for run in runs],
     }
-    options.results.write_text(json.dumps(found, indent=1) + "\n")
-    kept = all(cost["wall_s"] <= LIMIT_S for name, cost in costs.items() if "ours" in name)
-    print(f"limit {LIMIT_S} s: {'kept' if kept else 'MISSED'}")
-    return 0 if kept else 1
+    options.results.write_text(json.dumps(result, indent=1) + "\n")
+    within = all(cost["wall_s"] <= LIMIT_S for name, cost in costs.items() if "ours" in name)
+    print(f"limit {LIMIT_S} s: {'kept' if within else 'MISSED'}")
+    return 0 if within else 1
 
 
 def _cost(runs: list[Run], name: str) -> dict[str, float]:
-    """The slope between the sizes, each at its least disturbed: others only ever slow it down."""
+    """Return the slope between the sizes, each at its fastest: load only slows a run down."""
     mine = [run for run in runs if run.contestant == name]
     small, large = sorted({run.trials for run in mine})
 
@@ -337,15 +337,15 @@ def _machine() -> dict[str, object]:
 
 
 def _synced_write(times: int = 20) -> float:
-    """Seconds for a small file to be safe on this disk: what everything durable here rests on."""
+    """Measure the seconds of a durable write of a small file on this disk."""
     with tempfile.TemporaryDirectory() as folder:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for number in range(times):
             with open(Path(folder) / str(number), "wb") as file:
                 file.write(b"x" * 4096)
                 file.flush()
                 os.fsync(file.fileno())
-        return (time.perf_counter() - begun) / times
+        return (time.perf_counter() - start) / times
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def check_without_dropout() -> None:
-    """The AWD step's two sides draw masks of their own; without any they must agree."""
+    """The two sides of the AWD step draw different masks; without masks they must agree."""
     ours, theirs = awd.sides(*awd.SIZES["laptop"], Rates())
     torch.testing.assert_close(ours(), theirs(), rtol=1e-3, atol=1e-3)
 
@@ -83,10 +83,10 @@ def compare(name: str, ours: Work, theirs: Work, sense: str, limit: float, round
     times = [(milliseconds(ours), milliseconds(theirs)) for _ in range(rounds)]
     mine, other = (statistics.median(pair[side] for pair in times) for side in (0, 1))
     ratio = statistics.median(b / a if sense == "faster" else a / b for a, b in times)
-    kept = ratio >= limit if sense == "faster" else ratio <= limit
+    within = ratio >= limit if sense == "faster" else ratio <= limit
     memory = f"{extra_memory(ours):8.1f} {extra_memory(theirs):8.1f} MB"
     sign = ">=" if sense == "faster" else "<="
-    verdict = f"{sign} {limit:g}: {'kept' if kept else 'MISSED'}"
+    verdict = f"{sign} {limit:g}: {'kept' if within else 'MISSED'}"
     print(f"  {name:32} {mine:8.2f} {other:8.2f} ms {ratio:6.2f} {verdict:16} {memory}")
 
 

@@ -1,4 +1,4 @@
-"""Measuring two sides of a comparison so that it can be believed on a machine that is not quiet.
+"""Measures two sides of a comparison reliably on a machine with other load.
 
 Both sides run in one process, in turn, on one core and one thread. What is compared is the
 thread's own processor time, which others at work on the machine disturb less than the clock on
@@ -50,7 +50,7 @@ class Figure:
 
     @property
     def kept(self) -> bool | None:
-        """None where there is no limit."""
+        """None if there is no limit."""
         if self.limit is None:
             return None
         return self.ratio >= self.limit if self.sense == "faster" else self.ratio <= self.limit
@@ -58,7 +58,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of each round, by the thread's processor and by the clock on the wall."""
+    """Seconds of each round, as thread time and as wall-clock time."""
 
     cpu: Sequence[float]
     wall: Sequence[float]
@@ -73,14 +73,14 @@ class Timing:
 
 
 def pin(cores: int = 1) -> None:
-    """This process, and all that it starts, on so many cores; one thread a computation."""
+    """Limit this process and its children to N cores, with one thread per computation."""
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
 
 
 def interleaved(sides: Mapping[str, Work], rounds: int, warm_up: int = 2) -> dict[str, Timing]:
-    """Every side in turn, `rounds` times, after rounds that do not count."""
+    """Run every side in turn, `rounds` times, after warm-up rounds."""
     cpu: dict[str, list[float]] = {name: [] for name in sides}
     wall: dict[str, list[float]] = {name: [] for name in sides}
     gc.collect()
@@ -104,13 +104,13 @@ def interleaved(sides: Mapping[str, Work], rounds: int, warm_up: int = 2) -> dic
 
 
 def _timed(work: Work, times: int) -> tuple[float, float]:
-    """Seconds of one of so many runs, of the processor and by the clock; several are warmed up."""
+    """Return thread and wall-clock seconds of one of N runs; several are warmed up."""
     if times > 1:
         work()
-    begun = time.perf_counter(), time.thread_time()
+    start = time.perf_counter(), time.thread_time()
     for _ in range(times):
         work()
-    used, passed = time.thread_time() - begun[1], time.perf_counter() - begun[0]
+    used, passed = time.thread_time() - start[1], time.perf_counter() - start[0]
     return used / times, max(passed / times, 1e-9)
 
 
@@ -122,12 +122,12 @@ def _settle_allocator() -> None:
 
 
 def rounds_for(work: Work, seconds: float, least: int = 3, most: int = 200) -> int:
-    """How many runs of `work` fit into so much time, after one that warms up; the second, if the
+    """How many runs of `work` fit into a time, after one that warms up; the second, if the
     first was not too long already, tells."""
     for _ in range(2):
-        begun = time.thread_time()
+        start = time.thread_time()
         work()
-        used = time.thread_time() - begun
+        used = time.thread_time() - start
         if used > seconds / least:
             return least
     return min(most, int(seconds / max(used, 1e-6)))
@@ -145,9 +145,9 @@ def race(
     note: str = "",
     others: Mapping[str, Work] | None = None,
 ) -> Figure:
-    """Time two sides against each other; `others` are timed in the same rounds, and noted.
+    """Time two sides against each other; `others` are timed in the same rounds, and recorded.
 
-    For so many seconds after a warm-up, or for so many rounds where both have run before.
+    For a number of seconds after a warm-up, or of rounds if both have run before.
     """
     sides = {"ours": ours, "theirs": theirs, **(others or {})}
     rounds = rounds or rounds_for(lambda: [work() for work in sides.values()], seconds)
@@ -169,7 +169,7 @@ def race(
 
 
 def _median_ratio(pairs: Any, sense: str) -> float:
-    """Of (ours, theirs): how many times faster, or ours as a share."""
+    """Compare (ours, theirs): how many times faster, or ours as a share."""
     return statistics.median(b / a if sense == "faster" else a / b for a, b in pairs)
 
 
@@ -209,12 +209,12 @@ def extra_memory(work: Work) -> int:
         finally:
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as said:
-        found = said.read()
+    with os.fdopen(reading) as printed:
+        result = printed.read()
     os.waitpid(child, 0)
-    if not found:
+    if not result:
         raise SystemExit("measuring memory failed: the process died")
-    return int(found)
+    return int(result)
 
 
 def _extra_memory_here(work: Work) -> int:
@@ -222,16 +222,16 @@ def _extra_memory_here(work: Work) -> int:
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _status("VmRSS")
-    kept = work()
+    result = work()
     peak = _status("VmHWM")
-    del kept
+    del result
     return peak - before
 
 
 def _status(name: str) -> int:
-    """A line of /proc/self/status, in bytes."""
+    """Read a line of /proc/self/status, in bytes."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) << 10 for line in status if line.startswith(f"{name}:"))
 
@@ -256,7 +256,7 @@ def agree(ours: Any, theirs: Any, what: str, relative: float = 1e-4) -> None:
 
 
 def best_rate(m: int, k: int, n: int) -> float:
-    """GFLOP/s of products [M, K] x [K, N] by the faster of torch's and oneDNN's."""
+    """Measure GFLOP/s of products [M, K] x [K, N], by the faster of torch and oneDNN."""
     import torch
 
     linear = getattr(torch.ops.mkldnn, "_linear_pointwise", None)

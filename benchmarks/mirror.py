@@ -1,4 +1,4 @@
-"""Questions over many recorded trials: the mirror against `mlflow.search_runs` on the same records.
+"""Queries of many recorded trials: the mirror against `mlflow.search_runs` on the same records.
 
     python benchmarks/mirror.py [--trials N] [--epochs N] [--http] [--folder DIR] [--json FILE]
 
@@ -10,8 +10,8 @@ config columns and 50 epochs. Then, in this order:
     sync 100 new       100 trials more are written, and the mirror brought up to date: three times
     each question      a look for news, the question, its answer as text: the best of three
     search_runs        MLflow's own answer to "all trials", in the same run
-    --http             the same by HTTP, from a copy of that mirror (a change is told alike):
-                       nothing new, then 100 new whose clocks are years behind, three times
+    --http             the same by HTTP, from a copy of that mirror: nothing new, then 100 new
+                       whose clocks are years behind, three times
 
 Times are by the clock; beside them stand the processor time of this process and of the server, and
 the load, since on a machine that is shared the clock says little. Exits with 1 where a limit is
@@ -98,7 +98,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     figures["sqlite"] = sqlite = measure_syncs(workspace, writer, years_back=0)
     figures["questions"] = measure_questions(workspace)
     figures["search_runs_s"] = measure_search_runs(workspace)
-    over = [name for name, found in figures["questions"].items() if found["s"] > LIMIT_S]
+    over = [name for name, result in figures["questions"].items() if result["s"] > LIMIT_S]
     over += ["sync 100 new"] if sqlite["sync_100_new_s"] > LIMIT_S else []
     if options.http:
         with server(workspace) as (uri, group):
@@ -122,10 +122,10 @@ def measure_syncs(
     figures["sync_100_new"] = []
     for _ in range(ROUNDS):
         writer.write(NEW, years_back)
-        found = one_sync(workspace, f"{NEW} new", group)
-        if found["read"] < NEW:
-            raise SystemExit(f"only {found['read']} of {NEW} new trials were found")
-        figures["sync_100_new"].append(found)
+        result = one_sync(workspace, f"{NEW} new", group)
+        if result["read"] < NEW:
+            raise SystemExit(f"only {result['read']} of {NEW} new trials were found")
+        figures["sync_100_new"].append(result)
     figures["sync_100_new_s"] = statistics.median(each["s"] for each in figures["sync_100_new"])
     figures["megabytes"] = round(
         sum(f.stat().st_size for f in mirror_folder(workspace).iterdir()) / 1e6, 1
@@ -134,47 +134,47 @@ def measure_syncs(
 
 
 def one_sync(workspace: Any, name: str, group: int | None) -> dict[str, float]:
-    """`group`: the processes of a server, whose processor time is told too."""
+    """`group`: the processes of a server, whose processor time is reported too."""
     from ablate.record.mirror.syncing import update_mirror
 
     busy, serving = time.process_time(), processor_s(group)
     taken, mirror = timed(lambda: update_mirror(workspace))
-    found = {"s": taken, "processor_s": time.process_time() - busy, "read": mirror.read}
-    found |= {} if group is None else {"server_processor_s": processor_s(group) - serving}
-    told = ", ".join(f"{key} {value:.2f}" for key, value in found.items())
+    result = {"s": taken, "processor_s": time.process_time() - busy, "read": mirror.read}
+    result |= {} if group is None else {"server_processor_s": processor_s(group) - serving}
+    text = ", ".join(f"{key} {value:.2f}" for key, value in result.items())
     load = os.getloadavg()[0]
-    print(f"{workspace.tracking_uri[:6]} {name}: {told}, load {load:.1f}", flush=True)
-    return found
+    print(f"{workspace.tracking_uri[:6]} {name}: {text}, load {load:.1f}", flush=True)
+    return result
 
 
 def processor_s(group: int | None) -> float:
-    """What a group of processes has used of the processor, by Linux's own books."""
+    """Return the processor time of a group of processes, as Linux reports it."""
     ticks = 0
-    for place in Path("/proc").glob("[0-9]*/stat") if group is not None else ():
+    for path in Path("/proc").glob("[0-9]*/stat") if group is not None else ():
         with contextlib.suppress(OSError):
-            fields = place.read_text().rpartition(")")[2].split()
+            fields = path.read_text().rpartition(")")[2].split()
             if int(fields[2]) == group:
                 ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def measure_questions(workspace: Any) -> dict[str, dict[str, float]]:
-    """Each as its command answers it: a look for news, the question, the answer as text."""
+    """Run each query as its command does: update the mirror, query it, format the result."""
     from ablate.commands.compare import compare
     from ablate.commands.query import query
 
-    asked: dict[str, Callable[[], str]] = {
+    queries: dict[str, Callable[[], str]] = {
         name: lambda sql=sql: query(workspace, sql, "table") for name, sql in QUESTIONS.items()
     }
     for slots in ("head", "head,gate", "backbone.units"):
-        asked[f"compare --except {slots}"] = lambda slots=slots: compare(
+        queries[f"compare --except {slots}"] = lambda slots=slots: compare(
             workspace, (), slots, "valid", "table"
         )
-    asked["compare STUDY PAPER"] = lambda: compare(
+    queries["compare STUDY PAPER"] = lambda: compare(
         workspace, ("study0", "takase2018doc"), None, "valid", "table"
     )
     figures = {}
-    for name, question in asked.items():
+    for name, question in queries.items():
         question()  # imports
         figures[name] = min((answered(question) for _ in range(ROUNDS)), key=lambda each: each["s"])
         took = figures[name]
@@ -182,9 +182,9 @@ def measure_questions(workspace: Any) -> dict[str, dict[str, float]]:
     return figures
 
 
-def answered(question: Callable[[], str]) -> dict[str, float]:
+def answered(query: Callable[[], str]) -> dict[str, float]:
     busy = time.process_time()
-    taken = timed(question)[0]
+    taken = timed(query)[0]
     return {"s": taken, "processor_s": time.process_time() - busy}
 
 
@@ -194,17 +194,17 @@ def measure_search_runs(workspace: Any) -> float:
     mlflow = quiet.load("mlflow")
     with quiet.silent_warnings():
         mlflow.set_tracking_uri(workspace.tracking_uri)
-        taken, found = timed(
+        taken, result = timed(
             lambda: mlflow.search_runs(search_all_experiments=True, max_results=100_000)
         )
-    print(f"mlflow.search_runs: {taken:.1f} s for {len(found)} runs", flush=True)
+    print(f"mlflow.search_runs: {taken:.1f} s for {len(result)} runs", flush=True)
     return taken
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    begun = time.perf_counter()
-    found = work()
-    return time.perf_counter() - begun, found
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
 
 
 class Writer:
@@ -260,16 +260,17 @@ class Writer:
         for number in numbers:
             run_id = f"{self._random.getrandbits(128):032x}"
             start = START + 60_000 * number - years_back * 31_536_000_000
-            place, rest = number % STUDIES, number // STUDIES
-            self._run(db, run_id, 1 + place, start)
+            study_index, rest = number % STUDIES, number // STUDIES
+            self._run(db, run_id, 1 + study_index, start)
             config = _config(rest)
             params += [(key, str(value), run_id) for key, value in config.items()]
             tags += [
-                (k, str(v), run_id) for k, v in self._tags(number, place, rest, config).items()
+                (k, str(v), run_id)
+                for k, v in self._tags(number, study_index, rest, config).items()
             ]
-            found = self._curve(run_id, start)
-            metrics += found
-            latest += [row for row in found if row[4] == self._num_epochs]
+            result = self._curve(run_id, start)
+            metrics += result
+            latest += [row for row in result if row[4] == self._num_epochs]
         _insert(db, "tags", tags)
         _insert(db, "params", params)
         columns = "(key, value, timestamp, run_uuid, step, is_nan) VALUES (?, ?, ?, ?, ?, 0)"
@@ -284,18 +285,20 @@ class Writer:
             named = zip(METRICS, values, strict=True)
             rows += [(name, value, start + epoch, run_id, epoch) for name, value in named]
         end = {"final_valid_nll": best, "final_test_nll": best - 0.05, "num_parameters": 1e6}
-        place = (start + self._num_epochs, run_id, self._num_epochs)
-        return [*rows, *((name, value, *place) for name, value in end.items())]
+        end_point = (start + self._num_epochs, run_id, self._num_epochs)
+        return [*rows, *((name, value, *end_point) for name, value in end.items())]
 
-    def _tags(self, number: int, place: int, rest: int, config: dict[str, Any]) -> dict[str, Any]:
-        study = f"study{place}"
+    def _tags(
+        self, number: int, study_index: int, rest: int, config: dict[str, Any]
+    ) -> dict[str, Any]:
+        study = f"study{study_index}"
         return {
             "ablate.trial": f"{number:016x}",
             "ablate.kind": "trial",
             "ablate.mark": f"completed:{self._num_epochs}:1",
             "ablate.study_key": f"{study}@laptop",
             "mlflow.runName": f"trial {number}",
-            "mlflow.parentRunId": f"{1 + place:032x}",
+            "mlflow.parentRunId": f"{1 + study_index:032x}",
             "study": study,
             "scale": "laptop",
             "arm": f"{config['head']}/{config['gate']}",
@@ -345,7 +348,7 @@ def _insert(db: sqlite3.Connection, table: str, rows: list[tuple]) -> None:
 
 @contextlib.contextmanager
 def server(workspace: Any) -> Iterator[tuple[str, int]]:
-    """A server of the workspace's records: its URI, and the group of its processes."""
+    """Start a server for the workspace's records; yield its URI and process group."""
     from ablate.record.places import ui_command, ui_environment
 
     with socket.socket() as free:

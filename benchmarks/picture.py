@@ -7,7 +7,7 @@ from typing import Any
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """A bar a figure, to the right where its limit is kept; none without matplotlib."""
+    """Draw a bar for each figure, to the right if it meets its limit. Needs matplotlib."""
     try:
         import matplotlib
     except ImportError:
@@ -34,7 +34,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
 
 def _margin(figure: dict[str, Any]) -> float:
-    """How many times better than the limit."""
+    """Return how many times better than the limit a figure is."""
     if figure["sense"] == "faster":
         return figure["ratio"] / figure["limit"]
     return figure["limit"] / max(figure["ratio"], figure["limit"] / 100)

@@ -86,7 +86,7 @@ def _of_window(units: int, outputs: int) -> Products:
 
 
 def _of_steps(units: int, outputs: int, number: int = 1) -> Products:
-    """So many matrices that read step by step, and their gradients; the matrices' for all steps."""
+    """Matrices that read step by step, and the gradients, those of the matrices at once."""
     there, back = (ROWS, units, outputs), (ROWS, outputs, units)
     return [*((number * STEPS, s) for s in (there, back)), (number, (outputs, STEPS * ROWS, units))]
 

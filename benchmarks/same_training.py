@@ -1,4 +1,4 @@
-"""Whether both sides of a whole study are one training, before their seconds are compared.
+"""Checks that both sides of a whole study train alike, before their seconds are compared.
 
 Without masks a training has nothing random in it but its start. So both sides start from the same
 weights, and take the same updates: their losses must agree one by one, in every arm.
@@ -28,7 +28,7 @@ CLOSE = 1e-3  # of a loss: theirs adds 1e-8 to every probability
 
 
 def train_alike(setting: dict[str, Any], arms: Sequence[str], corpus: str, folder: Path) -> None:
-    """Ends the benchmark where an arm's losses differ."""
+    """End the benchmark if an arm's losses differ."""
     still = {**setting, "rates": dict.fromkeys(setting["rates"], 0.0)}
     for arm in arms:
         ours = _ours(still, arm, corpus, folder)
@@ -45,7 +45,7 @@ def _ours(setting: dict[str, Any], arm: str, corpus: str, folder: Path) -> Train
 
 
 def _theirs(setting: dict[str, Any], arm: str, ours: Training) -> AwdLstm:
-    """Their model with the weights that ours starts from."""
+    """Return their model with our initial weights."""
     weights, experts = ours.model.state_dict(), _experts(arm)
     vocabulary, size = weights["embedding.weight"].shape
     model = AwdLstm(vocabulary, size, tuple(setting["units"]), Rates(), experts)
@@ -56,7 +56,7 @@ def _theirs(setting: dict[str, Any], arm: str, ours: Training) -> AwdLstm:
 
 
 def _our_name(name: str) -> str:
-    """`layers.1.lstm.bias_hh_l0` is our `backbone.bias_hh_l1`, and so on."""
+    """Translate names: `layers.1.lstm.bias_hh_l0` is our `backbone.bias_hh_l1`, for example."""
     match name.split("."):
         case ["embedding"]:
             return "embedding.weight"
@@ -70,14 +70,14 @@ def _our_name(name: str) -> str:
 
 
 def _losses(ours: Training) -> list[float]:
-    """Of each update, nats a token."""
-    found, before = [], 0.0
+    """Return the nats per token of each update."""
+    result, before = [], 0.0
     for window in ours.windows[:UPDATES]:
         ours.advance(0.0)  # one window
         after = ours.nll_sum.item()
-        found.append((after - before) / (window.length * ours.train_rows.shape[1]))
+        result.append((after - before) / (window.length * ours.train_rows.shape[1]))
         before = after
-    return found
+    return result
 
 
 def _their_losses(setting: dict[str, Any], model: AwdLstm) -> list[float]:
@@ -93,7 +93,7 @@ def _experts(arm: str) -> tuple[int, ...]:
 
 
 def values_of(setting: dict[str, Any]) -> dict[str, Any]:
-    """A setting of both sides, in ablate's words."""
+    """Return a setting of both sides as values of ablate."""
     rates = setting["rates"]
     dropout = "regularizer.variational_dropout"
     return {

@@ -1,4 +1,4 @@
-"""What early stopping saves a search: replays on recorded learning curves, over many seeds.
+"""What early stopping saves in a search: replays on recorded learning curves, over many seeds.
 
     python -m benchmarks.search [--seeds 100] [--trials 60]     half an hour on one core
 
@@ -38,7 +38,7 @@ Runs = dict[str, list[Replay]]  # by strategy, a replay a seed
 
 
 def replays(table: Table, seeds: Sequence[int], trials: int, workers: int) -> Runs:
-    """Every strategy with every seed; what random search spent is what the others may spend."""
+    """Run every strategy with every seed; all may spend what random search spent."""
     runs: Runs = {name: [] for name in (RANDOM, *OTHERS)}
     for seed in seeds:
         bar = replay(Ours(seed, "random", None), table, trials=trials, workers=workers)
@@ -50,12 +50,12 @@ def replays(table: Table, seeds: Sequence[int], trials: int, workers: int) -> Ru
 
 
 def summary(runs: Runs) -> dict[str, dict[str, float | None]]:
-    """Of each strategy, when it reaches the best of random search's with the same seed."""
-    return {name: _summary(found, runs[RANDOM]) for name, found in runs.items()}
+    """Return when each strategy reaches the best of random search with the same seed."""
+    return {name: _summary(result, runs[RANDOM]) for name, result in runs.items()}
 
 
-def _summary(found: Sequence[Replay], bars: Sequence[Replay]) -> dict[str, float | None]:
-    pairs = list(zip(found, bars, strict=True))
+def _summary(result: Sequence[Replay], bars: Sequence[Replay]) -> dict[str, float | None]:
+    pairs = list(zip(result, bars, strict=True))
     until = [run.reached(bar.best) for run, bar in pairs]
     shares = [u / bar.updates for u, bar in zip(until, bars, strict=True)]
     own = [u / bar.reached(bar.best) for u, bar in zip(until, bars, strict=True)]
@@ -67,14 +67,14 @@ def _summary(found: Sequence[Replay], bars: Sequence[Replay]) -> dict[str, float
         "share_high": high,
         "share_of_own": statistics.median(own),  # of what it spends until its best has ended
         "reached": sum(u < math.inf for u in until) / len(until),
-        "final_ppl": math.exp(statistics.median(run.best for run in found)),
-        "trials": statistics.median(run.asked for run in found),
+        "final_ppl": math.exp(statistics.median(run.best for run in result)),
+        "trials": statistics.median(run.asked for run in result),
     }
     return {name: None if math.isinf(n) else round(n, 4) for name, n in figures.items()}
 
 
 def _quartiles(shares: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median, upper quartile, each one of the shares or between two."""
+    """Return lower quartile, median and upper quartile, each a share or between two."""
     ordered = sorted(shares)
     half = len(ordered) // 2
     parts = (ordered[: half or 1], ordered, ordered[-half or -1 :])
@@ -82,9 +82,9 @@ def _quartiles(shares: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def verdict(found: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
-    """Whether what is claimed holds."""
-    shares = {name: math.inf if f["share"] is None else f["share"] for name, f in found.items()}
+def verdict(result: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
+    """Return whether the claims hold."""
+    shares = {name: math.inf if f["share"] is None else f["share"] for name, f in result.items()}
     stock = min(share for name, share in shares.items() if name.startswith("OptunaSearch"))
     return {"a third": shares[OURS] <= LIMIT, "beats stock": shares[OURS] < stock}
 
@@ -99,25 +99,25 @@ def main() -> None:
     for workers, share in WORKERS.items():
         some = seeds[: max(1, round(share * len(seeds)))]
         runs = replays(table, some, options.trials, workers)
-        found = summary(runs)
-        told = {"seeds": len(some), "strategies": found, "claims": verdict(found)}
+        result = summary(runs)
+        told = {"seeds": len(some), "strategies": result, "claims": verdict(result)}
         results["workers"][workers] = told
-        show(f"{workers} at a time, {len(some)} seeds", found)
+        show(f"{workers} at a time, {len(some)} seeds", result)
         if workers == 1:
             draw(runs, HERE / "search.png")
     (HERE / "search.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
-def show(title: str, found: Mapping[str, Mapping[str, Any]]) -> None:
+def show(title: str, result: Mapping[str, Mapping[str, Any]]) -> None:
     names = ("updates", "share", "share_low", "share_high", "share_of_own", "reached", "final_ppl")
     print(f"{title:36}" + "".join(f"{name:>14}" for name in (*names, "trials")))
-    for strategy, figures in found.items():
+    for strategy, figures in result.items():
         shown = (figures[name] for name in (*names, "trials"))
         print(f"{strategy:36}" + "".join(f"{'never' if n is None else n:>14}" for n in shown))
 
 
 def draw(runs: Runs, path: Path) -> None:
-    """Best so far against updates: the median over seeds, and the middle half."""
+    """Plot the best so far against updates: the median over seeds, and the middle half."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -126,8 +126,8 @@ def draw(runs: Runs, path: Path) -> None:
     budget = statistics.median(run.updates for run in runs[RANDOM])
     grid = [budget * step / 200 for step in range(1, 201)]
     axes = pyplot.subplots(figsize=(8, 5), layout="constrained")[1]
-    for name, found in runs.items():
-        bands = [_quartiles([math.exp(run.best_at(at)) for run in found]) for at in grid]
+    for name, result in runs.items():
+        bands = [_quartiles([math.exp(run.best_at(at)) for run in result]) for at in grid]
         shown = [(at, *band) for at, band in zip(grid, bands, strict=True) if band[2] < math.inf]
         at, low, middle, high = zip(*shown, strict=True)
         axes.plot(at, middle, label=name, linewidth=2.5 if name == OURS else 1.2)

@@ -6,7 +6,7 @@ A small LSTM on the first tokens of the Penn Treebank (words that all of it has 
 are `<unk>`), trained by `ablate`'s own loop in every combination of LEVELS, one seed each.
 `search_curves.csv` has a line a configuration: its settings, its updates an epoch, and validation's
 loss after every epoch (as far as it got: one that diverges has fewer). A line is written when its
-configuration is done, so the same command goes on where it was stopped.
+configuration is done, so the same command resumes where it was stopped.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Cell = tuple[Any, ...]  # a level of each of LEVELS
 
 @dataclass(frozen=True)
 class Curve:
-    """What training a configuration showed."""
+    """The results of training a configuration."""
 
     updates: int  # an epoch
     losses: tuple[float, ...]  # on validation, after each epoch
@@ -75,7 +75,7 @@ class Curve:
 
 
 class Table:
-    """The recorded curves, by their settings."""
+    """Read the recorded curves, by settings."""
 
     def __init__(self, curves: Mapping[Cell, Curve]) -> None:
         self.curves = curves
@@ -85,7 +85,7 @@ class Table:
 
 
 def read(path: Path = TABLE) -> Table:
-    """The table that is kept, as far as it is recorded."""
+    """Read the recorded part of the table."""
     return Table(_recorded(path))
 
 
@@ -98,8 +98,8 @@ def _recorded(path: Path) -> dict[Cell, Curve]:
 
 def _parsed(row: Mapping[str, str]) -> tuple[Cell, Curve]:
     cell = tuple(type(levels[0])(row[field]) for field, levels in LEVELS.items())
-    found = (row[f"valid_nll_{epoch}"] for epoch in range(1, EPOCHS + 1))
-    losses = tuple(float(loss) for loss in found if loss)
+    result = (row[f"valid_nll_{epoch}"] for epoch in range(1, EPOCHS + 1))
+    losses = tuple(float(loss) for loss in result if loss)
     return cell, Curve(int(row["updates"]), losses, float(row["seconds"]))
 
 
@@ -128,14 +128,14 @@ def _mixed() -> list[Cell]:
 def _trained(cell: Cell, data: str) -> dict[str, Any]:
     from ablate.trial.task import Diverged
 
-    begun = time.process_time()
+    start = time.process_time()
     training = _training({**SLICE, **MODEL, **dict(zip(LEVELS, cell, strict=True))}, data)
-    found: dict[str, Any] = {"updates": len(training.windows)}
+    result: dict[str, Any] = {"updates": len(training.windows)}
     with contextlib.suppress(Diverged):
         while not training.finished:
             epoch = training.advance(math.inf) or {}
-            found[f"valid_nll_{epoch['epoch']}"] = f"{epoch['valid_nll']:.6f}"
-    return {**found, "seconds": round(time.process_time() - begun, 2)}
+            result[f"valid_nll_{epoch['epoch']}"] = f"{epoch['valid_nll']:.6f}"
+    return {**result, "seconds": round(time.process_time() - start, 2)}
 
 
 def _training(values: Mapping[str, Any], data: str) -> Training:

@@ -1,4 +1,4 @@
-"""Two live searches that confirm what the replays say (`search.py`): trained, not looked up.
+"""Two live searches that confirm the replays (`search.py`): trained, not looked up.
 
     python -m benchmarks.search_live --data .ablate/data [--trials 15] [--seed 1]
 
@@ -64,7 +64,7 @@ class Account(Listener):
 
 
 def live(words: Search, data: str, seed: int, account: Account) -> Replay:
-    """One search, one trial at a time."""
+    """Run one search, one trial at a time."""
     study = Study(
         question="How soon is the best found?",
         base={**SLICE, **MODEL},
@@ -97,11 +97,11 @@ def main() -> None:
     print("TPE + ASHA")
     second = Search(space=space, trials=ENDLESS, early_stopping="asha")
     ours = live(second, data, options.seed, Account(updates=bar.updates))
-    found = {"seed": options.seed, "random": vars(bar), "ours": vars(ours)}
+    result = {"seed": options.seed, "random": vars(bar), "ours": vars(ours)}
     share = ours.reached(bar.best) / bar.updates
-    found["share"] = None if math.isinf(share) else round(share, 4)
-    print(f"ours is as good after {found['share']} of random search's {bar.updates} updates")
-    (HERE / "search_live.json").write_text(json.dumps(found, indent=1) + "\n")
+    result["share"] = None if math.isinf(share) else round(share, 4)
+    print(f"ours is as good after {result['share']} of random search's {bar.updates} updates")
+    (HERE / "search_live.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

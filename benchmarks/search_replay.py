@@ -1,6 +1,6 @@
 """Searches on recorded learning curves: strategies that suggest, and a replay that shows them.
 
-Ours is driven as a study drives it: `ablate.tune.search.arm.ArmSearch` asks, is told of every epoch
+Ours runs as in a study: `ablate.tune.search.arm.ArmSearch` suggests, receives every epoch
 but the last, and of the end. Ray Tune's is its OptunaSearch and its ASHAScheduler, called in the
 order in which its controller calls them (2.60, `_process_trial_result` and `stop_trial`).
 """
@@ -39,15 +39,15 @@ class Strategy(Protocol):
     """One search."""
 
     def ask(self) -> tuple[str, Mapping[str, Any]]:
-        """A new trial's name, and its values."""
+        """Return a new trial's name and values."""
         ...
 
     def report(self, name: str, epoch: int, loss: float) -> bool:
-        """An epoch that is not the last has ended: whether the trial goes on."""
+        """Report an epoch that is not the last; return whether the trial continues."""
         ...
 
     def tell(self, name: str, losses: Sequence[float], status: str) -> None:
-        """A trial has ended: completed, pruned or diverged."""
+        """Report the end of a trial: completed, pruned or diverged."""
         ...
 
 
@@ -83,7 +83,7 @@ def _plan(sampler: str, early_stopping: str | None) -> Plan:
     words = study.Search(
         space=str(SPACE), trials=10**9, sampler=sampler, early_stopping=early_stopping
     )
-    asked = study.Study(
+    searched = study.Study(
         question="How soon is the best found?",
         base=MODEL,
         base_arm="lstm",
@@ -92,7 +92,7 @@ def _plan(sampler: str, early_stopping: str | None) -> Plan:
         name="search",
     )
     with tempfile.TemporaryDirectory() as folder:
-        return make_plan(asked, "replay", data=folder)
+        return make_plan(searched, "replay", data=folder)
 
 
 class Stock:
@@ -122,7 +122,7 @@ class Stock:
         return True
 
     def tell(self, name: str, losses: Sequence[float], status: str) -> None:
-        """What ASHA stopped, early or at its last epoch, is told as complete with its last loss."""
+        """Report trials that ASHA stopped, even at their end, as complete with their last loss."""
         if status == Status.DIVERGED:
             self.search.on_trial_complete(name, error=True)
             return
@@ -134,7 +134,7 @@ class Stock:
 
 
 def _tune_space() -> dict[str, Any]:
-    """The same space in Ray Tune's words."""
+    """Return the same space in Ray Tune's classes."""
     return {name: _tune_domain(row) for name, row in BY_FIELD.items()}
 
 
@@ -149,7 +149,7 @@ def _tune_domain(row: Row) -> Any:
 
 @dataclass(order=True)
 class _Running:
-    """A trial under way at a worker: a unit of time is an update."""
+    """A running trial: a unit of time is an update."""
 
     epoch_ends: int
     number: int
@@ -167,11 +167,11 @@ class Replay:
     asked: int = 0
 
     def reached(self, target: float) -> float:
-        """The updates spent until a loss was reached; infinite where it never was."""
+        """Return the updates spent until a loss was reached; infinite if it never was."""
         return next((float(spent) for spent, loss in self.found if loss <= target), math.inf)
 
     def best_at(self, updates: float) -> float:
-        """The best after so many updates; infinite before the first trial has ended."""
+        """Return the best loss after N updates; infinite before the first trial has ended."""
         return min((loss for spent, loss in self.found if spent <= updates), default=math.inf)
 
     @property
@@ -187,7 +187,7 @@ def replay(
     trials: float = math.inf,
     workers: int = 1,
 ) -> Replay:
-    """Search until so many updates are spent, or so many trials have ended.
+    """Search until a number of updates is spent, or a number of trials has ended.
 
     A trial counts once it has ended by itself, with the best of its epochs.
     """
@@ -218,7 +218,7 @@ def _begun(strategy: Strategy, table: Table, now: int, done: Replay) -> _Running
 
 
 def _epoch_ended(strategy: Strategy, trial: _Running) -> str | None:
-    """How the trial ended; None while it goes on."""
+    """How the trial ended; None while it runs."""
     if trial.epochs == len(trial.curve.losses):
         return Status.DIVERGED  # in the epoch after the last that has a loss
     trial.epochs += 1

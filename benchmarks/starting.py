@@ -27,18 +27,18 @@ from pathlib import Path
 from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import open_corpus
 config, folder = CorpusConfig(name=sys.argv[1]), Path(sys.argv[2])
-before, begun = private(), time.thread_time()
+before, start = private(), time.thread_time()
 corpus = open_corpus(config, folder)
 streams = {split: corpus.stream(split) for split in ("train", "valid", "test")}
-used = time.thread_time() - begun
-kept = private() - before
+used = time.thread_time() - start
+used_bytes = private() - before
 tokens = sum(int(stream.sum()) and len(stream) for stream in streams.values())
-print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": corpus.num_words}))
+print(json.dumps({"s": used, "private": used_bytes, "tokens": tokens, "words": corpus.num_words}))
 """
 THEIRS = """
 import torch
 from pathlib import Path
-before, begun = private(), time.thread_time()
+before, start = private(), time.thread_time()
 number, streams = {}, {}
 for path in sys.argv[1:]:
     ids = []
@@ -47,22 +47,22 @@ for path in sys.argv[1:]:
             for word in [*line.split(), "<eos>"]:
                 ids.append(number.setdefault(word, len(number)))
     streams[path] = torch.tensor(ids)
-used = time.thread_time() - begun
-kept = private() - before
+used = time.thread_time() - start
+used_bytes = private() - before
 tokens = sum(int(stream.sum()) and len(stream) for stream in streams.values())
-print(json.dumps({"s": used, "private": kept, "tokens": tokens, "words": len(number)}))
+print(json.dumps({"s": used, "private": used_bytes, "tokens": tokens, "words": len(number)}))
 """
 
 
 def encoded_corpus(full: bool) -> list[Figure]:
-    """The whole corpus: PTB's 1.1 million tokens, or the made-up text's."""
-    with tempfile.TemporaryDirectory(prefix="bench-corpus-") as place:
-        workspace = Path(place)
+    """The whole corpus: the 1.1 million tokens of PTB, or of the random text."""
+    with tempfile.TemporaryDirectory(prefix="bench-corpus-") as path:
+        workspace = Path(path)
         name = corpus_name(workspace)
-        given = ([name, str(workspace / "data")], _texts(name, workspace))
-        _said(OURS, given[0])  # encodes it
+        inputs = ([name, str(workspace / "data")], _texts(name, workspace))
+        _said(OURS, inputs[0])  # encodes it
         runs = 15 if full else 4
-        pairs = [(_said(OURS, given[0]), _said(THEIRS, given[1])) for _ in range(runs)]
+        pairs = [(_said(OURS, inputs[0]), _said(THEIRS, inputs[1])) for _ in range(runs)]
     mine, other = pairs[0]
     if (mine["tokens"], mine["words"]) != (other["tokens"], other["words"]):
         raise SystemExit(f"opening a corpus: ours found {mine}, theirs {other}")
@@ -83,7 +83,7 @@ def encoded_corpus(full: bool) -> list[Figure]:
 
 
 def command_line(full: bool) -> list[Figure]:
-    """`ablate --help` as a whole process, beside one that does nothing."""
+    """`ablate --help` as a whole process, compared with one that does nothing."""
     commands = ([sys.executable, "-m", "ablate", "--help"], [sys.executable, "-c", "pass"])
     for command in commands:
         _seconds(command)

@@ -89,11 +89,11 @@ def whole_study(full: bool) -> list[Figure]:
         corpus = corpus_name(alike)
         train_alike({**setting, "paths": text_files(alike, corpus)}, ARMS, corpus, alike)
         for side in (_ours, _plain, _tune):
-            place = Path(folder) / side.__name__
-            place.mkdir()
-            corpus = corpus_name(place)
-            given = {**setting, "paths": text_files(place, corpus)}
-            runs[side.__name__] = side(place, corpus, given, seeds)
+            path = Path(folder) / side.__name__
+            path.mkdir()
+            corpus = corpus_name(path)
+            options = {**setting, "paths": text_files(path, corpus)}
+            runs[side.__name__] = side(path, corpus, options, seeds)
     expected = len(ARMS) * len(seeds)
     for name, run in runs.items():
         if run.trials != expected or not means_agree(run, runs["_ours"]):
@@ -108,7 +108,7 @@ def whole_study(full: bool) -> list[Figure]:
 
 
 def means_agree(one: Run, other: Run) -> bool:
-    """Whether the mean losses differ by no more than the trials' own spread explains.
+    """Return whether the spread of the trials explains the difference of the mean losses.
 
     These trainings are short and their rate is high. Two sides that are one training draw other
     starts and other masks, and on the made-up text one trial in eight ends 3 to 11% above the rest:
@@ -119,7 +119,7 @@ def means_agree(one: Run, other: Run) -> bool:
 
 
 def _against(name: str, ours: Run, theirs: Run, limit: float) -> list[Figure]:
-    """The whole study by the clock; and by the processors, which a busy machine disturbs less."""
+    """Time the whole study by wall clock, and by processor time, which load disturbs less."""
     note = f"load {ours.load:.1f} and {theirs.load:.1f}"
     details = {"ours": asdict(ours), "theirs": asdict(theirs)}
     return [
@@ -142,77 +142,77 @@ def _ours(folder: Path, corpus: str, setting: dict[str, Any], seeds: list[int]) 
     command = [sys.executable, "-m", "ablate", "study", str(folder / "doc_layer_mix.py")]
     run = _run([*command, "--workers", str(WORKERS), "--workspace", str(folder)], folder)
     with closing(sqlite3.connect(folder / "mlflow.db")) as db:
-        found = db.execute(
+        result = db.execute(
             "SELECT metrics.value FROM latest_metrics metrics JOIN tags USING (run_uuid)"
             " WHERE metrics.key = 'final_valid_nll' AND tags.key = 'ablate.kind'"
             " AND tags.value = 'trial'"
         ).fetchall()
-    return _timed(run, [value for (value,) in found])
+    return _timed(run, [value for (value,) in result])
 
 
 def _plain(folder: Path, corpus: str, setting: dict[str, Any], seeds: list[int]) -> Run:
-    asked = {"storage": f"sqlite:///{folder / 'optuna.db'}"}
-    return _opponent("plain_optuna", asked, folder, corpus, setting, seeds)
+    job = {"storage": f"sqlite:///{folder / 'optuna.db'}"}
+    return _opponent("plain_optuna", job, folder, corpus, setting, seeds)
 
 
 def _tune(folder: Path, corpus: str, setting: dict[str, Any], seeds: list[int]) -> Run:
-    asked = {"folder": str(folder / "tune"), "mlflow": f"sqlite:///{folder / 'mlflow.db'}"}
-    return _opponent("tune_optuna", asked, folder, corpus, setting, seeds)
+    job = {"folder": str(folder / "tune"), "mlflow": f"sqlite:///{folder / 'mlflow.db'}"}
+    return _opponent("tune_optuna", job, folder, corpus, setting, seeds)
 
 
 def _opponent(
     name: str,
-    asked: dict[str, Any],
+    job: dict[str, Any],
     folder: Path,
     corpus: str,
     setting: dict[str, Any],
     seeds: list[int],
 ) -> Run:
-    asked = {**asked, "setting": setting}
-    asked |= {"arms": ARMS, "seeds": seeds, "workers": WORKERS}
-    (folder / "asked.json").write_text(json.dumps(asked))
+    job = {**job, "setting": setting}
+    job |= {"arms": ARMS, "seeds": seeds, "workers": WORKERS}
+    (folder / "asked.json").write_text(json.dumps(job))
     module = f"benchmarks.opponents.{name}"
     run = _run([sys.executable, "-m", module, str(folder / "asked.json")], folder)
-    found = json.loads((folder / "said.txt").read_text().splitlines()[-1])
-    return _timed(run, [trial["final_valid_nll"] for trial in found])
+    result = json.loads((folder / "said.txt").read_text().splitlines()[-1])
+    return _timed(run, [trial["final_valid_nll"] for trial in result])
 
 
 def text_files(folder: Path, corpus: str) -> list[str]:
-    """The text's files, for those that read them themselves."""
-    place = folder / "data" / "ptb" if corpus == "ptb" else Path(corpus)
+    """Write the files of the text, for implementations that read them."""
+    path = folder / "data" / "ptb" if corpus == "ptb" else Path(corpus)
     prefix = "ptb." if corpus == "ptb" else ""
-    return [str(place / f"{prefix}{split}.txt") for split in ("train", "valid", "test")]
+    return [str(path / f"{prefix}{split}.txt") for split in ("train", "valid", "test")]
 
 
 def _run(command: list[str], folder: Path) -> tuple[float, float, float]:
-    """Seconds by the clock and by the processors, and the load at the start."""
+    """Return wall-clock and processor seconds, and the load at the start."""
     os.sync()
-    load, begun = os.getloadavg()[0], time.perf_counter()
+    load, start = os.getloadavg()[0], time.perf_counter()
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
     with (
-        (folder / "said.txt").open("w") as said,
+        (folder / "said.txt").open("w") as printed,
         (folder / "complained.txt").open("w") as wrong,
         Work() as work,
     ):
         done = subprocess.run(
-            command, stdout=said, stderr=wrong, env=environment, cwd=folder, check=False
+            command, stdout=printed, stderr=wrong, env=environment, cwd=folder, check=False
         )
-        wall = time.perf_counter() - begun
+        wall = time.perf_counter() - start
     if done.returncode:
         texts = [(folder / name).read_text()[-2000:] for name in ("said.txt", "complained.txt")]
         raise SystemExit(f"{' '.join(command)} failed:\n" + "\n".join(texts))
     return wall, work.seconds, load
 
 
-def _timed(run: tuple[float, float, float], found: list[float]) -> Run:
+def _timed(run: tuple[float, float, float], result: list[float]) -> Run:
     wall, cpu, load = run
-    mean = statistics.mean(found) if found else math.nan
-    spread = statistics.stdev(found) if len(found) > 1 else math.nan
-    return Run(round(wall, 2), round(cpu, 2), load, mean, spread, len(found))
+    mean = statistics.mean(result) if result else math.nan
+    spread = statistics.stdev(result) if len(result) > 1 else math.nan
+    return Run(round(wall, 2), round(cpu, 2), load, mean, spread, len(result))
 
 
 def empty_trial(full: bool) -> list[Figure]:
-    """What a further trial costs that trains nothing; see `empty_trials.py`."""
+    """Measure the cost of one more trial that trains nothing; see `empty_trials.py`."""
     with tempfile.TemporaryDirectory(prefix="bench-empty-") as folder:
         results = Path(folder) / "results.json"
         command = [sys.executable, str(HERE / "empty_trials.py"), "--results", str(results)]

@@ -1,4 +1,4 @@
-"""`make bench`: the table of what is fast, ours beside theirs.
+"""`make bench`: the table of speeds, ours compared with theirs.
 
     python -m benchmarks.table [--full] [--only ROW ...] [--strict] [--results FILE]
 
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Row:
-    """Where its figures come from, and against what."""
+    """The source of a row's figures, and what they are compared with."""
 
     place: str  # module:function, which gives the figures
     against: str
@@ -59,7 +59,7 @@ def main() -> int:
     pin(options.cores)
     if options.row is not None:
         return _run_here(options.row, options.full)
-    begun, found, failed = time.time(), {}, []
+    start, result, failed = time.time(), {}, []
     for name in options.only or ROWS:
         load, started = os.getloadavg()[0], time.perf_counter()
         figures = _run_apart(name, options.full)
@@ -67,12 +67,12 @@ def main() -> int:
             failed.append(name)
             continue
         took = round(time.perf_counter() - started, 1)
-        found[name] = {"against": ROWS[name].against, "load": load, "took_s": took}
-        found[name]["figures"] = [_plain(figure) for figure in figures]
+        result[name] = {"against": ROWS[name].against, "load": load, "took_s": took}
+        result[name]["figures"] = [_plain(figure) for figure in figures]
         for figure in figures:
             print(line(figure), flush=True)
-    _write(options, begun, found)
-    return _verdict(found, failed, options.strict)
+    _write(options, start, result)
+    return _verdict(result, failed, options.strict)
 
 
 def _options() -> argparse.Namespace:
@@ -87,14 +87,14 @@ def _options() -> argparse.Namespace:
 
 
 def _run_apart(name: str, full: bool) -> list[Figure] | None:
-    """A row's figures, from a process of its own; None if it failed, and then why is printed."""
+    """Measure a row in a separate process; if it fails, print why and return None."""
     command = [sys.executable, "-m", "benchmarks.table", "--row", name]
     command += ["--cores", str(ROWS[name].cores), *(["--full"] if full else [])]
     print(f"{name}: against {ROWS[name].against}", flush=True)
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.run(command, stdout=said, stderr=subprocess.STDOUT, check=False)
-        said.seek(0)
-        text = said.read()
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.run(command, stdout=printed, stderr=subprocess.STDOUT, check=False)
+        printed.seek(0)
+        text = printed.read()
     if process.returncode:
         print(f"  FAILED:\n{text[-3000:]}", flush=True)
         return None
@@ -112,7 +112,7 @@ def _run_here(name: str, full: bool) -> int:
 
 
 def line(figure: Figure) -> str:
-    """One figure as it is printed."""
+    """Return a figure as text."""
     sides = f"{figure.ours:10.2f} {figure.theirs:10.2f} {figure.unit:3}"
     ratio = f"{figure.ratio:6.2f} {'s more' if figure.sense == 'added' else _WORDS[figure.sense]}"
     return f"  {figure.what:62} {sides} {ratio:20} {limit(figure)} {figure.note}".rstrip()
@@ -122,7 +122,7 @@ _WORDS = {"faster": "times faster", "share": "of theirs"}
 
 
 def limit(figure: Figure) -> str:
-    """What was to be reached, and whether it was."""
+    """Return the limit of a figure, and whether it is met."""
     if figure.limit is None:
         return ""
     sign = ">=" if figure.sense == "faster" else "<="
@@ -133,15 +133,15 @@ def _plain(figure: Figure) -> dict[str, Any]:
     return {**asdict(figure), "kept": figure.kept}
 
 
-def _write(options: argparse.Namespace, begun: float, found: dict[str, Any]) -> None:
-    """The results; with --only, in the place of those rows among the earlier ones."""
-    rows = dict(found)
+def _write(options: argparse.Namespace, start: float, result: dict[str, Any]) -> None:
+    """Write the results; with --only, replace those rows of the earlier results."""
+    rows = dict(result)
     if options.only and options.results.exists():
         before = json.loads(options.results.read_text()).get("rows", {})
-        rows = {name: {**before, **found}[name] for name in ROWS if name in {**before, **found}}
+        rows = {name: {**before, **result}[name] for name in ROWS if name in {**before, **result}}
     results = {"machine": machine(), "form": "full" if options.full else "quick", "rows": rows}
-    results["began"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(begun))
-    results["took_s"] = round(time.time() - begun)
+    results["began"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(start))
+    results["took_s"] = round(time.time() - start)
     options.results.write_text(json.dumps(results, indent=1) + "\n")
     from benchmarks.picture import draw
 
@@ -149,7 +149,7 @@ def _write(options: argparse.Namespace, begun: float, found: dict[str, Any]) -> 
 
 
 def machine() -> dict[str, Any]:
-    """What the figures are of."""
+    """Describe the machine and versions of the figures."""
     from ablate.model.fast.product import prefers_onednn
     from ablate.model.native import library
     from ablate.trial.environment import hardware
@@ -167,8 +167,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _verdict(found: dict[str, Any], failed: Sequence[str], strict: bool) -> int:
-    figures = [figure for row in found.values() for figure in row["figures"]]
+def _verdict(result: dict[str, Any], failed: Sequence[str], strict: bool) -> int:
+    figures = [figure for row in result.values() for figure in row["figures"]]
     missed = [figure["what"] for figure in figures if figure["kept"] is False]
     judged = sum(figure["kept"] is not None for figure in figures)
     print(f"{judged - len(missed)} of {judged} limits kept")

@@ -1,4 +1,4 @@
-"""The text that is trained on: PTB where the user has it, else a made-up one as large.
+"""The training text: PTB if the user has it, otherwise a random one of the same size.
 
 PTB is looked for in a workspace's data folder (ABLATE_WORKSPACE, or .ablate), or in the folder
 that BENCH_PTB names. Made up, 10,000 words come by Zipf's law, independent of each other: what
@@ -17,12 +17,12 @@ WORDS_A_LINE = 22
 
 
 def corpus_name(workspace: Path) -> str:
-    """The corpus to name in a config whose workspace is this; its text is brought there."""
-    found = _ptb()
-    if found is not None:
+    """Return the name of the corpus for a config; its text is copied to the workspace."""
+    result = _ptb()
+    if result is not None:
         place = workspace / "data" / "ptb"
         place.mkdir(parents=True, exist_ok=True)
-        for path in found.glob("ptb.*.txt"):
+        for path in result.glob("ptb.*.txt"):
             shutil.copy(path, place / path.name)
         return "ptb"
     folder = workspace / "zipf"
@@ -31,10 +31,10 @@ def corpus_name(workspace: Path) -> str:
 
 
 def _ptb() -> Path | None:
-    given = os.environ.get("BENCH_PTB")
+    folder = os.environ.get("BENCH_PTB")
     own = Path(os.environ.get("ABLATE_WORKSPACE", ".ablate")) / "data" / "ptb"
-    places = [Path(given)] if given else [own]
-    return next((place for place in places if (place / "ptb.train.txt").is_file()), None)
+    places = [Path(folder)] if folder else [own]
+    return next((path for path in places if (path / "ptb.train.txt").is_file()), None)
 
 
 def _make_up(folder: Path) -> None:

@@ -11,8 +11,8 @@ Cost       `ablate plan studies/tying_subspace.py [--scale paper]` says.
 
 Panel a varies beta at tau = 10, panel b tau at beta = 1. The perplexities in this table are beside
 the point: at beta = 1 nothing trains but the divergence, and 20,000 words are few. They are
-contiguous, from a place that each seed draws anew. The paper gives each row of L norm 1; L is
-d x |V|, and a row is a word's vector here but for the last arm, where it is a unit over all words.
+contiguous, from a position that each seed draws. The paper gives each row of L norm 1; L is
+d x |V|, and a row is a word's vector here; in the last arm it is a unit over all words.
 The vocabulary is that of the whole corpus; rate and epochs are ours, since the paper gives none.
 """
 

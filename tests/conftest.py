@@ -69,7 +69,7 @@ def data(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="session")
 def num_words(data):
-    """The size of a corpus's vocabulary, without the text but for the built-in one."""
+    """The size of a corpus's vocabulary, without the text except the built-in one's."""
     from ablate.data.corpus import vocabulary_size
 
     def find(corpus) -> int:

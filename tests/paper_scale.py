@@ -3,7 +3,7 @@
 A later stage, a gate as a rule, goes on from models that are as they were drawn.
 
 Not among the usual tests, for it takes memory and minutes. The text is not the paper's, of which
-only the vocabulary's size is needed (`num_words`): every word comes once, in an order drawn anew.
+only the vocabulary's size is needed (`num_words`): every word comes once, in a random order.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ablate.data.corpus import corpus_digest
 from ablate.model.language_model import LanguageModel
 from ablate.store.journal import Journal
 from ablate.store.store import Store
+from ablate.study.arms import arm_values
 from ablate.study.file import load
 from ablate.study.record import arm_stages
-from ablate.study.values import arm_values
 from ablate.study.words import Arm, Scale, Study
 from ablate.trial.checkpoint import write_weights
 from ablate.trial.task import Place

@@ -42,8 +42,8 @@ def test_the_technique_passes_its_test(folder: Path):
 
 @pytest.mark.slow
 def test_the_study_runs_and_the_technique_has_a_page(folder: Path, workspace):
-    place = ["--workspace", str(workspace.folder)]
-    study = ["study", str(folder / "noise_study.py"), "--local", *place]
+    path = ["--workspace", str(workspace.folder)]
+    study = ["study", str(folder / "noise_study.py"), "--local", *path]
     done = _ablate(*study)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"noise: 0\.1 .*", done.stdout), done.stdout

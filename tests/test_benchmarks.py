@@ -13,7 +13,7 @@ SETTING = {**studies.SETTING, "epochs": 1, "train_tokens": 6_000, "batch_size": 
 
 @pytest.fixture
 def alike(tmp_path: Path, monkeypatch):
-    """Compares the sides on a small made-up text."""
+    """Compare the sides on a small random text."""
     monkeypatch.setattr(text, "_ptb", lambda: None)
     monkeypatch.setattr(text, "NUM_WORDS", 300)
     monkeypatch.setattr(text, "LINES", {"train": 300, "valid": 30, "test": 30})

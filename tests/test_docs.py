@@ -51,12 +51,12 @@ def shell(text: str) -> Iterator[str]:
 
 
 def code(text: str) -> list[str]:
-    """What a page sets as code: shell commands, and what stands between backticks."""
+    """Return the code of a page: shell commands, and text between backticks."""
     return [*shell(text), *INLINE.findall(BLOCK.sub("", text))]
 
 
 def named(page: Path) -> Iterator[str]:
-    """Every path that a page names: linked, or as a word of its code."""
+    """Return every path that a page names, in a link or in code."""
     text = page.read_text(encoding="utf-8")
     yield from (link for link, _ in LINK.findall(text) if "://" not in link)
     for piece in code(text):
@@ -98,14 +98,14 @@ def test_a_wrong_path_is_noticed(tmp_path):
 
 @cache
 def options_of(command: str) -> set[str]:
-    """A command's options, as its parser knows them."""
+    """Return the options of a command's parser."""
     whole = cli.parser(command)
     choices = next(a for a in whole._actions if isinstance(a, argparse._SubParsersAction)).choices
     return set(choices[command]._option_string_actions)
 
 
 def wrong_words(piece: str) -> list[str]:
-    """What of an `ablate ...` command does not exist: the command, or some of its options."""
+    """Return what does not exist of an `ablate ...` command: the command, or options."""
     match = re.search(r"(?:^|-- )ablate ([a-z]\S*)(.*)", piece, re.DOTALL)
     if match is None:
         return []

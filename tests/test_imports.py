@@ -61,7 +61,7 @@ def folder_of(module: str) -> str:
 
 
 def imports() -> Iterator[tuple[str, str, str]]:
-    """Every import of the package: where it stands, the importing module, the imported one."""
+    """Yield every import of the package: its location, the importing module, the imported one."""
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         module = ".".join(parts).removesuffix(".__init__")
@@ -86,20 +86,20 @@ def test_every_folder_has_a_floor():
 @pytest.mark.slow
 def test_folders_import_from_floors_below_their_own():
     wrong = []
-    for place, module, imported in imports():
+    for path, module, imported in imports():
         ours, theirs = folder_of(module), folder_of(imported)
         if not imported.startswith("ablate.") or not ours or ours == theirs:
             continue
         if FLOOR_OF[theirs] >= FLOOR_OF[ours]:
-            wrong.append(f"{place}: {ours} may not import {theirs}")
+            wrong.append(f"{path}: {ours} may not import {theirs}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_nobody_imports_a_technique_but_by_its_name():
-    """But for `ablate/components/__init__.py`, which holds what authors of techniques import."""
+    """Except in `ablate/components/__init__.py`, which authors of techniques import."""
     wrong = [
-        f"{place}: {imported}"
-        for place, module, imported in imports()
+        f"{path}: {imported}"
+        for path, module, imported in imports()
         if imported.startswith("ablate.components") and folder_of(module) not in IMPORT_TECHNIQUES
     ]
     assert not wrong, "\n".join(wrong)
@@ -107,12 +107,12 @@ def test_nobody_imports_a_technique_but_by_its_name():
 
 def test_packages_from_elsewhere_are_imported_by_their_folders_only():
     wrong = []
-    for place, module, imported in imports():
+    for path, module, imported in imports():
         package = imported.split(".")[0]
         if package in sys.stdlib_module_names or package == "ablate":
             continue
         if folder_of(module) not in OUTSIDE.get(package, ()):
-            wrong.append(f"{place}: {folder_of(module)} may not import {package}")
+            wrong.append(f"{path}: {folder_of(module)} may not import {package}")
     assert wrong == []
 
 
@@ -145,7 +145,7 @@ sys.exit(main({arguments!r}))
 
 
 def ran(first: str, arguments: list[str], folder: Path) -> str:
-    """What a command prints in a fresh process that `first` prepares."""
+    """Return the output of a command in a fresh process that `first` prepares."""
     script = first + COMMAND.format(arguments=arguments)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, check=False
@@ -167,7 +167,7 @@ def test_commands_that_train_nothing_import_no_torch(arguments, tmp_path):
 
 @pytest.mark.slow
 def test_a_table_is_read_without_torch(workspace):
-    """The rooms that a table needs are asked for too, in case the command needs fewer one day."""
+    """The modules that a table needs are imported too, in case the command needs fewer one day."""
     _run_empty_study(workspace)
     rooms = "import ablate.commands.status, ablate.engine.screen, ablate.papers, ablate.space\n"
     first = AT_EXIT.format(forbidden=("torch", "ray", "optuna", "mlflow")) + rooms

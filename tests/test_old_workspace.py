@@ -115,7 +115,7 @@ def test_its_mlflow_database_answers_queries(run):
 
 
 def test_a_recorded_trial_can_be_repeated(status_and_output, folder):
-    """To the same bits on the processor that recorded it; elsewhere the difference is printed."""
+    """The same bits on the processor that recorded it; elsewhere the difference is printed."""
     status, output = status_and_output("rerun", RECORDED[:8])
     recorded = journals.read(Store(str(folder / "workspace" / "store")), RECORDED)
     assert recorded is not None and recorded.outcome is not None
@@ -137,8 +137,8 @@ def test_a_runner_named_by_its_old_import_path(folder, data, tmp_path):
     assert study.runner == "stand_in"
     old = ablate.load("counted", workspace=str(folder / "workspace"))
     store = Store(str(folder / "workspace" / "store"))
-    found = journals.read_all(store, [trial.id for trial in make_plan(study, data=data).trials])
-    assert len(found) == 9
+    result = journals.read_all(store, [trial.id for trial in make_plan(study, data=data).trials])
+    assert len(result) == 9
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "data").symlink_to(data)
     new = ablate.run(study, workspace=str(tmp_path / "new"), local=True)

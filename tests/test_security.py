@@ -67,14 +67,14 @@ def _is_forbidden(name: str) -> bool:
 
 
 def forbidden(text: str) -> list[tuple[str, int]]:
-    return [found for found in _calls(ast.parse(text)) if _is_forbidden(found[0])]
+    return [result for result in _calls(ast.parse(text)) if _is_forbidden(result[0])]
 
 
 def test_no_source_file_unpickles_or_evaluates() -> None:
     files = list(PACKAGE.rglob("*.py"))
     assert len(files) > 100
-    found = {str(file.relative_to(PACKAGE)): forbidden(file.read_text()) for file in files}
-    assert {file: calls for file, calls in found.items() if calls} == {}
+    result = {str(file.relative_to(PACKAGE)): forbidden(file.read_text()) for file in files}
+    assert {file: calls for file, calls in result.items() if calls} == {}
 
 
 @pytest.mark.parametrize(
@@ -93,26 +93,26 @@ def test_the_search_finds(line: str) -> None:
 
 
 class Malice:
-    """Unpickled, it leaves a file behind."""
+    """Unpickling it creates a file."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, path: Path) -> None:
+        self.place = path
 
     def __reduce__(self):
         return os.system, (f"touch {self.place}",)
 
 
-def _malicious(place: Path) -> list[bytes]:
+def _malicious(path: Path) -> list[bytes]:
     import torch
 
-    plain, saved = pickle.dumps(Malice(place)), io.BytesIO()
-    torch.save(Malice(place), saved)
+    plain, saved = pickle.dumps(Malice(path)), io.BytesIO()
+    torch.save(Malice(path), saved)
     return [plain, saved.getvalue()]
 
 
 @pytest.mark.slow
 def test_a_planted_checkpoint_runs_nothing(workspace: Workspace, tmp_path: Path) -> None:
-    """It is damage, named and refused, in whatever place of the store it lies."""
+    """A pickle is reported as damage, wherever it is in the store."""
     mark = tmp_path / "executed"
     pickle.loads(_malicious(mark)[0])  # it is as malicious as it says
     assert mark.exists()
@@ -131,7 +131,7 @@ def test_a_planted_checkpoint_runs_nothing(workspace: Workspace, tmp_path: Path)
 
 @pytest.mark.slow
 def test_mlflow_never_unpickles() -> None:
-    """Whatever the environment says: the switch is off before anything of MLflow is imported."""
+    """Pickles are off before MLflow is imported, whatever the environment says."""
     script = """
 import os, sys
 from ablate.record import quiet
@@ -207,9 +207,9 @@ def test_a_search_space_executes_nothing(tmp_path: Path) -> None:
     mark, file = tmp_path / "mark", tmp_path / "evil.toml"
     file.write_text(EVIL_SPACE.replace("MARK", str(mark)))
     with pytest.raises(AblateError):
-        found = space.load(str(file))
-        show_space(found)
-        found.check()
+        result = space.load(str(file))
+        show_space(result)
+        result.check()
     assert not mark.exists()
 
 
@@ -236,7 +236,7 @@ ENVIRONMENT = {
 def test_secrets_reach_no_log_param_tag_or_artifact(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Planted in the environment and in every URL that may have one; then looked for everywhere."""
+    """A secret is put in the environment and in every URL, and then searched for in every file."""
     from ablate.commands.status import show_status
     from ablate.engine.run import RunOptions, run_study
 
@@ -248,8 +248,8 @@ def test_secrets_reach_no_log_param_tag_or_artifact(
     assert ended.unrecorded and SECRET not in ended.unrecorded
     run_study(study(), "s", workspace, RunOptions(local=True, quiet=False))
     print(show_status(workspace, "secretive"))
-    said = capfd.readouterr()
-    assert "secretive" in said.out and SECRET not in said.out + said.err
+    printed = capfd.readouterr()
+    assert "secretive" in printed.out and SECRET not in printed.out + printed.err
     _check_records(workspace)
     _check_files(workspace.folder)
 

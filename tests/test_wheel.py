@@ -32,7 +32,7 @@ print(ablate.__file__, load("takase2018doc_table2").path, sep="\\n")
 
 
 def ran(*words: str, folder: Path, path: Path | None = None) -> str:
-    """What a command prints in a folder, with `path` before all that is installed."""
+    """Return the output of a command in a folder, with `path` before everything installed."""
     env = {**os.environ, "PYTHONPATH": str(path or "")}
     done = subprocess.run(
         [sys.executable, *words], cwd=folder, env=env, capture_output=True, text=True, check=False
@@ -43,7 +43,7 @@ def ran(*words: str, folder: Path, path: Path | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory) -> Path:
-    """A copy to build in: building leaves folders behind."""
+    """Copy the sources: building leaves folders behind."""
     folder = tmp_path_factory.mktemp("source")
     for name in SOURCES:
         if (ROOT / name).is_dir():
@@ -90,7 +90,7 @@ def test_a_wheel_has_every_search_space_and_every_package(site, tmp_path):
 
 @pytest.mark.timeout(900)
 def test_a_wheel_runs_a_shipped_study_in_an_empty_folder(site, tmp_path, monkeypatch):
-    """A copy handed over to be edited, which builds on another study, on kernels of the wheel."""
+    """A copy to edit that builds on another study, with the kernels of the wheel."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "empty"
     folder.mkdir()

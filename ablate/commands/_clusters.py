@@ -49,12 +49,12 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: {error}.") from error
 
 
-def _checked(values: Any, place: str) -> dict[str, Any]:
+def _checked(values: Any, where: str) -> dict[str, Any]:
     if not isinstance(values, dict) or "address" not in values:
-        raise ConfigError(f"{place}: a cluster needs an address (HOST:PORT).")
+        raise ConfigError(f"{where}: a cluster needs an address (HOST:PORT).")
     for field, value in values.items():
         if field not in FIELDS:
-            raise ConfigError(unknown("field", field, list(FIELDS), place))
+            raise ConfigError(unknown("field", field, list(FIELDS), where))
         if type(value) is not FIELDS[field]:
-            raise ConfigError(wrong_value(field, value, f"a {FIELDS[field].__name__}", place))
+            raise ConfigError(wrong_value(field, value, f"a {FIELDS[field].__name__}", where))
     return dict(values)

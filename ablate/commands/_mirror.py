@@ -13,18 +13,18 @@ from typing import Any
 from ablate.store.workspace import Workspace
 
 
-def ask(workspace: Workspace, question: Callable[[Any], Any]) -> Any:
-    """Return the result of `question` on a mirror that is up to date and intact."""
+def ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
+    """Return the result of `query` on a mirror that is up to date and intact."""
     from ablate.compare.records.query import MirrorDamaged
     from ablate.record.mirror.syncing import update_mirror
 
     mirror = update_mirror(workspace)
     _warn(mirror.notes)
     try:
-        return question(mirror)
+        return query(mirror)
     except MirrorDamaged as damage:
         _warn([f"the mirror was damaged ({damage}) and has been rebuilt."])
-    return question(update_mirror(workspace, rebuild=True))
+    return query(update_mirror(workspace, rebuild=True))
 
 
 def _warn(notes: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ import argparse
 import inspect
 import textwrap
 
-from ablate.compare.formats import Column, Table, table_of, text
+from ablate.compare.formats import text
 from ablate.config import registry
 from ablate.config.fields import FieldInfo, describe
 
@@ -41,7 +41,7 @@ def show_components(slot: str | None, name: str | None, techniques: str | None =
 
 def _slots() -> str:
     rows = [[slot, ", ".join(registry.names(slot))] for slot in registry.SLOTS]
-    lines = _aligned(["slot", "techniques"], rows)
+    lines = text.aligned(["slot", "techniques"], rows, WIDTH)
     return "\n".join([*lines, "", "One slot: ablate components head. One page: ... head doc."])
 
 
@@ -49,7 +49,7 @@ def _slot(slot: str) -> str:
     techniques = [registry.get(slot, name) for name in registry.names(slot)]
     rows = [[t.name, (t.doc.splitlines() or [""])[0], _source(t)] for t in techniques]
     headings = ["technique", "what it does", "source"]
-    return "\n".join(text.lines(table_of(headings, rows, left=headings), WIDTH + 60))
+    return "\n".join(text.aligned(headings, rows, WIDTH + 60))
 
 
 def _source(technique: registry.Technique) -> str:
@@ -64,7 +64,7 @@ def _page(technique: registry.Technique) -> str:
     fields = describe(technique.config)
     if fields:
         rows = [[f.name, _default(f), f.allowed, f.limits.doc] for f in fields]
-        table = _aligned(["field", "default", "allowed", "what it is"], rows, WIDTH - 2)
+        table = text.aligned(["field", "default", "allowed", "what it is"], rows, WIDTH - 2)
         lines += [f"  {line}" for line in table]
     else:
         lines.append("no fields")
@@ -79,8 +79,3 @@ def _page(technique: registry.Technique) -> str:
 
 def _default(field: FieldInfo) -> str:
     return "required" if field.required else str(field.default)
-
-
-def _aligned(headings: list[str], rows: list[list[str]], width: int = WIDTH) -> list[str]:
-    columns = [Column(heading, left=True, wraps=heading == headings[-1]) for heading in headings]
-    return text.lines(Table(columns, rows), width)

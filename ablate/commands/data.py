@@ -14,6 +14,7 @@ from ablate.data.corpus import open_corpus
 from ablate.data.published import PUBLISHED
 from ablate.errors import ConfigError
 
+MEGABYTE = 1e6
 EXAMPLE = "ablate data get ptb --from ~/ptb"
 
 
@@ -27,24 +28,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return act(options.action, options.name, options.source, _options.workspace(options).data)
-
-
-MEGABYTE = 1e6
-
-
-def act(action: str, name: str | None, source: str | None, folder: str) -> int:
-    """Run one action, and print what it did or found."""
-    if action == "list":
+    """Run one action, and print its result."""
+    name, folder = options.name, _options.workspace(options).data
+    if options.action == "list":
         print(_listing(folder))
-    elif action == "verify":
+    elif options.action == "verify":
         for corpus in [name] if name else _ready(folder):
             for file, digest in sources.verify(corpus, folder).items():
                 print(f"{corpus}: {file}: {digest} as pinned")
     elif name is None:
         raise ConfigError(f"ablate data get needs a NAME. Expected one of: {', '.join(PUBLISHED)}.")
     else:
-        _get(name, source, folder)
+        _get(name, options.source, folder)
     return 0
 
 

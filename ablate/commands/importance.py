@@ -11,7 +11,6 @@ from ablate.compare.formats import table_of, text
 from ablate.compare.text.figures import NONE
 from ablate.compare.text.plain import paragraph
 from ablate.store import study_record
-from ablate.store.workspace import Workspace
 
 if TYPE_CHECKING:
     from ablate.tune.search.importance import Importance
@@ -29,13 +28,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    return show_importance(_options.workspace(options), options.study)
-
-
-def show_importance(workspace: Workspace, name: str) -> str:
-    record = study_record.read(workspace.store, name)
     from ablate.tune.search.importance import importances
 
+    workspace = _options.workspace(options)
+    record = study_record.read(workspace.store, options.study)
     return plain_text(record.key, importances(record, workspace.searches))
 
 
@@ -56,9 +52,10 @@ def _grid(importance: Importance) -> list[str]:
 
     names = sorted(importance.num_with, key=lambda name: (-total(name), name))
     headings = ["hyperparameter", *importance.shares, "trials with it"]
+    shown = importance.shares.values()
     rows = [
-        [name, *(_share(shares.get(name)) for shares in importance.shares.values()), num_with]
-        for name, num_with in ((name, importance.num_with[name]) for name in names)
+        [name, *(_share(shares.get(name)) for shares in shown), importance.num_with[name]]
+        for name in names
     ]
     return text.lines(table_of(headings, rows))
 

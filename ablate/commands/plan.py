@@ -39,11 +39,12 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
     plan = make_plan(load(file), scale, data=workspace.data)
     store = workspace.store
-    done = journals.read_all(store, [trial.id for trial in plan.trials])
+    known = journals.read_all(store, [trial.id for trial in plan.trials])
+    done = {trial_id: journal for trial_id, journal in known.items() if journal.outcome}
     return "\n".join(
         [
             f"{plan.record.key}: {plan.record.question}",
-            f"corpus {plan.record.corpus} ({plan.corpus_digest}), {plan.record.seeds}, "
+            f"corpus {plan.record.corpus} ({plan.record.corpus_digest}), {plan.record.seeds}, "
             f"{plan.scale.threads} thread(s) per trial, base arm '{plan.record.base_arm}'",
             "",
             *_arms(plan, done),
@@ -55,10 +56,10 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
 
 
 def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
-    stages = list(dict.fromkeys(trial.stage for trial in plan.planned))
-    counted = Counter((p.arm, p.stage) for p in plan.planned)
-    finished = Counter(p.arm for p in plan.planned if _is_done(done.get(p.id)))
-    total = Counter(p.arm for p in plan.planned)
+    stages = list(dict.fromkeys(trial.stage for trial in plan.record.trials))
+    counted = Counter((p.arm, p.stage) for p in plan.record.trials)
+    finished = Counter(p.arm for p in plan.record.trials if p.id in done)
+    total = Counter(p.arm for p in plan.record.trials)
     rows = [
         [
             arm.name,
@@ -118,7 +119,7 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     vocabulary = vocabulary_size(first.corpus, workspace.data)
     num_train = num_tokens(first.corpus, workspace.data)["train"]
     work = {arm: cost.flops_per_token(config, vocabulary) for arm, config in plan.configs.items()}
-    left = cost.left_to_do(plan.trials, done)
+    left = [trial for trial in plan.trials if trial.id not in done]
     trained = [t for t in left if not t.parent_ids(Role.MEMBER)]
     tokens = {t.id: cost.training_tokens(t.config, num_train) for t in trained}
     searched = _of_searches(plan, num_train)
@@ -158,7 +159,3 @@ def _of_searches(plan: Plan, num_train: int) -> list[tuple[str, int, int]]:
         tokens += seeds * cost.training_tokens(resolve(whole), num_train)
         searches.append((search.arm, trials + seeds, tokens))
     return searches
-
-
-def _is_done(journal: journals.Journal | None) -> bool:
-    return journal is not None and journal.outcome is not None

@@ -17,7 +17,7 @@ from ablate.store.store import Store
 from ablate.store.workspace import Workspace
 from ablate.trial.checkpoint import weights_key
 
-OWN_OF_AN_ATTEMPT = {"started", "from_epoch", "epochs_before", "pid", "computed_by"}
+DIFFERS_BY_ATTEMPT = {"started", "from_epoch", "epochs_before", "pid", "computed_by"}
 DIFFERENT = (
     "Kernels and torch compute the same formulas with different rounding, which training "
     "amplifies: results can differ by more than a perplexity point (33.87 and 32.53, for example)."
@@ -71,7 +71,7 @@ def _show_difference(recorded: Journal, again: Journal) -> None:
     for name, value in recorded.metrics.items():
         print(f"  {name}: recorded {value!r}, now {again.metrics.get(name)!r}")
     before, now = recorded.last_attempt, again.last_attempt
-    for name in sorted(set(before) & set(now) - OWN_OF_AN_ATTEMPT):
+    for name in sorted(set(before) & set(now) - DIFFERS_BY_ATTEMPT):
         if before[name] != now[name]:
             print(f"  {name} was {before[name]}, is {now[name]}")
     print(f"  {_kernels_then_and_now(recorded, again)}")
@@ -79,7 +79,7 @@ def _show_difference(recorded: Journal, again: Journal) -> None:
 
 def _kernels_then_and_now(recorded: Journal, again: Journal) -> str:
     """Describe whether kernels computed one of the two and torch the other."""
-    now = _ways(again)
+    now = _computed_by(again)
     if UNKNOWN in recorded.computed_by:
         return (
             "whether kernels or torch computed the record is unknown, as for every older record; "
@@ -87,14 +87,16 @@ def _kernels_then_and_now(recorded: Journal, again: Journal) -> str:
         )
     if recorded.computed_by == again.computed_by:
         return f"kernels: the same as in the record ({now})"
-    return f"recorded with {_ways(recorded)}; now with {now}. {DIFFERENT} {_way_out(recorded)}"
+    return (
+        f"recorded with {_computed_by(recorded)}; now with {now}. {DIFFERENT} {_remedy(recorded)}"
+    )
 
 
-def _ways(journal: Journal) -> str:
+def _computed_by(journal: Journal) -> str:
     return ", ".join(journal.last_attempt["computed_by"]) or "no operation that kernels can compute"
 
 
-def _way_out(recorded: Journal) -> str:
+def _remedy(recorded: Journal) -> str:
     if recorded.computed_by == {TORCH}:
         return "To repeat it as it was recorded: ABLATE_NATIVE=off ablate rerun ..."
     if recorded.computed_by == {KERNELS}:

@@ -46,9 +46,8 @@ def show_status(workspace: Workspace, name: str | None) -> str:
         return f"No study has been run in {workspace.folder}. `ablate study FILE` starts one."
     rows = []
     for key in keys:
-        record = study_record.read(store, key)
-        counts = _count(workspace, record, journals.read_all(store, record.trial_ids()))
-        rows.append([key, *(str(counts[state]) for state in STATES)])
+        ids, driver = study_record.read(store, key).trial_ids(), running_driver(workspace, key)
+        rows.append([key, *_counts(ids, journals.read_all(store, ids), driver is not None)])
     return "\n".join(text.lines(table_of(["study", *STATES], rows)))
 
 
@@ -63,8 +62,8 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
         searched = [
             t for search in record.searches if search.arm == arm.name for t in search.trials
         ]
-        counts = _counted(list(dict.fromkeys([*ids, *searched])), known, driver is not None)
-        rows.append([arm.name, *(str(counts[state]) for state in STATES)])
+        ids = list(dict.fromkeys([*ids, *searched]))
+        rows.append([arm.name, *_counts(ids, known, driver is not None)])
     lines += text.lines(table_of(["arm", *STATES], rows))
     return "\n".join([*lines, *_troubles(known)])
 
@@ -80,13 +79,9 @@ def _troubles(known: Mapping[str, Journal]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _count(workspace: Workspace, record: StudyRecord, known: Mapping[str, Journal]) -> Counter:
-    alive = running_driver(workspace, record.key) is not None
-    return _counted(record.trial_ids(), known, alive)
-
-
-def _counted(ids: list[str], known: Mapping[str, Journal], alive: bool) -> Counter:
-    return Counter(_state(known.get(trial_id), alive) for trial_id in ids)
+def _counts(ids: list[str], known: Mapping[str, Journal], alive: bool) -> list[str]:
+    counts = Counter(_state(known.get(trial_id), alive) for trial_id in ids)
+    return [str(counts[state]) for state in STATES]
 
 
 def _state(journal: Journal | None, alive: bool) -> Status:

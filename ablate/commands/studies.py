@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ablate.compare.formats import text
 from ablate.errors import StudyError, unknown
-from ablate.study.file import load
-from ablate.study.shipped import shipped
+from ablate.study.file import load, shipped
 
 EXAMPLE = "ablate studies doc_layer_mix --copy ."
 

@@ -78,7 +78,7 @@ def run_and_show(
 
     with _interruptible(command):
         ended = run_study(file, scale, workspace, options, command)
-        _say(ended, workspace)
+        _print(ended, workspace)
     if ended.interrupted:
         raise _interrupted(ended.interrupted, command)
     troubles = _troubles(ended)
@@ -87,7 +87,7 @@ def run_and_show(
     return 0
 
 
-def _say(ended: Ended, workspace: Workspace) -> None:
+def _print(ended: Ended, workspace: Workspace) -> None:
     """Print the table. A closed pipe is not a failure of the study."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     steps = _where_to_look(ended, workspace)
@@ -130,7 +130,7 @@ def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
 
 def _troubles(ended: Ended) -> str:
     """Return one message for all trials that failed or diverged, with each reason once."""
-    expected = _asked(ended)
+    expected = _expected(ended)
     reasons: dict[str, list[Journal]] = {}
     lost = (Status.FAILED, Status.DIVERGED)
     for trial_id in expected:
@@ -150,7 +150,7 @@ def _troubles(ended: Ended) -> str:
     return "\n".join(lines)
 
 
-def _asked(ended: Ended) -> list[str]:
+def _expected(ended: Ended) -> list[str]:
     """Return the listed trials, and those of searches in which no trial succeeded."""
     listed = [trial.id for trial in ended.record.trials]
     failed = [search.trials for search in ended.record.searches if search.chosen is None]

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,7 @@ from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.errors import TrialError
 from ablate.store import journal
-from ablate.store import tokens as kept
+from ablate.store import tokens as saved
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store
@@ -59,45 +57,38 @@ WIDTH = 100
 ENSEMBLE, INTERPOLATION = "mean of their probabilities", "interpolation"
 
 
-@dataclass(frozen=True)
-class Trials:
-    """Trials on one corpus, and their saved log-probabilities."""
-
-    journals: Sequence[Journal]
-    store: Store
-    data: str
-
-    @cached_property
-    def corpus(self) -> Corpus:
-        config = self.journals[0].config
-        prefix = "corpus."
-        values = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
-        return open_corpus(fields.build(CorpusConfig, values, "corpus"), self.data)
-
-    def log_probs(self, split: str) -> list[np.ndarray]:
-        num = len(self.corpus.splits[split]) - 1
-        return [kept.read(self.store, each.trial.id, split, num) for each in self.journals]
-
-
 def show_tokens(workspace: Workspace, ids: Sequence[str], split: str) -> str:
     """Return the comparison as text."""
     store = workspace.store
-    trials = Trials([_finished(store, each) for each in dict.fromkeys(ids)], store, workspace.data)
-    if len(trials.journals) < 2:
+    journals = [_finished(store, trial_id) for trial_id in dict.fromkeys(ids)]
+    if len(journals) < 2:
         raise TrialError("tokens: name two or more finished trials to compare.")
-    digests = {each.trial.corpus_digest for each in trials.journals}
-    if len(digests) > 1:
+    if len({journal.trial.corpus_digest for journal in journals}) > 1:
         raise TrialError("tokens: these trials use different corpora, and share no tokens.")
-    log_probs = trials.log_probs(split)
-    weights = tokens.mixture_weights(trials.log_probs("valid"))
-    readings = _remember(store, trials.journals) if split == "test" else 0
-    rows = dict(zip(_names(trials.journals), log_probs, strict=True))
+    corpus = _corpus(journals[0], workspace.data)
+    log_probs = _log_probs(store, journals, corpus, split)
+    weights = tokens.mixture_weights(_log_probs(store, journals, corpus, "valid"))
+    num_reads = _log_read(store, journals) if split == "test" else 0
+    rows = dict(zip(_names(journals), log_probs, strict=True))
     rows[ENSEMBLE] = tokens.mean_probability(log_probs)
     rows[INTERPOLATION] = tokens.mixed(log_probs, weights)
-    numbers = tokens.sentences(trials.corpus.splits[split], trials.corpus.eos)
-    lines = _lines(rows, numbers, trials.corpus, split, weights, readings)
-    not_alike = computed.of_trials({each.trial.id: each for each in trials.journals})
-    return "\n".join([*lines, *(_wrapped(not_alike) if not_alike else ())])
+    numbers = tokens.sentences(corpus.splits[split], corpus.eos)
+    lines = _lines(rows, numbers, corpus, split, weights, num_reads)
+    caution = computed.of_trials({journal.trial.id: journal for journal in journals})
+    return "\n".join([*lines, *(_wrapped(caution) if caution else ())])
+
+
+def _corpus(journal: Journal, data: str) -> Corpus:
+    prefix, config = "corpus.", journal.config
+    values = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
+    return open_corpus(fields.build(CorpusConfig, values, "corpus"), data)
+
+
+def _log_probs(
+    store: Store, journals: Sequence[Journal], corpus: Corpus, split: str
+) -> list[np.ndarray]:
+    num = len(corpus.splits[split]) - 1
+    return [saved.read(store, journal.trial.id, split, num) for journal in journals]
 
 
 def _finished(store: Store, trial: str) -> Journal:
@@ -108,14 +99,14 @@ def _finished(store: Store, trial: str) -> Journal:
 
 
 def _names(journals: Sequence[Journal]) -> list[str]:
-    return [f"{each.trial.name} ({each.trial.id[:8]})" for each in journals]
+    return [f"{journal.trial.name} ({journal.trial.id[:8]})" for journal in journals]
 
 
-def _remember(store: Store, journals: Sequence[Journal]) -> int:
+def _log_read(store: Store, journals: Sequence[Journal]) -> int:
     """Log one more read of the test split; return the largest number of reads so far."""
-    ids = [each.trial.id for each in journals]
+    ids = [journal.trial.id for journal in journals]
     others = {own: [other for other in ids if other != own] for own in ids}
-    return max(kept.remember_reading(store, own, "ablate tokens", others[own]) for own in ids)
+    return max(saved.remember_reading(store, own, "ablate tokens", others[own]) for own in ids)
 
 
 def _lines(
@@ -124,17 +115,17 @@ def _lines(
     corpus: Corpus,
     split: str,
     weights: Sequence[float],
-    readings: int,
+    num_reads: int,
 ) -> list[str]:
     unit = unit_of(corpus.level)
     first, *others = rows
     differences = [tokens.sentence_bootstrap(rows[name], rows[first], numbers) for name in others]
-    corrected = statistics.holm([each.p for each in differences])
+    corrected = statistics.holm([difference.p for difference in differences])
     body = [[first, unit.text(-rows[first].mean()), "", "", ""]]
     for name, difference, p in zip(others, differences, corrected, strict=True):
         loss = unit.text(-rows[name].mean())
-        body.append([name, loss, *_difference(difference, unit, -rows[first].mean()), p_value(p)])
-    tested = any(each.p is not None for each in differences)
+        body.append([name, loss, *_cells(difference, unit, -rows[first].mean()), p_value(p)])
+    tested = any(difference.p is not None for difference in differences)
     change = "Δ first\n[95% interval]" if tested else "Δ first"
     titles = [split, unit, change, "better\nsentences", "Holm\np"]
     shares = " + ".join(f"{weight:.2f}" for weight in weights)
@@ -144,10 +135,10 @@ def _lines(
     ]
     if split == "valid":
         notes.append(f"The weights of the {INTERPOLATION} were tuned on these same tokens.")
-    if readings:
+    if num_reads:
         notes.append(
-            f"The test split's log-probabilities were read again: read number {readings} after the "
-            "study's own, logged next to each trial."
+            "The test split's log-probabilities were read again: read number "
+            f"{num_reads} after the study's own, logged next to each trial."
         )
     return [*text.lines(table_of(titles, body), WIDTH), *(x for n in notes for x in _wrapped(n))]
 
@@ -170,10 +161,11 @@ def _wrapped(text: str) -> list[str]:
     return paragraph(text, WIDTH, "  ")
 
 
-def _difference(found: SentenceDifference, unit: Unit, at: float) -> list[Any]:
+def _cells(difference: SentenceDifference, unit: Unit, at: float) -> list[Any]:
     def shifted(nats: float) -> float:
         return unit.shift(nats, unit.show(at))
 
-    ends = found.interval and (shifted(found.interval[0]), shifted(found.interval[1]))
-    better = f"{found.num_better / found.num_sentences:.0%}"
-    return [with_interval(shifted(found.mean), ends, unit.digits), better]
+    ends = difference.interval
+    interval = ends and (shifted(ends[0]), shifted(ends[1]))
+    better = f"{difference.num_better / difference.num_sentences:.0%}"
+    return [with_interval(shifted(difference.mean), interval, unit.digits), better]

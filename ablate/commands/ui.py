@@ -8,7 +8,7 @@ import signal
 
 from ablate.commands import _options
 from ablate.errors import RecordError
-from ablate.store.workspace import Workspace, make_folders
+from ablate.store.workspace import make_folders
 
 EXAMPLE = "ablate ui --port 5050"
 
@@ -21,15 +21,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return open_ui(_options.workspace(options), options.port)
-
-
-def open_ui(workspace: Workspace, port: int) -> int:
     """Serve the records until Ctrl-C or SIGTERM."""
     import subprocess
 
     from ablate.record.places import check_port, first_error, ui_command, ui_environment, ui_page
 
+    workspace, port = _options.workspace(options), options.port
     command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
     check_port(port)
     make_folders(workspace)

@@ -2,13 +2,12 @@
 
     places         locations of records (URIs), and the command that opens the UI; no MLflow
     runs           what a run should look like, from a journal and a study; pure
-    tracking       the interface of a tracking server, and the runs it is given
+    tracking       runs as plain data, and the errors of tracking servers
     client         any MLflow server, through MLflow's own client
-    database       a SQLite file, a whole trial in one transaction
+    database       the same for a SQLite file, a whole trial in one transaction
     note           what was delivered to a server, as noted in the store
     mlflow_records deliver a study, idempotently: `Recorder`, `sync`
     background     the same in a thread during training: `BackgroundRecorder`
-    recorded       what is read back from a server, as plain data
     server_source  what has changed on a server since the last query, without relying on clocks
     listing        the algorithm behind it: a list of runs made equal to a server's
     mirror/        the records as typed Parquet files

@@ -105,14 +105,18 @@ class BackgroundRecorder:
             try:
                 self._open_and_deliver()
                 self._failures = 0
-            except Away as error:
-                self._back_off(error)
-        self._close()
+            except Exception as error:
+                self._back_off(_text(error))
+        try:
+            self._deliver_the_rest()
+            self._result.reason = None
+        except Exception as error:
+            self._result.reason = _text(error)
 
     def _open_and_deliver(self) -> None:
         """Wait until trials are due, and deliver them."""
         if not self._recorder.is_open:
-            self._guard(None, self._recorder.open)
+            self._recorder.open()
             with self._changed:
                 now = time.monotonic()
                 for trial_id in self._recorder.backlog():
@@ -131,6 +135,7 @@ class BackgroundRecorder:
             return [trial_id for _, trial_id in due]
 
     def _deliver(self, trial_id: str) -> None:
+        """Deliver a trial. An error in its record is noted, and does not block the others."""
         if self._closing:
             return
         with self._changed:
@@ -138,36 +143,19 @@ class BackgroundRecorder:
             running = trial_id in self._running
             self._delivered_at[trial_id] = time.monotonic()
         try:
-            self._guard(trial_id, lambda: self._count(self._recorder.deliver(trial_id, running)))
+            self._result.delivered += self._recorder.deliver(trial_id, running)
         except Away:
             with self._changed:
                 self._due.setdefault(trial_id, time.monotonic())
             raise
+        except Exception as error:
+            self._result.refused[trial_id] = _text(error)
 
-    def _guard(self, trial_id: str | None, work: Callable[[], object]) -> None:
-        """Call `work`; an error in one trial's record is stored and does not block the others."""
-        try:
-            work()
-        except Away:
-            raise
-        except AblateError as error:
-            if trial_id is None:  # the study itself cannot be recorded: try again later
-                raise Away(str(error)) from error
-            self._result.refused[trial_id] = str(error)
-        except Exception as error:  # a bug of ours must not stop training
-            text = f"records: {type(error).__name__}: {error}"
-            if trial_id is None:
-                raise Away(text) from error
-            self._result.refused[trial_id] = text
-
-    def _count(self, delivered: bool) -> None:
-        self._result.delivered += delivered
-
-    def _back_off(self, error: Away) -> None:
+    def _back_off(self, why: str) -> None:
         """Report the error once, and wait before the next attempt."""
         if self._failures == 0 and self._on_trouble is not None:
             self._on_trouble(
-                f"{error} The study continues; missing records are delivered later, or with: "
+                f"{why} The study continues; missing records are delivered later, or with: "
                 "ablate sync"
             )
         pause = BACKOFF_SECONDS[min(self._failures, len(BACKOFF_SECONDS) - 1)]
@@ -175,17 +163,16 @@ class BackgroundRecorder:
         with self._changed:
             self._changed.wait_for(lambda: self._closing, pause)
 
-    def _close(self) -> None:
+    def _deliver_the_rest(self) -> None:
         """Deliver everything that is still missing."""
-        try:
-            self._guard(None, self._finish_delivery)
-            self._result.reason = None
-        except Away as error:
-            self._result.reason = str(error)
-
-    def _finish_delivery(self) -> None:
         if not self._recorder.is_open:
             self._recorder.open()
         closed = self._recorder.close()
         self._result.delivered += closed.delivered
         self._result.refused |= closed.refused
+
+
+def _text(error: Exception) -> str:
+    """The message of an error. Even a bug in this package must not stop training."""
+    is_bug = not isinstance(error, AblateError)
+    return f"records: {type(error).__name__}: {error}" if is_bug else str(error)

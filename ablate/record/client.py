@@ -66,11 +66,10 @@ class RemoteRun:
 
 
 class ClientTracking:
-    """A `Tracking` through MLflow's client; `artifacts` is the artifact folder of a database."""
+    """A server or database. Its errors are raised as `Away` or `Refused`."""
 
-    def __init__(self, uri: str, artifacts: Path | None) -> None:
-        self.uri = uri
-        self._artifacts = None if is_server(uri) else artifacts
+    def __init__(self, uri: str, artifacts: Path) -> None:
+        self.uri, self._artifacts = uri, artifacts
         tracking = quiet.load("mlflow.tracking")
         self._entities = quiet.load("mlflow.entities")
         with translate_errors(uri), quiet.silent_warnings():
@@ -81,6 +80,7 @@ class ClientTracking:
         self._experiments: tuple[float, list[str]] = (-EXPERIMENTS_SECONDS, [])
 
     def open_experiment(self, name: str, tags: Mapping[str, str]) -> str:
+        """Return the id of the experiment with this name, creating it if there is none."""
         with translate_errors(self.uri):
             experiment = self.client.get_experiment_by_name(name)
             if experiment is None:
@@ -94,12 +94,13 @@ class ClientTracking:
 
     def _create_experiment(self, name: str, tags: Mapping[str, str]) -> str:
         location = None
-        if self._artifacts is not None:
+        if not is_server(self.uri):
             location = (self._artifacts / re.sub(r"[^\w.@-]", "_", name)).absolute().as_uri()
         self._experiments = (-EXPERIMENTS_SECONDS, [])
         return self.client.create_experiment(name, location, dict(tags))
 
     def put(self, experiment_id: str, run: Run) -> RunLocation:
+        """Create the run, or update it to match."""
         with translate_errors(self.uri):
             known = self._running.pop(run.identity, None)  # forgotten if anything fails now
             known = known or self._find_or_create(experiment_id, run)
@@ -110,11 +111,13 @@ class ClientTracking:
         return RunLocation(known.run_id, known.experiment_id, home, known.created)
 
     def running(self, experiment_id: str) -> list[str]:
+        """The trials of an experiment whose runs are marked as running."""
         with translate_errors(self.uri):
             running = self._search([experiment_id], "attributes.status = 'RUNNING'")
         return [run.data.tags[TRIAL] for run in running if TRIAL in run.data.tags]
 
     def settle(self) -> None:
+        """Clean up what calls that got no answer may have left behind."""
         for identity in list(self._uncertain):
             with translate_errors(self.uri):
                 self._read(identity)

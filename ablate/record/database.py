@@ -11,9 +11,7 @@ import getpass
 import hashlib
 import math
 import os
-import sqlite3
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,91 +23,68 @@ from ablate.record.tracking import (
     HOME,
     LARGEST,
     RUN_NAME,
-    RUNNING,
-    TRIAL,
     Point,
     Refused,
     Run,
     RunLocation,
     new_points,
 )
+from ablate.store.files import PARTIAL
 
-STALE_SECONDS = 600.0  # a partial database of this age was left by a killed process
 BUSY_SECONDS = 20.0  # to wait for another writer; the same as in MLflow
 
 
-class DatabaseTracking:
-    """A `Tracking` on a SQLite file, which is created if it does not exist."""
+class DatabaseTracking(ClientTracking):
+    """Tracking in a SQLite file, which is created if it does not exist."""
 
     def __init__(self, uri: str, artifacts: Path) -> None:
-        self.uri = check_uri(uri)
+        check_uri(uri)
         with translate_errors(uri):
             _make_database(uri, artifacts)
-        self._artifacts = artifacts
-        self._client = ClientTracking(uri, artifacts)
+        super().__init__(uri, artifacts)
         models = quiet.load("mlflow.store.tracking.dbmodels.models")
         self._runs, self._tags = models.SqlRun.__table__, models.SqlTag.__table__
         self._params, self._metrics = models.SqlParam.__table__, models.SqlMetric.__table__
         self._latest = models.SqlLatestMetric.__table__
         self._engine = _engine(uri)
         self._user = _user()
-        self._locations: dict[str, str] = {}
-
-    def open_experiment(self, name: str, tags: Mapping[str, str]) -> str:
-        experiment_id = self._client.open_experiment(name, tags)
-        with translate_errors(self.uri):
-            self._artifact_location(experiment_id)
-        return experiment_id
+        self._locations: dict[str, str] = {}  # of artifacts, by experiment
 
     def put(self, experiment_id: str, run: Run) -> RunLocation:
         with translate_errors(self.uri), self._engine.begin() as db:
-            row = self._find(db, run.identity)
-            if row is None:
-                run_id, existing = self._insert(db, experiment_id, run), None
-            else:
-                run_id, experiment_id = row.run_uuid, str(row.experiment_id)
-                existing = self._read_pairs(db, self._tags, run_id)
-            tags = run.all_tags(existing)
-            self._write_tags(db, run_id, existing or {}, tags)
-            self._write_params(db, run_id, run.params)
+            existing = self._find(db, run.identity)
+            row = existing or self._create_row(db, experiment_id, run)
+            run_id, experiment_id = row["run_uuid"], str(row["experiment_id"])
+            old_tags = self._select(db, self._tags, run_id, "value") if existing else None
+            tags = run.all_tags(old_tags)
+            old_tags = old_tags or {}
+            changed = {key: value for key, value in tags.items() if old_tags.get(key) != value}
+            self._write_pairs(db, self._tags, "REPLACE", run_id, changed)
+            self._write_pairs(db, self._params, "IGNORE", run_id, run.params)
             self._write_points(db, run_id, run.points)
             self._write_status(db, run_id, run, tags.get(RUN_NAME))
-            self._write_artifacts(self._artifact_uri(experiment_id, run_id), run.artifacts)
-        home = {**tags, **(existing or {})}.get(HOME, run.home[HOME])
-        return RunLocation(run_id, experiment_id, home, created=row is None)
+            self._store_artifacts(row["artifact_uri"], run.artifacts)
+        home = {**tags, **old_tags}.get(HOME, run.home[HOME])
+        return RunLocation(run_id, experiment_id, home, created=existing is None)
 
-    def running(self, experiment_id: str) -> list[str]:
+    def _find(self, db: Any, identity: tuple[str, str]) -> Mapping[str, Any] | None:
+        """The row with our id for the run, or of one that was created through a server."""
         runs, tags = self._runs.c, self._tags.c
-        with translate_errors(self.uri), self._engine.begin() as db:
-            query = (
-                quiet.load("sqlalchemy")
-                .select(tags.value)
-                .join(self._runs, runs.run_uuid == tags.run_uuid)
-                .where(runs.experiment_id == int(experiment_id), runs.status == RUNNING)
-                .where(runs.lifecycle_stage == "active", tags.key == TRIAL)
-            )
-            return [value for (value,) in db.execute(query)]
-
-    def settle(self) -> None:
-        """Nothing to do: a transaction leaves nothing behind."""
-
-    def _find(self, db: Any, identity: tuple[str, str]) -> Any:
-        """The run with our id for it, or one that was created through a server."""
-        runs, tags = self._runs.c, self._tags.c
-        row = db.execute(self._runs.select().where(runs.run_uuid == run_id_of(identity))).first()
-        if row is not None:
-            return row
-        query = (
+        ours = self._runs.select().where(runs.run_uuid == run_id_of(identity))
+        tagged = (
             self._runs.select()
             .join(self._tags, runs.run_uuid == tags.run_uuid)
             .where(tags.key == identity[0], tags.value == identity[1])
             .where(runs.lifecycle_stage == "active")
             .order_by(runs.start_time, runs.run_uuid)
         )
-        return db.execute(query).first()
+        return db.execute(ours).mappings().first() or db.execute(tagged).mappings().first()
 
-    def _insert(self, db: Any, experiment_id: str, run: Run) -> str:
+    def _create_row(self, db: Any, experiment_id: str, run: Run) -> Mapping[str, Any]:
         run_id = run_id_of(run.identity)
+        if experiment_id not in self._locations:
+            experiment = self.client.get_experiment(experiment_id)
+            self._locations[experiment_id] = experiment.artifact_location.rstrip("/")
         row = {
             "run_uuid": run_id,
             "source_type": "UNKNOWN",
@@ -118,11 +93,11 @@ class DatabaseTracking:
             "source_version": "",
             "user_id": self._user,
             "start_time": run.start,
-            "artifact_uri": self._artifact_uri(experiment_id, run_id),
+            "artifact_uri": f"{self._locations[experiment_id]}/{run_id}/artifacts",
             "experiment_id": int(experiment_id),
         }
         db.execute(self._runs.insert(), row)
-        return run_id
+        return row
 
     def _write_status(self, db: Any, run_id: str, run: Run, name: str | None) -> None:
         """Set the status; restores a run deleted in the UI, since its trial is delivered again."""
@@ -132,57 +107,29 @@ class DatabaseTracking:
         update = self._runs.update().where(self._runs.c.run_uuid == run_id)
         db.execute(update.values(**values, **name_column, **active))
 
-    def _write_tags(
-        self, db: Any, run_id: str, existing: Mapping[str, str], tags: Mapping[str, str]
-    ) -> None:
-        changed = {key: value for key, value in tags.items() if existing.get(key) != value}
-        table = self._tags
-        for key in changed.keys() & existing.keys():
-            db.execute(table.delete().where(table.c.run_uuid == run_id, table.c.key == key))
-        self._insert_pairs(db, table, run_id, changed)
-
-    def _write_params(self, db: Any, run_id: str, params: Mapping[str, str]) -> None:
-        existing = self._read_pairs(db, self._params, run_id) if params else {}
-        new = {key: value for key, value in params.items() if key not in existing}
-        self._insert_pairs(db, self._params, run_id, new)
-
     def _write_points(self, db: Any, run_id: str, points: Sequence[Point]) -> None:
-        table = self._latest
-        columns = table.select().with_only_columns(table.c.key, table.c.step)
-        stored = db.execute(columns.where(table.c.run_uuid == run_id)) if points else ()
-        last_steps = dict(list(stored))
+        last_steps = self._select(db, self._latest, run_id, "step") if points else {}
         rows = [_metric_row(run_id, point) for point in new_points(points, last_steps)]
-        latest = {row["key"]: row for row in rows}
-        for key in latest.keys() & last_steps.keys():
-            db.execute(table.delete().where(table.c.run_uuid == run_id, table.c.key == key))
-        if rows:
-            db.execute(self._metrics.insert(), rows)
-            db.execute(table.insert(), list(latest.values()))
+        _insert(db, self._metrics, "ABORT", rows)
+        _insert(db, self._latest, "REPLACE", list({row["key"]: row for row in rows}.values()))
 
-    def _read_pairs(self, db: Any, table: Any, run_id: str) -> dict[str, str]:
-        query = table.select().with_only_columns(table.c.key, table.c.value)
+    def _select(self, db: Any, table: Any, run_id: str, column: str) -> dict[str, Any]:
+        """A column of a run's rows, by key."""
+        query = table.select().with_only_columns(table.c.key, table.c[column])
         return dict(list(db.execute(query.where(table.c.run_uuid == run_id))))
 
-    def _insert_pairs(self, db: Any, table: Any, run_id: str, pairs: Mapping[str, str]) -> None:
+    def _write_pairs(
+        self, db: Any, table: Any, conflict: str, run_id: str, pairs: Mapping[str, str]
+    ) -> None:
         rows = [{"run_uuid": run_id, "key": key, "value": value} for key, value in pairs.items()]
-        if rows:
-            db.execute(table.insert(), rows)
+        _insert(db, table, conflict, rows)
 
-    def _artifact_uri(self, experiment_id: str, run_id: str) -> str:
-        return f"{self._artifact_location(experiment_id).rstrip('/')}/{run_id}/artifacts"
-
-    def _artifact_location(self, experiment_id: str) -> str:
-        if experiment_id not in self._locations:
-            experiment = self._client.client.get_experiment(experiment_id)
-            self._locations[experiment_id] = experiment.artifact_location
-        return self._locations[experiment_id]
-
-    def _write_artifacts(self, artifact_uri: str, artifacts: Mapping[str, bytes]) -> None:
+    def _store_artifacts(self, artifact_uri: str, artifacts: Mapping[str, bytes]) -> None:
         """Write before the transaction ends, so that a run that looks complete is complete."""
         if artifact_uri.startswith("mlflow-artifacts:"):  # the artifacts that `ablate ui` serves
-            write_files(self._artifacts / urlsplit(artifact_uri).path.lstrip("/"), artifacts)
-            return
-        folder = local_folder(artifact_uri)
+            folder = self._artifacts / urlsplit(artifact_uri).path.lstrip("/")
+        else:
+            folder = local_folder(artifact_uri)
         if folder is not None:
             write_files(folder, artifacts)
         elif artifacts:
@@ -191,6 +138,12 @@ class DatabaseTracking:
                 f"the artifacts of this experiment are stored in {scheme}, which only its server "
                 f"can reach. Pass the server's URI instead of {redacted(self.uri)}."
             )
+
+
+def _insert(db: Any, table: Any, conflict: str, rows: list[dict[str, Any]]) -> None:
+    """Insert rows; `conflict`: what SQLite does with one whose key exists."""
+    if rows:
+        db.execute(table.insert().prefix_with(f"OR {conflict}"), rows)
 
 
 def run_id_of(identity: tuple[str, str]) -> str:
@@ -228,22 +181,15 @@ def _engine(uri: str) -> Any:
 
 def _make_database(uri: str, artifacts: Path) -> None:
     """Create MLflow's tables, completely or not at all: a killed migration cannot be resumed."""
-    database = quiet.load("sqlalchemy.engine").make_url(uri).database or ""
-    path = Path(database)
+    path = Path(quiet.load("sqlalchemy.engine").make_url(uri).database or "")
     if path.exists() and path.stat().st_size:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    for stale in path.parent.glob(f"{path.name}.*.partial*"):  # left by a killed process
-        if time.time() - stale.stat().st_mtime > STALE_SECONDS:
-            stale.unlink(missing_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.unlink(missing_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     try:
-        with quiet.silent_warnings(), _skip_syncs(partial):
-            stores = quiet.load("mlflow.store.tracking.sqlalchemy_store")
-            store = stores.SqlAlchemyStore(f"sqlite:///{partial}", artifacts.absolute().as_uri())
-        store.engine.dispose()
-        with partial.open("rb") as file:
+        with partial.open("wb") as file:
+            file.write(_empty_database(artifacts))
+            file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):  # another process was first
             os.link(partial, path)
@@ -251,25 +197,15 @@ def _make_database(uri: str, artifacts: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _skip_syncs(database: Path) -> Iterator[None]:
-    """Do not sync a database to disk while it is created: it takes a thousand commits.
-
-    MLflow opens it with an engine of its own, so every new connection is inspected.
-    """
-    sqlalchemy = quiet.load("sqlalchemy")
-
-    def on_connect(connection: Any, _: Any) -> None:
-        if isinstance(connection, sqlite3.Connection):
-            files = [row[2] for row in connection.execute("PRAGMA database_list")]
-            if files and os.path.realpath(files[0]) == os.path.realpath(database):
-                connection.execute("PRAGMA synchronous = OFF")
-
-    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "connect", on_connect)
+def _empty_database(artifacts: Path) -> bytes:
+    """MLflow's tables, created in memory: on disk it takes a thousand synced commits."""
+    stores = quiet.load("mlflow.store.tracking.sqlalchemy_store")
+    with quiet.silent_warnings():
+        store = stores.SqlAlchemyStore("sqlite:///:memory:", artifacts.absolute().as_uri())
     try:
-        yield
+        return store.engine.raw_connection().driver_connection.serialize()
     finally:
-        sqlalchemy.event.remove(sqlalchemy.engine.Engine, "connect", on_connect)
+        store.engine.dispose()
 
 
 def _user() -> str:

@@ -147,7 +147,7 @@ class Listing:
                 waiting.append((above, True))
 
     def _halve(self, span: Span) -> tuple[Span, Span] | None:
-        """Split a span, with runs of ours in each half; None if it is short."""
+        """Split a span, with known runs in each half; None if it is short."""
         ours = self._entries_in(span)
         starts = {entry.start for entry in ours}
         if len(ours) <= SHORT or len(starts) == 1:

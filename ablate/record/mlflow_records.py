@@ -7,7 +7,8 @@ between two calls leaves behind, the next delivery completes.
     recorder.begin()
     recorder.open()
     recorder.deliver(trial_id)      # as often as its journal changes
-    recorder.finish(table, files)   # or pause()
+    recorder.save_results(table, files)   # or save_pause()
+    recorder.close()
 
     sync(store, uri, artifacts)     # everything that the server lacks
 """
@@ -18,15 +19,18 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ablate.errors import StoreError
 from ablate.record import runs
+from ablate.record.client import ClientTracking
+from ablate.record.database import DatabaseTracking
 from ablate.record.note import Note
 from ablate.record.places import check_uri
 from ablate.record.runs import StudyStatus
-from ablate.record.tracking import Refused, RunLocation, Tracking
+from ablate.record.tracking import Refused, RunLocation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
@@ -48,16 +52,10 @@ class Delivery:
         return not self.undelivered and not self.refused and self.reason is None
 
 
-def open_tracking(uri: str, artifacts: Path) -> Tracking:
+def open_tracking(uri: str, artifacts: Path) -> ClientTracking:
     """Open the server or database at a URI. Imports MLflow."""
     check_uri(uri)
-    if uri.startswith("sqlite:"):
-        from ablate.record.database import DatabaseTracking
-
-        return DatabaseTracking(uri, artifacts)
-    from ablate.record.client import ClientTracking
-
-    return ClientTracking(uri, artifacts)
+    return (DatabaseTracking if uri.startswith("sqlite:") else ClientTracking)(uri, artifacts)
 
 
 class Recorder:
@@ -69,7 +67,7 @@ class Recorder:
         uri: str,
         record: StudyRecord,
         artifacts: str | Path,
-        tracking: Tracking | None = None,
+        tracking: ClientTracking | None = None,
     ) -> None:
         self.store, self.uri = store, check_uri(uri)
         self._artifacts, self._tracking = Path(artifacts), tracking
@@ -90,11 +88,8 @@ class Recorder:
 
     def open(self, status: StudyStatus = StudyStatus.RUNNING) -> None:
         """Find or make the experiment and the study's run."""
-        if self._tracking is None:
-            self._tracking = open_tracking(self.uri, self._artifacts)
-        record = self.record
-        tags = runs.experiment_tags(record)
-        self._experiment = self._tracking.open_experiment(record.key, tags)
+        tags = runs.experiment_tags(self.record)
+        self._experiment = self._server.open_experiment(self.record.key, tags)
         run = self._put_study(status)
         self._note.open(f"{self._experiment}/{run.run_id}", fresh=run.created)
         self._parent = run.run_id
@@ -145,16 +140,6 @@ class Recorder:
                 result.refused[trial_id] = str(error)
         return result
 
-    def finish(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> Delivery:
-        """End the study: deliver all trials, and the table with the study's run."""
-        self.save_results(table_markdown, artifacts)
-        return self.close()
-
-    def pause(self) -> Delivery:
-        """Pause the study: deliver all trials, and leave no run marked as running."""
-        self.save_pause()
-        return self.close()
-
     def save_results(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> None:
         """Save the results in the store, so that they can be delivered later."""
         for name, data in artifacts.items():
@@ -188,9 +173,12 @@ class Recorder:
             self._note.forget(trial_id)
             self.deliver_all([trial_id])
 
-    def save(self) -> None:
-        """Save the note of what was delivered."""
+    def deliver_finished(self) -> Delivery:
+        """Deliver the finished trials of a study that another process runs."""
+        stored = journals.read_all(self.store, self.backlog())
+        result = self.deliver_all(key for key, journal in stored.items() if journal.outcome)
         self._note.write()
+        return result
 
     def _put_study(self, status: StudyStatus) -> RunLocation:
         state = self._state()
@@ -221,18 +209,13 @@ class Recorder:
         state = {**self._state(), "status": status, **details}
         self.store.write_json(f"{self._results}/state.json", state)
 
-    @property
-    def _server(self) -> Tracking:
-        if self._tracking is None:
-            raise RuntimeError("call Recorder.open() first.")
-        return self._tracking
+    @cached_property
+    def _server(self) -> ClientTracking:
+        return self._tracking or open_tracking(self.uri, self._artifacts)
 
 
 def sync(
-    store: Store,
-    uri: str,
-    artifacts: str | Path,
-    running: Collection[str] = (),
+    store: Store, uri: str, artifacts: str | Path, running: Collection[str] = ()
 ) -> dict[str, Delivery]:
     """Deliver what a server lacks of every study in the store.
 
@@ -242,20 +225,10 @@ def sync(
     tracking = open_tracking(uri, Path(artifacts))
     results: dict[str, Delivery] = {}
     for key in study_record.names(store):
-        record = study_record.read(store, key)
-        recorder = Recorder(store, uri, record, artifacts, tracking)
-        results[record.key] = _sync_one(recorder, record.key in running)
+        recorder = Recorder(store, uri, study_record.read(store, key), artifacts, tracking)
+        recorder.open(StudyStatus.RUNNING if key in running else recorder.idle_status)
+        results[key] = recorder.deliver_finished() if key in running else recorder.close()
     return results
-
-
-def _sync_one(recorder: Recorder, running: bool) -> Delivery:
-    recorder.open(StudyStatus.RUNNING if running else recorder.idle_status)
-    if not running:
-        return recorder.close()
-    stored = journals.read_all(recorder.store, recorder.backlog())
-    result = recorder.deliver_all(key for key, journal in stored.items() if journal.outcome)
-    recorder.save()
-    return result
 
 
 def _now() -> int:

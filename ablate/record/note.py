@@ -16,7 +16,7 @@ from ablate.store.store import Store
 
 INTERVAL = 5.0  # at least this many seconds between two writes ...
 SHARE = 20  # ... and this many times what one write takes
-SETTLED = (f"{Status.COMPLETED}:", f"{Status.PRUNED}:")  # how their marks begin
+SETTLED = (f"{Status.COMPLETED}:", f"{Status.PRUNED}:")  # prefixes of their marks
 
 
 class Note:

@@ -22,12 +22,15 @@ from typing import Any
 
 from ablate.config.identity import StageName, digest, trial_name
 from ablate.record.tracking import (
+    ALSO_IN,
     FAILED,
+    FINAL,
     FINISHED,
     HOME,
     KILLED,
     MARK,
     NOTE,
+    NUM_PARAMETERS,
     PARENT_RUN,
     RUN_NAME,
     RUNNING,
@@ -41,14 +44,6 @@ from ablate.store.numbers import number, without_nan
 from ablate.store.outcome import Outcome, Status
 from ablate.store.study_record import StudyRecord
 
-STATUSES = {
-    Status.COMPLETED: FINISHED,
-    Status.PRUNED: KILLED,
-    Status.DIVERGED: FAILED,
-    Status.FAILED: FAILED,
-    Status.INTERRUPTED: KILLED,
-    Status.RUNNING: RUNNING,
-}
 PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # MLflow's limits
 CUT = " ... (cut; whole in config.toml)"
 NEITHER = "neither"  # no kernels, nor torch instead of them: nothing for kernels to compute
@@ -62,9 +57,13 @@ class StudyStatus(StrEnum):
     FINISHED = "finished"
 
 
-STUDY_STATUSES = {
-    StudyStatus.RUNNING: RUNNING,
-    StudyStatus.INTERRUPTED: KILLED,
+STATUSES = {
+    Status.COMPLETED: FINISHED,
+    Status.PRUNED: KILLED,
+    Status.DIVERGED: FAILED,
+    Status.FAILED: FAILED,
+    Status.INTERRUPTED: KILLED,
+    Status.RUNNING: RUNNING,
     StudyStatus.FINISHED: FINISHED,
 }
 
@@ -119,7 +118,7 @@ def trial_run(
         start=start,
         end=None if status == Status.RUNNING else end,
         home=_tags(_home(record, parent_run_id, journal, label)),
-        guest=_tags({f"ablate.also_in.{tag_key(record.key)}": label.arm}),
+        guest=_tags({f"{ALSO_IN}{tag_key(record.key)}": label.arm}),
         tags=_tags(_facts(journal, status)) | {MARK: mark_of(journal, running)},
         params=_params(journal),
         points=_points(journal, start),
@@ -169,7 +168,7 @@ def study_run(
         content.update(name.encode() + artifacts[name])
     return Run(
         identity=(STUDY_RUN, record.key),
-        status=STUDY_STATUSES[status],
+        status=STATUSES[status],
         start=start,
         end=None if status == StudyStatus.RUNNING else _now(),
         home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
@@ -298,18 +297,20 @@ def _points(journal: Journal, start: int) -> list[Point]:
     Their times come from the journal too, so that a point delivered twice is the same point.
     """
     points, step, at = [], 0, start
+
+    def add(values: Mapping[str, Any]) -> None:
+        numbers = {tag_key(key): number(value) for key, value in values.items()}
+        points.extend(
+            Point(k, value, at, step) for k, value in numbers.items() if value is not None
+        )
+
     for index, epoch in enumerate(journal.epochs, 1):
         step = int(epoch.get("epoch", index))
         seconds = number(epoch.get("seconds"))
         at = start + (step if seconds is None else round(1000 * seconds))
-        for key, value in epoch.items():
-            if key != "epoch" and (found := number(value)) is not None:
-                points.append(Point(tag_key(key), found, at, step))
-    final = {f"final_{key}": value for key, value in journal.metrics.items()}
-    final["num_parameters"] = journal.outcome and journal.outcome.num_parameters
-    for key, value in final.items():
-        if (found := number(value)) is not None:
-            points.append(Point(tag_key(key), found, at, step))
+        add({key: value for key, value in epoch.items() if key != "epoch"})
+    add({f"{FINAL}{key}": value for key, value in journal.metrics.items()})
+    add({NUM_PARAMETERS: journal.outcome and journal.outcome.num_parameters})
     return points
 
 
@@ -318,12 +319,11 @@ def _times(journal: Journal) -> tuple[int, int]:
     if not journal.attempts:
         return _now(), _now()
     first, last = journal.attempts[0], journal.attempts[-1]
-    begun, resumed = _milliseconds(first["started"]), _milliseconds(last["started"])
-    seconds = [number(epoch.get("seconds")) or 0.0 for epoch in journal.epochs]
+    seconds = [0.0, *(number(epoch.get("seconds")) or 0.0 for epoch in journal.epochs)]
     from_epoch = int(last.get("from_epoch", 0))
-    before = seconds[from_epoch - 1] if 0 < from_epoch <= len(seconds) else 0.0
-    worked = (seconds[-1] - before) if seconds else 0.0
-    return begun, resumed + max(0, math.ceil(1000 * worked))
+    before = seconds[from_epoch] if from_epoch < len(seconds) else 0.0
+    resumed, worked = _milliseconds(last["started"]), math.ceil(1000 * (seconds[-1] - before))
+    return _milliseconds(first["started"]), resumed + max(0, worked)
 
 
 def _milliseconds(text: str) -> int:
@@ -355,18 +355,9 @@ def config_toml(journal: Journal) -> str:
     lines = [f"# trial {trial.id}: seed {trial.seed}, {trial.device}, {trial.threads} threads"]
     for key in sorted(config):
         value = config[key]
-        lines.append(f"# {key} is not set" if value is None else f'"{key}" = {_toml(value)}')
+        text = json.dumps(value, ensure_ascii=False)  # which is TOML: journals have no NaN
+        lines.append(f"# {key} is not set" if value is None else f'"{key}" = {text}')
     return "\n".join(lines) + "\n"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    return json.dumps(str(value), ensure_ascii=False)
 
 
 def _csv(names: Any, rows: Any) -> bytes:

@@ -25,8 +25,17 @@ from ablate.record import quiet, runs
 from ablate.record.client import pages, read_experiments, read_pages, translate_errors
 from ablate.record.listing import PAGE, Entry, Listing, Span
 from ablate.record.places import is_server
-from ablate.record.recorded import ALSO_IN, FINAL, NUM_PARAMETERS, Record, Seen
-from ablate.record.tracking import HOME, LARGEST, MARK, STUDY_RUN
+from ablate.record.tracking import (
+    ALSO_IN,
+    FINAL,
+    HOME,
+    LARGEST,
+    MARK,
+    NUM_PARAMETERS,
+    STUDY_RUN,
+    Record,
+    Seen,
+)
 
 BULK = 100  # runs whose histories a server returns in one response ...
 BULK_POINTS = 25_000  # ... of at most this many points
@@ -36,7 +45,7 @@ SETTLED = ("completed:", "pruned:")  # marks of trials that no longer change
 
 
 class ServerSource:
-    """A `Source` through MLflow's client. Raises `Away` if the server does not answer."""
+    """The same as `DatabaseSource` for any server. Raises `Away` if the server does not answer."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri

@@ -1,4 +1,4 @@
-"""The interface of a tracking server: "make this run look like that".
+"""Runs as plain data: what a tracking server is given, and what is read back from it.
 
 A server is given whole descriptions of runs (`Run`), perhaps twice or after a crash in the middle:
 it creates the run if there is none, adds what is missing, and sets the status last. Nothing is
@@ -7,16 +7,18 @@ recorded twice: a metric has one point per step.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 from ablate.errors import RecordError
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 TRIAL, STUDY_RUN, HOME = "ablate.trial", "ablate.study_run", "ablate.study_key"
+ALSO_IN = "ablate.also_in."  # prefix of the tag that shares a trial with another study
 MARK = "ablate.mark"  # how much of the journal the run shows
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
+FINAL, NUM_PARAMETERS = "final_", "num_parameters"  # metrics that are not of an epoch
 LARGEST = 1.7976931348623157e308  # what MLflow stores for infinity
 
 
@@ -69,24 +71,34 @@ class RunLocation:
     created: bool
 
 
-class Tracking(Protocol):
-    """A server or database. Its errors are raised as `Away` or `Refused`."""
+@dataclass(frozen=True)
+class Record:
+    """One run: its tags and params as text, its last metrics, and its metrics by step."""
 
-    def open_experiment(self, name: str, tags: Mapping[str, str]) -> str:
-        """Return the id of the experiment with this name, creating it if there is none."""
-        ...
+    run_id: str
+    start: int | None  # milliseconds
+    end: int | None
+    tags: Mapping[str, str]
+    params: Mapping[str, str]
+    numbers: Mapping[str, float]
+    steps: Iterable[Mapping[str, Any]] = field(default_factory=tuple)  # {"epoch": 1, name: number}
+    study_json: str | None = None  # the study's record, if this is a study's run
 
-    def put(self, experiment_id: str, run: Run) -> RunLocation:
-        """Create the run, or update it to match."""
-        ...
+    @property
+    def is_trial(self) -> bool:
+        return TRIAL in self.tags
 
-    def running(self, experiment_id: str) -> Collection[str]:
-        """The trials of an experiment whose runs are marked as running."""
-        ...
+    @property
+    def is_study(self) -> bool:
+        return STUDY_RUN in self.tags
 
-    def settle(self) -> None:
-        """Clean up what calls that got no answer may have left behind."""
-        ...
+
+@dataclass(frozen=True)
+class Seen:
+    """What is compared to tell whether a run has changed."""
+
+    start: int
+    signature: str
 
 
 def new_points(points: Sequence[Point], last_steps: Mapping[str, int]) -> list[Point]:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from ablate.config.identity import Parent, Trial
 from ablate.config.resolve import merge
-from ablate.config.tasks import EVALUATION
 from ablate.store.study_record import PlannedTrial
+from ablate.study.arms import find_arm, plan_trial, planned_trial
 from ablate.study.record import arm_stages
 from ablate.study.searches import PlannedSearch, plan_evaluation_search
-from ablate.study.trials import find_arm, plan_trial, planned_trial
-from ablate.study.values import Values
-from ablate.study.words import Stage
+from ablate.study.words import Stage, Values
 
 if TYPE_CHECKING:
     from ablate.study.plan import Plan
@@ -95,14 +93,12 @@ def _chain(
     chain: list[Trial] = []
     for position, stage in enumerate([Stage("train"), *listed]):
         values = merge(values, stage.changes)
-        trains = stage.kind == "train"
-        role = "start" if trains else "member"
+        role = "start" if stage.trains else "member"
         more = {
             "arm": arm,
             "seed": seed,
             "parents": (Parent(role, chain[-1].id),) if chain else (),
-            "runner": None if trains else EVALUATION,
-            "keep": "weights" if trains else "nothing",
+            "evaluates": not stage.trains,
             "stage": stage.name,
         }
         last = judged and position == len(listed)
@@ -115,17 +111,15 @@ def _chain(
 
 def _joint_trial(plan: Plan, arm: str, stage: Stage, members: Sequence[Trial]) -> Trial:
     """Plan a trial over all seeds of an arm: an evaluation, or the training of one gate."""
-    trains = stage.kind == "train"
-    role = "base" if trains else "member"
+    role = "base" if stage.trains else "member"
     return plan_trial(
         plan,
         merge(dict(members[-1].values), stage.changes),
         arm=arm,
         seed=0,
         parents=tuple(Parent(role, member.id) for member in members),
-        runner=None if trains else EVALUATION,
+        evaluates=not stage.trains,
         stage=stage.name,
-        keep="weights" if trains else "nothing",
     )
 
 
@@ -156,11 +150,10 @@ def _confirm_evaluation(plan: Plan, search: PlannedSearch, winner: Values) -> Ch
         plan,
         merge(search.values, winner),
         arm=search.arm,
-        seed=search.place["seed"],
+        seed=search.model["seed"],
         parents=search.parents,
-        runner=EVALUATION,
-        keep="nothing",
+        evaluates=True,
         stage=search.stage.removesuffix(" search"),
     )
-    planned = planned_trial(trial, search.arm, search.place["seed_index"], final=True)
+    planned = planned_trial(trial, search.arm, search.model["seed_index"], final=True)
     return Chains((trial,), (planned,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ablate.config.tasks import TASKS
@@ -26,11 +26,11 @@ def check(study: Study) -> None:
     twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:
         raise StudyError(f"two arms are called '{twice}'. Names of arms must be unique.")
-    if study.base_arm not in names:
-        raise StudyError(unknown("base_arm", study.base_arm, names))
+    _check_known("base_arm", [study.base_arm], names)
     for arm in study.design.arms:
-        if arm.against is not None and arm.against not in names:
-            raise StudyError(unknown("against", arm.against, names, f"arm '{arm.name}'"))
+        _check_known(
+            "against", [] if arm.against is None else [arm.against], names, f"arm '{arm.name}'"
+        )
     _check_runner(study.runner)
     for name, scale in study.scales.items():
         _check_key("scale", name)
@@ -39,21 +39,21 @@ def check(study: Study) -> None:
     stages = list(dict.fromkeys(s.name for scale in study.scales.values() for s in scale.stages))
     everywhere = [*stages, *(stage.name for arm in study.design.arms for stage in arm.then)]
     for name, scale in study.scales.items():
-        for stage in scale.stage_changes:
-            if stage not in everywhere:
-                raise StudyError(unknown("stage", stage, everywhere, f"scale '{name}'"))
+        _check_known("stage", scale.stage_changes, everywhere, f"scale '{name}'")
     for arm in study.design.arms:
-        for stage in arm.stages:
-            if stage not in stages:
-                raise StudyError(unknown("stage", stage, stages, f"arm '{arm.name}'"))
+        _check_known("stage", arm.stages, stages, f"arm '{arm.name}'")
         for scale in study.scales.values():
             _check_stages((*scale.stages, *arm.then), f"arm '{arm.name}'")
 
 
+def _check_known(kind: str, names: Iterable[str], valid: Sequence[str], where: str = "") -> None:
+    for name in names:
+        if name not in valid:
+            raise StudyError(unknown(kind, name, valid, where))
+
+
 def _check_scale(scale: Scale, arms: Sequence[str], where: str) -> None:
-    for arm in scale.arms or ():
-        if arm not in arms:
-            raise StudyError(unknown("arm", arm, arms, where))
+    _check_known("arm", scale.arms or (), arms, where)
     if scale.share_gpus and scale.gpus != 1:
         raise StudyError(
             f"{where}: share_gpus measures how many trials fit on one GPU, but gpus = "
@@ -67,9 +67,7 @@ def _check_inheritance(study: Study, scale: Scale, arms: Sequence[str], where: s
     inherit = scale.search.inherit if scale.search else {}
     tuned = arms if scale.arms is None else {study.base_arm, *scale.arms}
     for heir, source in inherit.items():
-        for name in (heir, source.arm):
-            if name not in arms:
-                raise StudyError(unknown("arm", name, arms, where))
+        _check_known("arm", (heir, source.arm), arms, where)
         if heir in tuned and source.arm not in tuned:
             raise StudyError(
                 f"{where}: '{heir}' starts from the winner of '{source.arm}', which this scale "

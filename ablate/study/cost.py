@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
-from ablate.config.identity import Trial
 from ablate.config.resolve import Config
 from ablate.store.journal import Journal
 
@@ -56,10 +55,3 @@ def probed_rate(threads: int) -> float:
 
 def _seconds(journal: Journal) -> float:
     return journal.epochs[-1].get("seconds", 0.0) if journal.epochs else 0.0
-
-
-def left_to_do(trials: Iterable[Trial], journals: Mapping[str, Journal]) -> list[Trial]:
-    """Return the trials that have no outcome yet."""
-    return [
-        trial for trial in trials if trial.id not in journals or journals[trial.id].outcome is None
-    ]

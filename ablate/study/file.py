@@ -1,4 +1,4 @@
-"""Loading a study from its file, with errors that show the user's lines instead of ours."""
+"""Loads a study from its file, with errors that show the user's lines, not those of the package."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-import ablate.study
+import ablate
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
-from ablate.study.shipped import shipped
 from ablate.study.words import Study
 from ablate.trial.user_code import executed, line_of
 
+_PACKAGE = Path(__file__).parents[1]
 _WRONG_CALL = re.compile(
     r"(?P<word>\w+?)(\.__init__)?\(\) "
     r"(?P<what>got an unexpected|got multiple|missing|takes) (?P<details>.*)"
 )
+
+
+def shipped() -> dict[str, Path]:
+    """Return the file of each study that comes with the package, by name."""
+    folders = (_PACKAGE / "studies", _PACKAGE.parent / "studies")  # of a wheel, of a checkout
+    folder = next(filter(Path.is_dir, folders), folders[-1])
+    return {file.stem: file for file in sorted(folder.glob("*.py"))}
 
 
 def load(path: str | Path) -> Study:
@@ -43,7 +50,7 @@ def _find(path: str | Path) -> Path:
         return file
     if str(path) in names:
         return names[str(path)]
-    near = [str(found) for found in sorted(file.parent.glob("*.py"))]
+    near = [str(other) for other in sorted(file.parent.glob("*.py"))]
     is_name = not file.suffix and file.name == str(path)
     raise StudyError(unknown("study file", str(path), [*near, *(names if is_name else ())]))
 
@@ -67,9 +74,9 @@ def _execute(file: Path) -> ModuleType:
 
 
 def _explain(error: TypeError, file: Path) -> AblateError | None:
-    """Explain a wrong call of one of our classes; return None for any other TypeError."""
+    """Explain a wrong call of a class for studies; return None for any other TypeError."""
     match = _WRONG_CALL.match(str(error))
-    word = getattr(ablate.study, match["word"], None) if match else None
+    word = getattr(ablate, match["word"], None) if match else None
     if match is None or not callable(word):
         return None
     where, names = f"{file}:{line_of(error, file)}", list(inspect.signature(word).parameters)

@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from ablate.config.identity import Trial
 from ablate.config.resolve import Config
 from ablate.errors import StudyError, unknown
-from ablate.store.study_record import PlannedTrial, StudyRecord
+from ablate.store.study_record import StudyRecord
+from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import Chains, chains, confirm_search
 from ablate.study.inherit import inherit_winner
 from ablate.study.record import arm_location, make_record
 from ablate.study.searches import PlannedSearch, plan_search_trial, plan_searches, search_record
-from ablate.study.trials import resolve_arm
-from ablate.study.values import Values, arm_values, find_space
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.words import Arm, Scale, Study, Values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +32,9 @@ class Plan:
     scale_name: str
     scale: Scale
     record: StudyRecord
-    trials: tuple[Trial, ...]  # parents before their children
-    planned: tuple[PlannedTrial, ...]
-    searches: tuple[PlannedSearch, ...]
-    corpus_digest: str
     configs: Mapping[str, Config]  # by arm, before any search
+    trials: tuple[Trial, ...] = ()  # parents before their children
+    searches: tuple[PlannedSearch, ...] = ()
 
     def confirmations(self, search: PlannedSearch, winner: Values) -> Chains:
         """Plan the trials that confirm a search's winner."""
@@ -56,7 +53,6 @@ class Plan:
 
 def make_plan(study: Study, scale_name: str | None = None, *, data: str, command: str = "") -> Plan:
     """Resolve a study at a scale. An error names the arm that it is in."""
-    from ablate.data.corpus import corpus_digest
     from ablate.trial.run import load_modules
 
     load_modules(study.techniques)
@@ -66,19 +62,8 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     values = {arm.name: arm_values(study, scale, arm) for arm in arms}
     configs = {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
     _check_one_corpus(study, configs)
-    digest = corpus_digest(configs[study.base_arm].corpus, data)
     record = make_record(study, name, scale, arms, configs, data, command)
-    plan = Plan(
-        study=study,
-        scale_name=name,
-        scale=scale,
-        record=replace(record, corpus_digest=digest),
-        trials=(),
-        planned=(),
-        searches=(),
-        corpus_digest=digest,
-        configs=configs,
-    )
+    plan = Plan(study=study, scale_name=name, scale=scale, record=record, configs=configs)
     if scale.search is None:
         return _with_listed(plan, arms, values)
     searches, notes = plan_searches(plan, scale.search, values)
@@ -99,19 +84,17 @@ def _with_listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) 
 def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
     """Return the plan with more trials; one that it already has is not added again."""
     trials = {trial.id: trial for trial in plan.trials}
-    planned = {(p.id, p.arm, p.stage): p for p in plan.planned}
+    planned = {(p.id, p.arm, p.stage): p for p in plan.record.trials}
     searches = plan.searches
     for chain in added:
         trials |= {trial.id: trial for trial in chain.trials if trial.id not in trials}
         planned |= {(p.id, p.arm, p.stage): p for p in chain.planned}
         searches += chain.searches
     every = tuple(sorted(planned.values(), key=lambda planned: planned.seed_index))
-    first: dict[str, int] = {}  # trials that arms share run at their first position
-    for position, each in enumerate(every):
-        first.setdefault(each.id, position)
-    in_order = tuple(sorted(trials.values(), key=lambda trial: first[trial.id]))
+    first = {p.id: position for position, p in reversed([*enumerate(every)])}
+    in_order = sorted(trials.values(), key=lambda trial: first[trial.id])  # arms may share a trial
     record = replace(plan.record, trials=every, searches=tuple(map(search_record, searches)))
-    return replace(plan, trials=in_order, planned=every, record=record, searches=searches)
+    return replace(plan, trials=tuple(in_order), record=record, searches=searches)
 
 
 def _check_column(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]) -> None:

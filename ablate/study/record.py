@@ -30,6 +30,8 @@ def make_record(
     command: str,
 ) -> StudyRecord:
     """Create the record of a study that has no planned trials yet."""
+    from ablate.data.corpus import corpus_digest
+
     corpus = configs[study.base_arm].corpus
     return StudyRecord(
         name=study.name,
@@ -40,15 +42,12 @@ def make_record(
         file=study.file,
         command=command,
         corpus=corpus.name,
-        corpus_digest="",
+        corpus_digest=corpus_digest(corpus, data),
         level=corpus.level,
         num_seeds=scale.seeds,
         first_seed=scale.first_seed,
         base_arm=study.base_arm,
-        arms=tuple(
-            _arm_record(study, study.scales[scale_name], arm, configs[arm.name], data)
-            for arm in arms
-        ),
+        arms=tuple(_arm_record(study, scale, arm, configs[arm.name], data) for arm in arms),
         trials=(),
         design=study.design.kind,
         notes=study.design.notes,

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any
 from ablate.config.identity import Parent, Trial, digest
 from ablate.config.resolve import merge
 from ablate.config.streams import derived_seed
-from ablate.config.tasks import EVALUATION
 from ablate.space import space as spaces
 from ablate.store.study_record import SearchRecord
 from ablate.study import treatments
+from ablate.study.arms import (
+    base_values,
+    column_for,
+    find_arm,
+    find_space,
+    plan_trial,
+    resolve_arm,
+    scale_values,
+)
 from ablate.study.inherit import check_inherited, check_rows
 from ablate.study.record import arm_location
-from ablate.study.trials import find_arm, plan_trial, resolve_arm
-from ablate.study.values import Values, base_values, column_for, find_space, scale_values
-from ablate.study.words import Arm, Inherit, Search, Stage
+from ablate.study.words import Arm, Inherit, Search, Stage, Values
 
 if TYPE_CHECKING:
     from ablate.study.plan import Plan
@@ -35,12 +41,12 @@ class PlannedSearch:
     words: Search
     seed: int
     parents: tuple[Parent, ...] = ()  # the finished model, in a search of how to evaluate it
-    place: Mapping[str, int] = field(default_factory=dict)  # that model's seed and seed_index
+    model: Mapping[str, int] = field(default_factory=dict)  # that model's seed and seed_index
     stage: str = "search"
-    column: str = ""  # of the space, if it has columns
+    column: str = ""  # the column of the space, if it has columns
     inherits: Inherit | None = None
     left: Values = field(default_factory=dict)  # fixed because they tell the arms apart
-    waits: bool = False  # for the winner to inherit from: until then, its values are not known
+    waits: bool = False  # until the search that it inherits from has a winner
 
     @property
     def key(self) -> str:
@@ -68,7 +74,19 @@ def plan_searches(
     location = f"{plan.study.file or plan.study.name}: search"
     left = treatments.left_alone(arms, words.also, location)
     searches = tuple(
-        _plan_search(plan, words, space, arm, base, repeat, arms[arm].fixed, left[arm])
+        PlannedSearch(
+            arm=arm,
+            repeat=repeat,
+            values=base,
+            fixed={**left[arm], **arms[arm].fixed, **words.rows},
+            left=left[arm],
+            space=space,
+            words=words,
+            seed=repeat + 1,
+            column=_column(plan, arm),
+            inherits=words.inherit.get(arm),
+            waits=arm in words.inherit,
+        )
         for repeat in range(words.repeats)
         for arm, base in values.items()
     )
@@ -77,37 +95,14 @@ def plan_searches(
     return searches, treatments.notes(arms, left)
 
 
-def _plan_search(
-    plan: Plan,
-    words: Search,
-    space: spaces.Space,
-    name: str,
-    values: Values,
-    repeat: int,
-    fixed: Values,
-    left: Values,
-) -> PlannedSearch:
-    arm = find_arm(plan.study, name)
-    return PlannedSearch(
-        arm=name,
-        repeat=repeat,
-        values=values,
-        fixed={**left, **fixed, **words.rows},
-        left=left,
-        space=space,
-        words=words,
-        seed=repeat + 1,
-        column=column_for(plan.scale, arm.recipe or plan.study.base),
-        inherits=words.inherit.get(name),
-        waits=name in words.inherit,
-    )
+def _column(plan: Plan, arm: str) -> str:
+    return column_for(plan.scale, find_arm(plan.study, arm).recipe or plan.study.base)
 
 
 def _tuned_arm(plan: Plan, arm: Arm, space: spaces.Space) -> treatments.TunedArm:
-    column = column_for(plan.scale, arm.recipe or plan.study.base)
     own = _set_values(plan, arm)
     return treatments.TunedArm(
-        space=space.at(column) if space.corpora else space,
+        space=space.at(_column(plan, arm.name)) if space.corpora else space,
         own=own,
         fixed={**own, **scale_values(plan.scale), **arm.changes},
         config=plan.configs[arm.name],
@@ -136,9 +131,9 @@ def plan_evaluation_search(
         words=words,
         seed=1,
         parents=(Parent("member", model.id),),
-        place={"seed": model.seed, "seed_index": seed_index},
+        model={"seed": model.seed, "seed_index": seed_index},
         stage=f"{stage.name} search",
-        column=column_for(plan.scale, find_arm(plan.study, arm).recipe or plan.study.base),
+        column=_column(plan, arm),
     )
 
 
@@ -148,8 +143,8 @@ def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index:
         plan,
         merge(merge(search.values, sampled), search.words.changes),
         arm=search.arm,
-        seed=search.place.get("seed", derived_seed("search", search.seed, index) % 2**31),
-        runner=EVALUATION if search.parents else None,
+        seed=search.model.get("seed", derived_seed("search", search.seed, index) % 2**31),
+        evaluates=bool(search.parents),
         reads_test=False,
         parents=search.parents,
         stage=search.stage,
@@ -162,7 +157,7 @@ def search_record(search: PlannedSearch) -> SearchRecord:
         arm=search.arm,
         repeat=search.repeat,
         num_trials=search.words.trials,
-        seed_index=search.place.get("seed_index"),
+        seed_index=search.model.get("seed_index"),
         inherits=search.inherits.arm if search.inherits else None,
         over=tuple(search.inherits.over) if search.inherits else (),
     )

@@ -1,8 +1,8 @@
 """What the search of an arm leaves alone, because the study asks about it.
 
 A field that some arm sets tells arms apart. An arm that does not set it keeps its own value, and
-its search passes over the space's row for it; otherwise a control could take up the treatment. So
-it is with the technique of a slot in which arms differ, by their recipes say.
+its search skips the space's row for it; otherwise a control could adopt the treatment. The same
+holds for the technique of a slot in which arms differ, for example by their recipes.
 
 Two exceptions: numbers that arms only set to 0 are searched in the arms that do not, which have
 the technique on; and `Search(also=...)` names fields that are searched wherever no arm sets them.
@@ -28,7 +28,7 @@ SHOWN = 3  # arms that a note names
 class TunedArm:
     """An arm before its search."""
 
-    space: Space  # as it stands in the arm's column
+    space: Space  # with the values of the arm's column
     own: Values  # what the arm sets
     fixed: Values  # what the scale sets too: never searched
     config: Config
@@ -37,7 +37,7 @@ class TunedArm:
         return any(_whole(name) == _whole(field) for name in self.own)
 
     def changes(self, row: Row, fixed: Values) -> bool:
-        """Whether a search of this arm may change the row's field."""
+        """Return whether a search of this arm may change the row's field."""
         flat = self.config.flat
         if {row.name, row.field} & fixed.keys() or self.space.excludes(row, fixed, flat):
             return False
@@ -52,24 +52,26 @@ class TunedArm:
 
 
 def left_alone(
-    arms: Mapping[str, TunedArm], also: Collection[str], place: str
+    arms: Mapping[str, TunedArm], also: Collection[str], where: str
 ) -> dict[str, dict[str, Any]]:
-    """For each arm, the fields that it does not set and its search must not change, with their
-    values; None: the arm has no such field."""
-    differing = _differing(arms, also, place)
+    """Return the fields that an arm does not set and its search must not change, by arm.
+
+    Each has its value, or None if the arm has no such field.
+    """
+    differing = _differing(arms, also, where)
     left: dict[str, dict[str, Any]] = {}
     for name, arm in arms.items():
-        kept = left[name] = {}
+        unsearched = left[name] = {}
         for row in arm.space.order:
             field = row.field or ""
-            asked = _whole(field) in differing and not arm.sets(field)
-            if asked and arm.changes(row, {**arm.fixed, **kept}):
-                kept[field] = arm.config.flat.get(field)
+            studied = _whole(field) in differing and not arm.sets(field)
+            if studied and arm.changes(row, {**arm.fixed, **unsearched}):
+                unsearched[field] = arm.config.flat.get(field)
     return left
 
 
 def notes(arms: Mapping[str, TunedArm], left: Mapping[str, Values]) -> list[str]:
-    """What a reader must know of fields that some arms set and the space has a row for."""
+    """Return notes on the fields that some arms set and the space has a row for."""
     lines = []
     rows = (row for arm in arms.values() for row in arm.space.rows if row.field)
     for field in dict.fromkeys(str(row.field) for row in rows):
@@ -85,22 +87,25 @@ def notes(arms: Mapping[str, TunedArm], left: Mapping[str, Values]) -> list[str]
     return lines
 
 
-def _differing(arms: Mapping[str, TunedArm], also: Collection[str], place: str) -> set[str]:
-    given: dict[str, list[Any]] = {}
+def _differing(arms: Mapping[str, TunedArm], also: Collection[str], where: str) -> set[str]:
+    """Return the fields and slots that tell arms apart."""
+    set_by_arms: dict[str, list[Any]] = {}
     for arm in arms.values():
         for field, value in arm.own.items():
-            given.setdefault(_whole(field), []).append(value)
+            set_by_arms.setdefault(_whole(field), []).append(value)
     for field in also:
-        if field not in given:
-            raise StudyError(unknown("field that an arm sets", field, given, f"{place}: also"))
-    differing = {field for field, values in given.items() if not all(map(_off, values))}
+        if field not in set_by_arms:
+            raise StudyError(
+                unknown("field that an arm sets", field, set_by_arms, f"{where}: also")
+            )
+    differing = {field for field, values in set_by_arms.items() if not all(map(_off, values))}
     neural = [arm.config for arm in arms.values() if arm.config.ngram is None]
     differing |= {slot for slot in SINGLE_SLOTS if len({c[slot].name for c in neural}) > 1}
     return differing - set(also)
 
 
 def _whole(field: str) -> str:
-    """`backbone.units` of `backbone.units[0]`."""
+    """Return `backbone.units` for `backbone.units[0]`."""
     return field.partition("[")[0]
 
 

@@ -43,7 +43,7 @@ def embed(ids: Tensor, weight: Tensor, rate: float, training: bool) -> Tensor:
 
 
 class WeightDropped(nn.Module):
-    """An LSTM layer whose recurrent matrix is dropped anew for every window."""
+    """An LSTM layer whose recurrent matrix is dropped with a new mask for every window."""
 
     def __init__(self, inputs: int, units: int, rate: float) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class AwdLstm(nn.Module):
         return [(torch.zeros(1, rows, u), torch.zeros(1, rows, u)) for u in self.units]
 
     def forward(self, ids: Tensor, state: list[tuple[Tensor, Tensor]]):
-        """Each layer's masked output, the word vectors first; the last one's raw output; state."""
+        """Return each layer's masked output, word vectors first; the last raw output; the state."""
         rates, training = self.rates, self.training
         x = embed(ids, self.embedding, rates.words, training)
         x = locked_dropout(x, rates.input, training)
@@ -117,7 +117,7 @@ class AwdLstm(nn.Module):
         return mixture_loss(latent, prior, self.embedding, self.bias, targets)
 
     def loss(self, ids: Tensor, targets: Tensor, state: list[tuple[Tensor, Tensor]]):
-        """What is trained on, the plain loss in it, and the state after the window."""
+        """Return the training loss, the plain loss in it, and the state after the window."""
         masked, raw, state = self(ids, state)
         nll = self.nll(masked, targets.reshape(-1))
         total = nll

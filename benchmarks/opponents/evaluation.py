@@ -32,7 +32,7 @@ def mean_squares(model: AwdLstm, rows: Tensor, window: int) -> list[Tensor]:
 def dynamic(
     model: AwdLstm, stream: Tensor, rms: list[Tensor], window: int, rate: float, decay: float
 ) -> float:
-    """The mean loss of the stream, by Krause's rule of today (epsilon 2e-5)."""
+    """The mean loss of the stream, by Krause's current rule (epsilon 2e-5)."""
     parameters = list(model.parameters())
     start = [p.detach().clone() for p in parameters]
     mean = torch.stack([m.mean() for m in rms]).mean()

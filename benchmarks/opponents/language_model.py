@@ -1,6 +1,6 @@
 """One training of a small AWD-LSTM with a mixture of softmaxes, as a script of plain torch.
 
-What `plain_optuna.py` and `tune_optuna.py` call for each trial. The text is read and split anew
+What `plain_optuna.py` and `tune_optuna.py` call for each trial. The text is read and split again
 by each process, and kept.
 """
 
@@ -83,16 +83,16 @@ def train(setting: dict[str, Any], experts: tuple[int, ...], seed: int, report: 
     initialize(model, setting["embedding_range"], setting["lstm_range"])
     optimizer = torch.optim.Adam(model.parameters(), lr=setting["learning_rate"])
     rows, valid = rows_of(streams[0], setting["batch_size"]), rows_of(streams[1], 10)
-    best, kept, num_updates = math.inf, {}, 0
+    best, weights, num_updates = math.inf, {}, 0
     for epoch in range(1, setting["epochs"] + 1):
         total, steps = 0.0, 0
         for nll, length in updates(model, optimizer, rows, setting):
             total, steps, num_updates = total + nll * length, steps + length, num_updates + 1
-        found = mean_nll(model, valid, 200)
-        if found < best:
-            best, kept = found, {k: v.clone() for k, v in model.state_dict().items()}
-        report(epoch, total / steps, found)
-    model.load_state_dict(kept)
+        result = mean_nll(model, valid, 200)
+        if result < best:
+            best, weights = result, {k: v.clone() for k, v in model.state_dict().items()}
+        report(epoch, total / steps, result)
+    model.load_state_dict(weights)
     final = {
         f"final_{split}_nll": mean_nll(model, rows_of(stream, 1), 200)
         for split, stream in zip(("valid", "test"), streams[1:], strict=True)

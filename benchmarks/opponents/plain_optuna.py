@@ -16,42 +16,42 @@ import torch
 from benchmarks.opponents.language_model import train
 
 
-def work(asked: dict[str, Any], num_trials: int) -> None:
+def work(job: dict[str, Any], num_trials: int) -> None:
     torch.set_num_threads(1)
-    study = optuna.load_study(study_name="doc_layer_mix", storage=asked["storage"])
+    study = optuna.load_study(study_name="doc_layer_mix", storage=job["storage"])
 
     def objective(trial: optuna.Trial) -> float:
-        experts = tuple(map(int, trial.suggest_categorical("experts", asked["arms"]).split(",")))
-        seed = trial.suggest_categorical("seed", asked["seeds"])
+        experts = tuple(map(int, trial.suggest_categorical("experts", job["arms"]).split(",")))
+        seed = trial.suggest_categorical("seed", job["seeds"])
 
         def report(epoch: int, train_nll: float, valid_nll: float) -> None:
             trial.report(valid_nll, epoch)
 
-        found = train(asked["setting"], experts, seed, report)
-        for name, value in found.items():
+        result = train(job["setting"], experts, seed, report)
+        for name, value in result.items():
             trial.set_user_attr(name, value)
-        return found["best_valid_nll"]
+        return result["best_valid_nll"]
 
     study.optimize(objective, n_trials=num_trials)
 
 
-def main(asked: dict[str, Any]) -> None:
+def main(job: dict[str, Any]) -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(study_name="doc_layer_mix", storage=asked["storage"])
-    for seed in asked["seeds"]:
-        for experts in asked["arms"]:
+    study = optuna.create_study(study_name="doc_layer_mix", storage=job["storage"])
+    for seed in job["seeds"]:
+        for experts in job["arms"]:
             study.enqueue_trial({"experts": experts, "seed": seed})
-    num_trials = len(asked["arms"]) * len(asked["seeds"])
-    workers = asked["workers"]
+    num_trials = len(job["arms"]) * len(job["seeds"])
+    workers = job["workers"]
     context = get_context("spawn")
     shares = [num_trials // workers + (w < num_trials % workers) for w in range(workers)]
-    processes = [context.Process(target=work, args=(asked, share)) for share in shares]
+    processes = [context.Process(target=work, args=(job, share)) for share in shares]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    found = [trial.user_attrs for trial in study.trials]
-    print(json.dumps(found))
+    result = [trial.user_attrs for trial in study.trials]
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

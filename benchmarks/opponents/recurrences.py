@@ -23,7 +23,7 @@ def variational_lstm(
     m_x: Tensor,
     m_h: Tensor,
 ) -> Tensor:
-    """Masks held over the window on what the gates read of input and state; one for all gates."""
+    """Dropout masks on the gates' inputs, constant over the window and shared by all gates."""
     inputs = F.linear(x * m_x, w_x, bias)
     outputs = []
     for step in inputs:
@@ -87,7 +87,7 @@ def diagonal(w: Tensor, x: Tensor, r: Tensor) -> Tensor:
 
 
 def diagonal_unbound(w: Tensor, x: Tensor, r: Tensor) -> Tensor:
-    """The same by somebody who knows that: going through w itself takes it apart once."""
+    """The same, optimized: iterating over w unbinds it once."""
     outputs = []
     for step in w:
         x = step + r * x

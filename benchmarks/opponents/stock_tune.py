@@ -39,10 +39,10 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main(folder: Path, num_trials: int, reuse_actors: bool) -> None:
-    asked = json.loads((folder / "asked.json").read_text())
-    arms, num_cpus = asked["arms"], asked["workers"]
+    job = json.loads((folder / "asked.json").read_text())
+    arms, num_cpus = job["arms"], job["workers"]
     space = {
-        **asked["params"],
+        **job["params"],
         "arm": tune.grid_search(arms),
         "seed": tune.grid_search(list(range(1, num_trials // len(arms) + 1))),
     }
@@ -50,7 +50,7 @@ def main(folder: Path, num_trials: int, reuse_actors: bool) -> None:
     recorded = MLflowLoggerCallback(
         tracking_uri=f"sqlite:///{folder / 'mlflow.db'}",
         experiment_name="empty_trials",
-        tags=asked["tags"],
+        tags=job["tags"],
         save_artifact=True,
     )
     tune.Tuner(

@@ -31,34 +31,34 @@ def trial(config: dict[str, Any], setting: dict[str, Any]) -> None:
         tune.report({"epoch": epoch, "train_nll": train_nll, "valid_nll": valid_nll})
 
     experts = tuple(map(int, config["experts"].split(",")))
-    found = train(setting, experts, config["seed"], report)
-    tune.report({**found, "valid_nll": found["best_valid_nll"]})
+    result = train(setting, experts, config["seed"], report)
+    tune.report({**result, "valid_nll": result["best_valid_nll"]})
 
 
-def main(asked: dict[str, Any]) -> None:
+def main(job: dict[str, Any]) -> None:
     space = {
-        "experts": tune.choice(asked["arms"]),
-        "seed": tune.choice(asked["seeds"]),
+        "experts": tune.choice(job["arms"]),
+        "seed": tune.choice(job["seeds"]),
     }
-    points = [{"experts": e, "seed": s} for s in asked["seeds"] for e in asked["arms"]]
-    ray.init(num_cpus=asked["workers"], include_dashboard=False, log_to_driver=False)
+    points = [{"experts": e, "seed": s} for s in job["seeds"] for e in job["arms"]]
+    ray.init(num_cpus=job["workers"], include_dashboard=False, log_to_driver=False)
     recorded = MLflowLoggerCallback(
-        tracking_uri=asked["mlflow"], experiment_name="doc_layer_mix", save_artifact=True
+        tracking_uri=job["mlflow"], experiment_name="doc_layer_mix", save_artifact=True
     )
     search = OptunaSearch(metric="valid_nll", mode="min", points_to_evaluate=points)
     results = tune.Tuner(
-        tune.with_resources(tune.with_parameters(trial, setting=asked["setting"]), {"cpu": 1}),
+        tune.with_resources(tune.with_parameters(trial, setting=job["setting"]), {"cpu": 1}),
         param_space=space,
         tune_config=tune.TuneConfig(
             metric="valid_nll",
             mode="min",
             search_alg=search,
             num_samples=len(points),
-            max_concurrent_trials=asked["workers"],
+            max_concurrent_trials=job["workers"],
             reuse_actors=True,
         ),
         run_config=tune.RunConfig(
-            name="doc_layer_mix", storage_path=asked["folder"], callbacks=[recorded], verbose=0
+            name="doc_layer_mix", storage_path=job["folder"], callbacks=[recorded], verbose=0
         ),
     ).fit()
     names = ("final_valid_nll", "final_test_nll", "best_valid_nll", "updates")

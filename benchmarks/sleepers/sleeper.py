@@ -17,7 +17,7 @@ NOTES = Path(os.environ["SLEEPERS_NOTES"])
 
 
 class Sleeper(StandIn):
-    """Epochs of which each is slept through; trials differ, or all would end at once."""
+    """Epochs that sleep; their lengths differ, or all trials would end at once."""
 
     def __init__(self, trial, place):
         super().__init__(trial, place)
@@ -29,7 +29,7 @@ class Sleeper(StandIn):
 
 
 class Noting(Worker):
-    """A line for every call: what, from when, until when. It begins when all are there."""
+    """Write a line for every call: what, start, end. It starts when all workers exist."""
 
     def __init__(self, order):
         self._file = (NOTES / f"{os.getpid()}").open("a", buffering=1)

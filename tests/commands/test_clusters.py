@@ -21,8 +21,8 @@ def test_an_address_is_no_name(tmp_path: Path, address: str) -> None:
 
 def test_a_name(tmp_path: Path) -> None:
     (tmp_path / "clusters.toml").write_text(TEXT)
-    found = clusters.named("lab", tmp_path)
-    assert found == {"address": "10.0.0.5:6379", "store": "s3://bucket/x", "workers": 16}
+    result = clusters.named("lab", tmp_path)
+    assert result == {"address": "10.0.0.5:6379", "store": "s3://bucket/x", "workers": 16}
 
 
 def test_what_the_command_names_comes_first(tmp_path: Path) -> None:

@@ -34,16 +34,16 @@ def _environment(monkeypatch):
 
 
 @pytest.fixture
-def place(tmp_path: Path):
+def workspace(tmp_path: Path):
     """A workspace in which nothing was ever run."""
     return open_workspace(str(tmp_path / "workspace"))
 
 
 def one(check, workspace) -> Finding:
     """The only finding of a check."""
-    found = outcome("it", check, workspace)
-    assert len(found) == 1, found
-    return found[0]
+    findings = outcome("it", check, workspace)
+    assert len(findings) == 1, findings
+    return findings[0]
 
 
 def states(check, workspace) -> list[str]:
@@ -54,19 +54,23 @@ def states(check, workspace) -> list[str]:
 
 
 @pytest.mark.slow
-def test_all_is_well_in_a_new_place(place, capsys):
-    assert examine(place) == 0
+def test_all_is_well_in_a_new_place(workspace, capsys):
+    assert examine(workspace) == 0
     lines = capsys.readouterr().out.splitlines()
     named = [line.split()[1] for line in lines[:-2]]
     assert list(dict.fromkeys(named)) == list(doctor.checks())
     assert lines[-1].startswith("no failures, ")
-    assert not place.folder.exists()  # it looks, and makes nothing
+    assert not workspace.folder.exists()  # it looks, and makes nothing
 
 
-def test_the_first_failure_gives_the_exit_code(place, capsys, monkeypatch):
-    found = [Finding(WARN, "w"), Finding(FAIL, "f", "Do this.", 6), Finding(FAIL, "g", exit_code=3)]
-    monkeypatch.setattr(doctor, "checks", lambda: {"it": lambda workspace: found})
-    assert examine(place) == 6
+def test_the_first_failure_gives_the_exit_code(workspace, capsys, monkeypatch):
+    findings = [
+        Finding(WARN, "w"),
+        Finding(FAIL, "f", "Do this.", 6),
+        Finding(FAIL, "g", exit_code=3),
+    ]
+    monkeypatch.setattr(doctor, "checks", lambda: {"it": lambda workspace: findings})
+    assert examine(workspace) == 6
     assert capsys.readouterr().out.splitlines() == [
         "warn  it         w",
         "FAIL  it         f. Do this.",
@@ -76,36 +80,36 @@ def test_the_first_failure_gives_the_exit_code(place, capsys, monkeypatch):
     ]
 
 
-def test_a_check_that_hangs_is_left_behind(place):
-    found = outcome("it", lambda workspace: time.sleep(5) or [], place, patience=0.05)
-    assert [(each.state, each.found) for each in found] == [(FAIL, "no answer within 0.05 s")]
+def test_a_check_that_hangs_is_left_behind(workspace):
+    finding = outcome("it", lambda workspace: time.sleep(5) or [], workspace, patience=0.05)
+    assert [(each.state, each.found) for each in finding] == [(FAIL, "no answer within 0.05 s")]
 
 
 @pytest.mark.parametrize(
     ("error", "says", "code"),
     [
-        (RecordError("no place for records."), "no place for records.", 6),
+        (RecordError("no workspace for records."), "no workspace for records.", 6),
         (ModuleNotFoundError("No module named 'numpy'", name="numpy"), "package numpy", 7),
         (ZeroDivisionError("by zero"), "ZeroDivisionError: by zero", 4),
     ],
 )
-def test_trouble_of_a_check_is_a_finding(place, error, says, code):
+def test_trouble_of_a_check_is_a_finding(workspace, error, says, code):
     def check(workspace):
         raise error
 
-    found = one(check, place)
-    assert (found.state, found.exit_code) == (FAIL, code)
-    assert says in found.found
+    finding = one(check, workspace)
+    assert (finding.state, finding.exit_code) == (FAIL, code)
+    assert says in finding.found
 
 
 # -- the machine --
 
 
-def test_an_old_python_fails(place, monkeypatch):
-    assert one(doctor_machine.python, place).state == OK
+def test_an_old_python_fails(workspace, monkeypatch):
+    assert one(doctor_machine.python, workspace).state == OK
     monkeypatch.setattr(doctor_machine, "PYTHON", (99, 0))
-    found = one(doctor_machine.python, place)
-    assert (found.state, found.exit_code, found.remedy) == (
+    finding = one(doctor_machine.python, workspace)
+    assert (finding.state, finding.exit_code, finding.remedy) == (
         FAIL,
         7,
         "ablate needs Python 99.0 or newer.",
@@ -113,11 +117,11 @@ def test_an_old_python_fails(place, monkeypatch):
 
 
 def test_the_requirements_are_those_of_the_project():
-    found = {each.name: each for each in doctor_machine.requirements()}
-    assert {"torch", "numpy", "safetensors", "pyarrow"} <= found.keys()
-    assert {"ray", "optuna", "mlflow", "rich", "scipy"} <= found.keys()
-    assert not found["torch"].optional and found["ray"].optional
-    assert "pytest" not in found
+    finding = {each.name: each for each in doctor_machine.requirements()}
+    assert {"torch", "numpy", "safetensors", "pyarrow"} <= finding.keys()
+    assert {"ray", "optuna", "mlflow", "rich", "scipy"} <= finding.keys()
+    assert not finding["torch"].optional and finding["ray"].optional
+    assert "pytest" not in finding
 
 
 @pytest.mark.parametrize(
@@ -132,25 +136,25 @@ def test_the_requirements_are_those_of_the_project():
         ({"ray": None}, [(WARN, "ray is not installed: `ablate trial` works, studies do not")]),
     ],
 )
-def test_packages_against_their_ranges(place, monkeypatch, versions, expected):
+def test_packages_against_their_ranges(workspace, monkeypatch, versions, expected):
     installed = doctor_machine._installed
     monkeypatch.setattr(
         doctor_machine, "_installed", lambda name: versions.get(name, installed(name))
     )
-    *wrong, good = outcome("packages", doctor_machine.packages, place)
+    *wrong, good = outcome("packages", doctor_machine.packages, workspace)
     assert [(each.state, each.found) for each in wrong] == expected
     assert good.state == OK and "numpy" in good.found
     assert all("pip install" in each.remedy for each in wrong)
 
 
 @pytest.mark.slow
-def test_a_share_of_the_cores_is_said(place, monkeypatch):
+def test_a_share_of_the_cores_is_said(workspace, monkeypatch):
     monkeypatch.setattr(doctor_machine, "_accelerators", lambda: Finding(OK, "no GPU"))
     monkeypatch.setattr(doctor_machine, "_usable_cores", lambda: 1.5)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    found = outcome("devices", doctor_machine.devices, place)[0]
-    assert (found.state, found.remedy) == (WARN, "Give studies --workers 1.")
-    assert "1.5 cores" in found.found and "8 cores" in found.found
+    finding = outcome("devices", doctor_machine.devices, workspace)[0]
+    assert (finding.state, finding.remedy) == (WARN, "Give studies --workers 1.")
+    assert "1.5 cores" in finding.found and "8 cores" in finding.found
 
 
 @pytest.mark.parametrize(
@@ -159,17 +163,17 @@ def test_a_share_of_the_cores_is_said(place, monkeypatch):
         ("print('H200; H200'); print('13.0')", OK, "GPUs: H200; H200 (CUDA 13.0)"),
         ("print(); print()", WARN, "torch was built without CUDA and sees no GPU"),
         ("raise ImportError('libtorch.so: no such file')", FAIL, "libtorch.so: no such file"),
-        ("import os; os.abort()", FAIL, "it died by 6"),
-        ("import time; time.sleep(9)", FAIL, "has not found out about GPUs within 0.5 s"),
+        ("import os; os.abort()", FAIL, "killed by signal 6"),
+        ("import time; time.sleep(9)", FAIL, "has not listed GPUs within 0.5 s"),
     ],
 )
 def test_accelerators(monkeypatch, script, state, says):
-    monkeypatch.setattr(doctor_machine, "ASK_TORCH", script)
+    monkeypatch.setattr(doctor_machine, "TORCH_QUERY", script)
     monkeypatch.setattr(doctor_machine.shutil, "which", lambda name: f"/usr/bin/{name}")
     if "sleep" in script:
         monkeypatch.setattr(doctor_machine, "TORCH_SECONDS", 0.5)
-    found = doctor_machine._accelerators()
-    assert found.state == state and says in found.found
+    finding = doctor_machine._accelerators()
+    assert finding.state == state and says in finding.found
 
 
 @pytest.mark.parametrize(
@@ -182,19 +186,19 @@ def test_accelerators(monkeypatch, script, state, says):
     ],
 )
 def test_kernels(monkeypatch, script, state, says):
-    monkeypatch.setattr(doctor_machine, "ASK_KERNELS", script)
-    found = doctor_machine._kernels()
-    assert found.state == state and says in found.found
-    assert ("CXX" in found.remedy) == script.startswith("print('no')")
+    monkeypatch.setattr(doctor_machine, "KERNELS_QUERY", script)
+    finding = doctor_machine._kernels()
+    assert finding.state == state and says in finding.found
+    assert ("CXX" in finding.remedy) == script.startswith("print('no')")
 
 
 @pytest.mark.parametrize(("free", "state"), [(50e6, FAIL), (1e9, WARN), (1e12, OK)])
-def test_room_on_the_disk(place, monkeypatch, free, state):
+def test_room_on_the_disk(workspace, monkeypatch, free, state):
     usage = doctor_machine.shutil.disk_usage("/")._replace(free=int(free))
     monkeypatch.setattr(doctor_machine.shutil, "disk_usage", lambda path: usage)
-    found = one(doctor_machine.disk, place)
-    assert found.state == state
-    assert ("--workspace" in found.remedy) == (state != OK)
+    finding = one(doctor_machine.disk, workspace)
+    assert finding.state == state
+    assert ("--workspace" in finding.remedy) == (state != OK)
 
 
 # -- places --
@@ -202,65 +206,65 @@ def test_room_on_the_disk(place, monkeypatch, free, state):
 
 def test_a_workspace_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("")
-    found = one(doctor_places.folder, open_workspace(str(tmp_path / "file")))
-    assert found.state == FAIL and "is not a folder" in found.found
-    found = one(doctor_places.folder, open_workspace(str(tmp_path / "file" / "below")))
-    assert found.state == FAIL and "cannot be made" in found.found
+    finding = one(doctor_places.folder, open_workspace(str(tmp_path / "file")))
+    assert finding.state == FAIL and "is not a folder" in finding.found
+    finding = one(doctor_places.folder, open_workspace(str(tmp_path / "file" / "below")))
+    assert finding.state == FAIL and "cannot be created" in finding.found
 
 
-def test_a_workspace_that_cannot_be_written(place, monkeypatch):
-    place.folder.mkdir()
+def test_a_workspace_that_cannot_be_written(workspace, monkeypatch):
+    workspace.folder.mkdir()
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    found = one(doctor_places.folder, place)
-    assert found.state == FAIL and "No space left on device" in found.found
-    assert list(place.folder.iterdir()) == []
+    finding = one(doctor_places.folder, workspace)
+    assert finding.state == FAIL and "No space left on device" in finding.found
+    assert list(workspace.folder.iterdir()) == []
 
 
-def test_a_slow_disk_is_said(place, monkeypatch):
-    place.folder.mkdir()
+def test_a_slow_disk_is_said(workspace, monkeypatch):
+    workspace.folder.mkdir()
     monkeypatch.setattr(doctor_places, "SLOW_MS", 0.0)
-    assert one(doctor_places.folder, place).state == WARN
+    assert one(doctor_places.folder, workspace).state == WARN
 
 
 def test_a_store_elsewhere_is_tried(tmp_path):
-    place = open_workspace(str(tmp_path), store=f"file://{tmp_path}/elsewhere")
-    assert one(doctor_places.store, place).state == OK
+    workspace = open_workspace(str(tmp_path), store=f"file://{tmp_path}/elsewhere")
+    assert one(doctor_places.store, workspace).state == OK
     assert list((tmp_path / "elsewhere").iterdir()) == []
     (tmp_path / "file").write_text("")
-    found = one(doctor_places.store, open_workspace(str(tmp_path), store=str(tmp_path / "file")))
-    assert found.state == FAIL and "--store" in found.remedy
+    finding = one(doctor_places.store, open_workspace(str(tmp_path), store=str(tmp_path / "file")))
+    assert finding.state == FAIL and "--store" in finding.remedy
 
 
 def test_a_store_that_nobody_knows_keeps_its_secrets(tmp_path):
     uri = "ftp://key:hunter2@bucket/path?secret_key=hunter3"
-    found = one(doctor_places.store, open_workspace(str(tmp_path), store=uri))
-    assert found.state == FAIL
-    assert "hunter" not in f"{found}" and "bucket/path" in found.found
+    finding = one(doctor_places.store, open_workspace(str(tmp_path), store=uri))
+    assert finding.state == FAIL
+    assert "hunter" not in f"{finding}" and "bucket/path" in finding.found
 
 
 @contextlib.contextmanager
 def server(status: int):
-    """An HTTP server that answers everything so, and keeps what it was asked."""
-    asked: list[tuple[str, str | None]] = []
+    """An HTTP server that always answers with this status, and records the requests."""
+    requests: list[tuple[str, str | None]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append((self.path, self.headers.get("Authorization")))
+            requests.append((self.path, self.headers.get("Authorization")))
             self.send_response(status)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as finding:
+        thread = threading.Thread(target=finding.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield found.server_port, asked
-        found.shutdown()
+        yield finding.server_port, requests
+        finding.shutdown()
         thread.join()
 
 
@@ -271,11 +275,13 @@ def closed_port() -> int:
 
 
 def test_a_server_that_answers_is_asked_with_the_login(tmp_path):
-    with server(200) as (port, asked):
+    with server(200) as (port, requests):
         uri = f"http://me:hunter2@127.0.0.1:{port}"
-        found = one(doctor_places.mlflow, open_workspace(str(tmp_path), mlflow=uri))
-    assert found == Finding(OK, f"http://127.0.0.1:{port} answers")
-    assert asked == [("/api/2.0/mlflow/experiments/search?max_results=1", "Basic bWU6aHVudGVyMg==")]
+        finding = one(doctor_places.mlflow, open_workspace(str(tmp_path), mlflow=uri))
+    assert finding == Finding(OK, f"http://127.0.0.1:{port} answers")
+    assert requests == [
+        ("/api/2.0/mlflow/experiments/search?max_results=1", "Basic bWU6aHVudGVyMg==")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -284,90 +290,90 @@ def test_a_server_that_answers_is_asked_with_the_login(tmp_path):
 )
 def test_a_server_that_refuses(tmp_path, status, remedy):
     with server(status) as (port, _):
-        place = open_workspace(str(tmp_path), mlflow=f"http://127.0.0.1:{port}")
-        found = one(doctor_places.mlflow, place)
-    assert (found.state, found.exit_code) == (FAIL, 6)
-    assert f"answers {status}" in found.found and remedy in found.remedy
+        workspace = open_workspace(str(tmp_path), mlflow=f"http://127.0.0.1:{port}")
+        finding = one(doctor_places.mlflow, workspace)
+    assert (finding.state, finding.exit_code) == (FAIL, 6)
+    assert f"answers {status}" in finding.found and remedy in finding.remedy
 
 
 def test_a_server_that_is_not_there(tmp_path):
     uri = f"http://me:hunter2@127.0.0.1:{closed_port()}"
-    found = one(doctor_places.mlflow, open_workspace(str(tmp_path), mlflow=uri))
-    assert (found.state, found.exit_code) == (FAIL, 6)
-    assert "does not answer" in found.found and "ablate sync" in found.remedy
-    assert "hunter2" not in found.found
+    finding = one(doctor_places.mlflow, open_workspace(str(tmp_path), mlflow=uri))
+    assert (finding.state, finding.exit_code) == (FAIL, 6)
+    assert "does not answer" in finding.found and "ablate sync" in finding.remedy
+    assert "hunter2" not in finding.found
 
 
 def test_a_folder_of_files_is_no_place_for_records(tmp_path):
-    found = one(doctor_places.mlflow, open_workspace(str(tmp_path), mlflow="./mlruns"))
-    assert (found.state, found.exit_code) == (FAIL, 6)
+    finding = one(doctor_places.mlflow, open_workspace(str(tmp_path), mlflow="./mlruns"))
+    assert (finding.state, finding.exit_code) == (FAIL, 6)
 
 
-def test_the_database_of_the_records(place):
-    assert "will be made" in one(doctor_places.mlflow, place).found
-    place.folder.mkdir()
-    file = place.folder / "mlflow.db"
+def test_the_database_of_the_records(workspace):
+    assert "will be created" in one(doctor_places.mlflow, workspace).found
+    workspace.folder.mkdir()
+    file = workspace.folder / "mlflow.db"
     with contextlib.closing(sqlite3.connect(file)) as db:
         db.execute("CREATE TABLE t (a)")
-    assert one(doctor_places.mlflow, place).state == OK
+    assert one(doctor_places.mlflow, workspace).state == OK
     file.write_bytes(b"this is no database" * 100)
-    found = one(doctor_places.mlflow, place)
-    assert (found.state, found.exit_code) == (FAIL, 6)
-    assert "not a database" in found.found and "Move it away" in found.remedy
+    finding = one(doctor_places.mlflow, workspace)
+    assert (finding.state, finding.exit_code) == (FAIL, 6)
+    assert "not a database" in finding.found and "Move it away" in finding.remedy
 
 
-def test_the_searches_of_the_workspace(place):
-    assert one(doctor_places.searches, place) == Finding(OK, "none yet")
-    log = place.folder / "searches" / "q@s.log"
+def test_the_searches_of_the_workspace(workspace):
+    assert one(doctor_places.searches, workspace) == Finding(OK, "none yet")
+    log = workspace.folder / "searches" / "q@s.log"
     log.parent.mkdir(parents=True)
     log.write_text('{"op_code":0}\n{"op_co')  # a crash cut off the last line
-    assert one(doctor_places.searches, place).state == OK
+    assert one(doctor_places.searches, workspace).state == OK
     log.write_text('{"op_code":0}\nnothing like it\n{"op_code":1}\n')
-    found = one(doctor_places.searches, place)
-    assert (found.state, found.exit_code) == (FAIL, 6)
-    assert "q@s.log" in found.found and "Move it away" in found.remedy
+    finding = one(doctor_places.searches, workspace)
+    assert (finding.state, finding.exit_code) == (FAIL, 6)
+    assert "q@s.log" in finding.found and "Move it away" in finding.remedy
 
 
 def test_a_database_on_a_server(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor_places, "find_spec", lambda name: None)
     url = f"postgresql://me:hunter2@127.0.0.1:{closed_port()}/searches"
-    place = open_workspace(str(tmp_path), searches=url)
-    found = one(doctor_places.searches, place)
-    assert (found.state, found.exit_code) == (FAIL, 7)
-    assert found.remedy == "pip install psycopg2"
+    workspace = open_workspace(str(tmp_path), searches=url)
+    finding = one(doctor_places.searches, workspace)
+    assert (finding.state, finding.exit_code) == (FAIL, 7)
+    assert finding.remedy == "pip install psycopg2"
     monkeypatch.setattr(doctor_places, "find_spec", lambda name: name)
-    found = one(doctor_places.searches, place)
-    assert (found.state, found.exit_code) == (FAIL, 6)
-    assert "hunter2" not in f"{found}"
-    found = one(doctor_places.searches, open_workspace(str(tmp_path), searches="mongo://x/y"))
-    assert (found.state, found.exit_code) == (FAIL, 6)
+    finding = one(doctor_places.searches, workspace)
+    assert (finding.state, finding.exit_code) == (FAIL, 6)
+    assert "hunter2" not in f"{finding}"
+    finding = one(doctor_places.searches, open_workspace(str(tmp_path), searches="mongo://x/y"))
+    assert (finding.state, finding.exit_code) == (FAIL, 6)
 
 
-def test_the_cluster_named(place, monkeypatch):
-    assert one(doctor_places.ray, place).state == OK
+def test_the_cluster_named(workspace, monkeypatch):
+    assert one(doctor_places.ray, workspace).state == OK
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{closed_port()}")
-    found = one(doctor_places.ray, place)
-    assert (found.state, found.exit_code) == (FAIL, 5)
-    assert "unset RAY_ADDRESS" in found.remedy
+    finding = one(doctor_places.ray, workspace)
+    assert (finding.state, finding.exit_code) == (FAIL, 5)
+    assert "unset RAY_ADDRESS" in finding.remedy
     with server(200) as (port, _):
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
-        assert one(doctor_places.ray, place).state == OK
+        assert one(doctor_places.ray, workspace).state == OK
     monkeypatch.setenv("RAY_ADDRESS", "ray://127.0.0.1:10001")
-    assert one(doctor_places.ray, place).state == FAIL
+    assert one(doctor_places.ray, workspace).state == FAIL
     monkeypatch.setenv("RAY_ADDRESS", "auto")
-    assert one(doctor_places.ray, place).state == OK
+    assert one(doctor_places.ray, workspace).state == OK
 
 
 # -- what is in the workspace --
 
 
-def test_a_damaged_corpus(place):
-    assert states(doctor_studies.corpora, place) == [OK]
-    folder = Path(place.data) / "ptb"
+def test_a_damaged_corpus(workspace):
+    assert states(doctor_studies.corpora, workspace) == [OK]
+    folder = Path(workspace.data) / "ptb"
     folder.mkdir(parents=True)
     for split in ("train", "valid", "test"):
         (folder / f"ptb.{split}.txt").write_text("not the published text\n")
-    wrong, good = outcome("corpora", doctor_studies.corpora, place)
+    wrong, good = outcome("corpora", doctor_studies.corpora, workspace)
     assert (wrong.state, wrong.exit_code) == (FAIL, 3)
     assert "ablate data get ptb" in wrong.remedy
     assert "grammar built in" in good.found
@@ -401,25 +407,25 @@ def _finish(store: Store, trial_id: str) -> None:
 
 @pytest.mark.slow
 def test_a_study_that_stopped(stopped):
-    found, _ = outcome("studies", doctor_studies.studies, stopped)
-    assert found.state == WARN
-    assert found.found == "q@s stopped with 1 of 2 trials left"
-    assert found.remedy == "Go on with: ablate study q.py"
+    finding, _ = outcome("studies", doctor_studies.studies, stopped)
+    assert finding.state == WARN
+    assert finding.found == "q@s stopped with 1 of 2 trials left"
+    assert finding.remedy == "Resume with: ablate study q.py"
     _finish(stopped.store, "b" * 16)
     assert outcome("studies", doctor_studies.studies, stopped) == [Finding(OK, "1 finished")]
 
 
 def test_a_study_that_runs(stopped):
     with held(stopped, "q@s"):
-        found, _ = outcome("studies", doctor_studies.studies, stopped)
-        assert found.state == OK and f"process {os.getpid()}" in found.found
+        finding, _ = outcome("studies", doctor_studies.studies, stopped)
+        assert finding.state == OK and f"process {os.getpid()}" in finding.found
 
 
 def test_a_damaged_journal_is_named(stopped):
     stopped.store.write(journals.key("b" * 16), b"{")
-    found, _ = outcome("studies", doctor_studies.studies, stopped)
-    assert (found.state, found.exit_code) == (FAIL, 4)
-    assert journals.key("b" * 16) in found.found
+    finding, _ = outcome("studies", doctor_studies.studies, stopped)
+    assert (finding.state, finding.exit_code) == (FAIL, 4)
+    assert journals.key("b" * 16) in finding.found
 
 
 def test_leftovers_of_killed_runs(stopped):
@@ -427,9 +433,9 @@ def test_leftovers_of_killed_runs(stopped):
     partial = stopped.store.folder / "trials" / ("a" * 16) / "tmp123.partial"
     partial.write_text("half")
     (stopped.folder / "ray" / "tune-x").mkdir(parents=True)
-    found = one(doctor_studies.leftovers, stopped)
-    assert found.state == WARN and found.found.startswith("2 unfinished files")
-    assert str(partial) in found.remedy
+    finding = one(doctor_studies.leftovers, stopped)
+    assert finding.state == WARN and finding.found.startswith("2 unfinished files")
+    assert str(partial) in finding.remedy
     with held(stopped, "q@s"):
         assert states(doctor_studies.leftovers, stopped) == [OK]
 
@@ -437,8 +443,8 @@ def test_leftovers_of_killed_runs(stopped):
 def test_no_secret_is_shown():
     uri = "s3://AKIA12:se%2Fcret@bucket/x?access_key=AKIA34&secret_key=abc/def"
     assert doctor_places.shown(uri) == "s3://bucket/x"
-    told = f"cannot open {uri}: key se/cret (or se%2Fcret) and abc/def refused by bucket"
-    safe = doctor_places._without_secrets(told, uri)
+    message = f"cannot open {uri}: key se/cret (or se%2Fcret) and abc/def refused by bucket"
+    safe = doctor_places._without_secrets(message, uri)
     assert not any(secret in safe for secret in ("AKIA", "se/cret", "se%2Fcret", "abc/def"))
     assert "refused by bucket" in safe
     assert doctor_places.shown("/plain/folder") == "/plain/folder"

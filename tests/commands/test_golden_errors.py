@@ -140,7 +140,7 @@ WRONG_COMMANDS = (
 
 @dataclass(frozen=True)
 class Mistake:
-    """What a user wrote by mistake, and the command that meets it."""
+    """A mistake of a user, and the command that reports it."""
 
     title: str
     command: str

@@ -20,7 +20,7 @@ def _terminal(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-def said(capsys, *arguments: str) -> str:
+def printed(capsys, *arguments: str) -> str:
     """What `ablate ARGUMENTS` prints before it exits."""
     with pytest.raises(SystemExit) as left:
         cli.main(arguments)
@@ -30,21 +30,21 @@ def said(capsys, *arguments: str) -> str:
 
 @pytest.mark.golden
 def test_every_help_text_is_the_golden_one(capsys):
-    pages = [said(capsys, *name, "--help") for name in [(), *((name,) for name in COMMANDS)]]
+    pages = [printed(capsys, *name, "--help") for name in [(), *((name,) for name in COMMANDS)]]
     pages = [_usage_on_one_line(page) for page in pages]
     text = f"\n{'=' * 90}\n\n".join(pages)
     assert text == golden("help.txt", text)
 
 
 def _usage_on_one_line(page: str) -> str:
-    """Where it wraps is not the same in every Python."""
+    """Versions of Python wrap the usage differently."""
     usage, _, rest = page.partition("\n\n")
     return f"{' '.join(usage.split())}\n\n{rest}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_shows_an_example_that_parses(name, capsys):
-    _, _, example = said(capsys, name, "--help").partition("example:\n  ")
+    _, _, example = printed(capsys, name, "--help").partition("example:\n  ")
     program, *arguments = shlex.split(example, comments=True)
     assert program == "ablate" and arguments[0] == name
     options = PARSER.parse_args(arguments)
@@ -70,7 +70,7 @@ def test_every_option_is_explained():
 
 
 def test_the_version(capsys):
-    assert said(capsys, "--version").startswith("ablate ")
+    assert printed(capsys, "--version").startswith("ablate ")
 
 
 def test_a_misspelt_command_names_the_choices(capsys):

@@ -62,7 +62,7 @@ def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rates", "said"),
+    ("rates", "printed"),
     [
         (
             {1: 2.0, 2: 1.0},
@@ -72,9 +72,9 @@ def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
         ({1: 1.0, 2: 2.0}, "; the scale sets 1. Change it before the study starts"),
     ],
 )
-def test_what_differs_by_little_is_no_reason_to_change(tmp_path, monkeypatch, rates, said):
+def test_what_differs_by_little_is_no_reason_to_change(tmp_path, monkeypatch, rates, printed):
     monkeypatch.setattr("ablate.commands.probe._rate", lambda trial, *_: rates[trial.threads])
-    assert said in show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
+    assert printed in show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
 
 
 @pytest.mark.slow
@@ -113,13 +113,13 @@ def test_a_share_leaves_room_for_what_each_process_takes():
 def test_a_share_is_measured_by_training(tmp_path):
     plan = plan_of(tmp_path)
     trial = largest_trial(plan)
-    asked = []
+    calls = []
 
     class Memory:
-        """A GPU's own words, for a machine that has none."""
+        """A GPU's measurements, for a machine that has none."""
 
         def max_memory_reserved(self):
-            asked.append("peak")
+            calls.append("peak")
             return 3e9
 
         def mem_get_info(self):
@@ -132,5 +132,5 @@ def test_a_share_is_measured_by_training(tmp_path):
     }
     assert Trial.from_plain(order["trial"]) == trial
     assert measured_share(order, Memory) == 1 / 3
-    assert asked == ["peak"]
+    assert calls == ["peak"]
     assert not (tmp_path / "store" / "trials").exists()

@@ -8,8 +8,7 @@ import pytest
 
 from ablate.cli import main
 from ablate.errors import StudyError
-from ablate.study.file import load
-from ablate.study.shipped import shipped
+from ablate.study.file import load, shipped
 from tests.support import places
 
 
@@ -41,8 +40,8 @@ def test_one_is_described_by_its_docstring_and_its_commands(studies):
 
 def test_one_is_copied_alone_and_is_the_same_study(studies, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    status, said = studies("doc_rank", "--copy", ".")
-    assert status == 0 and "ablate study doc_rank.py" in said
+    status, printed = studies("doc_rank", "--copy", ".")
+    assert status == 0 and "ablate study doc_rank.py" in printed
     assert list(tmp_path.iterdir()) == [tmp_path / "doc_rank.py"]
     copy, ours = load("doc_rank.py"), load("doc_rank")
     assert (copy.name, copy.design, copy.base) == (ours.name, ours.design, ours.base)
@@ -52,8 +51,8 @@ def test_one_is_copied_alone_and_is_the_same_study(studies, tmp_path, monkeypatc
 def test_a_copy_never_replaces_a_file(studies, tmp_path):
     mine = tmp_path / "doc_rank.py"
     mine.write_text("mine")
-    status, said = studies("doc_rank", "--copy", str(tmp_path))
-    assert status == 2 and "already exists" in said
+    status, printed = studies("doc_rank", "--copy", str(tmp_path))
+    assert status == 2 and "already exists" in printed
     assert mine.read_text() == "mine"
 
 
@@ -66,8 +65,8 @@ def test_a_copy_never_replaces_a_file(studies, tmp_path):
     ],
 )
 def test_what_cannot_be(studies, arguments, expected):
-    status, said = studies(*arguments)
-    assert status in (2, 4) and expected in said
+    status, printed = studies(*arguments)
+    assert status in (2, 4) and expected in printed
 
 
 def test_a_file_is_preferred_to_a_shipped_study_of_its_name(tmp_path, monkeypatch):

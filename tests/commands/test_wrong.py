@@ -48,8 +48,8 @@ class Asked:
         self.workspace, self.capsys = workspace, capsys
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        place = ["--workspace", str(self.workspace.folder)]
-        status = main([*arguments, *([] if arguments[0] in NOWHERE else place)])
+        locations = ["--workspace", str(self.workspace.folder)]
+        status = main([*arguments, *([] if arguments[0] in NOWHERE else locations)])
         out, err = self.capsys.readouterr()
         assert "Traceback" not in out + err
         return status, out, err
@@ -108,15 +108,15 @@ def test_a_folder_that_cannot_be_one(tmp_path, capsys):
 @pytest.fixture
 def tiny_disk(tmp_path: Path):
     """A file system of one megabyte."""
-    place = tmp_path / "tiny"
-    place.mkdir()
+    path = tmp_path / "tiny"
+    path.mkdir()
     if os.geteuid() != 0:
         pytest.skip("mounting a tiny file system needs root")
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("this machine does not let us mount a tiny file system")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    yield path
+    subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 @pytest.mark.slow

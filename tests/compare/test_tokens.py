@@ -148,7 +148,7 @@ def shown_row(text: str, name: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_saved_tokens_give_the_same_ensemble_as_the_run(workspace, trained):
-    first, second, ensemble = [place.id for place in trained.planned]
+    first, second, ensemble = [trial.id for trial in trained.record.trials]
     journal = journals.read(workspace.store, ensemble)
     ran = math.exp(journal.outcome.metrics["test_nll"])
     text = show_tokens(workspace, [first, second], "test")
@@ -162,14 +162,14 @@ def test_a_text_of_one_line_is_compared_without_a_p(workspace, tmp_path):
         (folder / f"{split}.txt").write_text("a b c d e f g h " * 60 + "\n")
     base = {name: v for name, v in BASE.items() if not name.endswith("_tokens")}
     plan = train(workspace, {**base, "corpus.name": str(folder), "training.batch_size": 4})
-    first, second, _ = [place.id for place in plan.planned]
+    first, second, _ = [trial.id for trial in plan.record.trials]
     shown = " ".join(show_tokens(workspace, [first, second], "valid").split())
     assert "No interval and no p: this split has 1 sentence," in shown
     assert "95% interval" not in shown and "<.001" not in shown
 
 
 def test_reading_the_test_split_again_is_recorded(workspace, trained):
-    first, second, _ = [place.id for place in trained.planned]
+    first, second, _ = [trial.id for trial in trained.record.trials]
     assert "read again" not in show_tokens(workspace, [first, second], "valid")
     assert not workspace.store.exists(f"trials/{first}/readings.json")
     assert "read number 1 after" in show_tokens(workspace, [first[:8], second], "test")
@@ -179,7 +179,7 @@ def test_reading_the_test_split_again_is_recorded(workspace, trained):
 
 
 def test_what_cannot_be_compared_is_refused(workspace, trained):
-    first, second, _ = [place.id for place in trained.planned]
+    first, second, _ = [trial.id for trial in trained.record.trials]
     with pytest.raises(TrialError, match="two or more finished trials"):
         show_tokens(workspace, [first, first], "valid")
     with pytest.raises(TrialError, match="no trial 'nobody'"):
@@ -190,7 +190,7 @@ def test_what_cannot_be_compared_is_refused(workspace, trained):
     with pytest.raises(TrialError, match="different corpora"):
         show_tokens(workspace, [first, second], "valid")
     workspace.store.delete(f"trials/{first}/tokens/test.arrow")
-    journal.trial = replace(journal.trial, corpus_digest=trained.corpus_digest)
+    journal.trial = replace(journal.trial, corpus_digest=trained.record.corpus_digest)
     journal.write(workspace.store)
     with pytest.raises(TrialError, match="saved no log-probabilities of test"):
         show_tokens(workspace, [first, second], "test")

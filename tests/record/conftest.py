@@ -21,9 +21,9 @@ SHORT_LIVED = "/dev/shm" if Path("/dev/shm").is_dir() else None  # spares hundre
 def empty_database() -> Iterator[Path]:
     """MLflow's tables, made once: it takes seconds."""
     with tempfile.TemporaryDirectory(dir=SHORT_LIVED) as folder:
-        place = Path(folder) / "mlflow.db"
-        _make_database(f"sqlite:///{place}", Path(folder) / "artifacts")
-        yield place
+        path = Path(folder) / "mlflow.db"
+        _make_database(f"sqlite:///{path}", Path(folder) / "artifacts")
+        yield path
 
 
 @pytest.fixture
@@ -49,5 +49,5 @@ def workspace(make_workspace: Callable[[], Workspace]) -> Workspace:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """An empty folder on a disk that is quick to sync."""
-    with tempfile.TemporaryDirectory(dir=SHORT_LIVED) as found:
-        yield Path(found)
+    with tempfile.TemporaryDirectory(dir=SHORT_LIVED) as folder:
+        yield Path(folder)

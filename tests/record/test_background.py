@@ -34,9 +34,9 @@ def wait_for(what, seconds: float = 20) -> None:
 @pytest.fixture
 def closed_port() -> int:
     """A port without a server."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.fixture
@@ -129,12 +129,12 @@ def test_a_server_that_refuses(workspace, port, request) -> None:
     troubles: list[str] = []
     uri = f"http://127.0.0.1:{request.getfixturevalue(port)}"
     write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, None))
-    begun = time.monotonic()
+    start = time.monotonic()
     recorder = background(workspace, troubles, uri=uri)
     recorder.notify(FIRST, done=True)
     wait_for(lambda: troubles)
     result = recorder.finish("| table |", {"a.txt": "a"})
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - start < 10
     assert sorted(result.undelivered) == [FIRST, SECOND]
     assert result.reason
     assert uri in result.reason
@@ -147,11 +147,11 @@ def test_a_server_that_does_not_answer(workspace, silent_port, monkeypatch) -> N
     uri = f"http://someone:secret@127.0.0.1:{silent_port}"
     write(workspace.store, make_journal(FIRST))
     recorder = background(workspace, [], uri=uri)
-    begun = time.monotonic()
+    start = time.monotonic()
     recorder.notify(FIRST, done=True)
-    assert time.monotonic() - begun < 0.1
+    assert time.monotonic() - start < 0.1
     result = recorder.finish("", {})
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - start < 3
     assert result.undelivered == [FIRST]
     assert result.reason
     assert "secret" not in result.reason

@@ -97,7 +97,7 @@ def test_the_ui_ended_for_its_first_error_not_its_last_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "key"),
+    ("name", "key"),
     [
         ("units[0]", "units.0"),
         ("mix@laptop", "mix.laptop"),
@@ -105,5 +105,5 @@ def test_the_ui_ended_for_its_first_error_not_its_last_line() -> None:
         ("x=1,y", "x_1_y"),
     ],
 )
-def test_keys_that_mlflow_takes(found, key) -> None:
-    assert tag_key(found) == key
+def test_keys_that_mlflow_takes(name, key) -> None:
+    assert tag_key(name) == key

@@ -39,19 +39,19 @@ def python(code: str, folder: Path, *options: str) -> subprocess.CompletedProces
 
 @pytest.mark.slow
 def test_nothing_is_said_and_nothing_left_in_the_folder(folder) -> None:
-    """With a new database, from a folder where an old ./mlruns lies about."""
+    """With a new database, in a folder that has an old ./mlruns."""
     old = folder / "mlruns" / "0"
     old.mkdir(parents=True)
     (old / "meta.yaml").write_text("name: Default")
     uri = f"sqlite:///{folder / 'space' / 'mlflow.db'}"
     code = RUN.format(uri=uri)
-    found = python(code, folder, "-W", "default")
-    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
-    assert {place.name for place in folder.iterdir()} == {
+    result = python(code, folder, "-W", "default")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert {path.name for path in folder.iterdir()} == {
         *("mlruns", "space", "store", "artifacts"),
     }
-    assert [place.name for place in (folder / "space").iterdir()] == ["mlflow.db"]
-    assert sorted(place.name for place in (folder / "mlruns").iterdir()) == ["0"]
+    assert [path.name for path in (folder / "space").iterdir()] == ["mlflow.db"]
+    assert sorted(path.name for path in (folder / "mlruns").iterdir()) == ["0"]
 
 
 def test_what_trains_nothing_imports_nothing(tmp_path) -> None:

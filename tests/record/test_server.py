@@ -79,15 +79,15 @@ class Server:
 
 @pytest.fixture
 def server(workspace: Workspace) -> Iterator[Server]:
-    found = Server(workspace)
-    found.start()
-    yield found
-    found.stop()
+    server = Server(workspace)
+    server.start()
+    yield server
+    server.stop()
 
 
 def get(server: Server, run_id: str, name: str) -> bytes:
-    place = f"{server.uri}/get-artifact?path={name}&run_uuid={run_id}"
-    with urllib.request.urlopen(place, timeout=10) as answer:
+    url = f"{server.uri}/get-artifact?path={name}&run_uuid={run_id}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
         return answer.read()
 
 
@@ -111,9 +111,9 @@ def test_stopped_in_the_middle_and_delivered_later(
     write(store, make_journal(SECOND), make_journal(THIRD))
     recorder.notify(SECOND, done=True)
     recorder.notify(THIRD, done=True)
-    begun = time.monotonic()
+    start = time.monotonic()
     result = recorder.finish("| the table |", {"plot.svg": "<svg/>"})
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - start < 15
     assert result.undelivered
     assert THIRD in result.undelivered
     server.start()
@@ -132,7 +132,7 @@ def test_stopped_in_the_middle_and_delivered_later(
 
 
 def _over_the_same_database(workspace: Workspace, server: Server) -> None:
-    """What came through the server is found in its database, where what is new is added."""
+    """Runs that came through the server are found in its database, where new ones are added."""
     write(workspace.store, make_journal(trial_id("mix", 3)))
     write_study(workspace.store, make_study(trials=4))
     assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete

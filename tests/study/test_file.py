@@ -72,40 +72,40 @@ def with_value(name: str, value: str) -> str:
 def techniques() -> dict[str, type]:
     """Every config of the good study, by the prefix of its values."""
     chosen = {"backbone": "lstm", "head": "doc", "optimizer": "nt_asgd"}
-    found = dict(SECTIONS)
-    found |= {slot: get(slot, name).config for slot, name in chosen.items()}
-    found["regularizer.weight_drop"] = get("regularizer", "weight_drop").config
-    return found
+    result = dict(SECTIONS)
+    result |= {slot: get(slot, name).config for slot, name in chosen.items()}
+    result["regularizer.weight_drop"] = get("regularizer", "weight_drop").config
+    return result
 
 
 def field_mutations():
-    """Per field of every config: misspelt, of a wrong type, below, above, not a choice."""
+    """Yield wrong values for each field: misspelt, of a wrong type, out of range, not a choice."""
     for prefix, config in techniques().items():
         for info in describe(config):
             name, limits = f"{prefix}.{info.name}", info.limits
             if name == "corpus.name":  # a scale sets it
                 continue
             yield with_value(f"{name}x", "1"), rf"unknown field '{info.name}x'.*'{info.name}'"
-            place = re.escape(f"{info.name} = ")
-            yield with_value(name, "{1: 2}"), rf"{place}.*is not allowed\. Expected: "
-            yield with_value(name, "float('nan')"), rf"{place}nan is not allowed\. Expected: "
+            field = re.escape(f"{info.name} = ")
+            yield with_value(name, "{1: 2}"), rf"{field}.*is not allowed\. Expected: "
+            yield with_value(name, "float('nan')"), rf"{field}nan is not allowed\. Expected: "
             if limits.choices is not None:
-                yield with_value(name, "'nonsense'"), rf"{place}'nonsense'.*Expected: one of "
+                yield with_value(name, "'nonsense'"), rf"{field}'nonsense'.*Expected: one of "
                 continue
-            yield with_value(name, "object()"), rf"{place}.*is not allowed"
+            yield with_value(name, "object()"), rf"{field}.*is not allowed"
             if limits.low is not None:
                 wrong = limits.low - 1
-                yield with_value(name, f"{wrong:g}"), rf"{place}.*is not allowed"
+                yield with_value(name, f"{wrong:g}"), rf"{field}.*is not allowed"
             if limits.high is not None:
                 wrong = limits.high + 1
-                yield with_value(name, f"{wrong:g}"), rf"{place}.*is not allowed"
+                yield with_value(name, f"{wrong:g}"), rf"{field}.*is not allowed"
             if "number" in info.type:
-                yield with_value(name, "'three'"), rf"{place}'three' is not allowed.*number"
-                yield with_value(name, "True"), rf"{place}True is not allowed"
+                yield with_value(name, "'three'"), rf"{field}'three' is not allowed.*number"
+                yield with_value(name, "True"), rf"{field}True is not allowed"
 
 
 def word_mutations():
-    """Per word of a study file: a misspelt keyword, a wrong type."""
+    """Yield a misspelt keyword and a wrong type for each class of a study file."""
     wrong = {
         "Study": ("question", "base", "base_arm", "design", "scales"),
         "Scale": ("corpus", "seeds", "stages", "budget"),
@@ -129,7 +129,7 @@ def word_mutations():
 
 
 def reference_mutations():
-    """Whatever names something else: arms, scales, techniques, slots, recipes, corpora."""
+    """Yield wrong names of arms, scales, techniques, slots, recipes and corpora."""
     yield changed('base_arm="a"', 'base_arm="aa"'), r"unknown base_arm 'aa'.*Expected one of: a, b"
     yield changed('Arm("b"', 'Arm("a"'), r"two arms are called 'a'"
     yield changed("seeds=2", 'seeds=2, arms=["a", "c"]'), r"unknown arm 'c'.*Expected one of: a, b"
@@ -156,7 +156,7 @@ def combination_mutations():
 
 
 def search_mutations():
-    """What is said of a search that cannot be."""
+    """Yield searches that cannot be."""
     wrong = {
         "trials=0": r"trials = 0 is not allowed\. Expected: whole number, at least 1",
         "trials='3'": r"trials = '3' is not allowed",
@@ -187,7 +187,7 @@ def search_mutations():
 
 
 def scale_mutations():
-    """What is said of a scale, a budget or a stage that cannot be."""
+    """Yield scales, budgets and stages that cannot be."""
     wrong = {
         "gpus=-1": r"gpus = -1 is not allowed\. Expected: number, at least 0",
         "gpus='one'": r"gpus = 'one' is not allowed",
@@ -233,7 +233,7 @@ def scale_mutations():
 
 
 def design_mutations():
-    """Arms and designs that cannot be."""
+    """Yield arms and designs that cannot be."""
     arms = 'table(Arm("a"), Arm("b", {"training.window": 33}))'
     wrong = {
         "table()": r"unknown base_arm 'a'",
@@ -271,7 +271,7 @@ def design_mutations():
 
 
 def study_mutations():
-    """What a study says of itself that cannot be."""
+    """Yield fields of a study that cannot be."""
     wrong = {
         "name='a/b'": r"name = 'a/b' is not allowed",
         "name='a@b'": r"name = 'a@b' is not allowed",
@@ -297,7 +297,7 @@ def study_mutations():
 
 
 def text_mutations():
-    """Not Python, no study, or an exception of the user's own."""
+    """Yield files that are not Python, have no study, or raise an exception."""
     yield GOOD.replace("study = Study(", "study = Study((", 1), r"asked\.py:\d+: "
     yield GOOD.replace("study = ", "stuyd = ", 1), r"no `study = .*'stuyd'"
     yield "x = 1\n", r"no `study = "

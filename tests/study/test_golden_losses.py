@@ -32,7 +32,7 @@ ARMS = {  # an arm of a study at laptop scale
 
 def first_trial(study: str, workspace: Workspace) -> Trial:
     plan = make_plan(load(places.STUDIES / f"{study}.py"), "laptop", data=workspace.data)
-    first = next(planned.id for planned in plan.planned if planned.arm == ARMS[study])
+    first = next(planned.id for planned in plan.record.trials if planned.arm == ARMS[study])
     return next(trial for trial in plan.trials if trial.id == first)
 
 

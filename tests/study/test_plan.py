@@ -80,7 +80,7 @@ def test_planning_is_pure(study: Study, data: str):
     before = sorted(Path(data).rglob("*"))
     plan = make_plan(study, data=data)
     again = make_plan(study, data=data)
-    assert (plan.trials, plan.planned, plan.record) == (again.trials, again.planned, again.record)
+    assert (plan.trials, plan.record) == (again.trials, again.record)
     assert sorted(Path(data).rglob("*")) == before
 
 
@@ -101,19 +101,19 @@ def test_parents_come_before_their_children(study: Study, data: str):
 def test_every_arm_has_the_same_places_on_the_same_seeds(study: Study, data: str):
     plan, scale = make_plan(study, data=data), study.scales["s"]
     arms = [arm.name for arm in study.design.arms]
-    finals = {arm: [p for p in plan.planned if p.arm == arm and p.final] for arm in arms}
+    finals = {arm: [p for p in plan.record.trials if p.arm == arm and p.final] for arm in arms}
     for planned in finals.values():
         assert sorted(p.seed_index for p in planned) == list(range(scale.seeds))
         assert all(p.seed == p.seed_index + scale.first_seed for p in planned)
         assert {p.stage for p in planned} == {scale.stages[-1].name}
-    stages = Counter((p.arm, p.stage) for p in plan.planned)
+    stages = Counter((p.arm, p.stage) for p in plan.record.trials)
     ensembles = 1 if scale.ensemble and scale.seeds > 1 else 0
     for arm in arms:
         assert [stages[arm, name] for name in ("train", *(s.name for s in scale.stages))] == [
             scale.seeds
         ] * (len(scale.stages) + 1)
         assert stages[arm, "ensemble"] == ensembles
-    assert {p.id for p in plan.planned} == set(ids(plan))
+    assert {p.id for p in plan.record.trials} == set(ids(plan))
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_every_arm_has_the_same_places_on_the_same_seeds(study: Study, data: str
 @given(study=studies())
 def test_the_test_split_is_read_at_the_end_of_a_chain_only(study: Study, data: str):
     plan = make_plan(study, data=data)
-    last = {p.id for p in plan.planned if p.final or p.stage == "ensemble"}
+    last = {p.id for p in plan.record.trials if p.final or p.stage == "ensemble"}
     assert {trial.id for trial in plan.trials if trial.reads_test} == last
 
 
@@ -130,7 +130,7 @@ def test_seeds_start_where_the_scale_says_and_make_the_same_trials(data: str):
     later = make_plan(study_of("window", seeds=2, first_seed=3), data=data)
     assert later.record.first_seed == 3 and usual.record.first_seed == 1
     assert [t.id for t in later.trials] == [t.id for t in usual.trials if t.seed in (3, 4)]
-    assert {(p.seed, p.seed_index) for p in later.planned} == {(3, 0), (4, 1)}
+    assert {(p.seed, p.seed_index) for p in later.record.trials} == {(3, 0), (4, 1)}
 
 
 def test_a_record_from_before_first_seed_was_written_starts_at_the_first(data: str):
@@ -142,23 +142,23 @@ def test_a_record_from_before_first_seed_was_written_starts_at_the_first(data: s
 
 def test_identical_arms_share_their_trials(data: str):
     plan = make_plan(study_of("same", "tuned on"), data=data)
-    places = {arm: [p.id for p in plan.planned if p.arm == arm] for arm in ("a", "same")}
+    places = {arm: [p.id for p in plan.record.trials if p.arm == arm] for arm in ("a", "same")}
     assert places["a"] == places["same"]
-    train = {p.arm: p.id for p in plan.planned if p.stage == "train" and p.seed == 1}
-    finetune = {p.arm: p.id for p in plan.planned if p.stage == "finetune" and p.seed == 1}
+    train = {p.arm: p.id for p in plan.record.trials if p.stage == "train" and p.seed == 1}
+    finetune = {p.arm: p.id for p in plan.record.trials if p.stage == "finetune" and p.seed == 1}
     assert train["a"] == train["tuned on"] and finetune["a"] != finetune["tuned on"]
 
 
 def test_lineage(data: str):
     plan = make_plan(study_of(stages=STAGES, ensemble=True), data=data)
     trials = {trial.id: trial for trial in plan.trials}
-    for place in plan.planned:
-        trial = trials[place.id]
+    for planned in plan.record.trials:
+        trial = trials[planned.id]
         roles = Counter(parent.role for parent in trial.parents)
         expected = {"train": {}, "finetune": {"start": 1}, "again": {"start": 1}}
-        assert roles == expected.get(place.stage, {"member": 2})
-        assert place.parents == tuple(trial.parent_ids())
-        if place.stage in ("finetune", "again"):
+        assert roles == expected.get(planned.stage, {"member": 2})
+        assert planned.parents == tuple(trial.parent_ids())
+        if planned.stage in ("finetune", "again"):
             (parent,) = (trials[each] for each in trial.parent_ids("start"))
             assert parent.seed == trial.seed and parent.arm == trial.arm
 
@@ -169,7 +169,7 @@ def test_another_parent_is_another_trial(data: str):
     stages = [
         {(t.stage, t.seed): t.id for t in make_plan(s, data=data).trials} for s in (plain, other)
     ]
-    assert all(stages[0][place] != stages[1][place] for place in stages[0])
+    assert all(stages[0][key] != stages[1][key] for key in stages[0])
 
 
 def changed(study: Study, **scale: Any) -> Study:
@@ -266,15 +266,15 @@ def searched(tmp_path: Path):
 def test_a_searched_arm_is_confirmed_on_seeds_that_no_other_repeat_has(searched, first, data: str):
     plan = make_plan(searched(repeats=2, first_seed=first), data=data)
     assert plan.trials == () and len(plan.searches) == 4
-    asked = [plan.search_trial(search, {}, index) for search in plan.searches for index in (0, 1)]
-    assert not any(trial.reads_test for trial in asked)
-    assert all(trial.keep == "nothing" for trial in asked)
+    sampled = [plan.search_trial(search, {}, index) for search in plan.searches for index in (0, 1)]
+    assert not any(trial.reads_test for trial in sampled)
+    assert all(trial.keep == "nothing" for trial in sampled)
     seeds = []
     for search in plan.searches[:1] + plan.searches[2:3]:
         chains = plan.confirmations(search, {"optimizer.learning_rate": 2.0})
-        seeds += [place.seed for place in chains.planned if place.final]
+        seeds += [planned.seed for planned in chains.planned if planned.final]
     assert seeds == [first, first + 1, first + 2, first + 3]
-    assert not {trial.seed for trial in asked} & set(seeds)
+    assert not {trial.seed for trial in sampled} & set(seeds)
 
 
 def test_a_search_asks_the_same_wherever_its_confirmation_starts(searched, data: str):
@@ -302,8 +302,8 @@ def test_a_searched_arm_s_own_stage_goes_on_from_what_another_arm_is_confirmed_b
     won = {"optimizer.learning_rate": 2.0}
     confirmed = {search.arm: plan.confirmations(search, won) for search in plan.searches}
     base = {trial.id for trial in confirmed["a"].trials}
-    begun = {trial.id for trial in confirmed["more"].trials if trial.stage == "train"}
-    assert begun == base and len(base) == 2
+    trained = {trial.id for trial in confirmed["more"].trials if trial.stage == "train"}
+    assert trained == base and len(base) == 2
     assert not base & {trial.id for trial in confirmed["other"].trials}
     first = [trial for trial in confirmed["other"].trials if trial.stage == "train"]
     assert not any(trial.reads_test for trial in first)
@@ -333,7 +333,7 @@ def test_arms_of_different_corpora_are_refused(data: str):
 
 
 def golden_trials() -> dict[str, Trial]:
-    """Trials of a corpus that is told by its digest alone."""
+    """Trials of a corpus that is identified only by its digest."""
     start = Parent("start", "0123456789abcdef")
     members = tuple(Parent("member", f"{number:016x}") for number in range(3))
     cases: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -381,25 +381,25 @@ TOGETHER = Stage("together", {"training.epochs": 1}, over="seeds")
 
 
 def study_with(*arms: Arm, **scale: Any) -> Study:
-    given = {"seeds": 2, **scale}
+    words = {"seeds": 2, **scale}
     return Study(
         question="Which?",
         base=SMALL,
         base_arm="a",
         design=table(Arm("a"), *arms),
-        scales={"s": Scale(**given)},
+        scales={"s": Scale(**words)},
         name="planned",
     )
 
 
 def placed(plan: Plan, arm: str) -> list[tuple[str, bool]]:
-    return [(p.stage, p.final) for p in plan.planned if p.arm == arm]
+    return [(p.stage, p.final) for p in plan.record.trials if p.arm == arm]
 
 
 def test_an_arms_own_stage_goes_on_from_the_trial_that_another_arm_ends_with(data: str):
     plan = make_plan(study_with(Arm("more", then=(GATE,))), data=data)
     assert placed(plan, "more") == [("train", False), ("gate", True)] * 2
-    base = {p.id for p in plan.planned if p.arm == "a"}
+    base = {p.id for p in plan.record.trials if p.arm == "a"}
     gates = [trial for trial in plan.trials if trial.stage == "gate"]
     assert {parent.id for trial in gates for parent in trial.parents} == base
     assert len(plan.trials) == 4
@@ -419,7 +419,7 @@ def test_all_seeds_of_an_arm_under_one_stage_are_one_result(data: str):
     assert placed(plan, "joint") == [("train", False)] * 3 + [("together", True)]
     joint = next(trial for trial in plan.trials if trial.stage == "together")
     assert [parent.role for parent in joint.parents] == ["base"] * 3
-    indices = {p.arm: p.seed_index for p in plan.planned if p.final}
+    indices = {p.arm: p.seed_index for p in plan.record.trials if p.final}
     assert indices["joint"] == 3  # no seed of any arm's
 
 
@@ -442,14 +442,14 @@ def test_an_evaluation_is_searched_for_each_finished_model(data: str, tmp_path: 
     assert placed(plan, "a") == [("train", False)] * 2
     assert not any(trial.reads_test for trial in plan.trials)
     assert [search.parents[0].id for search in plan.searches] == ids(plan)
-    asked = plan.search_trial(plan.searches[0], {"evaluator.standard.batch_size": 2}, 0)
-    assert (asked.reads_test, asked.keep, asked.parents) == (
+    sampled = plan.search_trial(plan.searches[0], {"evaluator.standard.batch_size": 2}, 0)
+    assert (sampled.reads_test, sampled.keep, sampled.parents) == (
         False,
         "nothing",
         plan.searches[0].parents,
     )
-    (found,) = plan.confirmations(plan.searches[0], {"evaluator.standard.batch_size": 2}).trials
-    assert (found.reads_test, found.seed, found.stage) == (True, 1, "how")
+    (result,) = plan.confirmations(plan.searches[0], {"evaluator.standard.batch_size": 2}).trials
+    assert (result.reads_test, result.seed, result.stage) == (True, 1, "how")
     assert len({search.key for search in plan.searches}) == 2
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from ablate.config.resolve import resolve
 from ablate.space import space
+from ablate.study.arms import arm_values
 from ablate.study.file import load
 from ablate.study.plan import make_plan
-from ablate.study.values import arm_values
 from tests.support import places
 
 STUDIES = places.STUDIES
@@ -20,9 +20,9 @@ BALANCE = "regularizer.mixture_balance.weight"
 
 def arms(study: str, scale: str = "paper") -> dict[str, dict[str, Any]]:
     """Every value of each arm, by the arm's name; n-gram models are left out."""
-    found = load(STUDIES / f"{study}.py")
-    scales = found.scales[scale]
-    resolved = {arm.name: resolve(arm_values(found, scales, arm)) for arm in found.design.arms}
+    result = load(STUDIES / f"{study}.py")
+    scales = result.scales[scale]
+    resolved = {arm.name: resolve(arm_values(result, scales, arm)) for arm in result.design.arms}
     return {name: config.flat for name, config in resolved.items() if config.ngram is None}
 
 
@@ -78,19 +78,19 @@ def test_001_always_anneals(study):
 def test_recurrent_weights_of_001_start_close_to_0(study):
     """Section 2.2, of every RNN; where there are blocks, beside what a diagonal starts at."""
     for scale in ("laptop", "paper"):
-        found = {
+        result = {
             name: values["backbone.recurrent_range"]
             for name, values in arms(study, scale).items()
             if values["backbone"] in ("elman", "skipping_rnn")
         }
-        assert found and set(found.values()) == {0.001}, found
+        assert result and set(result.values()) == {0.001}, result
 
 
 @pytest.mark.parametrize("study", ["doc_reruns", "doc_dropout"])
 def test_the_balance_penalty_is_part_of_doc_alone(study):
     """003, Section 5.3; Table 6 gives MoS DOC's dropout rates and nothing else of it."""
-    found = {(v["head"], v.get(BALANCE, 0)) for v in arms(study).values()}
-    assert found - {("softmax", 0)} == {("doc", 0.001), ("mos", 0)}
+    result = {(v["head"], v.get(BALANCE, 0)) for v in arms(study).values()}
+    assert result - {("softmax", 0)} == {("doc", 0.001), ("mos", 0)}
 
 
 def test_the_rerun_mos_differs_from_doc_in_head_and_penalty():
@@ -111,7 +111,7 @@ def test_the_contradiction_about_capitals_is_recorded(name):
 
 
 def test_dynamic_evaluation_of_002_uses_the_validation_text_too():
-    """A search is on validation, which nothing precedes."""
+    """A search uses validation, before which no text is read."""
     field = "evaluator.dynamic.through_valid"
     assert space.load("oliva2021dual_text4_2_evaluation").values()[field] is True
     every = space.load("oliva2021dual_table3_4")
@@ -121,10 +121,10 @@ def test_dynamic_evaluation_of_002_uses_the_validation_text_too():
 
 @pytest.mark.parametrize("name", ["oliva2021dual_table3_4", "oliva2021dual_text4_2"])
 def test_masks_of_002_are_said_to_be_held_over_the_window(name):
-    found = space.load(name)
+    result = space.load(name)
     for row in ("Rec. input Drop.", "Rec. Drop.", "Rec. internal Drop.", "Rec. output Drop."):
-        assert found[row].field.startswith("regularizer.variational_dropout.")  # which holds them
-        assert "ours: one mask for all steps of a window" in found[row].note
+        assert result[row].field.startswith("regularizer.variational_dropout.")  # which holds them
+        assert "ours: one mask for all steps of a window" in result[row].note
 
 
 def test_an_arm_is_judged_by_the_average_over_masks():
@@ -154,10 +154,10 @@ def test_the_words_of_section_6_2_are_drawn_for_each_run(scale):
 
 def test_both_readings_of_a_row_of_l_have_an_arm():
     """004, Section 6.2: "each row" of L, which is d x |V|, has norm 1."""
-    found = {
+    result = {
         name: (values[f"{NORM}.rows"], values[f"{NORM}.row"])
         for name, values in arms("tying_subspace").items()
     }
     literal = "beta 1, tau 10, rows are units"
-    assert found.pop(literal) == (True, "unit")
-    assert set(found.values()) == {(True, "word")}
+    assert result.pop(literal) == (True, "unit")
+    assert set(result.values()) == {(True, "word")}

@@ -21,10 +21,10 @@ from ablate.config.sections import CorpusConfig
 from ablate.data import corpus as corpora
 from ablate.model.assemble import count_parameters
 from ablate.store import journal as journals
+from ablate.study.arms import arm_values
 from ablate.study.chains import chains
 from ablate.study.file import load
 from ablate.study.plan import Plan, make_plan
-from ablate.study.values import arm_values
 from ablate.study.words import Arm, Inherit, Study
 from tests.support import places
 
@@ -57,7 +57,7 @@ def names(pairs: list[tuple[Path, str]]) -> list[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def texts_that_users_bring(num_words):
-    """They are planned with as if they were there."""
+    """Plan as if these texts were present."""
     digest = corpora.corpus_digest
 
     def known(corpus, folder=None) -> str:
@@ -78,8 +78,10 @@ def planned(file: Path, scale: str, data: str) -> Plan:
 @pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
 def test_a_study_plans_at_every_scale(file, scale, data):
     plan = planned(file, scale, data)
-    asked = {trial.arm for trial in plan.planned} | {search.arm for search in plan.searches}
-    assert asked == {arm.name for arm in plan.record.arms} == set(plan.configs)
+    suggested = {trial.arm for trial in plan.record.trials} | {
+        search.arm for search in plan.searches
+    }
+    assert suggested == {arm.name for arm in plan.record.arms} == set(plan.configs)
     known = {trial.id for trial in plan.trials}
     assert {parent for trial in plan.trials for parent in trial.parent_ids()} <= known
 
@@ -91,12 +93,12 @@ def test_the_first_study_asks_on_seeds_that_its_sizes_were_not_chosen_on(data):
         plan = planned(file, scale, data)
         assert len(plan.record.arms) == num_arms
         for arm in plan.record.arms:
-            assert [place.seed for place in plan.planned if place.arm == arm.name] == [*seeds]
+            assert [path.seed for path in plan.record.trials if path.arm == arm.name] == [*seeds]
 
 
 @pytest.mark.parametrize(("file", "scale"), SCALES, ids=names(SCALES))
 def test_no_shipped_search_has_a_row_for_what_its_arms_differ_in(file, scale, data):
-    """Or it says in `also` that this is searched: a reader of the file need not know the rule."""
+    """Or `also` names the field: a reader of the file need not know the rule."""
     assert not any(search.left for search in planned(file, scale, data).searches)
 
 
@@ -124,14 +126,14 @@ def test_each_arm_has_the_parameters_that_its_paper_prints(file, scale, data):
 def test_dual_table1_tunes_a_dual_layer_s_own_dropout_alone_as_its_paper_does(data):
     searches = planned(FOLDER / "dual_table1.py", "paper", data).searches
     for search in searches:
-        asked: list[str] = []
+        suggested: list[str] = []
 
-        def suggest(row, asked=asked):
-            asked.append(row.name)
+        def suggest(row, suggested=suggested):
+            suggested.append(row.name)
             return row.domain.points(2)[-1]
 
         search.space.sample(suggest, search.column, fixed=search.fixed, base=search.values)
-        assert "Dynamic evaluation" not in asked  # else a static column is dynamic by chance
+        assert "Dynamic evaluation" not in suggested  # else a static column is dynamic by chance
         if not search.arm.startswith("Dual "):
             assert search.inherits is None
             continue
@@ -140,7 +142,7 @@ def test_dual_table1_tunes_a_dual_layer_s_own_dropout_alone_as_its_paper_does(da
 
 
 def _parameters(plan: Plan, arm: Arm, data: str) -> int:
-    """Of what an arm ends with: its last stage, and all members of an ensemble."""
+    """Count an arm's parameters: those of its last stage, and of all members of an ensemble."""
     made = chains(plan, arm.name, arm_values(plan.study, plan.scale, arm))
     last = made.trials[-1]
     own = _count(last.values, data)
@@ -172,8 +174,8 @@ def test_a_study_runs_from_its_file_as_shipped(file, workspace):
     assert "smoke" in study.scales, "every study has a scale that shows in seconds that it runs"
     assert study.scales["smoke"].corpus == "grammar", "and needs no text for it"
     summary = run(file, "smoke", workspace=str(workspace.folder), local=True)
-    found = {arm.name: len(arm.values) for arm in summary.arms}
-    assert all(found.values()), found
+    result = {arm.name: len(arm.values) for arm in summary.arms}
+    assert all(result.values()), result
 
 
 SEARCHED = {
@@ -186,12 +188,12 @@ SEARCHED = {
 
 @pytest.mark.parametrize("file, scale", SEARCHED)
 def test_a_scale_that_tunes_its_arms_can_have_verdicts(file, scale):
-    """But for the one that only shows that it runs."""
+    """Except the study that only shows that everything runs."""
     assert SEARCHED[file, scale].search.repeats >= (1 if scale == "smoke" else MIN_SEARCHES)
 
 
 def test_the_plan_counts_every_search_and_its_confirmations(workspace):
-    """Two of its three arms ask the same."""
+    """Two of its three arms search the same."""
     text = " ".join(show_plan(str(FOLDER / "iog_tuned_base.py"), "laptop", workspace).split())
     assert "each arm is tuned first: 3 searches of 8 trials" in text
     assert f"searches and their confirmations: up to {2 * 3 * (8 + 3)} more" in text
@@ -199,7 +201,7 @@ def test_the_plan_counts_every_search_and_its_confirmations(workspace):
 
 @pytest.mark.parametrize("name", ["iog_variants", "dual_search"])
 def test_over_ray_a_study_finds_what_it_finds_without(name, workspace, tmp_path, monkeypatch):
-    """But for arms that are searched: what a sampler suggests depends on who ends first."""
+    """Except arms that are searched: suggestions depend on the order in which trials end."""
     pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a Ray of our own
     file = FOLDER / f"{name}.py"

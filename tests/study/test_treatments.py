@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ablate import Arm, Scale, Search, Study, table
 from ablate.commands.plan import show_plan
 from ablate.errors import StudyError
 from ablate.store.workspace import open_workspace
-from ablate.study import Arm, Scale, Search, Study, table
 from ablate.study.file import load
 from ablate.study.plan import Plan, make_plan
 from ablate.tune.search.arm import ArmSearch, open_storage
@@ -63,24 +63,24 @@ def planned(tmp_path: Path, data: str):
     return plan
 
 
-def asked(plan: Plan, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
-    """What the searches of each arm sample, and trials are given."""
-    found = {}
+def sampled(plan: Plan, tmp_path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the values of the search trials of each arm."""
+    result = {}
     for planned in plan.searches:
         folder = tmp_path / planned.arm
         folder.mkdir(exist_ok=True)
         search = ArmSearch(planned, plan, open_storage(f"folder:{folder}", plan.record.key))
-        found[planned.arm] = [dict(search._ask_one().values) for _ in range(4)]
-    return found
+        result[planned.arm] = [dict(search._ask_one().values) for _ in range(4)]
+    return result
 
 
 def test_a_control_is_not_searched_over_the_treatment(planned, tmp_path):
     none = {"gate": "none"}
     plan = planned(Arm("without", none), Arm("with", {**none, DROP: 0.3}))
-    found = asked(plan, tmp_path)
-    assert [values.get(DROP, 0.0) for values in found["without"]] == [0.0] * 4
-    assert [values[DROP] for values in found["with"]] == [0.3] * 4
-    for trials in found.values():
+    result = sampled(plan, tmp_path)
+    assert [values.get(DROP, 0.0) for values in result["without"]] == [0.0] * 4
+    assert [values[DROP] for values in result["with"]] == [0.3] * 4
+    for trials in result.values():
         assert len({values["optimizer.learning_rate"] for values in trials}) == 4
     assert plan.record.notes == (f"{DROP} tells arms apart, and is not searched in 'without'.",)
 
@@ -88,18 +88,18 @@ def test_a_control_is_not_searched_over_the_treatment(planned, tmp_path):
 def test_a_control_keeps_the_value_that_it_has(planned, tmp_path):
     arms = Arm("little"), Arm("much", {DROP: 0.4})
     plan = planned(*arms, base={DROP: 0.2, "gate": "none"})
-    found = asked(plan, tmp_path)
-    assert {values[DROP] for values in found["little"]} == {0.2}
+    result = sampled(plan, tmp_path)
+    assert {values[DROP] for values in result["little"]} == {0.2}
     assert f"{DROP} tells arms apart, and is not searched in 'little' (0.2)." in plan.record.notes
 
 
 def test_nor_is_it_over_a_technique_that_another_arm_chooses(planned, tmp_path):
     plan = planned(Arm("plain"), Arm("gated", {"gate": "iog"}))
-    found = asked(plan, tmp_path)
-    assert {values.get("gate", "none") for values in found["plain"]} == {"none"}
-    assert not any("gate.units" in values for values in found["plain"])
-    assert {values["gate"] for values in found["gated"]} == {"iog"}
-    assert all(values["gate.units"] in (2, 4) for values in found["gated"])
+    result = sampled(plan, tmp_path)
+    assert {values.get("gate", "none") for values in result["plain"]} == {"none"}
+    assert not any("gate.units" in values for values in result["plain"])
+    assert {values["gate"] for values in result["gated"]} == {"iog"}
+    assert all(values["gate.units"] in (2, 4) for values in result["gated"])
 
 
 def test_nor_over_one_that_the_recipe_of_another_arm_has(planned, tmp_path, data):
@@ -107,30 +107,30 @@ def test_nor_over_one_that_the_recipe_of_another_arm_has(planned, tmp_path, data
     rows = {**BASE, "gate": "iog", "gate.units": 2}
     lines = [f'["{k}"]\nfield = "{k}"\nvalue = {v!r}\n'.replace("'", '"') for k, v in rows.items()]
     recipe.write_text('paper = "test"\ntables = ["T"]\n' + "".join(lines))
-    found = asked(planned(Arm("plain"), Arm("gated", recipe=str(recipe))), tmp_path)
-    assert {values.get("gate", "none") for values in found["plain"]} == {"none"}
-    assert {values["gate"] for values in found["gated"]} == {"iog"}
+    result = sampled(planned(Arm("plain"), Arm("gated", recipe=str(recipe))), tmp_path)
+    assert {values.get("gate", "none") for values in result["plain"]} == {"none"}
+    assert {values["gate"] for values in result["gated"]} == {"iog"}
 
 
 def test_what_arms_only_switch_off_is_searched_in_those_that_have_it(planned, tmp_path):
     plan = planned(Arm("off", {DROP: 0.0}), Arm("on"), base={DROP: 0.2, "gate": "none"})
-    found = asked(plan, tmp_path)
-    assert len({values[DROP] for values in found["on"]}) == 4
-    assert {values[DROP] for values in found["off"]} == {0.0}
+    result = sampled(plan, tmp_path)
+    assert len({values[DROP] for values in result["on"]}) == 4
+    assert {values[DROP] for values in result["off"]} == {0.0}
     assert f"{DROP} is set by 'off', and searched in 'on'." in plan.record.notes
 
 
 def test_a_study_may_say_that_it_is_searched_all_the_same(planned, tmp_path):
     arms = Arm("fixed", {DROP: 0.3}), Arm("searched")
     plan = planned(*arms, also=(DROP,))
-    assert len({values[DROP] for values in asked(plan, tmp_path)["searched"]}) == 4
+    assert len({values[DROP] for values in sampled(plan, tmp_path)["searched"]}) == 4
     assert f"{DROP} is set by 'fixed', and searched in 'searched'." in plan.record.notes
     with pytest.raises(StudyError, match=r"also: unknown field .* Did you mean"):
         planned(*arms, also=("regularizer.weight_drop.rte",))
 
 
 def test_another_search_has_another_name_in_the_records_of_the_sampler(planned):
-    """One that was begun when a control was searched over the treatment is not taken up."""
+    """A search that was started when controls searched over the treatment is not resumed."""
     arms = Arm("without"), Arm("with", {DROP: 0.3})
     ruled, free = planned(*arms), planned(*arms, also=(DROP,))
     assert ruled.searches[0].key != free.searches[0].key

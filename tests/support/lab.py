@@ -53,7 +53,7 @@ ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Refuses).serve_forever()
 
 
 def why_not() -> str | None:
-    """Why there can be no two hosts here, or None."""
+    """Return why this machine cannot simulate two hosts, or None."""
     if os.geteuid() != 0:
         return "two hosts need root, for network namespaces"
     if not NETLAB.exists():
@@ -67,7 +67,7 @@ def why_not() -> str | None:
 
 
 def unseen(*paths: Path) -> str | None:
-    """What is wrong if a pod's own /tmp hides one of these paths, or None."""
+    """Return an error if a pod's own /tmp hides one of these paths, or None."""
     for path in paths:
         if any(way.is_relative_to(POD_TMP) for way in (path, path.resolve())):
             return (
@@ -97,7 +97,7 @@ class Pod:
         return ["nsenter", "-t", str(self.inside), "-m", "-p", "-n", "-u", *words]
 
     def kill(self) -> None:
-        """The host loses its power: everything in the pod is gone at once."""
+        """Simulate a power cut: every process in the pod ends at once."""
         self.process.kill()
         self.process.wait()
 
@@ -110,8 +110,8 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    found = children(pid)
-    return found + [deeper for child in found for deeper in descendants(child)]
+    result = children(pid)
+    return result + [deeper for child in result for deeper in descendants(child)]
 
 
 def cmdline(pid: int) -> str:
@@ -127,7 +127,7 @@ class Driver:
 
     process: subprocess.Popen[bytes]
     out: Path
-    begun: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def said(self) -> str:
@@ -248,12 +248,14 @@ class Lab:
         try:
             run(*command, user=self._pg_user)
         except AssertionError as error:
-            said = self._pg_folder / "log-of-the-tests"
-            raise AssertionError(f"{error}{said.read_text() if said.exists() else ''}") from None
+            printed = self._pg_folder / "log-of-the-tests"
+            raise AssertionError(
+                f"{error}{printed.read_text() if printed.exists() else ''}"
+            ) from None
 
     def database(self, name: str) -> str:
-        place = f"{SERVICES}:{POSTGRES_PORT}/{name}"
-        return f"postgresql+psycopg://postgres:{PASSWORD}@{place}"
+        address = f"{SERVICES}:{POSTGRES_PORT}/{name}"
+        return f"postgresql+psycopg://postgres:{PASSWORD}@{address}"
 
     def start_mlflow(self) -> None:
         ini = self.base / "basic_auth.ini"
@@ -291,7 +293,7 @@ class Lab:
         assert server.poll() is None, (self.base / "mlflow.log").read_text()[-3000:]
 
     def start_refusing(self) -> None:
-        """A server where MLflow's was that answers 500, whatever it is asked."""
+        """Replace MLflow's server with one that answers every request with 500."""
         self.serve("refusing", PYTHON, "-c", REFUSES, SERVICES, str(MLFLOW_PORT))
 
     def start_redis(self) -> None:
@@ -306,7 +308,7 @@ class Lab:
 
     @property
     def environment(self) -> dict[str, str]:
-        """A pod's: what the manifests give it, with the bucket's keys (components/store-s3)."""
+        """Return a pod's environment, with the bucket's keys (components/store-s3)."""
         settings = {**self.settings, "ABLATE_WORKSPACE": "/tmp/host", "HOME": "/tmp/home"}
         settings["ABLATE_STORE"] = "s3://ablate/store"
         return {
@@ -380,7 +382,7 @@ class Lab:
         self.pods.pop(name).kill()
 
     def cluster(self, *workers: str, dashboard: bool = False) -> None:
-        """A fresh cluster; what is there of an older one goes."""
+        """Start a cluster, and remove the remains of an older one."""
         for pod in list(self.pods):
             self.stop_pod(pod)
         time.sleep(0.5)
@@ -389,14 +391,14 @@ class Lab:
             self.start_worker(letter)
 
     def workers_of(self, name: str) -> list[int]:
-        """The processes of a pod in which trials run, as seen from here."""
-        found = descendants(self.pods[name].process.pid)
-        return [pid for pid in found if "WarmWorker" in cmdline(pid)]
+        """Return the processes of a pod in which trials run, as seen from here."""
+        result = descendants(self.pods[name].process.pid)
+        return [pid for pid in result if "WarmWorker" in cmdline(pid)]
 
     # Commands
 
     def place(self, name: str, *studies: str) -> Path:
-        """A folder of the driver's, with study files; its path in the pod is /tmp/driver/<name>."""
+        """Make a folder of study files; its path in the pod is /tmp/driver/<name>."""
         folder = self.pods["head"].tmp / "driver" / name
         if not folder.exists():
             shutil.copytree(HERE / "studies", folder)
@@ -407,7 +409,7 @@ class Lab:
         self._number += 1
         folder, head = self.place(name), self.pods["head"]
         uri = f"http://{SERVICES}:{MLFLOW_PORT}"
-        given = {
+        environment = {
             **head.env,
             "ABLATE_STORE": f"s3://ablate/{name}",
             "MLFLOW_TRACKING_URI": uri,
@@ -422,7 +424,7 @@ class Lab:
         script = f"cd /tmp/driver/{name} && exec ablate " + " ".join(words)
         with out.open("wb") as file:
             process = subprocess.Popen(
-                head.command("bash", "-c", script), env=given, stdout=file, stderr=file
+                head.command("bash", "-c", script), env=environment, stdout=file, stderr=file
             )
         assert folder.exists()
         return Driver(process, out)
@@ -463,9 +465,9 @@ def wait_for(
 ) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
+        result = condition()
+        if result:
+            return result
         time.sleep(0.2)
     text = log.read_text(errors="replace")[-3000:] if log else ""
     raise AssertionError(f"{what}: not within {seconds} s. {text}")

@@ -53,7 +53,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def _command() -> list[str]:
-    """A Kustomize: `kubectl` has one inside, which asks no server."""
+    """A Kustomize: the one in `kubectl` needs no server."""
     if shutil.which("kustomize"):
         return ["kustomize", "build"]
     if shutil.which("kubectl"):
@@ -87,16 +87,16 @@ def variant(name: str, folder: Path) -> list[dict[str, Any]]:
     """The objects of one of VARIANTS, from a copy of the tree in `folder`."""
     if not (folder / "k8s").exists():
         shutil.copytree(TREE, folder / "k8s")
-    place = folder / name
-    place.mkdir()
+    path = folder / name
+    path.mkdir()
     kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-    (place / "kustomization.yaml").write_text(yaml.safe_dump({**kind, **VARIANTS[name]}))
-    return build(place)
+    (path / "kustomization.yaml").write_text(yaml.safe_dump({**kind, **VARIANTS[name]}))
+    return build(path)
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod that would come of an object, with what the operator adds to it."""
+    """A pod made from an object, with the additions of the operator."""
 
     name: str
     kind: str
@@ -109,8 +109,8 @@ class Pod:
         return [*self.spec.get("initContainers", []), *self.spec["containers"]]
 
 
-def pods(found: Sequence[Mapping[str, Any]]) -> list[Pod]:
-    return [pod for item in found for pod in _pods_of(item)]
+def pods(result: Sequence[Mapping[str, Any]]) -> list[Pod]:
+    return [pod for item in result for pod in _pods_of(item)]
 
 
 def _pods_of(item: Mapping[str, Any]) -> Iterator[Pod]:
@@ -131,12 +131,12 @@ def _ray_pods(name: str, spec: Mapping[str, Any]) -> Iterator[Pod]:
     head = copy.deepcopy(spec["headGroupSpec"]["template"]["spec"])
     if spec.get("enableInTreeAutoscaling"):
         options = spec["autoscalerOptions"]
-        kept = ("resources", "securityContext", "volumeMounts", "env", "envFrom")
+        shared = ("resources", "securityContext", "volumeMounts", "env", "envFrom")
         head["containers"].append(
             {
                 "name": "autoscaler",
                 "image": head["containers"][0]["image"],
-                **{key: options[key] for key in kept if key in options},
+                **{key: options[key] for key in shared if key in options},
             }
         )
     yield Pod(f"{name}-head", "Ray", _ray_labels(name, "head"), head)
@@ -159,18 +159,20 @@ def _ray_labels(cluster: str, node_type: str) -> dict[str, str]:
     }
 
 
-def ray_specs(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def ray_specs(result: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The cluster specs among objects: of RayClusters and of RayJobs."""
-    clusters = [item["spec"] for item in found if item["kind"] == "RayCluster"]
-    return clusters + [item["spec"]["rayClusterSpec"] for item in found if item["kind"] == "RayJob"]
+    clusters = [item["spec"] for item in objects if item["kind"] == "RayCluster"]
+    return clusters + [
+        item["spec"]["rayClusterSpec"] for item in objects if item["kind"] == "RayJob"
+    ]
 
 
-def of_kind(found: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
-    return [item for item in found if item["kind"] == kind]
+def of_kind(result: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    return [item for item in result if item["kind"] == kind]
 
 
 def secrets(tmp_environment: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
-    """What the documented command makes: Secret -> key -> value."""
+    """The result of the documented command: Secret -> key -> value."""
     done = subprocess.run(
         ["sh", str(TREE / "make-secrets.sh")],
         capture_output=True,

@@ -31,7 +31,7 @@ class Workspace:
     empty_database: Path
 
     def reset(self) -> None:
-        """As at first, without the second that MLflow needs to open another database."""
+        """Restore the initial state; MLflow would need a second to open another database."""
         store = quiet.load("mlflow.tracking").MlflowClient(self.uri)._tracking_client.store
         store.engine.dispose()
         shutil.copyfile(self.empty_database, self.folder / "mlflow.db")
@@ -44,6 +44,17 @@ class Workspace:
 
     def recorder(self, record: StudyRecord, via: str = "database") -> Recorder:
         return Recorder(self.store, self.uri, record, self.artifacts, self.tracking(via))
+
+
+def finish(recorder: Recorder, table: str = "", files: dict[str, bytes | str] | None = None) -> Any:
+    """End a study, as `BackgroundRecorder` does."""
+    recorder.save_results(table, files or {})
+    return recorder.close()
+
+
+def pause(recorder: Recorder) -> Any:
+    recorder.save_pause()
+    return recorder.close()
 
 
 def make_study(name: str = "mix", trials: int = 2, searched: tuple[str, ...] = ()) -> StudyRecord:
@@ -124,15 +135,15 @@ def make_journal(
         }
         for epoch in range(1, epochs + 1)
     ]
-    found = {"valid_ppl": 30.0, "test_ppl": 31.0} if status == "completed" else {}
+    result = {"valid_ppl": 30.0, "test_ppl": 31.0} if status == "completed" else {}
     config = {"backbone": "lstm", "backbone.units": [20, 10], "training.clip": None}
-    parts = {"metrics": found, "num_parameters": 1000, **outcome}
+    parts = {"metrics": result, "num_parameters": 1000, **outcome}
     ended = None if status is None else Outcome(status=Status(status), **parts)
     return Journal(trial, config, [dict(ATTEMPT)], epochs=curve, outcome=ended)
 
 
-def write(store: Store, *found: Journal) -> None:
-    for journal in found:
+def write(store: Store, *result: Journal) -> None:
+    for journal in result:
         journal.write(store)
 
 
@@ -143,7 +154,7 @@ def write_study(store: Store, record: StudyRecord) -> None:
 def on_server(uri: str) -> list[dict[str, Any]]:
     """Everything on a server: all runs, deleted ones too."""
     client = quiet.load("mlflow.tracking").MlflowClient(uri)
-    experiments = {found.experiment_id: found.name for found in client.search_experiments()}
+    experiments = {result.experiment_id: result.name for result in client.search_experiments()}
     runs = client.search_runs(list(experiments), run_view_type=3, max_results=1000)
     read = _database_points if uri.startswith("sqlite") else _server_points
     points = read(client, uri, runs)
@@ -160,24 +171,24 @@ def _database_points(client: Any, uri: str, runs: Any) -> dict[str, Points]:
     import math
     import sqlite3
 
-    found: dict[str, Points] = {run.info.run_id: {} for run in runs}
+    result: dict[str, Points] = {run.info.run_id: {} for run in runs}
     query = "SELECT run_uuid, key, step, value, timestamp, is_nan FROM metrics"
     with contextlib.closing(sqlite3.connect(uri.removeprefix("sqlite:///"))) as db:
         for run_id, key, step, value, timestamp, is_nan in db.execute(query):
             point = (step, math.nan if is_nan else value, timestamp)
-            found.setdefault(run_id, {}).setdefault(key, []).append(point)
-    return found
+            result.setdefault(run_id, {}).setdefault(key, []).append(point)
+    return result
 
 
 def _server_points(client: Any, uri: str, runs: Any) -> dict[str, Points]:
-    found: dict[str, Points] = {}
+    result: dict[str, Points] = {}
     for run in runs:
         histories = {k: client.get_metric_history(run.info.run_id, k) for k in run.data.metrics}
-        found[run.info.run_id] = {
+        result[run.info.run_id] = {
             key: [(point.step, point.value, point.timestamp) for point in history]
             for key, history in histories.items()
         }
-    return found
+    return result
 
 
 def _plain(run: Any, experiment: str, points: Points) -> dict[str, Any]:
@@ -199,14 +210,14 @@ def _plain(run: Any, experiment: str, points: Points) -> dict[str, Any]:
 
 def trial_runs(uri: str) -> dict[str, dict[str, Any]]:
     """The run of each trial, of which there is exactly one."""
-    found = [run for run in on_server(uri) if "ablate.trial" in run["tags"]]
-    by_id = {run["tags"]["ablate.trial"]: run for run in found}
-    assert len(by_id) == len(found), "a trial has two runs"
+    result = [run for run in on_server(uri) if "ablate.trial" in run["tags"]]
+    by_id = {run["tags"]["ablate.trial"]: run for run in result}
+    assert len(by_id) == len(result), "a trial has two runs"
     return by_id
 
 
 def study_runs(uri: str) -> dict[str, dict[str, Any]]:
-    found = [run for run in on_server(uri) if "ablate.study_run" in run["tags"]]
-    by_key = {run["tags"]["ablate.study_run"]: run for run in found}
-    assert len(by_key) == len(found), "a study has two runs"
+    result = [run for run in on_server(uri) if "ablate.study_run" in run["tags"]]
+    by_key = {run["tags"]["ablate.study_run"]: run for run in result}
+    assert len(by_key) == len(result), "a study has two runs"
     return by_key

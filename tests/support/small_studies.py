@@ -34,12 +34,12 @@ choices = [10, 20]
 """
 
 
-def order_in(workspace: Workspace, begun: list[Trial] | None = None):
-    """Return what makes a worker's order of a trial, and adds the trial to `begun`."""
+def order_in(workspace: Workspace, started: list[Trial] | None = None):
+    """Return a function that makes a trial's order, and adds the trial to `started`."""
 
     def order(trial: Trial) -> dict[str, Any]:
-        if begun is not None:
-            begun.append(trial)
+        if started is not None:
+            started.append(trial)
         return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
 
     return order

@@ -64,7 +64,7 @@ def text_of(name: str) -> str:
 
 
 def draw(chance: random.Random):
-    """What a sampler would suggest."""
+    """Suggest values as a sampler does."""
 
     def suggest(row: Row) -> Any:
         domain = row.domain
@@ -119,8 +119,8 @@ class Written:
         return self.put(last, self.lines[last - 1], line), last + 1
 
     def value(self, row: str) -> tuple[str, int]:
-        found = [key for key in ("value", "choices", "range", "same_as") if key in self.keys[row]]
-        return found[0], self.keys[row][found[0]]
+        result = [key for key in ("value", "choices", "range", "same_as") if key in self.keys[row]]
+        return result[0], self.keys[row][result[0]]
 
     def of(self, key: str) -> Iterator[tuple[str, int]]:
         return ((row, keys[key]) for row, keys in self.keys.items() if key in keys)

@@ -38,9 +38,9 @@ class ByHand:
     def plan(
         self, trial_id: str, arm: str, index: int, stage: str = "train", **more: Any
     ) -> PlannedTrial:
-        place = {"final": stage == "train", "parents": (), **more}
+        path = {"final": stage == "train", "parents": (), **more}
         planned = PlannedTrial(
-            id=trial_id, arm=arm, stage=stage, seed=index + 1, seed_index=index, **place
+            id=trial_id, arm=arm, stage=stage, seed=index + 1, seed_index=index, **path
         )
         self.trials.append(planned)
         return planned
@@ -51,8 +51,8 @@ class ByHand:
             {"epoch": 1, "valid_nll": 5.0, "tokens": 1000, "seconds": 2.0},
             {"epoch": 2, "valid_nll": 4.5, "tokens": 1000, "seconds": 4.5},
         ]
-        found = Outcome(status=Status(status), **{"num_parameters": 1_234_567, **outcome})
-        self.journals[trial_id] = Journal(trial, epochs=epochs, outcome=found)
+        result = Outcome(status=Status(status), **{"num_parameters": 1_234_567, **outcome})
+        self.journals[trial_id] = Journal(trial, epochs=epochs, outcome=result)
 
     @property
     def record(self) -> StudyRecord:

@@ -11,7 +11,7 @@ KEY = "0123456789abcdef"
 
 
 def written(summary: Summary, form: str = "text", other_scales=(), **options) -> str:
-    """As `ablate table` writes it; `options` are the writer's own."""
+    """Format a table as `ablate table` does; `options` are those of the writer."""
     if formats.is_exact(form):
         return formats.writer(form).write(numbers.arms(summary, KEY))
     reference = "" if form == "text" else provenance.reference(KEY)

@@ -88,7 +88,7 @@ def test_stages_follow_and_an_ensemble_comes_last(workspace):
         schedule.finished(trial.id)
         seen.add(trial.id)
     assert seen == set(trials)
-    finals = {place.stage for place in schedule.plan.planned if place.final}
+    finals = {place.stage for place in schedule.plan.record.trials if place.final}
     assert finals == {"finetune"}
 
 
@@ -355,7 +355,7 @@ def test_early_stopping_is_told_as_pruned_with_its_values(workspace, tmp_path):
         for frozen in search.study.get_trials(deepcopy=False):
             if frozen.state == optuna.trial.TrialState.PRUNED:
                 assert frozen.intermediate_values
-    assert not set(pruned) & {place.id for place in schedule.plan.planned if place.final}
+    assert not set(pruned) & {place.id for place in schedule.plan.record.trials if place.final}
 
 
 def test_a_synchronous_search_that_stops_early_is_refused(tmp_path):

@@ -1,7 +1,6 @@
-"""What `ablate doctor --cluster ADDRESS` finds out about a Ray cluster, asked from inside it.
+"""`ablate doctor --cluster ADDRESS`: checks a Ray cluster by a small task on every host.
 
-It connects in a process of its own, which a cluster that does not answer takes with it, and runs
-one small task on every host.
+It connects in a separate process, which can be killed if the cluster does not answer.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from ablate.store.workspace import Workspace
 from ablate.trial.environment import versions
 
 SECONDS = 50.0
-MATTER = ("ablate", "torch", "numpy", "ray", "pyarrow")  # in which driver and workers must agree
+SAME = ("ablate", "torch", "numpy", "ray", "pyarrow")  # versions that all hosts must share
 TOKEN = "RAY_AUTH_TOKEN"
-ASK = """
+QUERY = """
 import json, subprocess, sys
 import ray
 
-def look():
+def examine():
     from ablate.trial.environment import versions
     import subprocess
     try:
@@ -39,19 +38,19 @@ ray.init(address=sys.argv[1], log_to_driver=False, logging_level="CRITICAL")
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
 hosts = [node for node in ray.nodes() if node["Alive"]]
-look = ray.remote(num_cpus=0)(look)
-places = [On(node["NodeID"], soft=False) for node in hosts]
-asked = [look.options(scheduling_strategy=place).remote() for place in places]
-found = [
-    {"host": node["NodeManagerAddress"], "ray": node["Resources"], **told}
-    for node, told in zip(hosts, ray.get(asked, timeout=40))
+examine = ray.remote(num_cpus=0)(examine)
+strategies = [On(node["NodeID"], soft=False) for node in hosts]
+tasks = [examine.options(scheduling_strategy=strategy).remote() for strategy in strategies]
+results = [
+    {"host": node["NodeManagerAddress"], "ray": node["Resources"], **result}
+    for node, result in zip(hosts, ray.get(tasks, timeout=40))
 ]
-print("FOUND " + json.dumps(found))
+print("HOSTS " + json.dumps(results))
 """
 
 
 def cluster(address: str) -> Any:
-    """The check of one cluster."""
+    """Return the check of one cluster."""
 
     def check(workspace: Workspace) -> Iterator[Finding]:
         if address.startswith("ray://"):
@@ -63,7 +62,7 @@ def cluster(address: str) -> Any:
             return
         try:
             done = subprocess.run(
-                [sys.executable, "-c", ASK, address],
+                [sys.executable, "-c", QUERY, address],
                 capture_output=True,
                 text=True,
                 timeout=SECONDS,
@@ -72,35 +71,37 @@ def cluster(address: str) -> Any:
             text = f"the Ray at {address} has not answered within {SECONDS:g} s"
             yield Finding(FAIL, text, "Is the cluster up, and this host inside its network?", 5)
             return
-        yield from told(done.stdout, done.stderr, address)
+        yield from interpret(done.stdout, done.stderr, address)
 
     return check
 
 
 def _token_file() -> bool:
-    place = os.environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token")
-    return os.path.exists(place)
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token")
+    return os.path.exists(path)
 
 
-def told(out: str, err: str, address: str) -> list[Finding]:
-    """What the question's answer means."""
-    found = [line.removeprefix("FOUND ") for line in out.splitlines() if line.startswith("FOUND ")]
-    if found:
-        return compared(json.loads(found[0]), versions())
-    last = (err.strip().splitlines() or ["it said nothing"])[-1][:300]
+def interpret(out: str, err: str, address: str) -> list[Finding]:
+    """Return the findings from the output of the query."""
+    hosts = [line.removeprefix("HOSTS ") for line in out.splitlines() if line.startswith("HOSTS ")]
+    if hosts:
+        return compare(json.loads(hosts[0]), versions())
+    last = (err.strip().splitlines() or ["it printed nothing"])[-1][:300]
     if "token" in err.lower() and ("auth" in err.lower() or "invalid" in err.lower()):
-        remedy = f"Set RAY_AUTH_MODE=token and {TOKEN} to the cluster's own (Secret ablate-ray)."
+        remedy = f"Set RAY_AUTH_MODE=token and {TOKEN} to the cluster's (Secret ablate-ray)."
         return [Finding(FAIL, f"the Ray at {address} refuses the token: {last}", remedy, 5)]
-    if "Version mismatch" in err:  # Ray itself lets in its own version of Ray and Python alone
+    if "Version mismatch" in err:  # Ray accepts only its own versions of Ray and Python
         other = " ".join(err[err.index("Version mismatch") :].split())[:300]
         remedy = "Give driver and cluster one image, or install the cluster's versions here."
         return [Finding(FAIL, f"the Ray at {address} has other versions: {other}", remedy, 7)]
     remedy = "Is the cluster up, the address right, and Ray's version the same?"
-    return [Finding(FAIL, f"the Ray at {address} does not let us in: {last}", remedy, 5)]
+    return [
+        Finding(FAIL, f"the Ray at {address} does not accept this connection: {last}", remedy, 5)
+    ]
 
 
-def compared(hosts: Sequence[Mapping[str, Any]], ours: Mapping[str, str]) -> list[Finding]:
-    """A line for the cluster, one for each host with something amiss."""
+def compare(hosts: Sequence[Mapping[str, Any]], ours: Mapping[str, str]) -> list[Finding]:
+    """Return a finding for the cluster, and one for everything wrong with a host."""
     cpus = sum(host["ray"].get("CPU", 0) for host in hosts)
     gpus = sum(host["ray"].get("GPU", 0) for host in hosts)
     findings = [Finding(OK, f"{len(hosts)} hosts with {cpus:g} CPUs and {gpus:g} GPUs for trials")]
@@ -108,7 +109,7 @@ def compared(hosts: Sequence[Mapping[str, Any]], ours: Mapping[str, str]) -> lis
         findings += _versions(host, ours)
         findings += _gpus(host)
     if not cpus:
-        findings.append(Finding(WARN, "no host has CPUs now", "An autoscaler may bring some."))
+        findings.append(Finding(WARN, "no host has CPUs now", "An autoscaler may start some."))
     return findings
 
 
@@ -116,7 +117,7 @@ def _versions(host: Mapping[str, Any], ours: Mapping[str, str]) -> Iterator[Find
     theirs = host["versions"]
     other = [
         f"{name} {theirs.get(name, 'missing')} (here {ours.get(name, 'missing')})"
-        for name in MATTER
+        for name in SAME
         if theirs.get(name) != ours.get(name)
     ]
     if other:
@@ -125,7 +126,7 @@ def _versions(host: Mapping[str, Any], ours: Mapping[str, str]) -> Iterator[Find
 
 
 def _gpus(host: Mapping[str, Any]) -> Iterator[Finding]:
-    known, there = host["ray"].get("GPU", 0), host["gpus"]
-    if there > known:
-        text = f"{host['host']} has {there} GPUs, and Ray sees {known:g}"
+    known, present = host["ray"].get("GPU", 0), host["gpus"]
+    if present > known:
+        text = f"{host['host']} has {present} GPUs, and Ray sees {known:g}"
         yield Finding(FAIL, text, "Start its Ray with --num-gpus, or name nvidia.com/gpu.", 5)

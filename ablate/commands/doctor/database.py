@@ -1,6 +1,6 @@
-"""What `ablate doctor` finds out about a Postgres: whether it lets us in, and has room for more.
+"""Checks of `ablate doctor` of a Postgres server: access, free connections, free disk space.
 
-A temporary table is filled and rolled back, since a disk that is full says so only to who writes.
+A temporary table is filled and rolled back, since only a write fails when the disk is full.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 
 SECONDS = 8
-WANTED = 5  # connections of a driver: its searches' pool, and a spare one
+NEEDED = 5  # connections of a driver: those of its searches, and a spare one
 COUNT = """
 select current_setting('max_connections')::int
   - current_setting('superuser_reserved_connections')::int
@@ -23,13 +23,13 @@ FILL = """
 create temporary table ablate_doctor on commit drop as
 select repeat(md5(number::text), 32) from generate_series(1, 2000) as number
 """
-MORE_CONNECTIONS = "Raise its max_connections, or end what holds them; drivers wait meanwhile."
+MORE_CONNECTIONS = "Raise its max_connections, or close some; drivers wait until then."
 REMEDIES = {
     "too many clients": MORE_CONNECTIONS,
     "connection slots are reserved": MORE_CONNECTIONS,
     "too many connections for": MORE_CONNECTIONS,
-    "No space left": "Give its volume more space, or delete what is old; drivers wait meanwhile.",
-    "Disk quota": "Give its volume more space, or delete what is old; drivers wait meanwhile.",
+    "No space left": "Give its volume more space, or delete what is old; drivers wait until then.",
+    "Disk quota": "Give its volume more space, or delete what is old; drivers wait until then.",
     "authentication failed": "Set PGPASSWORD to the password of the user that the URL names.",
     "no password supplied": "Set PGPASSWORD to the password of the user that the URL names.",
     "does not exist": "Make it with CREATE DATABASE, or correct the URL.",
@@ -40,33 +40,33 @@ REMEDIES = {
 
 
 def driver() -> Any | None:
-    """A package that speaks to Postgres, if there is one."""
+    """Return a Python driver for Postgres, if one is installed."""
     return next((import_module(name) for name in ("psycopg", "psycopg2") if find_spec(name)), None)
 
 
 def postgres(url: str, name: str, hidden: Callable[[str], str]) -> Finding:
-    """Ask the database at `url`, shown as `name`; `hidden` takes secrets out of a text."""
+    """Query the database at `url`, shown as `name`; `hidden` removes secrets from a text."""
     package = driver()
     scheme, _, rest = url.partition("://")
     plain = f"{scheme.partition('+')[0]}://{rest}"
     try:
         connection = package.connect(plain, connect_timeout=SECONDS)  # type: ignore[union-attr]
         try:
-            free = _asked(connection)
+            free = _free_connections(connection)
         finally:
             connection.close()
     except Exception as error:
         last = hidden(" ".join(str(error).split()))
-        remedy = next((way for word, way in REMEDIES.items() if word in last), None)
+        remedy = next((text for phrase, text in REMEDIES.items() if phrase in last), None)
         default = "Is the database up, and is this its host?"
         return Finding(FAIL, f"{name}: {last}", remedy or default, 6)
-    if free < WANTED:
+    if free < NEEDED:
         return Finding(WARN, f"{name} answers, and has {free} free connections", MORE_CONNECTIONS)
     return Finding(OK, f"{name} answers, can be written, and has {free} free connections")
 
 
-def _asked(connection: Any) -> int:
-    """How many more may connect, if something can be written."""
+def _free_connections(connection: Any) -> int:
+    """Return the number of free connections; raise an error if nothing can be written."""
     cursor = connection.cursor()
     cursor.execute(f"set statement_timeout = '{SECONDS}s'")
     cursor.execute(COUNT)

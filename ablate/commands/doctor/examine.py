@@ -1,6 +1,6 @@
-"""`ablate doctor`: is everything here that a study needs, and if not, what to do about it.
+"""`ablate doctor`: checks for everything that a study needs, with a remedy for what is missing.
 
-A check looks at one thing and yields what it found. None changes anything, none takes longer than
+A check examines one thing and yields findings. No check changes anything or takes longer than
 `PATIENCE_S`, and no password is ever shown.
 """
 
@@ -16,14 +16,14 @@ PATIENCE_S = 60.0
 
 
 def examine(workspace: Workspace, address: str | None = None) -> int:
-    """The `ablate doctor` command: a line for everything found; 0 unless something fails."""
+    """Print a line for each finding; return the exit code of the first failure, or 0."""
     findings: list[Finding] = []
-    wanted = checks()
+    chosen = checks()
     if address is not None:
         from ablate.commands.doctor.cluster import cluster
 
-        wanted = {**wanted, "ray": cluster(address)}
-    for name, check in wanted.items():
+        chosen["ray"] = cluster(address)
+    for name, check in chosen.items():
         for finding in outcome(name, check, workspace):
             findings.append(finding)
             print(_line(name, finding), flush=True)
@@ -34,7 +34,7 @@ def examine(workspace: Workspace, address: str | None = None) -> int:
 
 
 def checks() -> dict[str, Check]:
-    """Every check under its name, in the order in which they make sense."""
+    """Return every check by name, each after the ones that it depends on."""
     from ablate.commands.doctor import machine, places, studies
 
     return {
@@ -56,18 +56,20 @@ def checks() -> dict[str, Check]:
 def outcome(
     name: str, check: Check, workspace: Workspace, patience: float = PATIENCE_S
 ) -> list[Finding]:
-    """What a check finds in bounded time; its own trouble is a finding too."""
-    found: list[Finding] = []
-    thread = threading.Thread(target=lambda: found.extend(_guarded(check, workspace)), daemon=True)
+    """Return a check's findings in bounded time; an error in the check is a finding too."""
+    findings: list[Finding] = []
+    thread = threading.Thread(
+        target=lambda: findings.extend(_findings(check, workspace)), daemon=True
+    )
     thread.start()
     thread.join(patience)
     if thread.is_alive():
         late = Finding(FAIL, f"no answer within {patience:g} s", "Is the network up, and the disk?")
         return [late]
-    return found or [Finding(OK, f"nothing to say of {name}")]
+    return findings or [Finding(OK, f"no finding for {name}")]
 
 
-def _guarded(check: Check, workspace: Workspace) -> list[Finding]:
+def _findings(check: Check, workspace: Workspace) -> list[Finding]:
     try:
         return list(check(workspace))
     except AblateError as error:
@@ -76,7 +78,7 @@ def _guarded(check: Check, workspace: Workspace) -> list[Finding]:
         missing = f"the package {error.name} is not installed"
         return [Finding(FAIL, missing, "pip install 'ablate[study]'", 7)]
     except Exception as error:
-        return [Finding(FAIL, f"{type(error).__name__}: {error}", "This should not happen.")]
+        return [Finding(FAIL, f"{type(error).__name__}: {error}", "This is a bug in ablate.")]
 
 
 def _line(name: str, finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""TODO: say what this is."""
+"""What a check of `ablate doctor` returns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ OK, WARN, FAIL = "ok", "warn", "FAIL"
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found, and the way out where something is amiss."""
+    """The result of a check, and a remedy if something is wrong."""
 
     state: str
     found: str
     remedy: str = ""
-    exit_code: int = 4  # of the command, where this is the first failure
+    exit_code: int = 4  # of the command, if this is the first failure
 
 
 Check = Callable[[Workspace], Iterable[Finding]]

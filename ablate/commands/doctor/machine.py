@@ -1,4 +1,4 @@
-"""What `ablate doctor` finds out about the machine: Python, packages, devices, disk."""
+"""Checks of `ablate doctor` of the machine: Python, packages, devices, disk."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NEEDED_GB, COMFORTABLE_GB = 0.2, 5.0
 TORCH_SECONDS = 50.0
 PYTHON = (3, 11)
 STUDY = "pip install 'ablate[study]'"
-ASK_TORCH = """
+TORCH_QUERY = """
 import torch
 devices = range(torch.cuda.device_count())
 print("; ".join(torch.cuda.get_device_name(device) for device in devices))
 print(torch.version.cuda or "")
 """
-ASK_KERNELS = """
+KERNELS_QUERY = """
 from ablate.model.native.library import load_library, library
 print("off" if load_library()[0] and library() is None else "yes" if library() else "no")
 print(load_library()[1])
@@ -36,32 +36,32 @@ print(load_library()[1])
 
 @dataclass(frozen=True)
 class Requirement:
-    """A package that ablate names, the least version, and whether only studies need it."""
+    """A package that ablate depends on, its minimum version, and whether only studies need it."""
 
     name: str
-    least: str
+    minimum: str
     optional: bool
 
 
 def python(workspace: Workspace) -> Iterator[Finding]:
-    found = f"{platform.python_version()} ({sys.executable})"
+    version = f"{platform.python_version()} ({sys.executable})"
     if sys.version_info < PYTHON:
-        wanted = ".".join(map(str, PYTHON))
-        yield Finding(FAIL, found, f"ablate needs Python {wanted} or newer.", 7)
+        needed = ".".join(map(str, PYTHON))
+        yield Finding(FAIL, version, f"ablate needs Python {needed} or newer.", 7)
     else:
-        yield Finding(OK, found)
+        yield Finding(OK, version)
 
 
 def packages(workspace: Workspace) -> Iterator[Finding]:
-    """One line for what is as it should be, one for each package that is not."""
+    """One finding for each missing or old package, and one for all others."""
     good = []
     for needed in requirements():
         version = _installed(needed.name)
         if version is None:
             yield _missing(needed)
-        elif _numbers(version) < _numbers(needed.least):
-            old = f"{needed.name} {version} is older than {needed.least}"
-            yield Finding(FAIL, old, f"pip install --upgrade '{needed.name}>={needed.least}'", 7)
+        elif _numbers(version) < _numbers(needed.minimum):
+            old = f"{needed.name} {version} is older than {needed.minimum}"
+            yield Finding(FAIL, old, f"pip install --upgrade '{needed.name}>={needed.minimum}'", 7)
         else:
             good.append(f"{needed.name} {version}")
     yield Finding(OK, ", ".join(good))
@@ -76,15 +76,15 @@ def _missing(needed: Requirement) -> Finding:
 
 
 def requirements() -> list[Requirement]:
-    """What the installed ablate says it needs: for everything, and for studies."""
-    found = []
+    """Return the dependencies of the installed ablate: always needed, or only for studies."""
+    needed = []
     for text in metadata.requires("ablate") or []:
         package, _, condition = text.partition(";")
         matched = re.match(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*>=\s*([\w.]+)", package)
         if matched is None or ("extra" in condition and "study" not in condition):
             continue
-        found.append(Requirement(matched[1], matched[2], optional="extra" in condition))
-    return found
+        needed.append(Requirement(matched[1], matched[2], optional="extra" in condition))
+    return needed
 
 
 def _installed(name: str) -> str | None:
@@ -95,7 +95,7 @@ def _installed(name: str) -> str | None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """2.13.0+cpu -> (2, 13): what comes after the numbers decides nothing here, nor do zeros."""
+    """2.13.0+cpu -> (2, 13): suffixes and trailing zeros are not compared."""
     leading = re.match(r"[\d.]*", version)
     numbers = [int(part) for part in (leading[0] if leading else "").split(".") if part]
     while numbers and numbers[-1] == 0:
@@ -106,18 +106,18 @@ def _numbers(version: str) -> tuple[int, ...]:
 def devices(workspace: Workspace) -> Iterator[Finding]:
     """Cores and memory, and the accelerators that torch sees."""
     cores, usable = os.cpu_count() or 1, _usable_cores()
-    found = f"{usable:g} cores, {_memory_gb():.0f} GB of memory"
+    available = f"{usable:g} cores, {_memory_gb():.0f} GB of memory"
     if usable < cores:
-        limit = f"{found}, though the machine has {cores} cores"
+        limit = f"{available}, though the machine has {cores} cores"
         yield Finding(WARN, limit, f"Give studies --workers {max(1, int(usable))}.")
     else:
-        yield Finding(OK, found)
+        yield Finding(OK, available)
     yield _accelerators()
     yield _kernels()
 
 
 def _usable_cores() -> float:
-    """Those this process may use: of its affinity, and of its container's share."""
+    """Return the cores that this process may use, by its affinity and its container's limit."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
     try:
@@ -135,18 +135,17 @@ def _memory_gb() -> float:
 
 
 def _accelerators() -> Finding:
-    """Asked in a process of its own: a driver that hangs or crashes takes only that with it."""
+    """Queried in a separate process, since a driver may hang or crash."""
     try:
-        asked = subprocess.run(
-            [sys.executable, "-c", ASK_TORCH], capture_output=True, text=True, timeout=TORCH_SECONDS
-        )
+        result = _run(TORCH_QUERY, timeout=TORCH_SECONDS)
     except subprocess.TimeoutExpired:
-        slow = f"torch has not found out about GPUs within {TORCH_SECONDS:g} s"
+        slow = f"torch has not listed GPUs within {TORCH_SECONDS:g} s"
         return Finding(FAIL, slow, "Does `nvidia-smi` answer?")
-    if asked.returncode:
-        last = (asked.stderr.strip().splitlines() or [f"it died by {-asked.returncode}"])[-1]
+    if result.returncode:
+        signal = f"killed by signal {-result.returncode}"
+        last = (result.stderr.strip().splitlines() or [signal])[-1]
         return Finding(FAIL, f"torch cannot be imported: {last}", "Install it again.", 7)
-    names, cuda = asked.stdout.split("\n")[:2]
+    names, cuda = result.stdout.split("\n")[:2]
     if names:
         return Finding(OK, f"GPUs: {names} (CUDA {cuda})")
     if shutil.which("nvidia-smi") is None:
@@ -160,36 +159,41 @@ def _accelerators() -> Finding:
 
 
 def _kernels() -> Finding:
-    """Whether recurrences and losses have their compiled kernels; building them takes seconds."""
-    asked = subprocess.run([sys.executable, "-c", ASK_KERNELS], capture_output=True, text=True)
-    if asked.returncode:
-        return Finding(WARN, "whether there are kernels cannot be asked without torch")
-    state, said = asked.stdout.split("\n")[:2]
+    """Check for the compiled kernels of recurrences and losses; building them takes seconds."""
+    result = _run(KERNELS_QUERY)
+    if result.returncode:
+        return Finding(WARN, "kernels cannot be checked without torch")
+    state, details = result.stdout.split("\n")[:2]
     if state == "off":
         return Finding(OK, "kernels: switched off by ABLATE_NATIVE=off")
     if state == "yes":
-        return Finding(OK, f"kernels: built by {said}")
+        return Finding(OK, f"kernels: built by {details}")
     return Finding(
         WARN,
-        f"no kernels, so torch alone trains, recurrences at about half the speed: {said}",
+        f"no kernels, so torch alone trains, recurrences at about half the speed: {details}",
         "Install a C++ compiler (g++ or clang++), or name one in CXX.",
     )
 
 
+def _run(script: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+
+
 def disk(workspace: Workspace) -> Iterator[Finding]:
-    """Room where the workspace is, or will be."""
-    place = existing(workspace.folder)
-    free = shutil.disk_usage(place).free / GIGABYTE
-    found = f"{free:.1f} GB free at {place}"
-    remedy = "Free some space, or name another folder with --workspace."
+    """Free space for the workspace, which may not exist yet."""
+    folder = existing(workspace.folder)
+    free = shutil.disk_usage(folder).free / GIGABYTE
+    space = f"{free:.1f} GB free at {folder}"
+    remedy = "Free some space, or choose another folder with --workspace."
     if free < NEEDED_GB:
-        yield Finding(FAIL, found, remedy)
+        yield Finding(FAIL, space, remedy)
     elif free < COMFORTABLE_GB:
-        yield Finding(WARN, f"{found}: little for checkpoints", remedy)
+        yield Finding(WARN, f"{space}: little for checkpoints", remedy)
     else:
-        yield Finding(OK, found)
+        yield Finding(OK, space)
 
 
 def existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
-    return next(place for place in (folder, *folder.parents) if place.exists())
+    """Return the folder, or its nearest parent that exists."""
+    return next(path for path in (folder, *folder.parents) if path.exists())

@@ -1,4 +1,4 @@
-"""What `ablate doctor` finds out about workspace, store, tracking server, databases and Ray."""
+"""Checks of `ablate doctor` of workspace, store, tracking server, databases and Ray."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ablate.commands.doctor import database as doctor_database
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.commands.doctor.machine import existing
 from ablate.record.places import check_uri, is_server
+from ablate.store.files import write_whole
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace
 
@@ -27,77 +28,69 @@ NETWORK_SECONDS = 8.0
 SLOW_MS = 100.0  # for a synced write; a trial makes about ten
 DRIVERS = {"postgresql": ("psycopg2", "psycopg"), "mysql": ("pymysql", "MySQLdb")}
 PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
-OTHER_FOLDER = "Name another folder with --workspace (or ABLATE_WORKSPACE)."
+OTHER_FOLDER = "Choose another folder with --workspace (or ABLATE_WORKSPACE)."
 
 
 def folder(workspace: Workspace) -> Iterator[Finding]:
-    """Whether the workspace can be written, and how fast."""
-    place = workspace.folder
-    if place.exists() and not place.is_dir():
-        yield Finding(FAIL, f"{place} is not a folder", OTHER_FOLDER)
-    elif not place.exists():
-        parent = existing(place)
-        if parent.is_dir() and os.access(parent, os.W_OK):
-            yield Finding(OK, f"{place} will be made by the first study")
-        else:
-            yield Finding(FAIL, f"{place} cannot be made: {parent} is not writable", OTHER_FOLDER)
+    """Check that the workspace can be written, and how fast."""
+    path = workspace.folder
+    if path.exists() and not path.is_dir():
+        yield Finding(FAIL, f"{path} is not a folder", OTHER_FOLDER)
+    elif path.exists():
+        yield _write_durably(path)
+    elif (parent := existing(path)).is_dir() and os.access(parent, os.W_OK):
+        yield Finding(OK, f"{path} will be created by the first study")
     else:
-        yield _written(place)
+        yield Finding(FAIL, f"{path} cannot be created: {parent} is not writable", OTHER_FOLDER)
 
 
-def _written(place: Path) -> Finding:
-    probe = place / f".doctor-{os.getpid()}"
-    begun = time.perf_counter()
+def _write_durably(path: Path) -> Finding:
+    probe = path / f".doctor-{os.getpid()}"
+    start = time.perf_counter()
     try:
-        with probe.open("wb") as file:
-            file.write(b"x" * 4096)
-            file.flush()
-            os.fsync(file.fileno())
+        write_whole(probe, b"x" * 4096)
+        probe.unlink()
     except OSError as error:
-        return Finding(FAIL, f"{place} cannot be written: {error.strerror}", OTHER_FOLDER)
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink()
-    took = 1000 * (time.perf_counter() - begun)
-    found = f"{place} is writable; a durable write takes {took:.1f} ms"
-    if took > SLOW_MS:
-        return Finding(WARN, found, "A local disk would be faster, where trials are very short.")
-    return Finding(OK, found)
+        return Finding(FAIL, f"{path} cannot be written: {error.strerror}", OTHER_FOLDER)
+    milliseconds = 1000 * (time.perf_counter() - start)
+    speed = f"{path} is writable; a durable write takes {milliseconds:.1f} ms"
+    if milliseconds > SLOW_MS:
+        return Finding(WARN, speed, "A local disk would be faster for very short trials.")
+    return Finding(OK, speed)
 
 
 def store(workspace: Workspace) -> Iterator[Finding]:
-    """Whether trials can be written: in the workspace, or at the URI named."""
+    """Check that trials can be written, in the workspace or at the given URI."""
     uri = workspace.store_uri
     if uri is None:
         yield Finding(OK, "in the workspace")
         return
     probe = f"doctor-{os.getpid()}/probe"
     try:
-        found = Store(uri)
-        found.write(probe, b"probe")
-        read = found.read(probe)
-        found.delete(probe.partition("/")[0])
+        opened = Store(uri)
+        opened.write(probe, b"probe")
+        read = opened.read(probe)
+        opened.delete(probe.partition("/")[0])
     except Exception as error:
         yield Finding(FAIL, _without_secrets(str(error), uri), _store_remedy(uri))
         return
     if read != b"probe":
-        yield Finding(FAIL, f"{shown(uri)} does not give back what was written", _store_remedy(uri))
+        yield Finding(FAIL, f"{shown(uri)} does not return what was written", _store_remedy(uri))
     else:
         yield Finding(OK, f"{shown(uri)} can be written and read")
 
 
 def _store_remedy(uri: str) -> str:
     if "://" not in uri or uri.startswith("file:"):
-        return "Name another place with --store (or ABLATE_STORE)."
+        return "Choose another location with --store (or ABLATE_STORE)."
     return "Check the URI, and the credentials that its kind of filesystem reads."
 
 
 def mlflow(workspace: Workspace) -> Iterator[Finding]:
-    """Whether the tracking server answers, or the database can be opened."""
+    """Check that the tracking server answers, or that the database can be opened."""
     uri = check_uri(workspace.tracking_uri)
     if not is_server(uri):
-        anew = "Move it away: `ablate sync` writes it anew from the store."
-        yield _database(uri, anew)
+        yield _database(uri, "Move it away: `ablate sync` rebuilds it from the store.")
         return
     try:
         with urllib.request.urlopen(_request(uri), timeout=NETWORK_SECONDS):
@@ -107,14 +100,14 @@ def mlflow(workspace: Workspace) -> Iterator[Finding]:
         yield Finding(FAIL, f"{shown(uri)} answers {error.code}", _http_remedy(error.code), 6)
     except (OSError, ValueError) as error:
         why = _without_secrets(str(getattr(error, "reason", error)), uri)
-        later = "Training goes on without it; `ablate sync` delivers what it missed."
+        later = "Training continues without it; `ablate sync` delivers what it missed."
         yield Finding(FAIL, f"{shown(uri)} does not answer: {why}", later, 6)
 
 
 def _request(uri: str) -> urllib.request.Request:
-    """A question that a server answers only to those who may write."""
-    question = "/api/2.0/mlflow/experiments/search?max_results=1"
-    request = urllib.request.Request(shown(uri).rstrip("/") + question)
+    """Return a request that a server answers only for users with write access."""
+    query = "/api/2.0/mlflow/experiments/search?max_results=1"
+    request = urllib.request.Request(shown(uri).rstrip("/") + query)
     parts, environment = urlsplit(uri), os.environ
     user = unquote(parts.username or "") or environment.get("MLFLOW_TRACKING_USERNAME")
     password = unquote(parts.password or "") or environment.get("MLFLOW_TRACKING_PASSWORD", "")
@@ -130,27 +123,27 @@ def _http_remedy(code: int) -> str:
     if code == 401:
         return "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the token."
     if code == 403:
-        return "Name this host, port included, in the server's --allowed-hosts."
+        return "Add this host, with its port, to the server's --allowed-hosts."
     return "Is it an MLflow server, and is the path right?"
 
 
 def searches(workspace: Workspace) -> Iterator[Finding]:
-    """Whether what Optuna was asked and told can be read."""
-    anew = "Move it away: searches begin anew, and trials that are done are not run again."
+    """Check that Optuna's records can be read."""
+    remedy = "Move it away: searches start from scratch, and reuse trials that are done."
     url = workspace.searches
     if not url.startswith("folder:"):
-        yield _database(url, anew)
+        yield _database(url, remedy)
         return
     files = sorted(Path(url.removeprefix("folder:")).glob("*.log"))
     damaged = [file for file in files if not _is_log(file)]
     for file in damaged:
-        yield Finding(FAIL, f"{file} is damaged", anew, 6)
+        yield Finding(FAIL, f"{file} is damaged", remedy, 6)
     if not damaged:
-        yield Finding(OK, f"in the workspace, of {len(files)} studies" if files else "none yet")
+        yield Finding(OK, f"in the workspace, for {len(files)} studies" if files else "none yet")
 
 
 def _is_log(file: Path) -> bool:
-    """Whether every line is whole; the last may not be, after a crash."""
+    """Return whether every line is complete; after a crash, the last one may not be."""
     try:
         *lines, _ = file.read_bytes().split(b"\n")
         return all(isinstance(json.loads(line), dict) for line in lines)
@@ -158,71 +151,71 @@ def _is_log(file: Path) -> bool:
         return False
 
 
-def _database(url: str, anew: str) -> Finding:
+def _database(url: str, remedy: str) -> Finding:
     kind = urlsplit(url).scheme.split("+")[0]
     if kind == "sqlite":
-        return _sqlite(Path(unquote(urlsplit(url).path)[1:]), anew)
+        return _sqlite(Path(unquote(urlsplit(url).path)[1:]), remedy)
     if kind not in PORTS:
-        allowed = f"Allowed: sqlite, {', '.join(PORTS)}."
-        return Finding(FAIL, f"{shown(url)} is not a database's URL", allowed, 6)
+        allowed = f"Expected one of: sqlite, {', '.join(PORTS)}."
+        return Finding(FAIL, f"{shown(url)} is not a database URL", allowed, 6)
     drivers = DRIVERS.get(kind, ())
     if drivers and "+" not in urlsplit(url).scheme and not any(map(find_spec, drivers)):
         missing = f"{shown(url)} needs a driver for {kind}"
         return Finding(FAIL, missing, f"pip install {drivers[0]}", 7)
     if kind == "postgresql" and doctor_database.driver() is not None:
         return doctor_database.postgres(url, shown(url), lambda text: _without_secrets(text, url))
-    return _knocked(url, PORTS[kind], "Is the database up, and is this its host?", 6)
+    return _connect(url, PORTS[kind], "Is the database up, and is this its host?", 6)
 
 
-def _sqlite(file: Path, anew: str) -> Finding:
+def _sqlite(file: Path, remedy: str) -> Finding:
     if not file.exists():
-        return Finding(OK, f"{file} will be made by the first study that needs it")
+        return Finding(OK, f"{file} will be created by the first study that needs it")
     try:
         with contextlib.closing(
             sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=NETWORK_SECONDS)
         ) as db:
-            found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.OperationalError as error:  # locked, or not for us to read
+            result = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.OperationalError as error:  # locked, or not readable
         return Finding(FAIL, f"{file}: {error}", "Does another program use it?", 6)
     except sqlite3.DatabaseError as error:
-        return Finding(FAIL, f"{file}: {error}", anew, 6)
-    if found != "ok":
-        return Finding(FAIL, f"{file} is damaged: {found}", anew, 6)
+        return Finding(FAIL, f"{file}: {error}", remedy, 6)
+    if result != "ok":
+        return Finding(FAIL, f"{file} is damaged: {result}", remedy, 6)
     return Finding(OK, f"{file} can be read ({file.stat().st_size / 1e6:.1f} MB)")
 
 
 def ray(workspace: Workspace) -> Iterator[Finding]:
-    """Whether the cluster named answers."""
+    """Check that the cluster of RAY_ADDRESS answers."""
     address = os.environ.get("RAY_ADDRESS")
     if not address or address == "local":
-        yield Finding(OK, "no cluster named: a study starts Ray on this machine")
+        yield Finding(OK, "no cluster set: a study starts Ray on this machine")
     elif address.startswith("ray://"):
         yield ray_client("RAY_ADDRESS", address)
     elif address == "auto":
         yield Finding(OK, "the Ray that runs on this machine (RAY_ADDRESS=auto)")
     else:
         remedy = "Is the cluster up? Without one, unset RAY_ADDRESS; without Ray: --local."
-        yield _knocked(f"tcp://{address}", 6379, remedy, 5)
+        yield _connect(f"tcp://{address}", 6379, remedy, 5)
 
 
 def ray_client(name: str, address: str) -> Finding:
-    """An address that no study takes."""
-    remedy = "Give the cluster's own (HOST:6379), from a machine inside it."
-    return Finding(FAIL, f"{name} is Ray Client's: {shown(address)}", remedy, 5)
+    """Return the finding for an address that no study accepts."""
+    remedy = "Use the address of the cluster itself (HOST:6379), from a machine inside it."
+    return Finding(FAIL, f"{name} is an address of Ray Client: {shown(address)}", remedy, 5)
 
 
-def _knocked(url: str, port: int, remedy: str, exit_code: int) -> Finding:
-    """Whether somebody listens there."""
+def _connect(url: str, port: int, remedy: str, exit_code: int) -> Finding:
+    """Check that a server listens at the URL."""
     try:
-        place = (urlsplit(url).hostname or "", urlsplit(url).port or port)
-        socket.create_connection(place, timeout=NETWORK_SECONDS).close()
+        address = (urlsplit(url).hostname or "", urlsplit(url).port or port)
+        socket.create_connection(address, timeout=NETWORK_SECONDS).close()
     except (OSError, ValueError) as error:
         return Finding(FAIL, f"{shown(url)} does not answer: {error}", remedy, exit_code)
     return Finding(OK, f"{shown(url)} answers")
 
 
 def shown(uri: str) -> str:
-    """A URI without login and query, which may hold secrets."""
+    """Return the URI without its login and query, which may contain secrets."""
     if "://" not in uri:
         return uri
     scheme, _, rest = uri.partition("://")
@@ -230,12 +223,12 @@ def shown(uri: str) -> str:
 
 
 def _without_secrets(text: str, uri: str) -> str:
-    """A text in which what the URI keeps to itself is not told."""
+    """Replace the secrets of a URI in a text."""
     text = text.replace(uri, shown(uri))
     rest = uri.partition("://")[2]
-    login, _, place = rest.partition("?")[0].rpartition("@")
+    login, _, location = rest.partition("?")[0].rpartition("@")
     hidden = [*login.split(":"), login, rest.partition("?")[2]]
     hidden += [pair.partition("=")[2] for pair in rest.partition("?")[2].split("&")]
     for secret in sorted({*hidden, *map(unquote, hidden)}, key=len, reverse=True):
-        text = text.replace(secret, "***") if len(secret) > 2 and secret not in place else text
+        text = text.replace(secret, "***") if len(secret) > 2 and secret not in location else text
     return text

@@ -1,4 +1,4 @@
-"""What `ablate doctor` finds out about corpora, studies that stopped, and what killed runs left."""
+"""Checks of `ablate doctor` of corpora, stopped studies, and leftovers of killed runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ablate.store.workspace import Workspace, running_driver
 
 
 def corpora(workspace: Workspace) -> Iterator[Finding]:
-    """Which corpora are there, and whether they are what they were."""
+    """List the corpora, and find those that differ from the published texts."""
     from ablate.data import sources
 
     good = []
@@ -29,18 +29,18 @@ def corpora(workspace: Workspace) -> Iterator[Finding]:
 
 
 def studies(workspace: Workspace) -> Iterator[Finding]:
-    """Every study that is not at its end, and how to go on."""
-    store, num_whole = workspace.store, 0
+    """Find every unfinished study, with the command that resumes it."""
+    store, num_finished = workspace.store, 0
     for key in study_record.names(store):
         try:
             finding = _study(workspace, store, key)
         except AblateError as error:
             finding = Finding(FAIL, f"{key}: {error}", exit_code=error.exit_code)
         if finding is None:
-            num_whole += 1
+            num_finished += 1
         else:
             yield finding
-    yield Finding(OK, f"{num_whole} finished")
+    yield Finding(OK, f"{num_finished} finished")
 
 
 def _study(workspace: Workspace, store: Store, key: str) -> Finding | None:
@@ -49,29 +49,29 @@ def _study(workspace: Workspace, store: Store, key: str) -> Finding | None:
     if driver is not None:
         return Finding(OK, f"{key} is being run by {driver}")
     ids = record.trial_ids()
-    found = journals.read_all(store, ids)
-    left = [trial_id for trial_id in ids if trial_id not in found or not found[trial_id].outcome]
-    unasked = sum(max(0, search.num_trials - len(search.trials)) for search in record.searches)
-    num_left = len(left) + unasked
+    known = journals.read_all(store, ids)
+    left = [trial_id for trial_id in ids if trial_id not in known or not known[trial_id].outcome]
+    unsampled = sum(max(0, search.num_trials - len(search.trials)) for search in record.searches)
+    num_left = len(left) + unsampled
     if not num_left:
         return None
-    stopped = f"{key} stopped with {num_left} of {len(ids) + unasked} trials left"
-    return Finding(WARN, stopped, f"Go on with: {record.command or 'the same command'}")
+    stopped = f"{key} stopped with {num_left} of {len(ids) + unsampled} trials left"
+    return Finding(WARN, stopped, f"Resume with: {record.command or 'the same command'}")
 
 
 def leftovers(workspace: Workspace) -> Iterator[Finding]:
-    """What processes that were killed left behind, while nobody runs anything here."""
+    """Find what killed processes left behind, unless a study is running."""
     store = workspace.store
     if any(running_driver(workspace, key) for key in study_record.names(store)):
-        yield Finding(OK, "not looked for while a study runs")
+        yield Finding(OK, "not checked while a study runs")
         return
-    found = list((workspace.folder / "ray").glob("tune-*"))
-    found += workspace.folder.glob(f"*{PARTIAL}")
+    paths = list((workspace.folder / "ray").glob("tune-*"))
+    paths += workspace.folder.glob(f"*{PARTIAL}")
     if store.folder is not None:
-        found += store.folder.glob(f"trials/*/*{PARTIAL}")
-    if found:
-        remedy = f"They may be deleted: rm -r {_shortened(found)}"
-        yield Finding(WARN, f"{len(found)} unfinished files of killed runs", remedy)
+        paths += store.folder.glob(f"trials/*/*{PARTIAL}")
+    if paths:
+        remedy = f"They may be deleted: rm -r {_shortened(paths)}"
+        yield Finding(WARN, f"{len(paths)} unfinished files of killed runs", remedy)
     else:
         yield Finding(OK, "none")
 

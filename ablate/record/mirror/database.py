@@ -10,26 +10,27 @@ study that is being recorded is seen at a single moment.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from ablate.errors import RecordError
 from ablate.record.places import local_folder
-from ablate.record.recorded import ALSO_IN, Record, Seen
-from ablate.record.tracking import LARGEST, MARK
+from ablate.record.tracking import ALSO_IN, LARGEST, MARK, Record, Seen
 
-BATCH = 500  # runs read at a time; SQLite takes 999 values in a query
+BATCH = 500  # runs read at a time
+CHOSEN = "run_uuid IN (SELECT value FROM json_each(?))"
 BUSY_SECONDS = 20.0
 AFTER_ALSO_IN = ALSO_IN[:-1] + chr(ord(ALSO_IN[-1]) + 1)  # the first key after them
 
 
 class DatabaseSource:
-    """A `Source` on MLflow's SQLite file. A missing file has no records."""
+    """MLflow's SQLite file. A missing file has no records."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,6 +44,7 @@ class DatabaseSource:
             return db
 
     def changes(self, known: Mapping[str, Seen]) -> tuple[dict[str, Seen], list[str]]:
+        """Return the runs that are new or changed, in their current state, and the deleted ones."""
         if self._db is None:
             return {}, list(known)
         with self._translate_errors():
@@ -67,31 +69,11 @@ class DatabaseSource:
         }
 
     def read(self, run_ids: list[str]) -> Iterator[list[Record]]:
+        """Yield the records of these runs in batches."""
         for first in range(0, len(run_ids), BATCH):
             if self._db is not None:
                 with self._translate_errors():
-                    yield self._batch(self._db, run_ids[first : first + BATCH])
-
-    def _batch(self, db: sqlite3.Connection, run_ids: list[str]) -> list[Record]:
-        condition = f"run_uuid IN ({', '.join('?' * len(run_ids))})"
-        tags, params = (_pairs(db, table, condition, run_ids) for table in ("tags", "params"))
-        latest = _latest(db, condition, run_ids)
-        steps = _steps(db, condition, run_ids, latest)
-        columns = "run_uuid, start_time, end_time, artifact_uri"
-        runs = db.execute(f"SELECT {columns} FROM runs WHERE {condition}", run_ids).fetchall()
-        return [
-            Record(
-                run_id=run_id,
-                start=start,
-                end=end,
-                tags=tags[run_id],
-                params=params[run_id],
-                numbers=latest[run_id],
-                steps=steps[run_id],
-                study_json=_study_json(uri, tags[run_id]),
-            )
-            for run_id, start, end, uri in runs
-        ]
+                    yield _batch(self._db, json.dumps(run_ids[first : first + BATCH]))
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -107,43 +89,56 @@ class DatabaseSource:
             self._db.close()
 
 
-def _pairs(
-    db: sqlite3.Connection, table: str, condition: str, run_ids: Sequence[str]
-) -> dict[str, dict[str, str]]:
+def _batch(db: sqlite3.Connection, ids: str) -> list[Record]:
+    """The records of runs; `ids`: a list of them as JSON."""
+    tags, params = _pairs(db, "tags", ids), _pairs(db, "params", ids)
+    latest = _latest(db, ids)
+    steps = _steps(db, ids, latest)
+    columns = "run_uuid, start_time, end_time, artifact_uri"
+    runs = db.execute(f"SELECT {columns} FROM runs WHERE {CHOSEN}", (ids,)).fetchall()
+    return [
+        Record(
+            run_id=run_id,
+            start=start,
+            end=end,
+            tags=tags[run_id],
+            params=params[run_id],
+            numbers=latest[run_id],
+            steps=steps[run_id],
+            study_json=_study_json(uri, tags[run_id]),
+        )
+        for run_id, start, end, uri in runs
+    ]
+
+
+def _pairs(db: sqlite3.Connection, table: str, ids: str) -> dict[str, dict[str, str]]:
     pairs: dict[str, dict[str, str]] = defaultdict(dict)
-    query = f"SELECT run_uuid, key, value FROM {table} WHERE {condition}"
-    for run_id, key, value in db.execute(query, run_ids):
+    query = f"SELECT run_uuid, key, value FROM {table} WHERE {CHOSEN}"
+    for run_id, key, value in db.execute(query, (ids,)):
         pairs[run_id][key] = value
     return pairs
 
 
-def _latest(
-    db: sqlite3.Connection, condition: str, run_ids: Sequence[str]
-) -> dict[str, dict[str, float]]:
+def _latest(db: sqlite3.Connection, ids: str) -> dict[str, dict[str, float]]:
     latest: dict[str, dict[str, float]] = defaultdict(dict)
-    query = f"SELECT run_uuid, key, value, is_nan FROM latest_metrics WHERE {condition}"
-    for run_id, key, value, is_nan in db.execute(query, run_ids):
+    query = f"SELECT run_uuid, key, value, is_nan FROM latest_metrics WHERE {CHOSEN}"
+    for run_id, key, value, is_nan in db.execute(query, (ids,)):
         latest[run_id][key] = math.nan if is_nan else _number(value)
     return latest
 
 
 def _steps(
-    db: sqlite3.Connection,
-    condition: str,
-    run_ids: Sequence[str],
-    latest: Mapping[str, Mapping[str, float]],
+    db: sqlite3.Connection, ids: str, latest: Mapping[str, Mapping[str, float]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Every step of every run as one row: SQLite pivots the points."""
     names = sorted({name for numbers in latest.values() for name in numbers})
     steps: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    if not names:
-        return steps
     metric = "MAX(CASE WHEN key = ? THEN CASE WHEN is_nan THEN 'nan' ELSE value END END)"
     query = (
-        f"SELECT run_uuid, step, {', '.join([metric] * len(names))} FROM metrics "
-        f"WHERE {condition} GROUP BY run_uuid, step ORDER BY run_uuid, step"
+        f"SELECT {', '.join(['run_uuid', 'step', *[metric] * len(names)])} FROM metrics "
+        f"WHERE {CHOSEN} GROUP BY run_uuid, step ORDER BY run_uuid, step"
     )
-    for run_id, step, *values in db.execute(query, [*names, *run_ids]):
+    for run_id, step, *values in db.execute(query, [*names, ids]):
         numbers = {n: _number(v) for n, v in zip(names, values, strict=True) if v is not None}
         steps[run_id].append({"epoch": step, **numbers})
     return steps

@@ -17,25 +17,13 @@ WHOLE, NUMBER, TRUTH, TEXT = "BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR"
 LARGEST_WHOLE = 2**63 - 1
 _WHOLE = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|nan|[+-]?inf")
-_TRUTHS = {"True": True, "False": False}
-
-
-def value_of(text: str) -> Any:
-    """The value that was recorded as this text."""
-    if text == "None":
-        return None
-    if text in _TRUTHS:
-        return _TRUTHS[text]
-    if _WHOLE.fullmatch(text) and abs(int(text)) <= LARGEST_WHOLE:
-        return int(text)
-    return float(text) if _NUMBER.fullmatch(text) else text
 
 
 def kind_of(texts: Iterable[str]) -> str | None:
     """The type of a column with these texts; None if all are empty."""
     kind = None
     for text in set(texts):
-        kind = common_kind(kind, _kind(value_of(text)))
+        kind = common_kind(kind, _kind(text))
     return kind
 
 
@@ -46,12 +34,13 @@ def common_kind(one: str | None, other: str | None) -> str | None:
     return NUMBER if {one, other} == {WHOLE, NUMBER} else TEXT
 
 
-def _kind(value: Any) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return TRUTH
-    return WHOLE if isinstance(value, int) else NUMBER if isinstance(value, float) else TEXT
+def _kind(text: str) -> str | None:
+    """The type of a value that was recorded as this text; None for no value."""
+    if text in ("None", "True", "False"):
+        return None if text == "None" else TRUTH
+    if _WHOLE.fullmatch(text) and abs(int(text)) <= LARGEST_WHOLE:
+        return WHOLE
+    return NUMBER if _NUMBER.fullmatch(text) else TEXT
 
 
 def line(row: dict[str, Any]) -> str:

@@ -11,76 +11,45 @@ import json
 from typing import Any
 
 from ablate.config.tasks import task_name
-from ablate.record.recorded import ALSO_IN, FINAL, NUM_PARAMETERS, Record
-from ablate.record.tracking import HOME, STUDY_RUN, TRIAL
+from ablate.record.mirror.kinds import NUMBER, TEXT, TRUTH, WHOLE
+from ablate.record.tracking import ALSO_IN, FINAL, HOME, NUM_PARAMETERS, STUDY_RUN, TRIAL, Record
 
-# Columns of `trials` that come from the run's tags: name -> (tag, type).
-TAG_COLUMNS: dict[str, tuple[str, str]] = {
-    "trial": (TRIAL, "VARCHAR"),
-    "study": ("study", "VARCHAR"),
-    "scale": ("scale", "VARCHAR"),
-    "arm": ("arm", "VARCHAR"),
-    "stage": ("stage", "VARCHAR"),
-    "seed": ("seed", "BIGINT"),
-    "seed_index": ("seed_index", "BIGINT"),
-    "in_cell": ("in_cell", "BOOLEAN"),
-    "status": ("status", "VARCHAR"),
-    "reason": ("reason", "VARCHAR"),
-    "paper": ("paper", "VARCHAR"),
-    "table_name": ("table", "VARCHAR"),
-    "corpus": ("corpus", "VARCHAR"),
-    "corpus_digest": ("corpus_digest", "VARCHAR"),
-    "parents": ("parents", "VARCHAR"),
-    "device": ("device", "VARCHAR"),
-    "precision": ("precision", "VARCHAR"),
-    "threads": ("threads", "BIGINT"),
-    "reads_test": ("reads_test", "BOOLEAN"),
-    "runner": ("runner", "VARCHAR"),
-    "attempts": ("attempts", "BIGINT"),
-    "num_epochs": ("epochs", "BIGINT"),
-    "host": ("host", "VARCHAR"),
-    "hardware": ("hardware", "VARCHAR"),
-    "versions": ("versions", "VARCHAR"),
-    "computed_by": ("computed_by", "VARCHAR"),
-    "git_commit": ("git_commit", "VARCHAR"),
-    "git_dirty": ("git_dirty", "BOOLEAN"),
-    "ablate_commit": ("ablate_commit", "VARCHAR"),
-    "ablate_dirty": ("ablate_dirty", "BOOLEAN"),
-    "config_hash": ("config_hash", "VARCHAR"),
-    "result_digest": ("result_digest", "VARCHAR"),
-    "study_key": (HOME, "VARCHAR"),
-}
-RUN_COLUMNS = {  # from the run itself
-    "run_id": "VARCHAR",
-    "generation": "BIGINT",
-    "started_ms": "BIGINT",
-    "ended_ms": "BIGINT",
-    "also_in": "VARCHAR",
+# Columns of `trials` that come from tags of the run, in their order, and those of other types.
+TAGGED = (
+    *("trial", "study", "scale", "arm", "stage", "seed", "seed_index", "in_cell", "status"),
+    *("reason", "paper", "table_name", "corpus", "corpus_digest", "parents", "device"),
+    *("precision", "threads", "reads_test", "runner", "attempts", "num_epochs", "host"),
+    *("hardware", "versions", "computed_by", "git_commit", "git_dirty", "ablate_commit"),
+    *("ablate_dirty", "config_hash", "result_digest", "study_key"),
+)
+TAGS = {"trial": TRIAL, "table_name": "table", "num_epochs": "epochs", "study_key": HOME}
+TRIAL_COLUMNS = {
+    **dict.fromkeys(TAGGED, TEXT),
+    **dict.fromkeys(("seed", "seed_index", "threads", "attempts", "num_epochs"), WHOLE),
+    **dict.fromkeys(("in_cell", "reads_test", "git_dirty", "ablate_dirty"), TRUTH),
+    "run_id": TEXT,
+    **dict.fromkeys(("generation", "started_ms", "ended_ms"), WHOLE),
+    "also_in": TEXT,
 }
 RESULTS = {  # numbers that queries may name before any trial has them
-    **{f"{split}_{unit}": "DOUBLE" for split in ("valid", "test") for unit in ("nll", "ppl")},
-    NUM_PARAMETERS: "DOUBLE",
+    **{f"{split}_{unit}": NUMBER for split in ("valid", "test") for unit in ("nll", "ppl")},
+    NUM_PARAMETERS: NUMBER,
 }
-EPOCH_COLUMNS = {"run_id": "VARCHAR", "generation": "BIGINT", "epoch": "BIGINT"}
-EPOCH_METRICS = {
-    "train_nll": "DOUBLE",
-    "valid_nll": "DOUBLE",
-    "tokens": "DOUBLE",
-    "seconds": "DOUBLE",
-}
+EPOCH_COLUMNS = {"run_id": TEXT, "generation": WHOLE, "epoch": WHOLE}
+EPOCH_METRICS = dict.fromkeys(("train_nll", "valid_nll", "tokens", "seconds"), NUMBER)
 STUDY: dict[str, str] = dict.fromkeys(
     (
         *("study_key", "study", "scale", "question", "command", "paper", "table_name", "corpus"),
         *("corpus_digest", "level", "base_arm", "status", "record", "run_id"),
     ),
-    "VARCHAR",
+    TEXT,
 )
 
 
 def trial_row(record: Record, generation: int) -> dict[str, Any]:
     """A row of `trials` with values as recorded; DuckDB converts them to their columns' types."""
     guests = {k.removeprefix(ALSO_IN): v for k, v in record.tags.items() if k.startswith(ALSO_IN)}
-    facts = {name: record.tags.get(tag) for name, (tag, _) in TAG_COLUMNS.items()}
+    facts = {name: record.tags.get(TAGS.get(name, name)) for name in TAGGED}
     facts["runner"] = facts["runner"] and task_name(facts["runner"])
     finals = {
         name.removeprefix(FINAL): value for name, value in record.numbers.items() if _is_final(name)
@@ -111,14 +80,7 @@ def _is_final(name: str) -> bool:
 
 
 def study_row(record: Record) -> dict[str, Any]:
-    tags, params = record.tags, record.params
-    return {
-        "study_key": tags[STUDY_RUN],
-        **{name: tags.get(name) for name in ("study", "scale", "question", "command", "paper")},
-        "table_name": tags.get("table"),
-        **{name: tags.get(name) for name in ("corpus", "corpus_digest", "status")},
-        "level": params.get("level"),
-        "base_arm": params.get("base_arm"),
-        "record": record.study_json,
-        "run_id": record.run_id,
-    }
+    """A row of `studies`, with the study's own record if it can be read."""
+    tags, own = record.tags, {"record": record.study_json, "run_id": record.run_id}
+    facts = {name: tags.get(name, record.params.get(name)) for name in STUDY}
+    return {**facts, "study_key": tags[STUDY_RUN], "table_name": tags.get("table"), **own}

@@ -8,21 +8,27 @@ not answer, the mirror stays as it is, and a note gives its date.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablate.errors import MissingDependency, RecordError
 from ablate.record.mirror.database import DatabaseSource
 from ablate.record.mirror.files import LOCK_SECONDS, MANIFEST, Damaged, Folder, Manifest
 from ablate.record.mirror.writing import Generation
 from ablate.record.places import check_uri, digest, redacted
-from ablate.record.recorded import Seen, Source
+from ablate.record.tracking import Seen
 from ablate.store.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ablate.record.server_source import ServerSource
+
+    Source = DatabaseSource | ServerSource
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,6 @@ class Mirror:
     manifest: Manifest
     notes: tuple[str, ...] = ()
     read: int = 0  # number of runs read by this update
-    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def duckdb() -> Any:
@@ -109,8 +114,7 @@ def _sync(
 ) -> tuple[Manifest, int]:
     """Write a new generation if anything has changed; also return the number of runs read."""
     known = _known(folder, before)
-    reader = source(uri)
-    try:
+    with contextlib.closing(source(uri)) as reader:
         changed, gone = reader.changes(known)
         if before.generation and not changed and not gone:
             return before, 0
@@ -121,8 +125,6 @@ def _sync(
         plain = {run_id: [now.start, now.signature] for run_id, now in seen.items()}
         manifest = generation.finish(json.dumps(plain))
         db.close()
-    finally:
-        reader.close()
     return manifest, len(changed)
 
 

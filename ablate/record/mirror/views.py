@@ -32,9 +32,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ablate import papers
-from ablate.record.mirror.records import STUDY
+from ablate.record.mirror.records import TRIAL_COLUMNS
 from ablate.record.mirror.syncing import Mirror
-from ablate.record.mirror.writing import fixed_trials, literal, parquet, quoted
+from ablate.record.mirror.writing import literal, parquet, quoted
 
 VIEWS = ("trials", "epochs", "arms", "studies", "published")
 HIDDEN = ("started_ms", "ended_ms", "generation", "also_in")
@@ -45,6 +45,77 @@ PUBLISHED = {
     "quoted": "BOOLEAN",
     "note": "VARCHAR",
 }
+
+
+# `runs.tag_key` of a study's key.
+TAG_KEY = r"""
+    regexp_replace(
+        replace(regexp_replace(study_key, '\[(\d+)\]', '.\1', 'g'), '@', '.'),
+        '[^\pL\pN_\-./ ]', '_', 'g'
+    )
+"""
+# An arm's trials are those listed in its study's record. While the study runs and has no record
+# yet, the trials' tags decide: those of their own study, and `ablate.also_in.*`.
+MEMBERS = f"""
+WITH listed AS (
+    SELECT study_key, planned ->> '$.id' AS trial, planned ->> '$.arm' AS arm,
+           planned ->> '$.stage' AS stage, (planned ->> '$.final')::BOOLEAN AS in_cell
+    FROM (
+        SELECT study_key, unnest(CAST(record -> '$.trials' AS JSON[])) AS planned
+        FROM _studies WHERE status <> 'running'
+    )
+),
+unlisted AS (
+    SELECT study_key, {TAG_KEY} AS tag FROM _studies WHERE record IS NULL OR status = 'running'
+)
+SELECT l.*, t.* EXCLUDE (study_key, trial, arm, stage, in_cell)
+FROM listed l JOIN _trials t USING (trial)
+UNION ALL BY NAME
+SELECT t.* FROM _trials t JOIN unlisted USING (study_key)
+UNION ALL BY NAME
+SELECT s.study_key AS study_key, json_extract_string(t.also_in, '$."' || s.tag || '"') AS arm,
+       t.* EXCLUDE (study_key, arm)
+FROM _trials t, unlisted s
+WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
+"""
+ARMS = """
+WITH results AS (
+    SELECT study_key, arm, corpus, split, status, num_parameters,
+           CASE split WHEN 'valid' THEN valid_nll ELSE test_nll END AS loss
+    FROM _members, (VALUES ('valid'), ('test')) splits(split)
+    WHERE in_cell AND arm IS NOT NULL AND stage <> 'ensemble'
+),
+cells AS (
+    SELECT study_key, arm, corpus, split, CAST(max(num_parameters) AS BIGINT) AS num_parameters,
+           count(nats) AS num,
+           count(*) FILTER (status <> 'completed' OR NOT isfinite(loss)) AS num_lost,
+           avg(nats) AS nll, stddev_samp(nats) AS nll_spread,
+           avg(exp(least(nats, 300))) AS ppl, stddev_samp(exp(least(nats, 300))) AS ppl_spread,
+           avg(nats) / ln(2) AS bpc
+    FROM (SELECT *, CASE WHEN status = 'completed' AND isfinite(loss) THEN loss END AS nats
+          FROM results)
+    GROUP BY ALL HAVING num + num_lost > 0
+),
+reproduced AS (
+    SELECT study_key, item ->> '$.name' AS arm, item -> '$.published' AS published
+    FROM (SELECT study_key, unnest(CAST(record -> '$.arms' AS JSON[])) AS item
+          FROM _studies WHERE (record ->> '$.published_scale') = 'true')
+),
+tuned AS (
+    SELECT study_key, search ->> '$.arm' AS arm,
+           count(DISTINCT search ->> '$.repeat') AS num_searches
+    FROM (SELECT study_key, unnest(CAST(record -> '$.searches' AS JSON[])) AS search FROM _studies)
+    WHERE (search ->> '$.seed_index') IS NULL GROUP BY ALL
+)
+SELECT split_part(study_key, '@', 1) AS study, split_part(study_key, '@', 2) AS scale,
+       arm, c.corpus, split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
+       ppl_spread, bpc, num_searches,
+       CAST(json_extract(published, '$.' || split) AS DOUBLE) AS published
+FROM cells c
+LEFT JOIN _studies s USING (study_key)
+LEFT JOIN reproduced USING (study_key, arm)
+LEFT JOIN tuned USING (study_key, arm)
+"""
 
 
 def make_views(db: Any, mirror: Mirror, needed: Iterable[str] = VIEWS) -> None:
@@ -72,8 +143,10 @@ def _queries(mirror: Mirror) -> dict[str, str]:
         "trials": _trials(mirror),
         "_epochs": _raw_epochs(mirror),
         "epochs": _epochs(mirror),
-        "studies": f"SELECT {', '.join(n for n in STUDY if n != 'record')} FROM {_studies(mirror)}",
-        "arms": _arms(mirror),
+        "_studies": f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.studies)}",
+        "studies": "SELECT * EXCLUDE record FROM _studies",
+        "_members": MEMBERS,
+        "arms": ARMS,
     }
 
 
@@ -85,7 +158,7 @@ def _raw_trials(mirror: Mirror) -> str:
 
 def _trials(mirror: Mirror) -> str:
     manifest = mirror.manifest
-    facts = [name for name in fixed_trials() if name not in HIDDEN and name != "run_id"]
+    facts = [name for name in TRIAL_COLUMNS if name not in HIDDEN and name != "run_id"]
     columns = [*facts, *manifest.numbers, *sorted(manifest.configs), "run_id"]
     times = [f"make_timestamp(1000 * {n}_ms) AS {n}" for n in ("started", "ended")]
     shown = [quoted(name) for name in columns]
@@ -116,112 +189,17 @@ def _epochs(mirror: Mirror) -> str:
     )
 
 
-def _studies(mirror: Mirror) -> str:
-    return parquet(mirror.folder, mirror.manifest.studies)
-
-
-def _arms(mirror: Mirror) -> str:
-    """An arm's trials are those listed in its study's record. While the study runs and has no
-    record yet, the trials' tags decide: those of their own study, and `ablate.also_in.*`."""
-    return f"""
-    WITH known AS (SELECT * FROM {_studies(mirror)}),
-    listed AS (
-        SELECT study_key, planned ->> '$.id' AS trial, planned ->> '$.arm' AS arm,
-               planned ->> '$.stage' AS stage, (planned ->> '$.final')::BOOLEAN AS in_cell
-        FROM (
-            SELECT study_key, unnest(CAST(record -> '$.trials' AS JSON[])) AS planned
-            FROM known WHERE record IS NOT NULL AND status <> 'running'
-        )
-    ),
-    unlisted AS (
-        SELECT study_key, {_tag_key("study_key")} AS tag
-        FROM known WHERE record IS NULL OR status = 'running'
-    ),
-    placed AS (
-        SELECT l.*, t.* EXCLUDE (study_key, trial, arm, stage, in_cell)
-        FROM listed l JOIN _trials t USING (trial)
-        UNION ALL BY NAME
-        SELECT t.* FROM _trials t JOIN unlisted USING (study_key)
-        UNION ALL BY NAME
-        SELECT s.study_key AS study_key,
-               json_extract_string(t.also_in, '$."' || s.tag || '"') AS arm,
-               t.* EXCLUDE (study_key, arm)
-        FROM _trials t, unlisted s
-        WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
-    ),
-    read AS (
-        SELECT study_key, arm, corpus, split, status, num_parameters,
-               CASE split WHEN 'valid' THEN valid_nll ELSE test_nll END AS loss
-        FROM placed, (VALUES ('valid'), ('test')) splits(split)
-        WHERE in_cell AND arm IS NOT NULL AND stage <> 'ensemble'
-    ),
-    summed AS (
-        SELECT study_key, arm, corpus, split,
-               max(num_parameters) AS num_parameters,
-               count(*) FILTER (status = 'completed' AND isfinite(loss)) AS num,
-               count(*) FILTER (status <> 'completed' OR NOT isfinite(loss)) AS num_lost,
-               avg(loss) FILTER (status = 'completed' AND isfinite(loss)) AS nll,
-               stddev_samp(loss) FILTER (status = 'completed' AND isfinite(loss)) AS nll_spread,
-               avg(exp(least(loss, 300))) FILTER (status = 'completed' AND isfinite(loss)) AS ppl,
-               stddev_samp(exp(least(loss, 300)))
-                   FILTER (status = 'completed' AND isfinite(loss)) AS ppl_spread
-        FROM read GROUP BY ALL
-    ),
-    published_cells AS (
-        SELECT study_key, arm ->> '$.name' AS arm, split, num, published
-        FROM (
-            SELECT study_key, unnest(CAST(record -> '$.arms' AS JSON[])) AS arm
-            FROM known WHERE record IS NOT NULL AND (record ->> '$.published_scale') = 'true'
-        ), (VALUES ('valid', 0), ('test', 0)) splits(split, num),
-        LATERAL (SELECT CAST(json_extract(arm, '$.published.' || split) AS DOUBLE) AS published)
-    ),
-    tuned AS (
-        SELECT study_key, search ->> '$.arm' AS arm,
-               count(DISTINCT search ->> '$.repeat') AS num_searches
-        FROM (
-            SELECT study_key, unnest(CAST(record -> '$.searches' AS JSON[])) AS search
-            FROM known WHERE record IS NOT NULL
-        )
-        WHERE (search ->> '$.seed_index') IS NULL GROUP BY ALL
-    )
-    SELECT split_part(a.study_key, '@', 1) AS study, split_part(a.study_key, '@', 2) AS scale,
-           a.arm, a.corpus, a.split, s.level, CAST(a.num_parameters AS BIGINT) AS num_parameters,
-           a.num, a.num_lost, a.nll, a.nll_spread, a.ppl, a.ppl_spread, a.nll / ln(2) AS bpc,
-           t.num_searches, p.published
-    FROM summed a
-    LEFT JOIN known s USING (study_key)
-    LEFT JOIN published_cells p
-        ON p.study_key = a.study_key AND p.arm = a.arm AND p.split = a.split
-    LEFT JOIN tuned t ON t.study_key = a.study_key AND t.arm = a.arm
-    WHERE a.num + a.num_lost > 0
-    """
-
-
-def _tag_key(column: str) -> str:
-    """SQL for `runs.tag_key` of a column."""
-    numbered = f"regexp_replace({column}, '\\[(\\d+)\\]', '.\\1', 'g')"
-    return f"regexp_replace(replace({numbered}, '@', '.'), '[^\\pL\\pN_\\-./ ]', '_', 'g')"
-
-
 def _published(full: bool) -> str:
     types = [f"CAST(NULL AS {kind}) AS {name}" for name, kind in PUBLISHED.items()]
     empty = f"SELECT {', '.join(types)} WHERE false"
-    rows = _cells() if full else []
-    if not rows:
-        return empty
-    values = ", ".join(f"({', '.join(map(_value, row))})" for row in rows)
-    return f"{empty} UNION ALL SELECT * FROM (VALUES {values})"
-
-
-def _cells() -> list[tuple[Any, ...]]:
-    return [
-        (
-            *(paper, cell.table, cell.model, cell.variant, cell.corpus, cell.split),
-            *(cell.metric, cell.value, cell.std, cell.parameters, cell.quoted, cell.note),
-        )
-        for paper in papers.ids()
+    fields = [name.removesuffix("_name") for name in PUBLISHED if name != "paper"]
+    rows = [
+        [paper, *(getattr(cell, field) for field in fields)]
+        for paper in (papers.ids() if full else ())
         for cell in papers.load(paper).cells
     ]
+    values = ", ".join(f"({', '.join(map(_value, row))})" for row in rows)
+    return f"{empty} UNION ALL SELECT * FROM (VALUES {values})" if rows else empty
 
 
 def _value(value: Any) -> str:

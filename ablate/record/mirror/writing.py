@@ -1,15 +1,15 @@
 """Writes a generation of the mirror: DuckDB merges new records into the Parquet files.
 
-Rows pass through a file of JSON lines, which DuckDB reads faster than inserted rows, converting
+Rows pass through files of JSON lines, which DuckDB reads faster than inserted rows, converting
 every column to its type.
 """
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TextIO
 
 from ablate.record.mirror import kinds
@@ -18,28 +18,17 @@ from ablate.record.mirror.records import (
     EPOCH_COLUMNS,
     EPOCH_METRICS,
     RESULTS,
-    RUN_COLUMNS,
     STUDY,
-    TAG_COLUMNS,
+    TRIAL_COLUMNS,
     epoch_rows,
     study_row,
     trial_row,
 )
-from ablate.record.recorded import Record
+from ablate.record.tracking import Record
 
 SMALL = 100_000  # segments with fewer rows are merged ...
 MANY = 8  # ... once there are this many
-SEGMENT = 200_000  # rows after which a segment is closed
-UNCHANGED = "run_id NOT IN (SELECT run_id FROM changed)"
-Kinds = dict[str, str]
-
-
-def fixed_trials() -> Kinds:
-    return {**{name: kind for name, (_, kind) in TAG_COLUMNS.items()}, **RUN_COLUMNS}
-
-
-def fixed_epochs() -> Kinds:
-    return dict(EPOCH_COLUMNS)
+Kinds = Mapping[str, str]
 
 
 def quoted(name: str) -> str:
@@ -76,33 +65,37 @@ class Generation:
             epoch_numbers={**EPOCH_METRICS, **old.epoch_numbers},
             seals={**old.seals},
         )
-        self._studies: list[dict[str, Any]] = []
 
     def add(self, batches: Iterable[list[Record]]) -> None:
         """Add the records that were read."""
+        files = [self.folder.path_to(f"{name}.jsonl") for name in ("trials", "epochs", "studies")]
+        trials, epochs, studies = files
+        with trials.open("w") as trial, epochs.open("w") as epoch, studies.open("w") as study:
+            for batch in batches:
+                self._write_rows(batch, trial, epoch, study)
         self._list_changed()
-        name = self._name("rows", "jsonl")
-        with self._lines(name) as file:
-            for trials in self._trials(batches):
-                file.writelines(f"{kinds.line(row)}\n" for row in trials)
-        self._merge_trials(name)
-        self._write_studies()
-        self.folder.path_to(name).unlink()
+        columns = {**TRIAL_COLUMNS, **self.manifest.numbers, **self.manifest.configs}
+        self.manifest.trials = self._merge("trials", columns, trials, "started_ms, run_id")
+        self.manifest.studies = self._merge("studies", STUDY, studies, "study_key")
+        if epochs.stat().st_size:
+            self._write_segment(f"SELECT * FROM {_json(epochs, self._epoch_columns)}")
+        for file in files:
+            file.unlink()
 
-    def _trials(self, batches: Iterable[list[Record]]) -> Iterator[list[dict[str, Any]]]:
-        """Yield the rows of trials, and write those of epochs."""
-        epochs = _Segments(self)
-        for batch in batches:
-            trials = [record for record in batch if record.is_trial]
-            self._studies += [study_row(record) for record in batch if record.is_study]
-            self._learn(trials)
-            for record in trials:
-                epochs.add(epoch_rows(record, self.manifest.generation))
-            yield [{**self._config(r), **trial_row(r, self.manifest.generation)} for r in trials]
-        epochs.close()
+    def _write_rows(self, batch: list[Record], trial: TextIO, epoch: TextIO, study: TextIO) -> None:
+        """Write a line for each row, and add its columns to the manifest."""
+        manifest, number = self.manifest, self.manifest.generation
+        trials = [record for record in batch if record.is_trial]
+        self._learn_configs(trials)
+        known = {*TRIAL_COLUMNS, *manifest.configs}
+        for record in trials:
+            config = {config_column(n): text for n, text in record.params.items() if text != "None"}
+            _write([{**config, **trial_row(record, number)}], trial, known, manifest.numbers)
+            _write(epoch_rows(record, number), epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
+        _write([study_row(record) for record in batch if record.is_study], study, STUDY, {})
 
-    def _learn(self, trials: list[Record]) -> None:
-        """Add the columns of these records, and their types, to the manifest."""
+    def _learn_configs(self, trials: list[Record]) -> None:
+        """Add the config columns of these records, and their types, to the manifest."""
         columns: dict[str, set[str]] = {}
         for record in trials:
             for name, text in record.params.items():
@@ -111,45 +104,28 @@ class Generation:
             kind = kinds.common_kind(self.manifest.configs.get(name), kinds.kind_of(texts))
             if kind is not None:
                 self.manifest.configs[name] = kind
-        for record in trials:
-            for name in trial_row(record, 0).keys() - fixed_trials().keys():
-                self.manifest.numbers.setdefault(name, kinds.NUMBER)
 
-    def _config(self, record: Record) -> dict[str, Any]:
-        return {config_column(n): text for n, text in record.params.items() if text != "None"}
-
-    def _merge_trials(self, new: str) -> None:
-        columns = {**fixed_trials(), **self.manifest.numbers, **self.manifest.configs}
-        parts = []
-        if self.before.trials:
-            old = parquet(self.folder, self.before.trials)
-            parts.append(f"SELECT {self._casts(columns, old)} FROM {old} WHERE {UNCHANGED}")
-        if self.folder.path_to(new).stat().st_size:
-            parts.append(f"SELECT * FROM {self._json(new, columns)}")
-        self.manifest.trials = self._name("trials", "parquet")
-        empty = self._casts(columns)
-        query = " UNION ALL BY NAME ".join(parts) or f"SELECT {empty} WHERE false"
-        self._copy(f"{query} ORDER BY started_ms, run_id", self.manifest.trials)
-
-    def _write_studies(self) -> None:
-        name, lines = self._name("studies", "parquet"), self._name("studies", "jsonl")
-        with self._lines(lines) as file:
-            file.writelines(f"{kinds.line(row)}\n" for row in self._studies)
-        parts = []
-        if self.before.studies:
-            old = parquet(self.folder, self.before.studies)
-            parts.append(f"SELECT * FROM {old} WHERE {UNCHANGED}")
-        if self._studies:
-            parts.append(f"SELECT * FROM {self._json(lines, STUDY)}")
-        empty = f"SELECT {self._casts(STUDY)} WHERE false"
-        self._copy(" UNION ALL BY NAME ".join(parts) or empty, name)
-        self.manifest.studies = name
-        self.folder.path_to(lines).unlink()
+    @property
+    def _epoch_columns(self) -> Kinds:
+        return {**EPOCH_COLUMNS, **self.manifest.epoch_numbers}
 
     def _list_changed(self) -> None:
         rows = ", ".join(f"({literal(run_id)})" for run_id in ("", *self.changed))
         self.db.execute("CREATE OR REPLACE TEMP TABLE changed (run_id VARCHAR)")
         self.db.execute(f"INSERT INTO changed VALUES {rows}")
+
+    def _merge(self, table: str, columns: Kinds, new: Path, order: str) -> str:
+        """Write the new rows and the old ones that have not changed; return the file's name."""
+        parts = [f"SELECT {self._casts(columns)} WHERE false"]
+        if before := getattr(self.before, table):
+            old = parquet(self.folder, before)
+            unchanged = "run_id NOT IN (SELECT run_id FROM changed)"
+            parts.append(f"SELECT {self._casts(columns, old)} FROM {old} WHERE {unchanged}")
+        if new.stat().st_size:
+            parts.append(f"SELECT * FROM {_json(new, columns)}")
+        name = self._name(table, "parquet")
+        self._copy(f"{' UNION ALL BY NAME '.join(parts)} ORDER BY {order}", name)
+        return name
 
     def finish(self, seen: str) -> Manifest:
         """Write the manifest; `seen` is what the next update compares with."""
@@ -166,28 +142,19 @@ class Generation:
         small = [name for name in self.manifest.epochs if self.manifest.rows[name] < SMALL]
         if len(small) < MANY:
             return
-        columns = {**fixed_epochs(), **self.manifest.epoch_numbers}
         segments = parquet(self.folder, *small)
         trials = parquet(self.folder, self.manifest.trials)
-        self.write_segment(
-            f"SELECT {self._casts(columns, segments)} FROM {segments} "
+        self._write_segment(
+            f"SELECT {self._casts(self._epoch_columns, segments)} FROM {segments} "
             f"WHERE (run_id, generation) IN (SELECT run_id, generation FROM {trials}) "
             "ORDER BY run_id, epoch"
         )
         self.manifest.epochs = [name for name in self.manifest.epochs if name not in small]
 
-    def write_segment(self, query: str) -> None:
+    def _write_segment(self, query: str) -> None:
         name = self._name("epochs", "parquet")
         self.manifest.rows[name] = self._copy(query, name)
         self.manifest.epochs.append(name)
-
-    def write_epochs(self, lines: str) -> None:
-        columns = {**fixed_epochs(), **self.manifest.epoch_numbers}
-        self.write_segment(f"SELECT * FROM {self._json(lines, columns)}")
-
-    def learn_epochs(self, rows: list[dict[str, Any]]) -> None:
-        for name in {name for row in rows for name in row} - fixed_epochs().keys():
-            self.manifest.epoch_numbers.setdefault(name, kinds.NUMBER)
 
     def _copy(self, query: str, name: str) -> int:
         partial = literal(str(self.folder.partial(name)))
@@ -196,7 +163,7 @@ class Generation:
         self.folder.seal(self.manifest, name)
         return rows
 
-    def _casts(self, columns: Mapping[str, str], table: str = "") -> str:
+    def _casts(self, columns: Kinds, table: str = "") -> str:
         """SQL for typed columns of a table, NULL for those that it lacks."""
         described = self.db.execute(f"DESCRIBE FROM {table}").fetchall() if table else []
         existing = {row[0] for row in described}
@@ -205,51 +172,26 @@ class Generation:
             for name, kind in columns.items()
         )
 
-    def _json(self, name: str, columns: Mapping[str, str]) -> str:
-        types = ", ".join(f"{literal(column)}: {literal(kind)}" for column, kind in columns.items())
-        path = literal(str(self.folder.path_to(name)))
-        return f"read_json({path}, format = 'newline_delimited', columns = {{{types}}})"
-
     def _name(self, what: str, kind: str) -> str:
         return f"{what}-{self.manifest.generation}-{secrets.token_hex(4)}.{kind}"
 
-    @contextlib.contextmanager
-    def _lines(self, name: str) -> Iterator[TextIO]:
-        with self.folder.path_to(name).open("w", encoding="utf-8") as file:
-            yield file
 
-    def segment_file(self) -> tuple[str, TextIO]:
-        name = self._name("epochs", "jsonl")
-        return name, self.folder.path_to(name).open("w", encoding="utf-8")
+def _write(
+    rows: Iterable[dict[str, Any]], file: TextIO, known: Iterable[str], numbers: dict[str, str]
+) -> None:
+    """Write rows as JSON lines; add columns that are not known to `numbers`."""
+    for row in rows:
+        file.write(f"{kinds.line(row)}\n")
+        numbers |= {name: kinds.NUMBER for name in row if name not in known}
 
 
-class _Segments:
-    """Writes rows of epochs, one segment after another."""
-
-    def __init__(self, generation: Generation) -> None:
-        self._generation = generation
-        self._name, self._file, self._rows = "", None, 0
-
-    def add(self, rows: list[dict[str, Any]]) -> None:
-        if self._file is None:
-            self._name, self._file = self._generation.segment_file()
-        self._generation.learn_epochs(rows)
-        self._file.writelines(f"{kinds.line(row)}\n" for row in rows)
-        self._rows += len(rows)
-        if self._rows >= SEGMENT:
-            self.close()
-
-    def close(self) -> None:
-        if self._file is None:
-            return
-        self._file.close()
-        if self._rows:
-            self._generation.write_epochs(self._name)
-        self._generation.folder.path_to(self._name).unlink()
-        self._name, self._file, self._rows = "", None, 0
+def _json(file: Path, columns: Kinds) -> str:
+    types = ", ".join(f"{literal(column)}: {literal(kind)}" for column, kind in columns.items())
+    path = literal(str(file))
+    return f"read_json({path}, format = 'newline_delimited', columns = {{{types}}})"
 
 
 def config_column(name: str) -> str:
     """The column of a config field: its own name, unless every trial has a column of that name."""
-    reserved = name in fixed_trials() or name in RESULTS
+    reserved = name in TRIAL_COLUMNS or name in RESULTS
     return f"config.{name}" if reserved else name

@@ -36,7 +36,7 @@ class Recorded:
     records: dict[str, StudyRecord] = field(default_factory=dict)
 
     def trial(self, name: str, config: dict[str, Any], **more: Any) -> Journal:
-        """A trial that has ended, or not, where `status` is None."""
+        """Make a trial that has ended, or not if `status` is None."""
         options: dict[str, Any] = {"seed": 1, "status": "completed", "nats": 4.0, "epochs": 2}
         options |= {"started": "2026-01-02T03:04:05Z", "parents": (), "digest": "d", **more}
         nats, status = options["nats"], options["status"]
@@ -68,7 +68,7 @@ class Recorded:
         return Journal(trial, config, [attempt], epochs=epochs, outcome=outcome)
 
     def study(self, name: str, arms: dict[str, list[Journal]], **more: Any) -> StudyRecord:
-        """A study of these trials, recorded as far as they are."""
+        """Record a study of these trials, finished or not."""
         planned = [
             PlannedTrial(
                 id=journal.trial.id,
@@ -106,11 +106,12 @@ class Recorded:
         return record
 
     def deliver(self, record: StudyRecord) -> None:
-        place = self.workspace
-        recorder = Recorder(place.store, place.tracking_uri, record, place.artifacts)
+        workspace = self.workspace
+        recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
         recorder.begin()
         recorder.open()
-        assert recorder.finish("", {}).complete
+        recorder.save_results("", {})
+        assert recorder.close().complete
 
 
 @pytest.fixture
@@ -122,8 +123,8 @@ def recorded(tmp_path: Path, empty_database: Path) -> Iterator[Recorded]:
 
 
 @pytest.fixture
-def asked() -> Callable[[Recorded, str], list[tuple]]:
-    """The rows of an answer from a mirror that is up to date."""
+def rows_of() -> Callable[[Recorded, str], list[tuple]]:
+    """Return the rows of a query of a mirror that is up to date."""
     from ablate.compare.records.query import ask
     from ablate.record.mirror.syncing import update_mirror
 

@@ -13,12 +13,12 @@ from ablate.store.study_record import SearchRecord
 
 @pytest.fixture
 def compared(recorded, capsys):
-    """The table, by row and column, of a study of ours and one paper."""
+    """The table of a recorded study and one paper, by row and column."""
     recorded.study("one", {"ours": [recorded.trial("t0", {"head": "mos"})]})
 
     def ask(*options: str) -> dict[tuple[str, str], dict[str, str]]:
-        place = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
-        assert cli.main(["compare", "one", "takase2018doc", *options, *place]) == 0
+        locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
+        assert cli.main(["compare", "one", "takase2018doc", *options, *locations]) == 0
         rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
         return {(row["from"], row["arm or model"]): row for row in rows}
 
@@ -43,14 +43,14 @@ def test_one_split_alone(compared, split):
 
 
 def test_seeds_that_confirm_searches_are_not_taken_for_a_spread_of_their_own(recorded, capsys):
-    """Beside the number of seeds stands that of the searches, where an arm was tuned."""
+    """For a tuned arm, the number of searches follows the number of seeds."""
     seeds = [recorded.trial(f"t{i}", {"head": "mos"}, seed=i + 1) for i in range(6)]
     searches = tuple(SearchRecord(arm="ours", repeat=r, num_trials=2) for r in range(3))
     of_a_model = SearchRecord(arm="listed", repeat=0, num_trials=2, seed_index=0)
     arms = {"ours": seeds, "listed": [recorded.trial("t9", {"head": "doc"})]}
     recorded.study("tuned", arms, searches=(*searches, of_a_model), num_seeds=2)
-    place = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
-    assert cli.main(["compare", "tuned", *place]) == 0
+    locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
+    assert cli.main(["compare", "tuned", *locations]) == 0
     rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
-    found = {row["arm or model"]: row["grammar test, ours"] for row in rows}
-    assert found["ours"].endswith("(n=6, 3 searches)") and found["listed"].endswith("(n=1)")
+    result = {row["arm or model"]: row["grammar test, ours"] for row in rows}
+    assert result["ours"].endswith("(n=6, 3 searches)") and result["listed"].endswith("(n=1)")

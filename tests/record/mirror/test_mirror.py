@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from dataclasses import replace
 
+import duckdb
 import pytest
 
 from ablate.commands.query import query as ask_records
@@ -21,6 +22,7 @@ from ablate.record.mlflow_records import Recorder
 
 CONFIG = {
     "head": "mos",
+    "loss": "cross_entropy",
     "head.experts": 15,
     "optimizer.learning_rate": 0.5,
     "training.variable_window": True,
@@ -36,11 +38,11 @@ def files(recorded, pattern="*"):
     return sorted(mirror_folder(recorded.workspace).glob(pattern))
 
 
-def test_a_config_has_the_types_that_it_had(recorded, asked):
+def test_a_config_has_the_types_that_it_had(recorded, rows_of):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
     fields = '"head.experts", "optimizer.learning_rate", "training.variable_window"'
-    assert asked(recorded, f"SELECT {fields} FROM trials") == [(15, 0.5, True)]
-    kinds_of = asked(recorded, "SELECT column_name, column_type FROM (DESCRIBE trials)")
+    assert rows_of(recorded, f"SELECT {fields} FROM trials") == [(15, 0.5, True)]
+    kinds_of = rows_of(recorded, "SELECT column_name, column_type FROM (DESCRIBE trials)")
     types = dict(kinds_of)
     assert types["head.experts"] == types["seed"] == types["num_parameters"] == "BIGINT"
     assert types["optimizer.learning_rate"] == types["valid_nll"] == "DOUBLE"
@@ -48,14 +50,14 @@ def test_a_config_has_the_types_that_it_had(recorded, asked):
     assert types["started"] == "TIMESTAMP"
 
 
-def test_a_column_widens_as_values_of_other_kinds_come(recorded, asked):
+def test_a_column_widens_as_values_of_other_kinds_come(recorded, rows_of):
     query = 'SELECT "head.experts" FROM trials ORDER BY trial'
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
-    assert asked(recorded, query) == [(15,)]
+    assert rows_of(recorded, query) == [(15,)]
     recorded.study("two", {"a": [recorded.trial("t2", {**CONFIG, "head.experts": 0.5})]})
-    assert asked(recorded, query) == [(15.0,), (0.5,)]
+    assert rows_of(recorded, query) == [(15.0,), (0.5,)]
     recorded.study("three", {"a": [recorded.trial("t3", {**CONFIG, "head.experts": [3, 1]})]})
-    assert [value for (value,) in asked(recorded, query)][2] == "[3, 1]"
+    assert [value for (value,) in rows_of(recorded, query)][2] == "[3, 1]"
 
 
 @pytest.mark.parametrize(
@@ -74,23 +76,25 @@ def test_a_column_widens_as_values_of_other_kinds_come(recorded, asked):
     ],
 )
 def test_texts_are_what_they_were(text, value, kind):
-    assert kinds.value_of(text) == value
     assert kinds.kind_of([text]) == kind
+    if kind is not None:
+        quoted = text.replace("'", "''")
+        assert duckdb.execute(f"SELECT CAST('{quoted}' AS {kind})").fetchone() == (value,)
 
 
-def test_epochs_are_the_journals(recorded, asked):
+def test_epochs_are_the_journals(recorded, rows_of):
     journal = recorded.trial("t1", CONFIG, epochs=3)
     recorded.study("one", {"a": [journal]})
-    rows = asked(recorded, "SELECT epoch, train_nll, valid_nll, seconds FROM epochs ORDER BY 1")
+    rows = rows_of(recorded, "SELECT epoch, train_nll, valid_nll, seconds FROM epochs ORDER BY 1")
     names = ("epoch", "train_nll", "valid_nll", "seconds")
     assert rows == [tuple(epoch[name] for name in names) for epoch in journal.epochs]
 
 
-def test_numbers_that_are_none_stay_what_they_are(recorded, asked):
+def test_numbers_that_are_none_stay_what_they_are(recorded, rows_of):
     journal = recorded.trial("t1", CONFIG, status="diverged")
     journal.epochs[1] |= {"train_nll": "nan", "valid_nll": "inf"}
     recorded.study("one", {"a": [journal]})
-    rows = asked(recorded, "SELECT train_nll, valid_nll FROM epochs WHERE epoch = 2")
+    rows = rows_of(recorded, "SELECT train_nll, valid_nll FROM epochs WHERE epoch = 2")
     assert math.isnan(rows[0][0]) and rows[0][1] == math.inf
 
 
@@ -105,46 +109,46 @@ def test_only_what_is_new_is_read(recorded):
     assert update_mirror(recorded.workspace).read == 2
 
 
-def test_a_wrong_clock_hides_nothing(recorded, asked):
+def test_a_wrong_clock_hides_nothing(recorded, rows_of):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
     update_mirror(recorded.workspace)
     for year in ("1999", "2026", "2099"):
         journal = recorded.trial(f"t{year}", CONFIG, started=f"{year}-01-02T03:04:05Z", seed=year)
         recorded.study(f"study{year}", {"a": [journal]})
-        found = asked(recorded, f"SELECT trial FROM trials WHERE trial = 't{year}'")
-        assert found == [(f"t{year}",)]
+        result = rows_of(recorded, f"SELECT trial FROM trials WHERE trial = 't{year}'")
+        assert result == [(f"t{year}",)]
 
 
-def test_a_trial_that_goes_on_is_read_again_and_old_epochs_go(recorded, asked):
+def test_a_trial_that_goes_on_is_read_again_and_old_epochs_go(recorded, rows_of):
     running = recorded.trial("t1", CONFIG, status=None, epochs=1)
     recorded.study("one", {"a": [running]})
-    assert asked(recorded, "SELECT status, valid_nll FROM trials") == [("interrupted", None)]
+    assert rows_of(recorded, "SELECT status, valid_nll FROM trials") == [("interrupted", None)]
     done = recorded.trial("t1", CONFIG, epochs=3)
     recorded.study("one", {"a": [done]})
-    assert asked(recorded, "SELECT status, valid_nll FROM trials") == [("completed", 4.0)]
-    assert asked(recorded, "SELECT count(*), max(epoch) FROM epochs") == [(3, 3)]
+    assert rows_of(recorded, "SELECT status, valid_nll FROM trials") == [("completed", 4.0)]
+    assert rows_of(recorded, "SELECT count(*), max(epoch) FROM epochs") == [(3, 3)]
 
 
-def test_a_run_deleted_in_the_ui_is_gone(recorded, asked):
+def test_a_run_deleted_in_the_ui_is_gone(recorded, rows_of):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG), recorded.trial("t2", CONFIG)]})
-    assert asked(recorded, "SELECT count(*) FROM trials") == [(2,)]
+    assert rows_of(recorded, "SELECT count(*) FROM trials") == [(2,)]
     with database(recorded) as db, db:
         where = (
             "run_uuid IN (SELECT run_uuid FROM tags WHERE value = 't2' AND key = 'ablate.trial')"
         )
         db.execute(f"UPDATE runs SET lifecycle_stage = 'deleted' WHERE {where}")
-    assert asked(recorded, "SELECT trial FROM trials") == [("t1",)]
-    assert asked(recorded, "SELECT DISTINCT trial FROM epochs") == [("t1",)]
+    assert rows_of(recorded, "SELECT trial FROM trials") == [("t1",)]
+    assert rows_of(recorded, "SELECT DISTINCT trial FROM epochs") == [("t1",)]
 
 
 @pytest.mark.slow
-def test_many_small_syncs_are_put_together(recorded, asked):
+def test_many_small_syncs_are_put_together(recorded, rows_of):
     expected = {}
     for number in range(10):
         name = f"t{number}"
         recorded.study(f"s{number}", {"a": [recorded.trial(name, CONFIG, seed=number)]})
         expected[name] = 2
-        assert dict(asked(recorded, "SELECT trial, count(*) FROM epochs GROUP BY 1")) == expected
+        assert dict(rows_of(recorded, "SELECT trial, count(*) FROM epochs GROUP BY 1")) == expected
     manifest = Folder(mirror_folder(recorded.workspace)).read()
     assert manifest is not None and len(manifest.epochs) < 8
 
@@ -152,20 +156,20 @@ def test_many_small_syncs_are_put_together(recorded, asked):
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["trials-*.parquet", "epochs-*.parquet", "seen-*", MANIFEST])
 @pytest.mark.parametrize("how", ["deleted", "cut", "changed", "emptied"])
-def test_a_damaged_mirror_is_rebuilt_and_says_so(recorded, asked, capsys, pattern, how):
+def test_a_damaged_mirror_is_rebuilt_and_says_so(recorded, rows_of, capsys, pattern, how):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
-    before = asked(recorded, "SELECT * EXCLUDE run_id FROM trials, epochs")
-    (place,) = files(recorded, pattern)
-    data = place.read_bytes()
+    before = rows_of(recorded, "SELECT * EXCLUDE run_id FROM trials, epochs")
+    (path,) = files(recorded, pattern)
+    data = path.read_bytes()
     middle = len(data) // 2
     changed = data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
     new = {"cut": data[:middle], "changed": changed, "emptied": b""}
-    place.unlink() if how == "deleted" else place.write_bytes(new[how])
-    found = ask_records(recorded.workspace, "SELECT count(*) AS n FROM trials", "csv")
-    assert found == "n\n1"
-    said = capsys.readouterr().err
-    assert "the mirror was damaged" in said and "rebuilt" in said
-    assert asked(recorded, "SELECT * EXCLUDE run_id FROM trials, epochs") == before
+    path.unlink() if how == "deleted" else path.write_bytes(new[how])
+    result = ask_records(recorded.workspace, "SELECT count(*) AS n FROM trials", "csv")
+    assert result == "n\n1"
+    printed = capsys.readouterr().err
+    assert "the mirror was damaged" in printed and "rebuilt" in printed
+    assert rows_of(recorded, "SELECT * EXCLUDE run_id FROM trials, epochs") == before
 
 
 def test_a_deleted_mirror_is_built_again_and_says_so(recorded, capsys):
@@ -181,8 +185,8 @@ def test_a_deleted_mirror_is_built_again_and_says_so(recorded, capsys):
 def test_a_touched_file_is_not_taken_for_a_damaged_one(recorded):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
     update_mirror(recorded.workspace)
-    for place in files(recorded, "*.parquet"):
-        place.touch()
+    for path in files(recorded, "*.parquet"):
+        path.touch()
     assert update_mirror(recorded.workspace).notes == ()
 
 
@@ -201,15 +205,15 @@ def test_a_crash_before_the_manifest_leaves_the_mirror_as_it_was(recorded, monke
 def test_a_mirror_of_another_format_is_made_again(recorded):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
     update_mirror(recorded.workspace)
-    place = mirror_folder(recorded.workspace) / MANIFEST
-    place.write_text(json.dumps({**json.loads(place.read_text()), "format": 0}))
+    path = mirror_folder(recorded.workspace) / MANIFEST
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 0}))
     with pytest.raises(Damaged, match="format 0"):
-        Folder(place.parent).read()
+        Folder(path.parent).read()
     assert "format 0" in update_mirror(recorded.workspace).notes[0]
 
 
 @pytest.mark.slow
-def test_readers_and_writers_at_once(recorded, asked):
+def test_readers_and_writers_at_once(recorded, rows_of):
     recorded.study("one", {"a": [recorded.trial("t0", CONFIG)]})
     troubles, done = [], threading.Event()
 
@@ -217,7 +221,7 @@ def test_readers_and_writers_at_once(recorded, asked):
         last = 0
         while not done.is_set():
             try:
-                ((num, epochs),) = asked(
+                ((num, epochs),) = rows_of(
                     recorded,
                     "SELECT (SELECT count(*) FROM trials), (SELECT count(*) FROM epochs)",
                 )
@@ -235,7 +239,7 @@ def test_readers_and_writers_at_once(recorded, asked):
     for reader in readers:
         reader.join()
     assert troubles == []
-    assert asked(recorded, "SELECT count(*) FROM trials") == [(6,)]
+    assert rows_of(recorded, "SELECT count(*) FROM trials") == [(6,)]
 
 
 def test_a_server_that_does_not_answer_leaves_the_mirror(recorded):
@@ -250,7 +254,7 @@ def test_a_server_that_does_not_answer_leaves_the_mirror(recorded):
     assert "as of" in mirror.notes[0] and "nobody there" in mirror.notes[0]
 
 
-def test_without_any_record_the_tables_are_there_and_empty(tmp_path, asked):
+def test_without_any_record_the_tables_are_there_and_empty(tmp_path, rows_of):
     from ablate.compare.records.query import ask as query
     from ablate.store.workspace import open_workspace
 
@@ -260,11 +264,11 @@ def test_without_any_record_the_tables_are_there_and_empty(tmp_path, asked):
     assert query(mirror, "SELECT count(*) FROM published").rows[0][0] > 400
 
 
-def test_arms_and_the_trials_that_they_share(recorded, asked):
+def test_arms_and_the_trials_that_they_share(recorded, rows_of):
     shared = recorded.trial("t1", CONFIG, nats=4.0)
     recorded.study("one", {"a": [shared, recorded.trial("t2", CONFIG, seed=2, nats=5.0)]})
     recorded.study("two", {"b": [shared], "c": [recorded.trial("t3", CONFIG, status="failed")]})
-    rows = asked(
+    rows = rows_of(
         recorded,
         "SELECT study, arm, num, num_lost, nll FROM arms WHERE split = 'valid' ORDER BY 1, 2",
     )
@@ -278,39 +282,39 @@ def test_arms_and_the_trials_that_they_share(recorded, asked):
 ARMS = "SELECT study, arm, num, nll FROM arms WHERE split = 'valid' ORDER BY 1, 2"
 
 
-def test_two_arms_with_the_same_trials_are_two_rows(recorded, asked):
+def test_two_arms_with_the_same_trials_are_two_rows(recorded, rows_of):
     shared = [recorded.trial(f"t{seed}", CONFIG, seed=seed) for seed in (1, 2)]
     record = recorded.study("one", {"a": shared, "b": shared})
-    assert asked(recorded, ARMS) == [("one", "a", 2, 4.0), ("one", "b", 2, 4.0)]
+    assert rows_of(recorded, ARMS) == [("one", "a", 2, 4.0), ("one", "b", 2, 4.0)]
     assert runs.labels(record)["t1"].arm == "a"  # in `trials`, the first
 
 
-def test_a_trial_that_another_arm_builds_on_stays_in_its_own_arms_cell(recorded, asked):
+def test_a_trial_that_another_arm_builds_on_stays_in_its_own_arms_cell(recorded, rows_of):
     first = recorded.trial("t1", CONFIG, nats=4.0)
     later = recorded.trial("t2", CONFIG, nats=3.0, parents=("t1",))
     record = recorded.study("one", {"plain": [first], "longer": [later]})
     early = replace(record.trials[0], arm="longer", final=False)
     record = replace(record, trials=(*record.trials, early))
     recorded.deliver(record)
-    assert asked(recorded, ARMS) == [("one", "longer", 1, 3.0), ("one", "plain", 1, 4.0)]
+    assert rows_of(recorded, ARMS) == [("one", "longer", 1, 3.0), ("one", "plain", 1, 4.0)]
     assert runs.labels(record)["t1"].arm == "plain"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", ["finished", "running"])
 @pytest.mark.parametrize("name", ["what's new", "50% more", "ça va [2]", 'a "b"'])
-def test_a_study_of_any_name_has_its_arms(recorded, asked, name, status):
+def test_a_study_of_any_name_has_its_arms(recorded, rows_of, name, status):
     shared = recorded.trial("t1", CONFIG)
     recorded.study("one", {"a": [shared]})
     record = recorded.study(name, {"b": [shared]})
     if status == "running":  # its record comes with its end: until then its trials' tags count
-        place = recorded.workspace
-        recorder = Recorder(place.store, place.tracking_uri, record, place.artifacts)
+        workspace = recorded.workspace
+        recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
         recorder.open()
-    assert (name, "b", 1, 4.0) in asked(recorded, ARMS)
+    assert (name, "b", 1, 4.0) in rows_of(recorded, ARMS)
 
 
-def test_published_is_what_the_papers_say(recorded, asked):
+def test_published_is_what_the_papers_say(recorded, rows_of):
     where = "paper = 'takase2018doc' AND table_name = 'Table 3' AND split = 'test'"
-    rows = asked(recorded, f"SELECT min(value) FROM published WHERE {where}")
+    rows = rows_of(recorded, f"SELECT min(value) FROM published WHERE {where}")
     assert rows == [(52.87,)]

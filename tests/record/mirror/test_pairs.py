@@ -59,10 +59,10 @@ def by_hand(journals, names):
 @pytest.mark.parametrize("name", ["head", "backbone.units"])
 def test_pairs_are_those_found_one_by_one(recorded, name):
     journals = some_trials(recorded)
-    found = pairs.exchange(update_mirror(recorded.workspace), [name])
+    result = pairs.exchange(update_mirror(recorded.workspace), [name])
     expected = by_hand(journals, [name])
     assert len(expected) > 5
-    (change,) = found.changes
+    (change,) = result.changes
     assert change.difference is not None
     deltas = change.difference.deltas
     same_way = sorted(abs(d) for d in deltas) == pytest.approx(sorted(abs(d) for d in expected))
@@ -100,10 +100,10 @@ def test_another_seed_corpus_or_runner_is_no_pair(recorded, differs):
     assert pairs.exchange(update_mirror(recorded.workspace), ["head"]).changes == ()
 
 
-def test_what_ran_a_trial_and_whether_it_read_test_can_be_asked(recorded, asked):
+def test_what_ran_a_trial_and_whether_it_read_test_can_be_asked(recorded, rows_of):
     judged = recorded.trial("t2", BASE, reads_test=False, runner="evaluation")
     recorded.study("one", {"a": [recorded.trial("t1", BASE), judged]})
-    assert asked(recorded, "SELECT reads_test, runner FROM trials ORDER BY trial") == [
+    assert rows_of(recorded, "SELECT reads_test, runner FROM trials ORDER BY trial") == [
         (True, "training"),
         (False, "evaluation"),
     ]
@@ -120,8 +120,8 @@ def test_fine_tuned_trials_are_pairs_if_those_before_are(recorded):
     stray = recorded.trial("stray", {**heads["mos"], "training.epochs": 3}, parents=["wide-1"])
     arms = {"a": [first["softmax"], tuned["softmax"]], "b": [first["mos"], tuned["mos"]]}
     recorded.study("one", {**arms, "c": [wide, stray]})
-    found = pairs.exchange(update_mirror(recorded.workspace), ["head"])
-    assert sum(change.num_pairs for change in found.changes) == 2
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    assert sum(change.num_pairs for change in result.changes) == 2
 
 
 BY_KERNELS, BY_TORCH = ["kernels: g++ 12.2"], ["torch: ABLATE_NATIVE=off"]
@@ -146,12 +146,12 @@ def test_pairs_of_kernels_and_torch_are_named(recorded, befores, odd):
         for head, config in heads.items()
     }
     recorded.study("one", arms)
-    found = pairs.exchange(update_mirror(recorded.workspace), ["head"])
-    (change,) = found.changes
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    (change,) = result.changes
     assert change.not_alike == odd
-    assert pairs.table(found).rows[0][-1] == ", ".join(odd)
-    said = " ".join(pairs.plain_text(found).split())
-    assert ("seeds 1, 3. Kernels and torch round differently" in said) == bool(odd)
+    assert pairs.table(result).rows[0][-1] == ", ".join(odd)
+    printed = " ".join(pairs.plain_text(result).split())
+    assert ("seeds 1, 3. Kernels and torch round differently" in printed) == bool(odd)
 
 
 def test_a_record_that_does_not_say_is_no_alarm_and_what_a_trial_builds_on_counts(recorded):
@@ -194,13 +194,13 @@ def balanced(weight: float, mode: str) -> dict:
 
 
 def test_a_technique_that_is_off_is_a_pair_for_its_only_strength(recorded):
-    """Off, it leaves no trace: neither of its weight nor of the formula that the weight is of."""
+    """Switched off, it leaves no trace: neither of its weight nor of the weight's formula."""
     off = [recorded.trial(f"off{s}", {**BASE, "head": "doc"}, seed=s, nats=4.0) for s in (1, 2)]
     on = [recorded.trial(f"on{s}", balanced(0.1, "code"), seed=s, nats=3.5) for s in (1, 2)]
     paper = [recorded.trial("paper", balanced(0.1, "paper"), seed=1, nats=3.0)]
     strong = [recorded.trial("strong", balanced(0.2, "paper"), seed=1, nats=2.0)]
     recorded.study("one", {"off": off, "on": on, "paper": paper, "strong": strong})
-    found = pairs.exchange(
+    result = pairs.exchange(
         update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
     )
     deltas = {
@@ -208,7 +208,7 @@ def test_a_technique_that_is_off_is_a_pair_for_its_only_strength(recorded):
             tuple(sorted(c.difference.deltas)),
             c.num_settings,
         )
-        for c in found.changes
+        for c in result.changes
         if c.difference
     }
     name = "regularizer.mixture_balance.weight"
@@ -231,10 +231,10 @@ def test_a_technique_with_another_strength_is_no_pair_with_none_at_all(recorded)
             "input": [recorded.trial("t3", {**BASE, **alone})],
         },
     )
-    found = pairs.exchange(update_mirror(recorded.workspace), [f"{of}.input"])
-    assert [c.num_pairs for c in found.changes] == [1]  # t1 and t3
-    found = pairs.exchange(update_mirror(recorded.workspace), [f"{of}.input", f"{of}.hidden"])
-    assert len(found.changes) == 3
+    result = pairs.exchange(update_mirror(recorded.workspace), [f"{of}.input"])
+    assert [c.num_pairs for c in result.changes] == [1]  # t1 and t3
+    result = pairs.exchange(update_mirror(recorded.workspace), [f"{of}.input", f"{of}.hidden"])
+    assert len(result.changes) == 3
 
 
 def test_stages_of_a_technique_that_is_off_are_pairs_too(recorded):
@@ -245,10 +245,10 @@ def test_stages_of_a_technique_that_is_off_are_pairs_too(recorded):
         recorded.trial("on-2", {**on, "training.epochs": 3}, parents=["on-1"]),
     ]
     recorded.study("one", {"a": [*first, *later]})
-    found = pairs.exchange(
+    result = pairs.exchange(
         update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
     )
-    assert [c.num_pairs for c in found.changes] == [2]
+    assert [c.num_pairs for c in result.changes] == [2]
 
 
 def test_pairs_with_a_diverged_trial_are_counted_and_named(recorded):
@@ -257,20 +257,20 @@ def test_pairs_with_a_diverged_trial_are_counted_and_named(recorded):
     mixed = [recorded.trial(f"m{seed}", heads["mos"], seed=seed, nats=3.5) for seed in (1, 2)]
     lost = recorded.trial("m3", heads["mos"], seed=3, status="diverged")
     recorded.study("one", {"plain": plain, "mixed": [*mixed, lost]})
-    found = pairs.exchange(update_mirror(recorded.workspace), ["head"])
-    (change,) = found.changes
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    (change,) = result.changes
     assert change.num_pairs == 2
     assert [one.trial for one in change.diverged] == ["m3"]
-    (row,) = pairs.table(found).rows
-    assert dict(zip(pairs.table(found).headings, row, strict=True))["diverged"] == "m3"
-    text = " ".join(pairs.plain_text(found).split())
+    (row,) = pairs.table(result).rows
+    assert dict(zip(pairs.table(result).headings, row, strict=True))["diverged"] == "m3"
+    text = " ".join(pairs.plain_text(result).split())
     assert "1 pair is left out because a trial diverged: m3 (one, head=mos, seed 3)." in text
 
 
 def test_a_change_of_which_every_pair_diverged_is_named(recorded):
     other = recorded.trial("t2", {**BASE, "head": "mos"}, status="diverged")
     recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
-    found = pairs.exchange(update_mirror(recorded.workspace), ["head"])
-    text = " ".join(pairs.plain_text(found).split())
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    text = " ".join(pairs.plain_text(result).split())
     assert "head=mos → head=softmax" in text or "head=softmax → head=mos" in text
     assert "undecided" in text and "t2 (one, head=mos, seed 1)" in text

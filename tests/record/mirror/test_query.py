@@ -35,10 +35,10 @@ def mirror(recorded):
 @pytest.mark.parametrize(
     "sql",
     [
-        "COPY trials TO '{place}/out.csv'",
-        "COPY (SELECT 1) TO '{place}/out.parquet' (FORMAT parquet)",
-        "EXPORT DATABASE '{place}/out'",
-        "ATTACH '{place}/out.db'",
+        "COPY trials TO '{folder}/out.csv'",
+        "COPY (SELECT 1) TO '{folder}/out.parquet' (FORMAT parquet)",
+        "EXPORT DATABASE '{folder}/out'",
+        "ATTACH '{folder}/out.db'",
         "CREATE TABLE x AS SELECT 1",
         "CREATE VIEW trials2 AS SELECT 1",
         "INSERT INTO trials VALUES (1)",
@@ -52,11 +52,11 @@ def mirror(recorded):
         "INSTALL httpfs",
         "LOAD httpfs",
         "CALL pragma_version()",
-        "SELECT * FROM read_csv('{place}/secret.csv')",
-        "SELECT * FROM read_text('{place}/secret.csv')",
-        "SELECT * FROM '{place}/secret.csv'",
-        "SELECT * FROM glob('{place}/*')",
-        "SELECT * FROM sniff_csv('{place}/secret.csv')",
+        "SELECT * FROM read_csv('{folder}/secret.csv')",
+        "SELECT * FROM read_text('{folder}/secret.csv')",
+        "SELECT * FROM '{folder}/secret.csv'",
+        "SELECT * FROM glob('{folder}/*')",
+        "SELECT * FROM sniff_csv('{folder}/secret.csv')",
         "SELECT * FROM read_csv('https://example.org/x.csv')",
         "SELECT * FROM sql",  # a variable of the Python that asks
         "EXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
@@ -69,7 +69,7 @@ def mirror(recorded):
         "EXPLAIN ANALYZE -- EXPLAIN SELECT 1\nCREATE TABLE z AS SELECT 1",
         "-- EXPLAIN SELECT 1\nEXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
         "EXPLAIN ANALYZE SET threads = 1",
-        "EXPLAIN ANALYZE SELECT * FROM read_text('{place}/secret.csv')",
+        "EXPLAIN ANALYZE SELECT * FROM read_text('{folder}/secret.csv')",
         "SELECT 1; SELECT 2",
         "SELECT 1; DROP VIEW trials",
         "",
@@ -78,21 +78,21 @@ def mirror(recorded):
     ],
 )
 def test_nothing_but_reading(mirror, tmp_path, sql):
-    place = tmp_path / "elsewhere"
-    place.mkdir()
-    (place / "secret.csv").write_text("a\n1\n")
+    path = tmp_path / "elsewhere"
+    path.mkdir()
+    (path / "secret.csv").write_text("a\n1\n")
     before = {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()}
     with pytest.raises(ConfigError) as refused:
-        query.ask(mirror, sql.format(place=place))
+        query.ask(mirror, sql.format(folder=path))
     assert len(str(refused.value).splitlines()) == 1
     assert "Traceback" not in str(refused.value)
-    assert [f.name for f in place.iterdir()] == ["secret.csv"]
+    assert [f.name for f in path.iterdir()] == ["secret.csv"]
     assert {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()} == before
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "sql, told",
+    "sql, message",
     [
         ("SELECT valdi_nll FROM trials", "Did you mean valid_nll?"),
         ("SELECT t.sedd FROM trials t", "Did you mean seed?"),
@@ -108,17 +108,17 @@ def test_nothing_but_reading(mirror, tmp_path, sql):
         ("SELECT * FROM read_csv('x')", "reads a file or the network"),
     ],
 )
-def test_a_wrong_question_gets_one_message_and_a_status(mirror, recorded, capsys, sql, told):
-    place = ["--workspace", str(recorded.workspace.folder)]
-    assert cli.main(["query", sql, *place]) == 2
+def test_a_wrong_question_gets_one_message_and_a_status(mirror, recorded, capsys, sql, message):
+    locations = ["--workspace", str(recorded.workspace.folder)]
+    assert cli.main(["query", sql, *locations]) == 2
     out, err = capsys.readouterr()
-    assert told in err and err.count("\n") == 1 and out == ""
+    assert message in err and err.count("\n") == 1 and out == ""
 
 
 def test_what_is_asked_is_answered(mirror):
-    found = query.ask(mirror, "SELECT seed, valid_nll FROM trials WHERE head = 'mos' ORDER BY seed")
-    assert found.headings == ["seed", "valid_nll"]
-    assert found.rows == [(0, 4.0), (1, 4.1), (2, 4.2)]
+    table = query.ask(mirror, "SELECT seed, valid_nll FROM trials WHERE head = 'mos' ORDER BY seed")
+    assert table.headings == ["seed", "valid_nll"]
+    assert table.rows == [(0, 4.0), (1, 4.1), (2, 4.2)]
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_json_has_a_word_for_everything(mirror):
 def test_times_with_a_zone_need_no_further_package(mirror, monkeypatch):
     monkeypatch.setitem(sys.modules, "pytz", None)  # as where it is not installed
     sql = "SELECT seed, now() AS a, [now()] AS a, sum(seed) OVER () FROM trials ORDER BY seed DESC"
-    found = query.ask(mirror, sql)
-    assert found.headings[:3] == ["seed", "a", "a"]
-    assert [row[0] for row in found.rows] == [2, 1, 0]
-    for _, moment, (same,), total in found.rows:
+    table = query.ask(mirror, sql)
+    assert table.headings[:3] == ["seed", "a", "a"]
+    assert [row[0] for row in table.rows] == [2, 1, 0]
+    for _, moment, (same,), total in table.rows:
         assert (moment, total) == (same, 3)
         assert abs(moment - datetime.now(UTC).replace(tzinfo=None)) < timedelta(hours=1)
-    assert query.written(found, "csv") and query.written(found, "json")
+    assert query.written(table, "csv") and query.written(table, "json")
 
 
 def test_now_is_compared_with_times_in_utc(mirror, monkeypatch):

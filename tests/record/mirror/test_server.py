@@ -33,11 +33,11 @@ def server(recorded) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    place = recorded.workspace
+    workspace = recorded.workspace
     process = subprocess.Popen(
-        ui_command(place.tracking_uri, place.artifacts, port),
+        ui_command(workspace.tracking_uri, workspace.artifacts, port),
         env={**os.environ, **ui_environment()},
-        cwd=place.folder,
+        cwd=workspace.folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -1,4 +1,4 @@
-"""The cursor that a clock cannot fool: a list of ours made equal to a server's."""
+"""A list of runs is made equal to a server's, whatever its clock says."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Server:
 
     def __init__(self, runs: set[tuple[int, str]]) -> None:
         self.runs = sorted(runs, key=lambda run: (-run[0], run[1]))
-        self.shown = self.asked = 0
+        self.shown = self.num_pages = 0
 
     def show(self, span: Span, offset: int, limit: int) -> tuple[list[Any], bool]:
         low = span.oldest if span.oldest is not None else min((s for s, _ in self.runs), default=0)
         there = [run for run in self.runs if low <= run[0]]
         there = [run for run in there if span.newest is None or run[0] < span.newest]
         page = there[offset : offset + limit]
-        self.shown, self.asked = self.shown + len(page), self.asked + 1
+        self.shown, self.num_pages = self.shown + len(page), self.num_pages + 1
         more = len(there) > offset + limit
         return [Run(Info(run_id, start)) for start, run_id in page], more
 
@@ -63,8 +63,8 @@ def test_new_runs_are_found_whenever_they_say_they_began(seed, num_new, num_gone
     purged = set(draws.sample(sorted(known), num_gone))
     low, high = draws.choice([(0, 10), (9001, 9999), (1000, 9000), (4000, 4010), (5000, 5000)])
     new = some_runs(draws, num_new, low, high)
-    found, gone = reconciled(Server((known - purged) | new), known)
-    assert {run_id for _, run_id in new} <= found
+    read, gone = reconciled(Server((known - purged) | new), known)
+    assert {run_id for _, run_id in new} <= read
     assert gone == sorted(run_id for _, run_id in purged)
 
 
@@ -76,19 +76,19 @@ def test_what_a_delivery_costs_is_its_page_and_a_few_questions(low, high):
     known = some_runs(draws, 20_000, 1000, 10**9)
     server = Server(known | some_runs(draws, 100, low, high))
     reconciled(server, known)
-    assert server.shown < 300 and server.asked < 60
+    assert server.shown < 300 and server.num_pages < 60
 
 
 def test_with_nothing_new_it_costs_a_page_and_a_question_for_each_part():
     known = some_runs(random.Random(0), 20_000, 1000, 10**9)
     server = Server(known)
     reconciled(server, known)
-    assert server.asked == 1 + listing.PARTS
+    assert server.num_pages == 1 + listing.PARTS
 
 
 @pytest.mark.parametrize("num", [1, 50, 3 * PAGE])
 def test_a_deleted_run_cannot_hide_behind_a_new_one(num):
-    """As many gone as new, side by side: no count tells."""
+    """Equally many runs are deleted and added next to each other: counts do not differ."""
     draws = random.Random(3)
     known = some_runs(draws, 5000, 0, 10**6)
     gone = set(draws.sample(sorted(known), num))
@@ -111,8 +111,8 @@ def test_runs_that_began_in_one_moment(num):
 def test_the_first_time_everything_is_new():
     draws = random.Random(0)
     runs = some_runs(draws, 1000, 0, 99)
-    found, gone = reconciled(Server(runs), set())
-    assert len(found) == 1000 and gone == []
+    read, gone = reconciled(Server(runs), set())
+    assert len(read) == 1000 and gone == []
 
 
 def test_an_empty_server_has_lost_all():
@@ -125,5 +125,5 @@ def test_many_strays_are_found_by_reading_every_page(monkeypatch):
     draws = random.Random(1)
     known = some_runs(draws, 1000, 1000, 9000)
     new = some_runs(draws, 50, 1000, 9000)
-    found, _ = reconciled(Server(known | new), known)
-    assert {run_id for _, run_id in new} <= found
+    read, _ = reconciled(Server(known | new), known)
+    assert {run_id for _, run_id in new} <= read

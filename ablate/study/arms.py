@@ -1,20 +1,24 @@
-"""The values of an arm, from its recipe, the scale and the arm itself."""
+"""An arm's values, from its recipe, the scale and the arm itself; and the trials made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ablate.config.resolve import merge
+from ablate.config.identity import Trial, make_trial
+from ablate.config.resolve import Config, merge, resolve
+from ablate.config.tasks import COUNTING, EVALUATION, TRAINING
 from ablate.errors import SpaceError, StudyError
 from ablate.space import space as spaces
+from ablate.store.study_record import PlannedTrial
 from ablate.study.inherit import check_rows
 from ablate.study.record import arm_location
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.words import Arm, Scale, Study, Values
 from ablate.trial.user_code import RAISED, raised
 
-Values = Mapping[str, Any]
+if TYPE_CHECKING:
+    from ablate.study.plan import Plan
 
 
 def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
@@ -65,3 +69,54 @@ def find_space(study: Study, name: str) -> spaces.Space:
         return spaces.load(name, near=Path(study.file) if study.file else None)
     except SpaceError as error:
         raise SpaceError(f"{study.file or study.name}: {error}") from None
+
+
+def find_arm(study: Study, name: str) -> Arm:
+    return next(arm for arm in study.design.arms if arm.name == name)
+
+
+def resolve_arm(study: Study, arm: str, values: Values) -> Config:
+    """Resolve an arm's values; an error names the arm."""
+    return resolve(values, arm_location(study, arm))
+
+
+def plan_trial(
+    plan: Plan, values: Values, *, arm: str, seed: int, evaluates: bool = False, **labels: Any
+) -> Trial:
+    """Make a trial of the plan. The study or the kind of model says how a trial trains."""
+    config = resolve_arm(plan.study, arm, values)
+    trains = plan.study.runner or (TRAINING if config.ngram is None else COUNTING)
+    tags = {
+        "paper": plan.study.paper,
+        "tables": ", ".join(plan.study.tables),
+        "key": plan.record.key,
+    }
+    return make_trial(
+        config,
+        values=values,
+        seed=seed,
+        corpus_digest=plan.record.corpus_digest,
+        threads=plan.scale.threads,
+        device="cuda" if plan.scale.gpus else "cpu",
+        precision=plan.scale.precision,
+        runner=EVALUATION if evaluates else trains,
+        arm=arm,
+        study=plan.study.name,
+        scale=plan.scale_name,
+        modules=plan.study.techniques,
+        tags={name: value for name, value in tags.items() if value},
+        **{"keep": "nothing" if evaluates else "weights", **labels},
+    )
+
+
+def planned_trial(trial: Trial, arm: str, seed_index: int, *, final: bool) -> PlannedTrial:
+    """Describe the trial's role in the study, for its record."""
+    return PlannedTrial(
+        id=trial.id,
+        arm=arm,
+        stage=trial.stage,
+        seed=trial.seed,
+        seed_index=seed_index,
+        final=final,
+        parents=tuple(trial.parent_ids()),
+    )
