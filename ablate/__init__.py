@@ -11,6 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ablate.config.fields import setting
+    from ablate.config.metrics import Metric
+    from ablate.config.tasks import task
     from ablate.engine.run import load, run
     from ablate.study.designs import (
         factorial,
@@ -23,13 +26,27 @@ if TYPE_CHECKING:
     )
     from ablate.study.small import smaller, smoke
     from ablate.study.words import Arm, Budget, Design, Inherit, Scale, Search, Stage, Study, recipe
+    from ablate.trial.command import task_command
+    from ablate.trial.function import Run
 
-_MODULES = ("ablate.study.words", "ablate.study.designs", "ablate.study.small", "ablate.engine.run")
+_MODULES = (  # those that import the least first
+    "ablate.config.tasks",
+    "ablate.config.metrics",
+    "ablate.config.fields",
+    "ablate.study.words",
+    "ablate.study.designs",
+    "ablate.study.small",
+    "ablate.engine.run",
+    "ablate.trial.command",
+    "ablate.trial.function",
+)
 __all__ = [
     "Arm",
     "Budget",
     "Design",
     "Inherit",
+    "Metric",
+    "Run",
     "Scale",
     "Search",
     "Stage",
@@ -43,9 +60,12 @@ __all__ = [
     "path",
     "recipe",
     "run",
+    "setting",
     "smaller",
     "smoke",
     "table",
+    "task",
+    "task_command",
 ]
 
 

@@ -1,6 +1,6 @@
 """Does shifting images by a pixel help a small convolutional network on digits?
 
-A worked example of a function of one's own in plain torch that resumes where it was cut: `run.epochs`
+A worked example of a function in plain torch that resumes where it was cut: `run.epochs`
 saves the model and the optimizer after every epoch. The digits ship with scikit-learn.
 
     ablate study studies/digits_cnn.py                      5 seeds an arm, under a minute
@@ -9,6 +9,7 @@ saves the model and the optimizer after every epoch. The digits ship with scikit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ablate import Arm, Metric, Scale, Study, setting, table, task
 
@@ -74,7 +75,7 @@ def digits():
     import torch
     from sklearn.datasets import load_digits
 
-    data = load_digits()
+    data: Any = load_digits()
     images = torch.tensor(data.images / 16, dtype=torch.float32).unsqueeze(1)
     labels = torch.tensor(data.target)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))

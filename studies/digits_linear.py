@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate import Arm, Metric, Scale, Search, Study, setting, table, task
+from ablate import Arm, Metric, Scale, Study, setting, table, task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ def train(run):
 
     images, labels = load_digits(return_X_y=True)
     parts = train_test_split(images / 16, labels, test_size=0.4, random_state=0, stratify=labels)
-    train_x, rest_x, train_y, rest_y = parts
+    train_x, rest_x, train_y, rest_y = map(np.asarray, parts)
     valid_x, test_x, valid_y, test_y = train_test_split(
         rest_x, rest_y, test_size=0.5, random_state=0, stratify=rest_y
     )

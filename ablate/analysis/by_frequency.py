@@ -17,8 +17,8 @@ import numpy as np
 from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import bars, scale
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
-from ablate.compare.text.figures import Unit
 from ablate.config.fields import setting
+from ablate.config.metrics import PERPLEXITY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ def legend(names: list[str]) -> list[str]:
 
 def cells(nll: Sequence[float]) -> list[Cell]:
     """The perplexities of one trial or two, and the difference of the losses of two."""
-    perplexities: list[Cell] = [Unit.PERPLEXITY.show(float(loss)) for loss in nll]
+    perplexities: list[Cell] = [PERPLEXITY.show(float(loss)) for loss in nll]
     return perplexities if len(nll) == 1 else [*perplexities, float(nll[1] - nll[0])]
 
 

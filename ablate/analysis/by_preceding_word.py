@@ -26,8 +26,8 @@ from ablate.analysis.by_frequency import cells, columns, legend
 from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
 from ablate.compare.plots import style
-from ablate.compare.text.figures import Unit
 from ablate.config.fields import setting
+from ablate.config.metrics import PERPLEXITY
 from ablate.data.encoding import UNKNOWN
 
 MIN_SENTENCES = 10  # with a word, for an interval
@@ -175,7 +175,7 @@ def _draw_difference(axes: Any, words: Sequence[After]) -> None:
 
 
 def _draw_perplexity(axes: Any, words: Sequence[After]) -> None:
-    values = [Unit.PERPLEXITY.show(word.nll[0]) for word in words]
+    values = [PERPLEXITY.show(word.nll[0]) for word in words]
     axes.barh(range(len(words)), values, color=style.BLUE)
     _label_words(axes, words)
     axes.set(xlabel="perplexity of the next token")

@@ -14,8 +14,8 @@ from ablate.analysis import Analysis, Finding
 from ablate.analysis.drawing import label, scale
 from ablate.analysis.subject import Subject, distinct_names
 from ablate.compare.plots import style
-from ablate.compare.text.figures import Unit
 from ablate.config.fields import setting
+from ablate.config.metrics import PERPLEXITY
 from ablate.errors import TrialError
 
 
@@ -76,7 +76,7 @@ def _curve(subject: Subject, first: int) -> list[dict[str, Any]]:
 
 
 def _ppl(curve: list[dict[str, Any]], key: str) -> list[float]:
-    return [Unit.PERPLEXITY.show(float(epoch[key])) for epoch in curve]
+    return [PERPLEXITY.show(float(epoch[key])) for epoch in curve]
 
 
 def _best(name: str, curve: list[dict[str, Any]]) -> str:

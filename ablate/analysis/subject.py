@@ -150,10 +150,10 @@ class Subject:
 
     def _require_weights(self) -> None:
         self._require_completed()
-        if self.config.ngram is not None:
+        if not self.config.kind.slots:
             raise CombinationError(
-                f"trial {self.id} counts n-grams, and this analysis reads the weights of a "
-                "network. Instead: a trial that trains a network."
+                f"trial {self.id} is of the task '{self.config.kind.name}'; this analysis reads "
+                "the weights of a language model. Instead: a trial that trains one."
             )
         if self.store.read(weights_key(self.id)) is None:
             members = ", ".join(self.journal.trial.parent_ids(Role.MEMBER))

@@ -44,8 +44,8 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     return "\n".join(
         [
             f"{plan.record.key}: {plan.record.question}",
-            f"corpus {plan.record.corpus} ({plan.record.corpus_digest}), {plan.record.seeds}, "
-            f"{plan.scale.threads} thread(s) per trial, base arm '{plan.record.base_arm}'",
+            f"{_read(plan)}{plan.record.seeds}, {plan.scale.threads} thread(s) per trial, "
+            f"base arm '{plan.record.base_arm}'",
             "",
             *_arms(plan, done),
             "",
@@ -53,6 +53,11 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
             *_cost(plan, done, workspace),
         ]
     )
+
+
+def _read(plan: Plan) -> str:
+    record = plan.record
+    return f"corpus {record.corpus} ({record.corpus_digest}), " if record.corpus else ""
 
 
 def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
@@ -116,6 +121,8 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     from ablate.data.corpus import num_tokens, vocabulary_size
 
     first = next(iter(plan.configs.values()))
+    if not first.kind.slots and "corpus" not in first.sections:
+        return [_time(plan, done)]
     vocabulary = vocabulary_size(first.corpus, workspace.data)
     num_train = num_tokens(first.corpus, workspace.data)["train"]
     work = {arm: cost.flops_per_token(config, vocabulary) for arm, config in plan.configs.items()}
@@ -137,6 +144,19 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
         f"{state}{total / 1e6:,.1f}M training tokens left: about "
         f"{duration(seconds / workers)} with {workers} worker(s) ({basis})"
     ]
+
+
+def _time(plan: Plan, done: dict[str, journals.Journal]) -> str:
+    """What is left of trials whose cost is only known when some have finished."""
+    seconds = [j.epochs[-1].get("seconds", 0.0) for j in done.values() if j.epochs]
+    left = sum(trial.id not in done for trial in plan.trials)
+    left += sum(search.words.trials + plan.scale.seeds for search in plan.searches)
+    workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    about = "the time is known when one has finished"
+    if seconds:
+        total = left * sum(seconds) / len(seconds) / workers
+        about = f"about {duration(total)} with {workers} worker(s) (from {len(seconds)} finished)"
+    return f"{len(plan.trials)} trials, {len(done)} done; up to {left} left: {about}"
 
 
 def _of_searches(plan: Plan, num_train: int) -> list[tuple[str, int, int]]:

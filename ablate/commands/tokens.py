@@ -22,9 +22,10 @@ from ablate.compare.statistics import computed, tokens
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.tokens import SentenceDifference
 from ablate.compare.table.columns import p_value, with_interval
-from ablate.compare.text.figures import Unit, unit_of
+from ablate.compare.text.figures import shown
 from ablate.compare.text.plain import paragraph
 from ablate.config import fields
+from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.errors import TrialError
@@ -117,17 +118,17 @@ def _lines(
     weights: Sequence[float],
     num_reads: int,
 ) -> list[str]:
-    unit = unit_of(corpus.level)
+    metric = BITS if corpus.level == "character" else PERPLEXITY
     first, *others = rows
     differences = [tokens.sentence_bootstrap(rows[name], rows[first], numbers) for name in others]
     corrected = statistics.holm([difference.p for difference in differences])
-    body = [[first, unit.text(-rows[first].mean()), "", "", ""]]
+    body = [[first, shown(metric, -rows[first].mean()), "", "", ""]]
     for name, difference, p in zip(others, differences, corrected, strict=True):
-        loss = unit.text(-rows[name].mean())
-        body.append([name, loss, *_cells(difference, unit, -rows[first].mean()), p_value(p)])
+        loss = shown(metric, -rows[name].mean())
+        body.append([name, loss, *_cells(difference, metric, -rows[first].mean()), p_value(p)])
     tested = any(difference.p is not None for difference in differences)
     change = "Δ first\n[95% interval]" if tested else "Δ first"
-    titles = [split, unit, change, "better\nsentences", "Holm\np"]
+    titles = [split, metric.shown, change, "better\nsentences", "Holm\np"]
     shares = " + ".join(f"{weight:.2f}" for weight in weights)
     notes = [
         f"{INTERPOLATION}: {shares}, tuned on valid.",
@@ -161,11 +162,11 @@ def _wrapped(text: str) -> list[str]:
     return paragraph(text, WIDTH, "  ")
 
 
-def _cells(difference: SentenceDifference, unit: Unit, at: float) -> list[Any]:
+def _cells(difference: SentenceDifference, metric: Metric, at: float) -> list[Any]:
     def shifted(nats: float) -> float:
-        return unit.shift(nats, unit.show(at))
+        return metric.shift(nats, metric.show(at))
 
     ends = difference.interval
     interval = ends and (shifted(ends[0]), shifted(ends[1]))
     better = f"{difference.num_better / difference.num_sentences:.0%}"
-    return [with_interval(shifted(difference.mean), interval, unit.digits), better]
+    return [with_interval(shifted(difference.mean), interval, metric.digits), better]

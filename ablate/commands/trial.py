@@ -48,12 +48,13 @@ def run_config(config: str, seed: int, threads: int, workspace: Workspace) -> in
     values = read_values(Path(config))
     resolved = resolve(values, config)
     make_folders(workspace)
+    corpus = resolved.sections.get("corpus")
     trial = make_trial(
         resolved,
         values=values,
         seed=seed,
         threads=threads,
-        corpus_digest=corpus_digest(resolved.corpus, workspace.data),
+        corpus_digest=corpus_digest(corpus, workspace.data) if corpus else "",
         study="trial",
         arm=Path(config).stem,
     )

@@ -103,8 +103,8 @@ def make_trial(
 ) -> Trial:
     """Create a trial, with the id that follows from what determines its outcome.
 
-    `config` is `values`, resolved; `fields` are other fields of `Trial`. Without a `runner`, that of
-    the kind of task is taken.
+    `config` is `values`, resolved; `fields` are other fields of `Trial`. Without a
+    `runner`, that of the kind of task is taken.
     """
     runner = runner or config.kind.runner
     draft = Trial(id="", values=dict(values), runner=runner, **fields)

@@ -39,6 +39,9 @@ class Metric:
     shown: str = setting("", doc="its name in tables; default: name")
     digits: int = setting(2, doc="decimal places", low=0, high=9)
     factor: float = setting(1.0, doc="multiplies shown values: 100 for percentages", low=1e-12)
+    margin: float = setting(
+        0.01, doc="distance on its scale within which a published number is reproduced", low=0
+    )
     reports_scaled: bool = setting(
         False, doc="trials report it on its scale: nats, and tables show perplexity"
     )
@@ -77,6 +80,26 @@ class Metric:
         elif self.scale == "logit":
             value = 1 / (1 + math.exp(min(-value, LARGEST_EXPONENT)))
         return self.factor * value
+
+    def natural(self, loss: float) -> float:
+        """A loss, or a difference of losses, in the metric's own direction."""
+        return -loss if self.better == "higher" else loss
+
+    def natural_interval(self, interval: tuple[float, float]) -> tuple[float, float]:
+        """An interval of losses, or of their differences, in the metric's own direction."""
+        low, high = sorted(map(self.natural, interval))
+        return low, high
+
+    @property
+    def best_word(self) -> str:
+        return "higher" if self.better == "higher" else "lower"
+
+    @property
+    def scale_name(self) -> str:
+        """What tests are made on: nats, accuracy, logit accuracy."""
+        if self.reports_scaled:
+            return "nats"
+        return {"linear": "", "log": "log ", "logit": "logit "}[self.scale] + self.name
 
     def shift(self, difference: float, at: float) -> float:
         """A difference of losses as a difference of shown values, from the shown value `at`.

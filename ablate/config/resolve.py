@@ -71,6 +71,13 @@ class Config:
         return (BITS,) if by_character else self.kind.metrics
 
     @property
+    def num_epochs(self) -> int | None:
+        """The epochs that a trial is planned to have, if a setting says so."""
+        section = self.sections.get("training" if self.kind.slots else self.kind.name)
+        epochs = getattr(section, "epochs", None)
+        return epochs if isinstance(epochs, int) and epochs > 0 else None
+
+    @property
     def corpus(self) -> CorpusConfig:
         return self.sections["corpus"]
 

@@ -15,6 +15,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ablate.config.metrics import PERPLEXITY, Metric
@@ -106,7 +107,7 @@ def task(
             metrics=listed,
             version=version,
             function=function,
-            where=where or _location(function),
+            where=_resolved(where or _location(function)),
         )
         known = _kinds.get(name)
         if known is not None and known.where[0] != made.where[0]:
@@ -118,9 +119,18 @@ def task(
     return add
 
 
+def registers_task(file: str) -> bool:
+    """Return whether a task was registered by this file."""
+    return any(kind.where[0] == file for kind in _kinds.values())
+
+
 def _location(function: Callable[..., Any]) -> tuple[str, int]:
     code = inspect.unwrap(function).__code__
     return code.co_filename, code.co_firstlineno
+
+
+def _resolved(where: tuple[str, int]) -> tuple[str, int]:
+    return str(Path(where[0]).resolve()), where[1]
 
 
 def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: int) -> None:

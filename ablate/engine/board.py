@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ablate.compare.text.figures import unit_of
 from ablate.config.identity import Trial
+from ablate.config.metrics import Metric
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
@@ -24,15 +24,15 @@ class Running:
     start: float
     epoch: int = 0
     num_epochs: int | None = None
-    nats: float | None = None
+    loss: float | None = None
     tokens_a_second: float | None = None
     seconds: float | None = None  # the trial's own clock at its last epoch
 
-    def update(self, metrics: Mapping[str, Any]) -> None:
+    def update(self, metrics: Mapping[str, Any], metric: Metric) -> None:
         """Update from the metrics of an epoch. `seconds` is cumulative over epochs."""
         before = self.seconds if self.epoch else (0.0 if metrics.get("epoch") == 1 else None)
         self.epoch = int(metrics.get("epoch", self.epoch + 1))
-        self.nats = finite(metrics.get("valid_nll"))
+        self.loss = metric.loss_of(metrics, "valid")
         self.seconds = finite(metrics.get("seconds"))
         took = None if before is None or self.seconds is None else self.seconds - before
         tokens = finite(metrics.get("tokens"))
@@ -78,9 +78,9 @@ class ArmState:
 
     @property
     def best(self) -> float | None:
-        """The lowest validation nats of all completed trials, searches included."""
-        nats = self.board.nats
-        return min((nats[trial] for trial in self.planned & nats.keys()), default=None)
+        """The lowest validation loss of all completed trials, searches included."""
+        losses = self.board.losses
+        return min((losses[trial] for trial in self.planned & losses.keys()), default=None)
 
     @property
     def total(self) -> int:
@@ -99,7 +99,7 @@ class Board:
         self.arms: dict[str, ArmState] = {}
         self.running: dict[str, Running] = {}
         self.ended: dict[str, str] = {}  # trial -> status
-        self.nats: dict[str, float] = {}  # trial -> validation nats, if it completed
+        self.losses: dict[str, float] = {}  # trial -> validation loss, if it completed
         self.num_here = 0  # ended while this screen was open
         self.workers = 0  # most trials seen to run at once
         self._known: set[str] = set()
@@ -108,7 +108,7 @@ class Board:
 
     def take_record(self, record: StudyRecord) -> None:
         """Update the plan, which grows as searches request trials."""
-        self.record, self.unit = record, unit_of(record.level)
+        self.record, self.metric = record, record.metric
         for arm in record.arms:
             self._arm(arm.name).unrequested = 0
         for trial in record.trials:
@@ -121,25 +121,23 @@ class Board:
             self._arm(search.arm).unrequested += max(0, search.num_trials - len(search.trials))
 
     def started(self, trial: Trial, now: float) -> None:
-        epochs = trial.values.get("training.epochs")
-        num_epochs = epochs if isinstance(epochs, int) and epochs > 0 else None
-        self.running[trial.id] = Running(trial, now, num_epochs=num_epochs)
+        self.running[trial.id] = Running(trial, now, num_epochs=_num_epochs(trial))
         self.workers = max(self.workers, len(self.running))
         self.ended.pop(trial.id, None)
         self._plan_if_unknown(trial)
 
     def progress(self, trial_id: str, metrics: Mapping[str, Any]) -> None:
         if trial_id in self.running:
-            self.running[trial_id].update(metrics)
+            self.running[trial_id].update(metrics, self.metric)
 
     def finished(self, trial_id: str, journal: Journal, now: float) -> Running | None:
         """Return the trial as it ran; None if it was done before and did not run here."""
         running = self.running.pop(trial_id, None)
         status = journal.status or Status.FAILED
         self.ended[trial_id] = status
-        nats = finite(journal.metrics.get("valid_nll"))
-        if status == Status.COMPLETED and nats is not None:
-            self.nats[trial_id] = nats
+        loss = self.metric.loss_of(journal.metrics, "valid")
+        if status == Status.COMPLETED and loss is not None:
+            self.losses[trial_id] = loss
         self._plan_if_unknown(journal.trial)
         if running is not None:
             self.num_here += 1
@@ -189,3 +187,11 @@ class Board:
             whole for trial in self.running.values() if (whole := trial.whole) is not None
         ]
         return statistics.fmean(known) if known else None
+
+
+def _num_epochs(trial: Trial) -> int | None:
+    """Return the epochs planned. A language model's are always among its values."""
+    if "task" in trial.values:
+        return trial.config.num_epochs
+    epochs = trial.values.get("training.epochs")
+    return epochs if isinstance(epochs, int) and epochs > 0 else None

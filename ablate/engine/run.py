@@ -194,11 +194,11 @@ def _order_to_other_hosts(plan: Plan, workspace: Workspace, folder: Path) -> dic
     from ablate.data.travel import send
     from ablate.tune.cluster.parcel import pack
 
-    corpus = plan.configs[plan.study.base_arm].corpus
+    corpus = plan.configs[plan.study.base_arm].sections.get("corpus")
     return {
         "data": "",
         "study": plan.record.key,
-        "corpus": send(corpus, workspace.data, workspace.store),
+        "corpus": corpus and send(corpus, workspace.data, workspace.store),
         "modules": pack(plan.study.file, plan.study.techniques, folder),
     }
 
@@ -226,10 +226,11 @@ def _checked(study: Study | str | Path) -> Study:
 
 
 def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
-    """Encode the corpus before any worker needs it; return its floor, if known."""
+    """Encode the corpus, if there is one, before any worker needs it; return its known floor."""
     from ablate.data.corpus import open_corpus
 
-    return open_corpus(plan.configs[plan.study.base_arm].corpus, workspace.data).floor
+    corpus = plan.configs[plan.study.base_arm].sections.get("corpus")
+    return {} if corpus is None else open_corpus(corpus, workspace.data).floor
 
 
 class _Listener:

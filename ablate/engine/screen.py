@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TextIO
 
-from ablate.compare.text.figures import NONE, count, decimal, duration
+from ablate.compare.text.figures import NONE, count, decimal, duration, shown
 from ablate.compare.text.plain import printable
 from ablate.config.identity import Trial
 from ablate.engine.board import ArmState, Board
@@ -115,8 +115,8 @@ class Screen:
         if (ran is None and not lost) or (lost and self._num_lost > NUM_TROUBLES):
             return None
         counted = f"[{len(self.board.ended)}/{self.board.total}] {journal.trial.name}"
-        nats = self.board.nats.get(trial_id)
-        result = journal.status if nats is None else f"valid {self.board.unit.text(nats)}"
+        loss = self.board.losses.get(trial_id)
+        result = journal.status if loss is None else f"valid {shown(self.board.metric, loss)}"
         reason = ((journal.outcome and journal.outcome.reason) or "").split("\n")[0]
         took = f" in {duration(now - ran.start)}" if ran else ""
         return Message(f"{counted}: {result}{took}{': ' if reason else ''}{reason}", stays=lost)
@@ -226,7 +226,7 @@ def _arms_table(board: Board, now: float, room: int) -> Any:
             f"{len(arm.done)}/{arm.total}",
             str(len(arm.running) or ""),
             _text(str(len(arm.lost) or ""), "red"),
-            NONE if arm.best is None else board.unit.text(arm.best),
+            NONE if arm.best is None else shown(board.metric, arm.best),
             _mean(board, arm),
             duration(seconds) if seconds else "",
         )
@@ -244,7 +244,7 @@ def _running_table(board: Board, room: int) -> Any:
             _text(trial.stage),
             str(trial.seed),
             f"{running.epoch}/{running.num_epochs or '?'}",
-            NONE if running.nats is None else board.unit.text(running.nats),
+            NONE if running.loss is None else shown(board.metric, running.loss),
             count(running.tokens_a_second),
         )
     if len(board.running) > room:
@@ -291,10 +291,10 @@ def closing_line(board: Board, now: float) -> str:
 
 
 def _mean(board: Board, arm: ArmState) -> str:
-    unit = board.unit
-    values = [unit.show(board.nats[trial]) for trial in arm.finals if trial in board.nats]
-    mean = decimal(statistics.fmean(values), unit.digits) if values else NONE
-    return f"{mean}±{decimal(statistics.stdev(values), unit.digits)}" if values[1:] else mean
+    show, digits = board.metric.show, board.metric.digits
+    values = [show(board.losses[trial]) for trial in arm.finals if trial in board.losses]
+    mean = decimal(statistics.fmean(values), digits) if values else NONE
+    return f"{mean}±{decimal(statistics.stdev(values), digits)}" if values[1:] else mean
 
 
 def _presenter(interactive: bool | None, stream: TextIO, console: Any, now: float) -> Lines | Live:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.store.store import Store, damaged
 
@@ -69,7 +70,7 @@ class StudyRecord:
     command: str
     corpus: str  # its name, with the options that change its text
     corpus_digest: str
-    level: str  # "word" or "character"
+    level: str  # "word" or "character"; "" without a corpus
     num_seeds: int
     base_arm: str
     arms: tuple[ArmRecord, ...]
@@ -78,6 +79,8 @@ class StudyRecord:
     design: str = "table"
     notes: tuple[str, ...] = ()
     published_scale: bool = False  # comparable with published numbers
+    judged_by: Metric | None = None  # older records do not have it: nats of a language model
+    columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)
@@ -85,6 +88,11 @@ class StudyRecord:
     @property
     def key(self) -> str:
         return study_key(self.name, self.scale)
+
+    @property
+    def metric(self) -> Metric:
+        """What decides."""
+        return self.judged_by or (BITS if self.level == "character" else PERPLEXITY)
 
     @property
     def seeds(self) -> str:
@@ -135,5 +143,12 @@ def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
         for s in plain["searches"]
     ]
     arms = tuple(ArmRecord(**arm) for arm in plain["arms"])
-    lists = {"tables": tuple(plain["tables"]), "arms": arms, "notes": tuple(plain["notes"])}
+    judged_by, columns = plain.get("judged_by"), plain.get("columns", ())
+    lists = {
+        "tables": tuple(plain["tables"]),
+        "arms": arms,
+        "notes": tuple(plain["notes"]),
+        "judged_by": judged_by and Metric(**judged_by),
+        "columns": tuple(Metric(**metric) for metric in columns),
+    }
     return StudyRecord(**{**plain, **lists, "trials": tuple(trials), "searches": tuple(searches)})

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.config.identity import Trial, make_trial
-from ablate.config.resolve import Config, merge, resolve
-from ablate.config.tasks import COUNTING, EVALUATION, TRAINING
+from ablate.config.resolve import Config, kind_of, merge, resolve
+from ablate.config.tasks import EVALUATION, Kind
 from ablate.errors import SpaceError, StudyError
 from ablate.space import space as spaces
 from ablate.store.study_record import PlannedTrial
@@ -25,7 +25,9 @@ def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
     """Merge an arm's flat values: base recipe, scale, arm, then the scale's `adapt`."""
     base = base_values(study, scale, arm.recipe or study.base, arm.rows)
     where = arm_location(study, arm.name)
-    values = merge(merge(base, scale_values(scale), where), arm.changes, where)
+    values = merge(
+        merge(base, scale_values(scale, kind_of(base, where)), where), arm.changes, where
+    )
     return merge(values, _adapted(study, scale, values), where) if scale.adapt else values
 
 
@@ -42,8 +44,10 @@ def _adapted(study: Study, scale: Scale, values: Values) -> Values:
     return changes
 
 
-def scale_values(scale: Scale) -> dict[str, Any]:
-    return {"corpus.name": scale.corpus, **scale.changes}
+def scale_values(scale: Scale, kind: Kind) -> dict[str, Any]:
+    """Return the scale's changes, with its corpus if trials of this kind read one."""
+    corpus = {"corpus.name": scale.corpus} if "corpus" in kind.sections else {}
+    return {**corpus, **scale.changes}
 
 
 def base_values(
@@ -85,7 +89,7 @@ def plan_trial(
 ) -> Trial:
     """Make a trial of the plan. The study or the kind of model says how a trial trains."""
     config = resolve_arm(plan.study, arm, values)
-    trains = plan.study.runner or (TRAINING if config.ngram is None else COUNTING)
+    trains = plan.study.runner or config.kind.runner
     tags = {
         "paper": plan.study.paper,
         "tables": ", ".join(plan.study.tables),

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ablate.config.tasks import TASKS
+from ablate.config.tasks import RUNNERS
 from ablate.errors import StudyError, unknown, wrong_value
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _check_key(word: str, name: str) -> None:
 
 def _check_runner(runner: str | None) -> None:
     """Check that the runner's module exists. Errors of its code appear when it runs."""
-    if runner is None or runner in TASKS:
+    if runner is None or runner in RUNNERS:
         return
     module, _, attribute = runner.partition(":")
     try:
@@ -116,5 +116,5 @@ def _check_runner(runner: str | None) -> None:
     except (ImportError, ValueError):
         spec = None
     if spec is None:
-        expected = f"'module:Class' of a task that can be imported, or one of {', '.join(TASKS)}"
+        expected = f"'module:Class' of a task that can be imported, or one of {', '.join(RUNNERS)}"
         raise StudyError(wrong_value("runner", runner, expected))

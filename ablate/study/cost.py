@@ -13,16 +13,16 @@ EFFICIENCY = 0.35  # measured speed of a whole training step, relative to a matr
 
 
 def training_tokens(config: Config, num_train: int) -> int:
-    """Return the training tokens of all epochs, as cut into batches; 0 for an n-gram model."""
-    if config.ngram is not None:
+    """Return the training tokens of all epochs, as cut into batches; 0 if none are counted."""
+    if not config.kind.slots:
         return 0
     rows = config.training.batch_size
     return config.training.epochs * (num_train // rows - 1) * rows
 
 
 def flops_per_token(config: Config, vocabulary: int) -> float:
-    """Estimate the operations per training token; 0 for an n-gram model."""
-    if config.ngram is not None:
+    """Estimate the operations per training token; 0 if none are counted."""
+    if not config.kind.slots:
         return 0.0
     from ablate.model.assemble import assemble
 

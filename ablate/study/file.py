@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import ablate
+from ablate.config.tasks import registers_task
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.study.words import Study
 from ablate.trial.user_code import executed, line_of
@@ -63,6 +64,8 @@ def _techniques(study: Study, file: Path) -> Iterator[str]:
             others = sorted(other.name for other in path.parent.glob("*.py") if other != file)
             raise StudyError(unknown("file of techniques", name, others, str(file)))
         yield str(path.resolve())
+    if registers_task(str(file.resolve())):
+        yield str(file.resolve())  # workers execute the study's file for its tasks
 
 
 def _execute(file: Path) -> ModuleType:

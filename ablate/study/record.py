@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ablate.config.metrics import Metric
 from ablate.config.resolve import Config, merge, resolve
 from ablate.config.sections import CorpusConfig
 from ablate.errors import AblateError, ConfigError, StudyError, unknown
 from ablate.store.study_record import ArmRecord, StudyRecord
 from ablate.study.words import Arm, Scale, Stage, Study
 from ablate.trial.user_code import RAISED, raised
-
-METRICS = ("ppl", "bpc")  # of published cells that a study's results can be compared with
 
 
 def arm_location(study: Study, arm: str) -> str:
@@ -32,7 +31,8 @@ def make_record(
     """Create the record of a study that has no planned trials yet."""
     from ablate.data.corpus import corpus_digest
 
-    corpus = configs[study.base_arm].corpus
+    corpus: CorpusConfig | None = configs[study.base_arm].sections.get("corpus")
+    metric, columns = study_metrics(study, configs)
     return StudyRecord(
         name=study.name,
         scale=scale_name,
@@ -41,13 +41,15 @@ def make_record(
         tables=tuple(study.tables),
         file=study.file,
         command=command,
-        corpus=corpus.name,
-        corpus_digest=corpus_digest(corpus, data),
-        level=corpus.level,
+        corpus=corpus.name if corpus else "",
+        corpus_digest=corpus_digest(corpus, data) if corpus else "",
+        level=corpus.level if corpus else "",
+        judged_by=metric,
+        columns=columns,
         num_seeds=scale.seeds,
         first_seed=scale.first_seed,
         base_arm=study.base_arm,
-        arms=tuple(_arm_record(study, scale, arm, configs[arm.name], data) for arm in arms),
+        arms=tuple(_arm_record(study, scale, arm, configs[arm.name], metric, data) for arm in arms),
         trials=(),
         design=study.design.kind,
         notes=study.design.notes,
@@ -55,12 +57,37 @@ def make_record(
     )
 
 
-def _arm_record(study: Study, scale: Scale, arm: Arm, config: Config, data: str) -> ArmRecord:
+def study_metrics(study: Study, configs: Mapping[str, Config]) -> tuple[Metric, tuple[Metric, ...]]:
+    """Return the metric that decides, and the others that are shown; all arms must report them."""
+    base = configs[study.base_arm].metrics
+    for name, config in configs.items():
+        if config.metrics != base:
+            raise StudyError(
+                f"{arm_location(study, name)}: its trials report {_names(config.metrics)}, and "
+                f"those of the base arm {_names(base)}. Instead: arms of one metric."
+            )
+    where = study.file or study.name or "study"
+    by_name = {metric.name: metric for metric in base}
+    for word, names in (("metric", [study.metric or base[0].name]), ("columns", study.columns)):
+        for name in names:
+            if name not in by_name:
+                raise StudyError(unknown(word, name, by_name, where))
+    metric = by_name[study.metric] if study.metric else base[0]
+    return metric, tuple(by_name[name] for name in study.columns)
+
+
+def _names(metrics: Sequence[Metric]) -> str:
+    return ", ".join(metric.shown for metric in metrics)
+
+
+def _arm_record(
+    study: Study, scale: Scale, arm: Arm, config: Config, metric: Metric, data: str
+) -> ArmRecord:
     return ArmRecord(
         name=arm.name,
         num_parameters=_num_parameters(study, arm, _last_config(study, scale, arm, config), data),
         changes=dict(arm.changes),
-        published=_published(study, arm, config.corpus),
+        published=_published(study, arm, config, metric),
         levels=dict(arm.levels),
         against=arm.against,
         together=any(stage.over == "seeds" for stage in (*scale.stages, *arm.then)),
@@ -79,8 +106,8 @@ def arm_stages(scale: Scale, arm: Arm) -> list[Stage]:
 
 def _last_config(study: Study, scale: Scale, arm: Arm, config: Config) -> Config | None:
     """Return the config of an arm's last training, or None if it spans several models."""
-    if config.ngram is not None:
-        return None  # n-gram models have counts, not parameters
+    if not config.kind.slots:
+        return None  # n-gram models have counts, and functions are counted when they run
     later = [stage for stage in arm_stages(scale, arm) if stage.trains]
     if any(stage.over == "seeds" for stage in later):
         return None
@@ -110,7 +137,7 @@ def _num_parameters(study: Study, arm: Arm, config: Config | None, data: str) ->
         raise
 
 
-def _published(study: Study, arm: Arm, corpus: CorpusConfig) -> dict[str, float]:
+def _published(study: Study, arm: Arm, config: Config, metric: Metric) -> dict[str, float]:
     """Return the published result for this arm, by split."""
     if arm.published is None:
         return {}
@@ -127,8 +154,9 @@ def _published(study: Study, arm: Arm, corpus: CorpusConfig) -> dict[str, float]
     cells = [cell for cell in cells if cell.model == model]
     if variant not in (known := {cell.variant: None for cell in cells}):
         raise StudyError(unknown(f"published variant of {model}", variant, known, where))
-    chosen = [c for c in cells if c.variant == variant and c.metric in METRICS and c.split]
-    if len({cell.corpus for cell in chosen}) > 1:  # the table has several corpora: take this one
-        name = papers.corpus_name(corpus.name, corpus.level)
+    chosen = [c for c in cells if c.variant == variant and c.metric in metric.published and c.split]
+    several = len({cell.corpus for cell in chosen}) > 1
+    if several and "corpus" in config.sections:
+        name = papers.corpus_name(config.corpus.name, config.corpus.level)
         chosen = [cell for cell in chosen if cell.corpus == name]
     return {str(cell.split): cell.value for cell in chosen}

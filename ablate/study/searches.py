@@ -104,7 +104,7 @@ def _tuned_arm(plan: Plan, arm: Arm, space: spaces.Space) -> treatments.TunedArm
     return treatments.TunedArm(
         space=space.at(_column(plan, arm.name)) if space.corpora else space,
         own=own,
-        fixed={**own, **scale_values(plan.scale), **arm.changes},
+        fixed={**own, **scale_values(plan.scale, plan.configs[arm.name].kind), **arm.changes},
         config=plan.configs[arm.name],
     )
 

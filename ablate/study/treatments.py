@@ -99,7 +99,7 @@ def _differing(arms: Mapping[str, TunedArm], also: Collection[str], where: str) 
                 unknown("field that an arm sets", field, set_by_arms, f"{where}: also")
             )
     differing = {field for field, values in set_by_arms.items() if not all(map(_off, values))}
-    neural = [arm.config for arm in arms.values() if arm.config.ngram is None]
+    neural = [arm.config for arm in arms.values() if arm.config.kind.slots]
     differing |= {slot for slot in SINGLE_SLOTS if len({c[slot].name for c in neural}) > 1}
     return differing - set(also)
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from ablate.config import fields
 from ablate.config.fields import setting
-from ablate.config.tasks import task_name
+from ablate.config.tasks import runner_name
 from ablate.errors import StudyError, unknown, wrong_value
 from ablate.study.check import check
 
@@ -217,6 +217,8 @@ class Study(Word):
     paper: str = ""
     tables: tuple[str, ...] = ()
     techniques: tuple[str, ...] = ()  # files next to the study's that register custom techniques
+    metric: str = ""  # that decides, if not the task's first
+    columns: tuple[str, ...] = ()  # further metrics to show
     runner: str | None = None  # a `Task` to run instead of training (see ablate/trial/task.py)
     name: str = ""  # default: the name of the file
     file: str = ""
@@ -224,7 +226,7 @@ class Study(Word):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.runner is not None:  # version 0.1.0 named ours by their import paths
-            object.__setattr__(self, "runner", task_name(self.runner))
+            object.__setattr__(self, "runner", runner_name(self.runner))
         check(self)
 
     def scale(self, name: str | None) -> tuple[str, Scale]:

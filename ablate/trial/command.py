@@ -7,8 +7,8 @@
         metrics=Metric("accuracy", better="higher"),
     )
 
-A line `{"valid_accuracy": 0.9}` ends an epoch; one with a key `test_...` is the result. Other output
-is ignored, and shown if the command fails. The command runs in the folder of the file that
+A line `{"valid_accuracy": 0.9}` ends an epoch; one with a key `test_...` is the result. Other
+output is ignored, and shown if the command fails. The command runs in the folder of the file that
 registers it. It saves nothing for `ablate`, so an interrupted trial starts it again.
 """
 

@@ -27,10 +27,10 @@ class Counting(AtOnce):
 
     def __init__(self, trial: Trial, place: Place) -> None:
         config = trial.config
-        if config.ngram is None:
+        if "ngram" not in config.sections:
             raise ConfigError(f"trial {trial.id} counts n-grams, and has model != 'ngram'.")
         self.trial = trial
-        self.config: NgramConfig = config.ngram
+        self.config: NgramConfig = config.sections["ngram"]
         self.corpus = open_corpus(config.corpus, place.data, trial.seed)
 
     def conclude(self) -> Conclusion:

@@ -50,7 +50,7 @@ class Run:
     data: Path  # the workspace's folder for data, shared by all trials
     reads_test: bool  # whether this trial may evaluate the test split
     _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
-    _epoch: int = field(default=0, init=False)  # epochs that have ended
+    _epoch: int = field(default=0, init=False)  # of the loop over `epochs`
     _resume: list[Any] | None = field(default=None, init=False)
 
     def epochs(self, *saved: Any, total: int) -> Iterator[int]:
@@ -71,9 +71,8 @@ class Run:
                 )
             for thing, state in zip(saved, self._resume, strict=True):
                 load_state(thing, state)
-        else:
-            self._epoch = 0
         for epoch in range(self._epoch + 1, total + 1):
+            self._epoch = epoch
             self.streams.seed_global("epoch", epoch)
             yield epoch
         self.streams.seed_global("conclude")
@@ -84,8 +83,9 @@ class Function:
 
     def __init__(self, trial: Trial, place: Place) -> None:
         kind = trial.config.kind
-        self.trial, self.metrics = trial, kind.metrics
-        self.function: Callable[[Run], Any] = kind.function
+        if kind.function is None:
+            raise TrialError(f"the task '{kind.name}' has no function to run.")
+        self.trial, self.metrics, self.function = trial, kind.metrics, kind.function
         self.where = ":".join(map(str, kind.where))
         self.run = Run(
             config=trial.config.sections[kind.name],
@@ -112,7 +112,6 @@ class Function:
             return None
         self.last = self._numbers(yielded, self._line(), "yielded")
         self.epoch += 1
-        self.run._epoch += 1
         self.seconds += time.monotonic() - start
         return {"epoch": self.epoch, **self.last, "seconds": round(self.seconds, 3)}
 
@@ -120,7 +119,8 @@ class Function:
         if self._running is None:
             check_yields_last(self.function)
             started = self.function(self.run)
-            self._running = started if inspect.isgenerator(started) else _returning(started)
+            own = isinstance(started, Generator)
+            self._running = started if own else _returning(started)
         return self._running
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -129,12 +129,18 @@ class Function:
             return None
         tensors: dict[str, Tensor] = {}
         states = [split(read_state(thing), tensors) for thing in self.run._saved]
-        plain = {"states": states, "epoch": self.epoch, "seconds": self.seconds, "last": self.last}
+        plain = {
+            "states": states,
+            "loop": self.run._epoch,
+            "epoch": self.epoch,
+            "seconds": self.seconds,
+            "last": self.last,
+        }
         return tensors, plain
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         self.epoch, self.seconds, self.last = plain["epoch"], plain["seconds"], plain["last"]
-        self.run._epoch = plain["epoch"]
+        self.run._epoch = plain["loop"]
         self.run._resume = [join(state, tensors) for state in plain["states"]]
 
     def conclude(self) -> Conclusion:
@@ -188,9 +194,9 @@ class Function:
 
     def _line(self) -> str:
         """The file and line of the yield that the function has stopped at."""
-        frame = self._running.gi_frame if self._running is not None else None
+        frame = getattr(self._running, "gi_frame", None)
         file = self.trial.config.kind.where[0]
-        own = frame is not None and frame.f_code.co_filename == file
+        own = frame is not None and str(Path(frame.f_code.co_filename).resolve()) == file
         return f"{file}:{frame.f_lineno}" if own and frame else self.where
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from ablate.config.identity import Trial
+from ablate.config.metrics import Metric
 from ablate.errors import TrialError
 from ablate.store.store import Store
 
@@ -78,15 +79,16 @@ def check_conclusion(conclusion: Conclusion, trial: Trial) -> None:
         )
 
 
-def validation_of(epoch: Mapping[str, Any], runner: str) -> float:
+def validation_of(epoch: Mapping[str, Any], metric: Metric, runner: str) -> float:
     """The validation loss of an epoch, for an early-stopping rule."""
-    if "valid_nll" not in epoch:
+    key = metric.key("valid")
+    if key not in epoch:
         raise TrialError(
-            f"runner {runner}: advance() ended an epoch without 'valid_nll', which the search "
-            f"needs to stop trials early. Given: {_names(epoch)}. Allowed: epochs with it, or a "
-            "search without early_stopping."
+            f"runner {runner}: an epoch ended without '{key}', which the search needs to stop "
+            f"trials early. Given: {_names(epoch)}. Allowed: epochs with it, or a search without "
+            "early_stopping."
         )
-    return epoch["valid_nll"]
+    return metric.loss(epoch[key])
 
 
 def _names(metrics: Mapping[str, Any]) -> str:
@@ -99,8 +101,8 @@ class Task(Protocol):
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Work for about `seconds`, or to the end of an epoch; return its metrics if one ended.
 
-        They have "epoch", the number of epochs so far, and "valid_nll" if a search stops trials
-        early.
+        They have "epoch", the number of epochs so far, and the validation metric if a search
+        stops trials early.
         """
         ...
 

@@ -25,8 +25,9 @@ def sources(trial: Trial) -> dict[str, str]:
     listed = (choice for choices in config.listed.values() for choice in choices)
     modules = {choice.technique.module for choice in (*config.slots.values(), *listed)}
     modules.add(RUNNERS.get(trial.runner, trial.runner).partition(":")[0])
+    function = [config.kind.where[0]] if config.kind.function else []
     own = (_file(name) for name in sorted(modules) if name.partition(".")[0] != "ablate")
-    return {Path(file).name: _digest(file) for file in own if file}
+    return {Path(file).name: _digest(file) for file in (*own, *function) if file}
 
 
 def edited_since(journal: Journal) -> set[str]:

@@ -45,7 +45,7 @@ def opened(order: Mapping[str, Any]) -> tuple[Trial, Store, str, dict[str, str]]
     trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
     if "study" in order:
         _check_store(store, order["study"])
-    data = receive(order["corpus"], store) if "corpus" in order else order["data"]
+    data = receive(order["corpus"], store) if order.get("corpus") else order["data"]
     return trial, store, data, unpacked(order.get("modules", {}))
 
 

@@ -49,9 +49,9 @@ def searched(by_hand, trials, repeats=1, **fields):
 def test_a_search_is_shown_as_it_went_and_in_expectation(by_hand):
     study = searched(by_hand, [4.5, 4.7, 4.1])
     (curve,) = budget_curves(study.record, study.journals)
-    assert [point.nats for point in curve.as_found[0]] == [4.5, 4.5, 4.1]
+    assert [point.loss for point in curve.as_found[0]] == [4.5, 4.5, 4.1]
     assert [point.tokens for point in curve.as_found[0]] == [2000, 4000, 6000]
-    assert [point.nats for point in curve.expected] == pytest.approx(
+    assert [point.loss for point in curve.expected] == pytest.approx(
         [mean for mean, _ in expected_best([4.5, 4.7, 4.1])]
     )
     assert curve.expected[2].tokens == 6000
@@ -61,9 +61,9 @@ def test_a_search_is_shown_as_it_went_and_in_expectation(by_hand):
 def test_a_trial_that_came_to_nothing_has_spent_its_budget(by_hand, spoilt):
     study = searched(by_hand, [spoilt, 4.7, 4.1])
     (curve,) = budget_curves(study.record, study.journals)
-    assert [point.nats for point in curve.as_found[0]] == [4.7, 4.7, 4.1]
+    assert [point.loss for point in curve.as_found[0]] == [4.7, 4.7, 4.1]
     assert (curve.num_trials, curve.num_spoilt) == (3, 1)
-    assert curve.expected[0].nats == pytest.approx((4.7 + 4.7 + 4.1) / 3)
+    assert curve.expected[0].loss == pytest.approx((4.7 + 4.7 + 4.1) / 3)
 
 
 def test_a_machine_that_was_lost_has_not_searched(by_hand):
@@ -76,7 +76,7 @@ def test_searches_are_averaged_each_by_itself(by_hand):
     study = searched(by_hand, [4.5, 4.1], repeats=2)
     (curve,) = budget_curves(study.record, study.journals)
     assert len(curve.expected) == len(curve.as_found) == 2
-    assert curve.expected[1].nats == pytest.approx(expected_best([4.5, 4.1])[1][0])
+    assert curve.expected[1].loss == pytest.approx(expected_best([4.5, 4.1])[1][0])
 
 
 def test_no_search_no_curve(by_hand):

@@ -54,11 +54,17 @@ def summary_of(study):
     return summarise(study.record, study.journals)
 
 
+def headers(study) -> list[str]:
+    """The columns of the two tables of unrounded numbers."""
+    tables = numbers.arms(summary_of(study), "key"), numbers.effects(summary_of(study), "key")
+    return [",".join(column.heading for column in table.columns) for table in tables]
+
+
 def golden_text(by_hand) -> str:
     whole, holed = study_of(by_hand), study_of(by_hand)
     holed.end(holed.trials[-1].id, "diverged")
     texts = [written(summary_of(whole), form) for form in ("text", "markdown", "latex", "html")]
-    texts += [written(summary_of(holed), "latex"), ",".join(numbers.ARM), ",".join(numbers.EFFECT)]
+    texts += [written(summary_of(holed), "latex"), *headers(holed)]
     return ("\n\n" + "=" * 100 + "\n\n").join(texts) + "\n"
 
 

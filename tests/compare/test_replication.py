@@ -18,7 +18,7 @@ from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import every_test
 from ablate.compare.table.summary import summarise
-from ablate.compare.text.figures import unit_of
+from ablate.config.metrics import PERPLEXITY
 from ablate.engine import run as engine
 from ablate.store import study_record
 from ablate.store.study_record import SearchRecord
@@ -212,7 +212,7 @@ def drawn(generator, num: int, size: int) -> list[list[float]]:
 def test_one_more_tuned_run_is_called_not_reproduced_no_more_often_than_stated():
     """Published numbers are drawn like our own, from one search and one seed. A test that took
     the seeds of a search for independent would call far too many of them not reproduced."""
-    generator, num, unit = np.random.default_rng(6), 2000, unit_of("word")
+    generator, num, unit = np.random.default_rng(6), 2000, PERPLEXITY
     wrong = by_seeds = 0
     for _ in range(num):
         ours, ((there,),) = drawn(generator, 4, 5), drawn(generator, 1, 1)
@@ -226,7 +226,7 @@ def test_one_more_tuned_run_is_called_not_reproduced_no_more_often_than_stated()
 
 
 def test_the_mean_of_clustered_seeds_is_called_reproduced_as_rarely_as_stated():
-    generator, num, unit = np.random.default_rng(8), 1000, unit_of("word")
+    generator, num, unit = np.random.default_rng(8), 1000, PERPLEXITY
     wrong = by_seeds = 0
     for _ in range(num):
         luck = generator.normal(4.0 + 0.01, 0.004, 3)

@@ -9,12 +9,12 @@ import pytest
 from scipy import stats
 
 from ablate import papers
-from ablate.compare.statistics.verdicts import MARGIN, judged
+from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.summary import summarise
-from ablate.compare.text.figures import unit_of
+from ablate.config.metrics import BITS, PERPLEXITY
 from tests.support.tables import written
 
-PPL, BPC = unit_of("word"), unit_of("character")
+PPL, BPC = PERPLEXITY, BITS
 
 
 def nats(*perplexities: float) -> list[list[float]]:
@@ -62,7 +62,7 @@ def test_one_more_of_our_runs_is_called_not_reproduced_no_more_often_than_stated
 def test_a_mean_beyond_the_margin_is_rarely_called_reproduced():
     """The truth is at the margin: its interval lies within it in one case in forty at most."""
     generator, num = np.random.default_rng(4), 2000
-    runs = generator.normal(4.0 + MARGIN, 0.003, (num, 5))
+    runs = generator.normal(4.0 + PPL.margin, 0.003, (num, 5))
     wrong = sum(judged(seeds(row), math.exp(4.0), PPL) == "reproduced" for row in runs)
     assert stats.binomtest(wrong, num, 0.025, alternative="greater").pvalue > 0.01
 

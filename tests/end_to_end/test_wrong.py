@@ -352,7 +352,7 @@ class TestTrials:
         from ablate.engine.run import load
 
         cell = load("asked", workspace=str(place.workspace)).arm("a").cells["valid"]
-        assert (cell.num, cell.nats) == (1, good.outcome.metrics["valid_nll"])
+        assert (cell.num, cell.loss) == (1, good.outcome.metrics["valid_nll"])
         status = place.ablate("status", "asked")
         assert "diverged: a seed 2" in status.out and "became nan" in status.out
 

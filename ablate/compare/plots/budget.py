@@ -8,7 +8,7 @@ from typing import Any
 from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.statistics.curves import BudgetCurve, Point, budget_curves
-from ablate.compare.text.figures import Unit
+from ablate.config.metrics import Metric
 
 MOST_BANDS = 2  # more hide each other
 TITLE = "Best found against budget"
@@ -22,38 +22,36 @@ def draw(material: Material) -> Any:
     if not curves:
         return None
     figure, axes = style.figure(7.2, 3.8)
-    unit = material.summary.unit
+    metric = material.summary.metric
     spent = "tokens" if all(curve.expected[0].tokens > 0 for curve in curves) else "trials"
-    ends = [_line(axes, curve, index, unit, spent) for index, curve in enumerate(curves)]
+    ends = [_line(axes, curve, index, metric, spent) for index, curve in enumerate(curves)]
     if len(curves) <= MOST_BANDS:
         for index, curve in enumerate(curves):
-            _band(axes, curve, index, unit, spent)
-    axes.set_yscale("log")
-    highest = max(point.nats for curve in curves for point in curve.expected)
+            _band(axes, curve, index, metric, spent)
+    highest = max(point.loss for curve in curves for point in curve.expected)
     lowest = min(curve.best for curve in curves)
-    axes.set_ylim(0.97 * unit.show(lowest), 1.05 * unit.show(highest))
-    style.plain_numbers(axes.yaxis)
+    style.value_axis(axes, metric, metric.show(lowest), metric.show(highest))
     (style.counts if spent == "tokens" else style.whole_numbers)(axes.xaxis)
     what = "tokens trained on by the search" if spent == "tokens" else "trials of the search"
-    axes.set(xlabel=what, ylabel=f"best {unit} of valid")
+    axes.set(xlabel=what, ylabel=f"best {metric.shown} of valid")
     style.label_ends(axes, ends)
     return figure
 
 
-def _line(axes: Any, curve: BudgetCurve, index: int, unit: Unit, spent: str) -> style.End:
+def _line(axes: Any, curve: BudgetCurve, index: int, metric: Metric, spent: str) -> style.End:
     """Draw a curve over what was spent; return its labelled end."""
-    x, means = _across(curve.expected, spent), [unit.show(p.nats) for p in curve.expected]
+    x, means = _across(curve.expected, spent), [metric.show(p.loss) for p in curve.expected]
     axes.plot(x, means, linewidth=2, **style.line(index))
     for run in curve.as_found:
-        best = [unit.show(point.nats) for point in run]
+        best = [metric.show(point.loss) for point in run]
         colour = style.COLOURS[index]
         axes.step(_across(run, spent), best, where="post", linewidth=0.7, color=colour)
     return x[-1], means[-1], style.shortened(curve.arm), style.COLOURS[index]
 
 
-def _band(axes: Any, curve: BudgetCurve, index: int, unit: Unit, spent: str) -> None:
-    below = [unit.show(max(curve.best, p.nats - p.spread)) for p in curve.expected]
-    above = [unit.show(p.nats + p.spread) for p in curve.expected]
+def _band(axes: Any, curve: BudgetCurve, index: int, metric: Metric, spent: str) -> None:
+    below = [metric.show(max(curve.best, p.loss - p.spread)) for p in curve.expected]
+    above = [metric.show(p.loss + p.spread) for p in curve.expected]
     x, colour = _across(curve.expected, spent), style.COLOURS[index]
     axes.fill_between(x, below, above, color=colour, alpha=0.12, linewidth=0)
 
@@ -69,7 +67,7 @@ def caption(material: Material) -> str:
     more = len(curves) - style.MAX_LINES
     left = f" {more} more arms are not drawn." if more > 0 else ""
     return (
-        "Best validation loss against the budget of the search. Bold: in "
+        "Best validation result against the budget of the search. Bold: in "
         "expectation over the order of the search's trials (Dodge et al. 2019; exact for random "
         f"search), and one spread where it can be shown. Thin: each search as it went.{lost}{left}"
     )

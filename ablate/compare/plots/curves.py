@@ -7,7 +7,7 @@ from typing import Any
 from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
-from ablate.store.numbers import finite
+from ablate.config.metrics import Metric
 from ablate.store.study_record import PlannedTrial
 
 CENTRED = {"ha": "center", "va": "top", "fontsize": 8, "color": style.BLUE}
@@ -32,7 +32,7 @@ def _together(curves: dict[str, Curve], material: Material) -> Any:
         colour = style.COLOURS[index]
         _draw(axes, curve, 0.15, linewidth=1.5, **style.line(index))
         ends.append((len(curve[0]), curve[0][-1], style.shortened(name), colour))
-    _axes(axes, list(curves.values()))
+    _axes(axes, list(curves.values()), material.summary.metric)
     axes.set(xlabel="epoch", ylabel=f"{material.summary.unit} of valid")
     style.label_ends(axes, ends)
     return figure
@@ -52,7 +52,7 @@ def _apart(curves: dict[str, Curve], material: Material) -> Any:
             axes.plot(range(1, len(base[0]) + 1), base[0], **dashed)
         _draw(axes, curve, 0.2, linewidth=1.8, color=style.BLUE)
         axes.set_title(style.shortened(name, 22), fontsize=8)
-        _axes(axes, list(curves.values()))
+        _axes(axes, list(curves.values()), material.summary.metric)
         axes.tick_params(labelsize=7)
         mean, lowest, _ = curve
         if min(lowest) > axes.get_ylim()[1]:
@@ -70,14 +70,13 @@ def _draw(axes: Any, curve: Curve, alpha: float, **look: Any) -> None:
     axes.fill_between(epochs, lowest, highest, color=look["color"], alpha=alpha, linewidth=0)
 
 
-def _axes(axes: Any, curves: list[Curve]) -> None:
-    """A logarithmic scale from the best value to those of the first epochs."""
-    lowest = min(min(low) for _, low, _ in curves)
+def _axes(axes: Any, curves: list[Curve], metric: Metric) -> None:
+    """From the best value to those of the first epochs."""
+    best = metric.show(min(metric.loss_of_shown(low) for _, lows, _ in curves for low in lows))
     firsts = sorted(mean[0] for mean, _, _ in curves)
-    top = min(firsts[len(firsts) // 2] * 1.6, max(max(high) for _, _, high in curves))
-    axes.set_yscale("log")
-    axes.set_ylim(lowest * 0.97, max(top, lowest * 1.1))
-    style.plain_numbers(axes.yaxis)
+    first, highest = firsts[len(firsts) // 2], max(max(high) for _, _, high in curves)
+    worst = min(first * 1.6, highest) if metric.scale == "log" else first
+    style.value_axis(axes, metric, best, worst)
     style.whole_numbers(axes.xaxis)
 
 
@@ -85,8 +84,8 @@ def _curve(arm: str, material: Material) -> Curve:
     """As long as the shortest seed that completed; trials that did not are left out."""
     finals = [trial for trial in material.record.trials if trial.arm == arm and trial.final]
     completed = {trial for summary in material.summary.arms for trial in summary.trials}
-    seeds = [nats for t in finals if t.id in completed and (nats := _epochs(t, material))]
-    by_epoch, show = list(zip(*seeds, strict=False)), material.summary.unit.show
+    seeds = [losses for t in finals if t.id in completed and (losses := _epochs(t, material))]
+    by_epoch, show = list(zip(*seeds, strict=False)), material.summary.metric.show
     return (
         [show(statistics.mean(values)) for values in by_epoch],
         [show(min(values)) for values in by_epoch],
@@ -95,14 +94,15 @@ def _curve(arm: str, material: Material) -> Curve:
 
 
 def _epochs(final: PlannedTrial, material: Material) -> list[float]:
-    """Nats on validation by epoch, over the stages that led to a trial, one after another."""
+    """Losses on validation by epoch, over the stages that led to a trial, one after another."""
     parents = {trial.id: trial.parents for trial in material.record.trials}
     chain = [final.id]
     while len(parents.get(chain[0], ())) == 1:
         chain.insert(0, parents[chain[0]][0])
     journals = [material.journals[trial] for trial in chain if trial in material.journals]
-    nats = (finite(epoch.get("valid_nll")) for journal in journals for epoch in journal.epochs)
-    return [loss for loss in nats if loss is not None]
+    metric = material.summary.metric
+    losses = (metric.loss_of(e, "valid") for journal in journals for e in journal.epochs)
+    return [loss for loss in losses if loss is not None]
 
 
 def caption(material: Material) -> str:

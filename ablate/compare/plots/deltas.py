@@ -7,7 +7,6 @@ from typing import Any
 
 from ablate.compare.material import Material
 from ablate.compare.plots import style
-from ablate.compare.statistics.paired import HIGHER, LOWER
 from ablate.compare.statistics.replication import plural
 from ablate.compare.table import columns
 from ablate.compare.table.rows import Comparison
@@ -15,8 +14,8 @@ from ablate.compare.table.rows import Comparison
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible
 TITLE = "What each arm bought"
 NEEDS = "a base arm and another, with results"
-COLOURS = {LOWER: style.BLUE, HIGHER: style.VERMILLION}
-MARKERS = {LOWER: "o", HIGHER: "s"}
+COLOURS = {True: style.BLUE, False: style.VERMILLION, None: style.BLACK}  # better, worse
+MARKERS = {True: "o", False: "s", None: "D"}
 
 
 def draw(material: Material) -> Any:
@@ -37,37 +36,36 @@ def draw(material: Material) -> Any:
     axes.set(xlim=(-reach * 1.05, reach * 1.05), ylim=(-0.6, len(rows) - 0.4))
     axes.grid(axis="y", visible=False)
     against = "the row above" if material.record.design == "path" else material.record.base_arm
-    axes.set_xlabel(
-        f"← lower is better      {summary.unit} of {summary.split}, less that of {against}"
-    )
+    lower = summary.metric.better == "lower"
+    better = "← lower is better" if lower else "higher is better →"
+    axes.set_xlabel(f"{better}      {summary.unit} of {summary.split}, less that of {against}")
     return figure
 
 
 def _reach(comparisons: Sequence[Comparison]) -> float:
     """How far the axis goes: to every interval's end, except those far from all others; an arm that
-    is lower is always within it."""
+    is better is always within it."""
     deltas = sorted(abs(comparison.delta) for comparison in comparisons)
     typical = max(deltas[len(deltas) // 2], 1e-9)
     near = [
         abs(end)
         for comparison in comparisons
         for end in (comparison.interval or (comparison.delta,))
-        if comparison.verdict == LOWER or abs(end) <= FARTHEST * typical
+        if comparison.helps or abs(end) <= FARTHEST * typical
     ]
     return max([*near, typical])
 
 
 def _row(axes: Any, row: int, comparison: Comparison, reach: float) -> None:
-    delta, verdict = comparison.delta, comparison.verdict
-    colour = COLOURS.get(verdict, style.BLACK)
+    delta, colour = comparison.delta, COLOURS[comparison.helps]
     low, high = comparison.interval or (delta, delta)
     axes.plot([max(low, -reach), min(high, reach)], [row, row], color=colour, linewidth=1.6)
     for end, side in ((low, -1), (high, 1)):
         if abs(end) > reach and end * side > 0:
             axes.plot(side * reach, row, marker=">" if side > 0 else "<", color=colour, ms=5)
     if abs(delta) <= reach:
-        filled = colour if verdict in COLOURS else "white"
-        form = MARKERS.get(verdict, "D")
+        filled = "white" if comparison.helps is None else colour
+        form = MARKERS[comparison.helps]
         axes.plot(delta, row, form, ms=6, color=colour, markerfacecolor=filled)
 
 
@@ -82,6 +80,6 @@ def caption(material: Material) -> str:
         )
     return (
         f"Differences from the base arm with {paired} "
-        f"{plural(replication.unit)}. Filled: lower (circle) or higher (square) by the "
+        f"{plural(replication.unit)}. Filled: better (circle) or worse (square) by the "
         "Holm-corrected test; hollow diamonds are undecided. An arrow: beyond the plot."
     )

@@ -37,7 +37,7 @@ def draw(material: Material) -> Any:
 
 
 def _panel(axes: Any, material: Material, design: Design, a: str, b: str) -> None:
-    show, positions = material.summary.unit.show, range(len(design.levels[a]))
+    show, positions = material.summary.metric.show, range(len(design.levels[a]))
     for index, level in enumerate(design.levels[b]):
         cells = [_cell(material, design, {a: at, b: level}) for at in design.levels[a]]
         below = [show(mean) - show(mean - half) for mean, half in cells]

@@ -87,7 +87,7 @@ def _published(material: Material) -> list[Point]:
     corpus = papers.corpus_name(record.corpus, record.level)
     return [
         Point(f"{cell.model} {cell.variant}".strip(), 1e6 * cell.parameters, cell.value, None, True)
-        for cell in published_cells(record, summary.split, summary.unit)
+        for cell in published_cells(record, summary.split, summary.metric)
         if cell.corpus == corpus and cell.parameters
     ]
 

@@ -21,10 +21,9 @@ from ablate.compare.table.cells import fate
 from ablate.compare.table.other_scales import READING, tables_of_other_scales
 from ablate.compare.table.rows import SPLITS, Summary
 from ablate.compare.table.study_table import every_test, study_table
-from ablate.compare.text.figures import count, duration
+from ablate.compare.text.figures import count, duration, shown
 from ablate.config.identity import StageName
 from ablate.store import tokens
-from ablate.store.numbers import finite
 from ablate.store.store import Store
 
 FILE = "report.html"
@@ -103,13 +102,15 @@ def _trials(material: Material, store: Store) -> list[str]:
     """Every trial, folded up; and how often the test split was read again."""
     titles = ["trial", "arm", "stage", "seed", "status", *SPLITS]
     stages = {trial.id: trial.stage for trial in material.record.trials}
-    rows, again = [], 0
+    rows, again, metric = [], 0, material.record.metric
     for trial, journal in material.journals.items():
         stage = stages.get(trial, StageName.SEARCH)
         again += tokens.num_readings(store, trial)
-        losses = [finite(journal.metrics.get(f"{split}_nll")) for split in SPLITS]
-        shown = ["" if loss is None else material.summary.unit.text(loss) for loss in losses]
-        rows.append([trial, journal.trial.arm, stage, journal.trial.seed, fate(journal), *shown])
+        losses = [metric.loss_of(journal.metrics, split) for split in SPLITS]
+        values = ["" if loss is None else shown(metric, loss) for loss in losses]
+        rows.append(
+            [trial, journal.trial.arm, stage, journal.trial.seed, fate(journal, metric), *values]
+        )
     note = (
         f"Saved log-probabilities of the test split were read again {counted(again, 'time')}, "
         "after the study's own reading."

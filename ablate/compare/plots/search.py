@@ -12,7 +12,8 @@ import numpy as np
 from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.table.cells import value
-from ablate.compare.text.figures import Unit
+from ablate.compare.text.figures import shown
+from ablate.config.metrics import Metric
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 
@@ -39,17 +40,18 @@ def draw(material: Material) -> Any:
         return None
     figure, panels = style.panels(7.4, 2.4 * len(chosen) + 0.2, len(chosen), 1)
     for axes, (name, trials) in zip(panels, chosen, strict=True):
-        _panel(axes, name, trials, material.summary.unit)
+        _panel(axes, name, trials, material.summary.metric)
     return figure
 
 
-def _panel(axes: Any, name: str, trials: Sequence[Journal], unit: Unit) -> None:
+def _panel(axes: Any, name: str, trials: Sequence[Journal], metric: Metric) -> None:
     """Completed trials first, from the best on."""
-    nats = {j.trial.id: math.inf if (v := value(j, "valid")) is None else v for j in trials}
-    order = sorted(trials, key=lambda journal: nats[journal.trial.id])
-    losses = [loss for loss in sorted(nats.values()) if loss < math.inf]
+    by_trial = {j.trial.id: value(j, "valid", metric) for j in trials}
+    known = {trial: math.inf if loss is None else loss for trial, loss in by_trial.items()}
+    order = sorted(trials, key=lambda journal: known[journal.trial.id])
+    losses = [loss for loss in sorted(known.values()) if loss < math.inf]
     scales = [_scale(key, [journal.config[key] for journal in order]) for key in _varied(trials)]
-    last = _loss_scale(losses, unit)
+    last = _loss_scale(losses, metric)
     for rank in range(len(order)):
         heights = [scale.heights[rank] for scale in scales]
         heights += [last.heights[rank]] if rank < len(losses) else []
@@ -95,16 +97,17 @@ def _scale(key: str, values: Sequence[Any]) -> Scale:
     return Scale(title, [choices.index(_text(value)) / last for value in values], marks)
 
 
-def _loss_scale(losses: Sequence[float], unit: Unit) -> Scale:
+def _loss_scale(losses: Sequence[float], metric: Metric) -> Scale:
     """At most four times the spread above the median: one bad trial would hide the rest."""
-    title = f"{unit}\nof valid"
+    title = f"{metric.shown}\nof valid"
     if not losses:
         return Scale(title, [], [])
     low, middle = losses[0], losses[len(losses) // 2]
     high = min(losses[-1], middle + 4 * max(middle - low, 1e-6))
-    more = "≥ " if high < losses[-1] else ""
+    beyond = "≤ " if metric.better == "higher" else "≥ "
+    more = beyond if high < losses[-1] else ""
     heights = [min(1.0, (loss - low) / ((high - low) or 1.0)) for loss in losses]
-    return Scale(title, heights, [(0.0, unit.text(low)), (1.0, f"{more}{unit.text(high)}")])
+    return Scale(title, heights, [(0.0, shown(metric, low)), (1.0, f"{more}{shown(metric, high)}")])
 
 
 def _text(value: Any) -> str:
@@ -129,6 +132,6 @@ def _trials(arm: str, material: Material) -> list[Journal]:
 def caption(material: Material) -> str:
     return (
         "Every trial of a search as a line, over its settings, to its result on validation "
-        "(low is good). Bold: the best; dotted: stopped early, diverged or failed. "
+        "(best at the bottom). Bold: the best; dotted: stopped early, diverged or failed. "
         "Fields that only some trials have are left out."
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ablate.compare.text.figures import count
+from ablate.config.metrics import Metric
 
 if TYPE_CHECKING:  # only drawing needs matplotlib
     from matplotlib.axes import Axes
@@ -74,6 +75,18 @@ def line(index: int) -> dict[str, Any]:
 def marker(index: int) -> dict[str, Any]:
     turn, position = divmod(index, MAX_LINES)
     return {"color": COLOURS[position], "marker": MARKERS[(position + turn) % MAX_LINES]}
+
+
+def value_axis(axes: Any, metric: Metric, best: float, worst: float) -> None:
+    """From the best to the worst value: logarithmic where lower is better and nothing reaches 0."""
+    if metric.better == "lower" and best > 0:
+        axes.set_yscale("log")
+        axes.set_ylim(0.97 * best, max(1.05 * worst, 1.1 * best))
+        plain_numbers(axes.yaxis)
+        return
+    low, high = sorted((best, worst))
+    room = 0.05 * ((high - low) or abs(high) or 1.0)
+    axes.set_ylim(low - room, high + room)
 
 
 def plain_numbers(axis: Any) -> None:

@@ -7,6 +7,7 @@ comparable with it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +16,14 @@ from ablate import papers
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.records.query import reading
 from ablate.compare.statistics.replication import counted
-from ablate.compare.text.figures import Unit, count, decimal, unit_of
+from ablate.compare.text.figures import count, decimal
+from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.record.mirror.syncing import Mirror
+from ablate.store.study_record import from_plain
 
 METRICS = {
-    **{unit.metric: str(unit) for unit in Unit},
+    **{metric.published[0]: metric.shown for metric in (PERPLEXITY, BITS)},
     "accuracy_percent": "accuracy, %",  # from here on: published only, no trial has them
     "coefficient_of_variation": "coefficient of variation",
     "rank_of_log_prob_matrix": "rank",
@@ -63,20 +66,22 @@ def _key(name: str, keys: list[str]) -> str:
 def _study(db: Any, key: str) -> list[Row]:
     study, _, scale = key.partition("@")
     query = "SELECT * FROM arms WHERE study = ? AND scale = ? ORDER BY arm, split DESC"
+    (text,) = db.execute("SELECT record FROM _studies WHERE study_key = ?", [key]).fetchone()
+    metric = from_plain(json.loads(text)).metric
     rows: dict[str, Row] = {}
     arms = db.sql(query, params=[study, scale])
     for values in arms.fetchall():
         arm = dict(zip(arms.columns, values, strict=True))
         row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
-        column = (arm["corpus"], arm["split"], unit_of(arm["level"]))
+        column = (arm["corpus"] or "", arm["split"], metric.shown)
         if arm["num"] or arm["split"] == "valid":
-            row.values[*column, OURS] = _measured(arm)
+            row.values[*column, OURS] = _measured(arm, metric)
         if arm["published"] is not None:
             row.values[*column, PUBLISHED] = decimal(arm["published"], 2)
     return list(rows.values())
 
 
-def _measured(arm: dict[str, Any]) -> str:
+def _measured(arm: dict[str, Any], metric: Metric) -> str:
     """mean±spread with the number of seeds, and of searches if it was tuned; seeds that failed or
     are still to run are counted too."""
     planned = arm["num"] + arm["num_lost"]
@@ -85,8 +90,7 @@ def _measured(arm: dict[str, Any]) -> str:
         seeds += f", {counted(arm['num_searches'], 'search')}"
     if not arm["num"]:
         return f"({seeds})"
-    unit = unit_of(arm["level"])
-    mean, spread, digits = arm[unit.metric], arm.get(f"{unit.metric}_spread"), unit.digits
+    mean, spread, digits = arm["mean"], arm["spread"], metric.digits
     around = "" if spread is None else f"±{decimal(spread, digits)}"
     return f"{decimal(mean, digits)}{around} ({seeds})"
 
@@ -112,7 +116,7 @@ def _table(rows: list[Row]) -> Table:
     keys = {key for row in rows for key in row.values}
     columns = sorted(keys, key=lambda key: (key[0], key[1] != "valid", key[2], key[1], key[3]))
     headings = [f"{corpus} {split}".strip() + f", {kind}" for corpus, split, _, kind in columns]
-    if any(unit != Unit.PERPLEXITY for _, _, unit, _ in columns):
+    if any(unit != PERPLEXITY.shown for _, _, unit, _ in columns):
         headings = [f"{h} ({key[2]})" for h, key in zip(headings, columns, strict=True)]
     body = [
         (

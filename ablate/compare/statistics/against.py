@@ -21,14 +21,14 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import HIGHER, LOWER, NO_VERDICT, UNDECIDED, Difference
 from ablate.compare.statistics.replication import Replication
 from ablate.compare.table.rows import ArmSummary, Comparison
-from ablate.compare.text.figures import Unit
+from ablate.config.metrics import Metric
 
 
 @dataclass(frozen=True)
 class Judge:
-    """How one table decides: its unit, the level of its tests, and what repeats a result."""
+    """How one table decides: its metric, the level of its tests, and what repeats a result."""
 
-    unit: Unit
+    metric: Metric
     alpha: float
     replication: Replication
 
@@ -44,6 +44,11 @@ class Judge:
         tested = not self.replication.of_settings_found
         return statistics.paired_difference(deltas, alpha=self.alpha, tested=tested)
 
+    def word(self, verdict: str) -> str:
+        """A verdict on losses, as one on what people read: higher accuracy is a lower loss."""
+        opposite = {LOWER: HIGHER, HIGHER: LOWER} if self.metric.better == "higher" else {}
+        return opposite.get(verdict, verdict)
+
     def comparison(
         self, difference: Difference, p_holm: float | None, reason: str, at: float, family: int
     ) -> Comparison:
@@ -57,14 +62,14 @@ class Judge:
             more = statistics.more_pairs(difference.deltas, alpha=self.alpha, comparisons=family)
         interval = None
         if difference.interval is not None:
-            low, high = difference.interval
-            interval = self.unit.shift(low, at), self.unit.shift(high, at)
+            low, high = sorted(self.metric.shift(end, at) for end in difference.interval)
+            interval = low, high
         return Comparison(
             difference=difference,
-            delta=self.unit.shift(difference.mean, at),
+            delta=self.metric.shift(difference.mean, at),
             interval=interval,
             p_holm=p_holm,
-            verdict=NO_VERDICT if withheld else verdict,
+            verdict=NO_VERDICT if withheld else self.word(verdict),
             reason=reason,
             more=more,
         )
@@ -81,7 +86,9 @@ def compared(arms: Sequence[ArmSummary], judge: Judge) -> list[ArmSummary]:
         if difference is not None:
             verdict = statistics.verdict(difference, p, judge.alpha)
             reason = _reservation(arm, base, difference, verdict)
-            at = statistics.mean(judge.unit.show(base.values[i]) for i in shared_seeds([arm, base]))
+            at = statistics.mean(
+                judge.metric.show(base.values[i]) for i in shared_seeds([arm, base])
+            )
             comparisons[arm.name] = judge.comparison(difference, p, reason, at, family)
     best = _best(arms, judge)
     return [replace(a, comparison=comparisons.get(a.name), best=a.name == best) for a in arms]
@@ -107,10 +114,10 @@ def _difference(arm: ArmSummary, base: ArmSummary, judge: Judge) -> Difference |
 
 
 def _best(arms: Sequence[ArmSummary], judge: Judge) -> str | None:
-    """The arm that the test finds lower than each of the others, if there is one.
+    """The arm that the test finds better than each of the others, if there is one.
 
     The candidate is picked by its mean, so its comparisons with all others are corrected as a
-    family. An arm without a result could still be lower: then there is no best.
+    family. An arm without a result could still be better: then there is no best.
     """
     with_values = [arm for arm in arms if arm.values]
     if len(with_values) < 2 or any(_unknown(arm) for arm in arms):

@@ -24,18 +24,18 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.table.cells import fate, value
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
-from ablate.store.study_record import SearchRecord, StudyRecord
+from ablate.store.study_record import StudyRecord
 
 SPENT = (Status.COMPLETED, Status.DIVERGED, Status.PRUNED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What a budget buys: nats on validation after N trials and M tokens."""
+    """What a budget buys: loss on validation after N trials and M tokens."""
 
     trials: int
     tokens: float
-    nats: float
+    loss: float
     spread: float = 0.0  # over draws of `trials` trials
 
 
@@ -46,30 +46,32 @@ class BudgetCurve:
     arm: str
     num_trials: int
     num_spoilt: int  # diverged, or stopped early
-    best: float  # nats
+    best: float  # loss
     expected: tuple[Point, ...]
     as_found: tuple[tuple[Point, ...], ...]
 
 
 def budget_curves(record: StudyRecord, journals: Mapping[str, Journal]) -> list[BudgetCurve]:
     """A curve for each arm that was searched, if any of its trials completed."""
-    curves = (
-        _curve(arm.name, [s for s in record.searches if s.arm == arm.name], journals)
-        for arm in record.arms
-    )
+    curves = (_curve(arm.name, record, journals) for arm in record.arms)
     return [curve for curve in curves if curve is not None]
 
 
-def _curve(
-    arm: str, searches: Sequence[SearchRecord], journals: Mapping[str, Journal]
-) -> BudgetCurve | None:
-    runs = [[j for t in s.trials if (j := journals.get(t)) and fate(j) in SPENT] for s in searches]
+def _curve(arm: str, record: StudyRecord, journals: Mapping[str, Journal]) -> BudgetCurve | None:
+    metric = record.metric
+    runs = [
+        [j for t in search.trials if (j := journals.get(t)) and fate(j, metric) in SPENT]
+        for search in record.searches
+        if search.arm == arm
+    ]
     every = [journal for run in runs for journal in run]
-    completed = [v for journal in every if (v := value(journal, "valid")) is not None]
+    completed = [v for journal in every if (v := value(journal, "valid", metric)) is not None]
     if not completed:
         return None
     worst = max(completed)
-    values = [[worst if (v := value(j, "valid")) is None else v for j in run] for run in runs]
+    values = [
+        [worst if (v := value(j, "valid", metric)) is None else v for j in run] for run in runs
+    ]
     tokens = sum(map(_tokens, every)) / len(every)
     return BudgetCurve(
         arm=arm,
@@ -77,7 +79,7 @@ def _curve(
         num_spoilt=len(every) - len(completed),
         best=min(completed),
         expected=tuple(
-            Point(trials=k, tokens=k * tokens, nats=mean, spread=spread)
+            Point(trials=k, tokens=k * tokens, loss=mean, spread=spread)
             for k, (mean, spread) in enumerate(_over_searches([v for v in values if v]), 1)
         ),
         as_found=tuple(
@@ -111,8 +113,8 @@ def expected_best(values: Sequence[float]) -> list[tuple[float, float]]:
 def _best_so_far(run: Sequence[Journal], values: Sequence[float]) -> list[Point]:
     best, tokens = itertools.accumulate(values, min), itertools.accumulate(map(_tokens, run))
     return [
-        Point(trials=number, tokens=total, nats=nats)
-        for number, (nats, total) in enumerate(zip(best, tokens, strict=True), 1)
+        Point(trials=number, tokens=total, loss=loss)
+        for number, (loss, total) in enumerate(zip(best, tokens, strict=True), 1)
     ]
 
 

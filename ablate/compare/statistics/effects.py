@@ -7,9 +7,9 @@ all contrasts that the design can tell apart.
     main effect of A       mean over the rest of the design of  y(A = level) - y(A = reference)
     interaction of A and B  [effect of A where B is at its level] - [where B is at its reference]
 
-y is the mean nats a token. The reference of a factor is its level in the base arm. In a
-fraction of a factorial, contrasts that are one number (aliases) are one row under all their names:
-such a design cannot tell which of them it is.
+y is the mean loss, as `ablate/config/metrics.py` has it. The reference of a factor is its level in
+the base arm. In a fraction of a factorial, contrasts that are one number (aliases) are one row
+under all their names: such a design cannot tell which of them it is.
 
 If an interaction is decided, the effects of each factor at each level of the other follow, with a
 separate correction over those shown: only then may a line say that A helps without B.
@@ -26,8 +26,7 @@ import numpy as np
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge, shared_seeds
-from ablate.compare.statistics.paired import HIGHER, LOWER, UNDECIDED
-from ablate.compare.statistics.replication import Replication, counted
+from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.store.study_record import StudyRecord
 
@@ -56,7 +55,7 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
     if not shared_seeds(arms):
         return Effects(notes=("Effects: no seed has completed in every arm yet.",))
     family = _family(design.contrasts(), arms, judge)
-    decided = [e for e in family if e.kind == "interaction" and e.verdict in (LOWER, HIGHER)]
+    decided = [e for e in family if e.kind == "interaction" and e.helps is not None]
     chosen = {name for effect in decided for name in (effect.name, *effect.aliases)}
     within = design.simple(chosen) if record.design == "factorial" else []
     simple = _family(within, arms, judge)
@@ -64,7 +63,7 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
         effects=family,
         simple=simple,
         readings=tuple(_readings(simple)),
-        notes=tuple(_notes(judge.replication, family)),
+        notes=tuple(_notes(judge, family)),
     )
 
 
@@ -184,7 +183,7 @@ def _family(
     """The effects of some contrasts over the seeds of all arms, corrected over these contrasts."""
     seeds = shared_seeds(arms)
     means = [mean for arm in arms for mean in judge.replication.means(arm.values, seeds)]
-    at = judge.unit.show(statistics.mean(means))
+    at = judge.metric.show(statistics.mean(means))
     terms = [list(zip(arms, contrast.weights.tolist(), strict=True)) for contrast in contrasts]
     differences = [d for weighted in terms if (d := judge.difference(weighted, seeds)) is not None]
     corrected = statistics.holm([difference.p for difference in differences])
@@ -214,26 +213,28 @@ def _readings(simple: Sequence[Effect]) -> Iterable[str]:
     for at_reference, at_level in zip(simple[::2], simple[1::2], strict=True):
         what, _, first = at_reference.name.partition(", ")
         second = at_level.name.partition(", ")[2]
-        states = (at_reference.verdict, at_level.verdict)
-        if set(states) == {LOWER, UNDECIDED}:
-            where, elsewhere = (first, second) if states[0] == LOWER else (second, first)
+        states = (at_reference.helps, at_level.helps)
+        if set(states) == {True, None}:
+            where, elsewhere = (first, second) if states[0] else (second, first)
             yield f"{what} helps with {where}; with {elsewhere} it is not shown to help."
-        elif set(states) == {LOWER, HIGHER}:
-            where, elsewhere = (first, second) if states[0] == LOWER else (second, first)
+        elif set(states) == {True, False}:
+            where, elsewhere = (first, second) if states[0] else (second, first)
             yield f"{what} helps with {where} and hurts with {elsewhere}."
-        elif set(states) == {LOWER}:
+        elif set(states) == {True}:
             larger = min((at_reference, at_level), key=lambda effect: effect.difference.mean)
             more = first if larger is at_reference else second
             yield f"{what} helps with either, more with {more}."
 
 
-def _notes(replication: Replication, family: Sequence[Effect]) -> Iterable[str]:
+def _notes(judge: Judge, family: Sequence[Effect]) -> Iterable[str]:
+    replication = judge.replication
     pairs = max((effect.difference.num_pairs for effect in family), default=0)
     tested = f"Holm-corrected over {len(family)}"
     if replication.of_settings_found:
         tested = "of the settings found, without a verdict"
     yield (
-        f"Effects: paired contrasts over {counted(pairs, replication.unit)}, {tested}; in nats, "
+        f"Effects: paired contrasts over {counted(pairs, replication.unit)}, {tested}; in "
+        f"{judge.metric.scale_name}, "
         "shown as a change of the design's mean. An interaction is how much more the first "
         "bought where the second was changed as well."
     )

@@ -34,18 +34,28 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import ArmSummary
-from ablate.compare.text.figures import Unit
+from ablate.compare.text.figures import decimal
+from ablate.config.metrics import Metric
 from ablate.store.journal import Journal
 from ablate.store.study_record import StudyRecord
 
 REPRODUCED, NOISE, NOT = "reproduced", "within seed noise", "not reproduced"
 NOT_COMPARABLE = "not comparable"
-MARGIN = 0.01  # nats: one percent of perplexity
 SLICED = ("corpus.train_tokens", "corpus.eval_tokens")
-RULE = (
-    "Next to the paper: reproduced, if the interval of our mean is within 1% of the published "
-    "number; within seed noise, if another of our runs might land on it; each cell by itself."
-)
+
+
+def rule(metric: Metric) -> str:
+    """How to read these verdicts."""
+    if metric.scale == "log":
+        near = f"within {100 * math.expm1(metric.margin):.2g}% of"
+    else:
+        near = (
+            f"within {metric.margin * metric.factor:.2g} of" if metric.scale == "linear" else "at"
+        )
+    return (
+        f"Next to the paper: reproduced, if the interval of our mean is {near} the published "
+        "number; within seed noise, if another of our runs might land on it; each cell by itself."
+    )
 
 
 def verdicts(
@@ -67,42 +77,43 @@ def _verdict(
     journals: Mapping[str, Journal],
     judge: Judge,
 ) -> str:
-    cells = published_cells(record, split, judge.unit)
+    cells = published_cells(record, split, judge.metric)
     cells = [cell for cell in cells if cell.value == published]
     trials = [journals[trial] for trial in arm.trials if trial in journals]
     obstacle = next(_obstacles(record, arm, cells, trials, judge), None)
     if obstacle is not None:
         return f"{NOT_COMPARABLE}: {obstacle}"
-    nats = arm.nats[split]
-    pairs = [[nats[index] for index in group] for group in judge.replication.groups(nats)]
+    losses = arm.losses[split]
+    groups = judge.replication.groups(losses)
+    pairs = [[losses[index] for index in group] for group in groups]
     rounding = 0.5 * 10 ** -max((cell.decimals for cell in cells), default=1)
     of = judge.replication.unit
-    return judged(pairs, published, judge.unit, rounding=rounding, alpha=judge.alpha, of=of)
+    return judged(pairs, published, judge.metric, rounding=rounding, alpha=judge.alpha, of=of)
 
 
 def judged(
     pairs: Sequence[Sequence[float]],
     published: float,
-    unit: Unit,
+    metric: Metric,
     *,
     rounding: float = 0.0,
     alpha: float = 0.05,
     of: str = "seed",
 ) -> str:
-    """The rule, from three seeds or searches on: each has the nats of its seeds.
-    `published` and `rounding` are in the unit shown."""
+    """The rule, from three seeds or searches on: each has the losses of its seeds.
+    `published` and `rounding` are as shown."""
     means = [statistics.mean(pair) for pair in pairs]
     interval = statistics.t_interval(means, alpha)
     if interval is None or len(means) < statistics.MIN_PAIRS:
         too_few = f"{counted(len(means), of)}{' has no spread' if len(means) == 1 else ''}"
         return f"{NOT_COMPARABLE}: {too_few}"
-    centre, target = statistics.mean(means), unit.nats(published)
-    if max(abs(end - target) for end in interval) <= MARGIN:
+    centre, target = statistics.mean(means), metric.loss_of_shown(published)
+    if max(abs(end - target) for end in interval) <= metric.margin:
         return REPRODUCED
-    digits = unit.nats(published + rounding) - target
+    digits = abs(metric.loss_of_shown(published + rounding) - target)
     if abs(centre - target) <= _reach(pairs, alpha) + digits:
         return NOISE
-    return f"{NOT}: ours {_apart(centre, target)}"
+    return f"{NOT}: ours {_apart(centre, target, metric)}"
 
 
 def _reach(pairs: Sequence[Sequence[float]], alpha: float) -> float:
@@ -142,18 +153,21 @@ def _obstacles(
         yield f"tuned by {judge.replication.searches}"
 
 
-def published_cells(record: StudyRecord, split: str, unit: Unit) -> list[papers.Cell]:
-    """The cells of the study's tables with results on this split, in this unit."""
+def published_cells(record: StudyRecord, split: str, metric: Metric) -> list[papers.Cell]:
+    """The cells of the study's tables with results on this split, of this metric."""
     if record.paper not in papers.ids():
         return []
     return [
         cell
         for cell in papers.load(record.paper).cells
-        if cell.table in record.tables and (cell.split, cell.metric) == (split, unit.metric)
+        if cell.table in record.tables and cell.split == split and cell.metric in metric.published
     ]
 
 
-def _apart(ours: float, theirs: float) -> str:
+def _apart(ours: float, theirs: float, metric: Metric) -> str:
+    direction = "lower" if metric.show(ours) < metric.show(theirs) else "higher"
+    if not metric.reports_scaled:
+        return f"{decimal(abs(metric.show(ours) - metric.show(theirs)), metric.digits)} {direction}"
     percent = 100 * abs(math.expm1(ours - theirs))
     size = f"{percent:.1f}%" if percent < 1000 else f"×{math.exp(ours - theirs):.0f}"
-    return f"{size} {'lower' if ours < theirs else 'higher'}"
+    return f"{size} {direction}"

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Counts, EnsembleSummary
-from ablate.compare.text.figures import Unit
 from ablate.config.identity import StageName
+from ablate.config.metrics import Metric
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
 
+LossesBySplit = Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
 MISSING = "missing"
 ENDED = (Status.COMPLETED, Status.DIVERGED, Status.FAILED, Status.PRUNED)
 
@@ -20,15 +21,17 @@ ENDED = (Status.COMPLETED, Status.DIVERGED, Status.FAILED, Status.PRUNED)
 class Cells:
     """Rows from a study's record and the journals of its trials."""
 
-    def __init__(self, record: StudyRecord, journals: Mapping[str, Journal], unit: Unit) -> None:
-        self._record, self._journals, self._unit = record, journals, unit
+    def __init__(self, record: StudyRecord, journals: Mapping[str, Journal]) -> None:
+        self._record, self._journals, self._metric = record, journals, record.metric
         self._finals: dict[str, list[PlannedTrial]] = {}
         for trial in record.trials:
             if trial.final and trial.stage != StageName.ENSEMBLE:
                 self._finals.setdefault(trial.arm, []).append(trial)
         self._parents = {trial.id: trial.parents for trial in record.trials}
         finals = [trial for trials in self._finals.values() for trial in trials]
-        test_was_read = any(value(journals.get(trial.id), "test") is not None for trial in finals)
+        test_was_read = any(
+            value(journals.get(trial.id), "test", self._metric) is not None for trial in finals
+        )
         self.split = "test" if test_was_read else "valid"
 
     def arms(self) -> list[ArmSummary]:
@@ -45,48 +48,59 @@ class Cells:
 
     def _arm(self, arm: ArmRecord) -> ArmSummary:
         finals = self._finals.get(arm.name, [])
-        done = [t.id for t in finals if fate(self._journals.get(t.id)) == Status.COMPLETED]
-        nats = {split: self._by_seed(finals, split) for split in SPLITS}
+        done = [t.id for t in finals if self._own_fate(t.id) == Status.COMPLETED]
+        losses = self._by_split(finals, self._metric)
         lineages = [trial_id for final in done for trial_id in self._lineage(final)]
         return ArmSummary(
             name=arm.name,
             is_base=arm.name == self._record.base_arm,
             num_parameters=self._num_parameters(arm, done),
             counts=self._counts(arm, finals),
-            cells=self._cells({split: [*by_seed.values()] for split, by_seed in nats.items()}),
+            cells=self._cells(losses, self._metric),
             published=dict(arm.published) if self._record.published_scale else {},
             tokens=round(self._tokens(lineages) / max(1, len(done))),
             seconds=self._seconds(self._all_trials(arm.name)),
             trials=tuple(done),
-            nats=nats,
-            values=nats[self.split],
+            losses=losses,
+            values=losses[self.split],
             against=arm.against,
+            others={
+                metric.name: self._cells(self._by_split(finals, metric), metric)
+                for metric in self._record.columns
+            },
         )
 
     def _ensemble(self, trial: PlannedTrial) -> EnsembleSummary:
         journal = self._journals.get(trial.id)
-        values = {split: value(journal, split) for split in SPLITS}
+        values = {split: value(journal, split, self._metric) for split in SPLITS}
         return EnsembleSummary(
             arm=trial.arm,
             trial=trial.id,
             num_members=len(trial.parents),
-            status=fate(journal),
-            cells=self._cells({s: [v] for s, v in values.items() if v is not None}),
+            status=fate(journal, self._metric),
+            cells=self._cells(
+                {s: {0: v} for s, v in values.items() if v is not None}, self._metric
+            ),
         )
 
-    def _cells(self, values: Mapping[str, list[float]]) -> dict[str, Cell]:
-        return {split: self._cell(split, nats) for split, nats in values.items() if nats}
+    def _cells(self, losses: LossesBySplit, metric: Metric) -> dict[str, Cell]:
+        return {
+            split: self._cell(split, [*by_seed.values()], metric)
+            for split, by_seed in losses.items()
+            if by_seed
+        }
 
-    def _cell(self, split: str, nats: list[float]) -> Cell:
-        shown = [self._unit.show(loss) for loss in nats]
-        centre, floor = statistics.mean(nats), self._record.floor.get(split)
+    def _cell(self, split: str, losses: list[float], metric: Metric) -> Cell:
+        shown = [metric.show(loss) for loss in losses]
+        decides = metric == self._metric
+        centre, floor = statistics.mean(losses), self._record.floor.get(split) if decides else None
         return Cell(
             mean=statistics.mean(shown),
             spread=statistics.spread(shown),
-            num=len(nats),
-            nats=centre,
+            num=len(losses),
+            loss=centre,
             above_floor=None if floor is None else centre - floor,
-            floor_ratio=statistics.mean(shown) / self._unit.show(floor) if floor else None,
+            floor_ratio=statistics.mean(shown) / metric.show(floor) if floor else None,
         )
 
     def _counts(self, arm: ArmRecord, finals: list[PlannedTrial]) -> Counts:
@@ -101,16 +115,22 @@ class Cells:
 
     def _fate(self, trial_id: str) -> str:
         """What became of a trial; one that failed because its parent diverged has diverged."""
-        own = fate(self._journals.get(trial_id))
+        own = self._own_fate(trial_id)
         if own != Status.FAILED:
             return own
-        lineage = [fate(self._journals.get(ancestor)) for ancestor in self._lineage(trial_id)]
+        lineage = [self._own_fate(ancestor) for ancestor in self._lineage(trial_id)]
         return next((f for f in lineage if f in (Status.DIVERGED, Status.PRUNED)), own)
 
-    def _by_seed(self, finals: list[PlannedTrial], split: str) -> dict[int, float]:
-        """Seed index -> nats, in order."""
-        values = {t.seed_index: value(self._journals.get(t.id), split) for t in finals}
-        return {index: nats for index, nats in sorted(values.items()) if nats is not None}
+    def _own_fate(self, trial_id: str) -> str:
+        return fate(self._journals.get(trial_id), self._metric)
+
+    def _by_split(self, finals: list[PlannedTrial], metric: Metric) -> LossesBySplit:
+        return {split: self._by_seed(finals, split, metric) for split in SPLITS}
+
+    def _by_seed(self, finals: list[PlannedTrial], split: str, metric: Metric) -> dict[int, float]:
+        """Seed index -> loss, in order."""
+        values = {t.seed_index: value(self._journals.get(t.id), split, metric) for t in finals}
+        return {index: loss for index, loss in sorted(values.items()) if loss is not None}
 
     def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
         counted = [o.num_parameters for t in done if (o := self._journals[t].outcome)]
@@ -141,17 +161,17 @@ class Cells:
         return sum(max(clock, default=0.0) for clock in clocks)
 
 
-def value(journal: Journal | None, split: str) -> float | None:
-    """A completed trial's nats a token on a split; None for any other trial."""
+def value(journal: Journal | None, split: str, metric: Metric) -> float | None:
+    """A completed trial's loss on a split; None for any other trial."""
     if journal is None or journal.status != Status.COMPLETED:
         return None
-    return finite(journal.metrics.get(f"{split}_nll"))
+    return metric.loss_of(journal.metrics, split)
 
 
-def fate(journal: Journal | None) -> str:
-    """What a trial counts as. One that completed with a loss that is no number has diverged."""
+def fate(journal: Journal | None, metric: Metric) -> str:
+    """What a trial counts as. One that completed with a metric that is no number has diverged."""
     if journal is None or journal.status is None:
         return MISSING
-    losses = [journal.metrics.get(f"{split}_nll") for split in SPLITS]
-    no_number = any(loss is not None and finite(loss) is None for loss in losses)
+    values = [journal.metrics.get(metric.key(split)) for split in SPLITS]
+    no_number = any(given is not None and finite(given) is None for given in values)
     return Status.DIVERGED if journal.status == Status.COMPLETED and no_number else journal.status

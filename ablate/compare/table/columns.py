@@ -9,7 +9,8 @@ from typing import Any
 from ablate.compare.formats import Best, Column
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Comparison, Summary
-from ablate.compare.text.figures import NONE, Unit, count, decimal, signed
+from ablate.compare.text.figures import NONE, count, decimal, signed
+from ablate.config.metrics import BITS, PERPLEXITY, Metric
 
 ArmColumn = tuple[Column, Callable[[ArmSummary], Any]]  # and its cell for an arm
 
@@ -27,10 +28,11 @@ def arm_columns(summary: Summary) -> list[ArmColumn]:
         *([] if summary.whole else [(Column("n"), _completed)]),
         (Column("params", drop=4), lambda arm: count(arm.num_parameters)),
         *(_split_column(split, decides, digits) for split in splits),
+        *_other_metrics(summary),
         *([_floor_column(summary)] if summary.floor else []),
         (Column(_delta_heading(summary)), lambda arm: delta(arm, digits)),
         *([] if summary.replication.of_settings_found else p_columns),
-        _of_comparison(Column("effect\nsize", drop=0), _effect_size),
+        _of_comparison(Column("effect\nsize", drop=0), lambda c: _effect_size(c, summary)),
         (Column("verdict", left=True), verdict),
     ]
 
@@ -45,6 +47,18 @@ def _split_column(split: str, decides: str, digits: int) -> ArmColumn:
         return Best(text) if arm.best and split == decides else text
 
     return Column(split, drop=None if split == decides else 6), cell
+
+
+def _other_metrics(summary: Summary) -> list[ArmColumn]:
+    """Further metrics that the study shows, on the split that decides."""
+    return [_other_metric(metric, summary.split) for metric in summary.record.columns]
+
+
+def _other_metric(metric: Metric, split: str) -> ArmColumn:
+    def cell(arm: ArmSummary) -> str:
+        return mean_and_spread(arm.others.get(metric.name, {}).get(split), metric.digits)
+
+    return Column(f"{metric.shown}\n{split}", drop=3), cell
 
 
 def _floor_column(summary: Summary) -> ArmColumn:
@@ -63,7 +77,7 @@ def above_floor(cell: Cell | None, summary: Summary) -> str:
     """How far from the best possible: in percent of perplexity, or in bits."""
     if cell is None or cell.above_floor is None or cell.floor_ratio is None:
         return NONE
-    if summary.unit is Unit.BITS:
+    if summary.metric == BITS:
         return signed(cell.above_floor / math.log(2), 3)
     percent = 100 * (cell.floor_ratio - 1)
     return f"{signed(percent, 1)}%" if percent < 1000 else f"×{decimal(cell.floor_ratio, 0)}"
@@ -85,8 +99,8 @@ def with_more(tested: Comparison) -> str:
 
 def decimals(summary: Summary) -> int:
     """As many as a paper would print; the same for a whole table, so that columns line up."""
-    if summary.unit is Unit.BITS:
-        return 3
+    if summary.metric != PERPLEXITY:
+        return summary.metric.digits
     means = [cell.mean for arm in summary.arms for cell in arm.cells.values()]
     typical = sorted(means)[len(means) // 2] if means else 0.0
     return 2 if typical < 100 else 1 if typical < 10_000 else 0
@@ -115,9 +129,9 @@ def delta(arm: ArmSummary, digits: int) -> str:
     return with_interval(arm.comparison.delta, arm.comparison.interval, digits)
 
 
-def _effect_size(comparison: Comparison) -> str:
+def _effect_size(comparison: Comparison, summary: Summary) -> str:
     size = comparison.difference.effect_size
-    return "" if size is None else signed(size, 1)
+    return "" if size is None else signed(summary.metric.natural(size), 1)
 
 
 def with_interval(delta: float, interval: tuple[float, float] | None, digits: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ablate.compare.formats import BEST
 from ablate.compare.statistics.paired import MIN_PAIRS
 from ablate.compare.statistics.replication import counted, plural
-from ablate.compare.statistics.verdicts import RULE
+from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
 from ablate.compare.table.rows import SPLITS, ArmSummary, EnsembleSummary, Summary
 from ablate.compare.text.figures import NONE, count, decimal, duration
@@ -24,7 +24,8 @@ _WITHHELD = {
 def settings(summary: Summary) -> Iterable[str]:
     """Corpus, repetitions, base arm, unit, and what it cost."""
     record = summary.record
-    yield f"corpus {record.corpus}, digest {record.corpus_digest[:16]}"
+    if record.corpus:
+        yield f"corpus {record.corpus}, digest {record.corpus_digest[:16]}"
     digits = shown.decimals(summary)
     floors = [f"{decimal(summary.floor[s], digits)} {s}" for s in SPLITS if s in summary.floor]
     best = f" · best possible {', '.join(floors)}" if floors else ""
@@ -90,7 +91,8 @@ def verdicts(summary: Summary) -> Iterable[str]:
     if summary.num_comparisons and not replication.of_settings_found:
         over = "" if replication.unit == "seed" else " over searches"
         yield (
-            f"Verdicts: paired t-test{over} on nats of {summary.split}, Holm-corrected over "
+            f"Verdicts: paired t-test{over} on {summary.metric.scale_name} of {summary.split}, "
+            f"Holm-corrected over "
             f"{counted(summary.num_comparisons, 'comparison')} at {100 * summary.alpha:g}%, from "
             f"{MIN_PAIRS} pairs on. Intervals are each row's own."
         )
@@ -102,7 +104,8 @@ def verdicts(summary: Summary) -> Iterable[str]:
             "spread seen; settle their number before running them."
         )
     if any(arm.best for arm in summary.arms):
-        yield f"{BEST}: lower than every other arm by the same test, corrected over those."
+        better = summary.metric.best_word
+        yield f"{BEST}: {better} than every other arm by the same test, corrected over those."
 
 
 def cautions(summary: Summary) -> Iterable[str]:
@@ -118,7 +121,7 @@ def cautions(summary: Summary) -> Iterable[str]:
     elif not any(arm.published for arm in summary.arms):
         yield f"scale {record.scale}: no published numbers are recorded for these arms."
     else:
-        yield RULE
+        yield rule(summary.metric)
     if summary.effects is not None and not summary.effects.effects:
         yield from summary.effects.notes
 

@@ -15,17 +15,20 @@ from typing import Any
 
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.table.rows import SPLITS, ArmSummary, Comparison, Effect, Summary
+from ablate.config.metrics import Metric
 
-TESTED = (
-    *("pairs", "paired_by", "delta_nats", "low_nats", "high_nats", "interval_of"),
-    *("p", "p_sign_flip", "p_holm", "effect_size", "verdict", "reason", "more"),
-)
-MEASURED = ("unit", "mean", "spread", "seeds", "planned", "searches", "nats")
-ARM = (
-    *("study", "arm", "split", *MEASURED, *TESTED, "best"),
-    *("published", "published_verdict", "num_parameters", "holes", "table"),
-)
-EFFECT = ("study", "effect", "kind", "aliases", "split", *TESTED, "holes", "table")
+
+def tested(metric: Metric) -> list[str]:
+    """The columns of a test. Differences are on the metric's scale: nats, or `scaled`."""
+    scale = _scale(metric)
+    return [
+        *("pairs", "paired_by", f"delta_{scale}", f"low_{scale}", f"high_{scale}", "interval_of"),
+        *("p", "p_sign_flip", "p_holm", "effect_size", "verdict", "reason", "more"),
+    ]
+
+
+def _scale(metric: Metric) -> str:
+    return "nats" if metric.reports_scaled else "scaled"
 
 
 def arms(summary: Summary, key: str) -> Table:
@@ -36,13 +39,19 @@ def arms(summary: Summary, key: str) -> Table:
         for split in SPLITS
         if split in arm.cells or split == summary.split
     ]
-    return table_of_values(ARM, rows)
+    metric = summary.metric
+    names = ["study", "arm", "split", "unit", "mean", "spread", "seeds", "planned", "searches"]
+    names += [_scale(metric), *tested(metric), "best"]
+    names += ["published", "published_verdict", "num_parameters", "holes", "table"]
+    return table_of_values(names, rows)
 
 
 def effects(summary: Summary, key: str) -> Table:
     """Main effects and interactions, then those within the interactions that are decided."""
     every = summary.effects.every if summary.effects else ()
-    return table_of_values(EFFECT, [_effect(summary, effect, key) for effect in every])
+    names = ["study", "effect", "kind", "aliases", "split", *tested(summary.metric)]
+    rows = [_effect(summary, effect, key) for effect in every]
+    return table_of_values([*names, "holes", "table"], rows)
 
 
 def _arm(summary: Summary, arm: ArmSummary, split: str, key: str) -> list[Any]:
@@ -51,7 +60,7 @@ def _arm(summary: Summary, arm: ArmSummary, split: str, key: str) -> list[Any]:
     verdict = summary.verdicts.get((arm.name, split))
     return [
         *(summary.record.key, arm.name, split, summary.unit, *measured, arm.counts.planned),
-        *(summary.replication.num_searches, cell and cell.nats),
+        *(summary.replication.num_searches, cell and summary.metric.natural(cell.loss)),
         *_tested(summary, arm.comparison if decides else None),
         *(arm.best and decides, arm.published.get(split), verdict, arm.num_parameters),
         *(_num_holes([arm]), key),
@@ -65,17 +74,20 @@ def _effect(summary: Summary, effect: Effect, key: str) -> list[Any]:
     ]
 
 
-def _tested(summary: Summary, tested: Comparison | Effect | None) -> list[Any]:
-    """The statistics, in the order of `TESTED`."""
-    if tested is None:
-        return [None] * len(TESTED)
-    difference, replication = tested.difference, summary.replication
+def _tested(summary: Summary, comparison: Comparison | Effect | None) -> list[Any]:
+    """The statistics, in the order of `tested`."""
+    metric, replication = summary.metric, summary.replication
+    if comparison is None:
+        return [None] * len(tested(metric))
+    difference = comparison.difference
+    interval, size = difference.interval, difference.effect_size
     interval_of = "settings found" if replication.of_settings_found else "arms"
     return [
-        *(difference.num_pairs, replication.unit, difference.mean),
-        *(*(difference.interval or (None, None)), interval_of),
-        *(difference.p, difference.p_sign_flip, tested.p_holm, difference.effect_size),
-        *(tested.verdict, tested.reason, tested.more),
+        *(difference.num_pairs, replication.unit, metric.natural(difference.mean)),
+        *(*(metric.natural_interval(interval) if interval else (None, None)), interval_of),
+        *(difference.p, difference.p_sign_flip, comparison.p_holm),
+        None if size is None else metric.natural(size),
+        *(comparison.verdict, comparison.reason, comparison.more),
     ]
 
 

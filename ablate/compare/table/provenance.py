@@ -18,6 +18,7 @@ from ablate.compare.formats import table_of, text
 from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import SPLITS, Summary
 from ablate.config.identity import digest
+from ablate.config.metrics import PERPLEXITY
 from ablate.errors import TrialError, unknown
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
@@ -25,6 +26,7 @@ from ablate.store.numbers import finite, without_nan
 from ablate.store.store import Store
 
 SHORTEST = 4  # digits that a prefix of a hash has at least
+NLL = PERPLEXITY.name  # tables of before have no other
 
 
 def save(store: Store, summary: Summary, journals_by_id: Mapping[str, Journal]) -> str:
@@ -51,6 +53,7 @@ def contents_of(summary: Summary, journals_by_id: Mapping[str, Journal]) -> dict
 
     return {
         "study": summary.record.key,
+        **({} if summary.metric.name == NLL else {"metric": summary.metric.name}),
         "corpus_digest": summary.record.corpus_digest,
         "alpha": summary.alpha,
         "whole": summary.whole,
@@ -111,15 +114,17 @@ def _whole_hash(store: Store, key: str) -> str:
 
 
 def _trials(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> list[str]:
-    rows = []
+    rows, metric = [], contents.get("metric", NLL)
     for arm in [*contents["arms"], {"name": "ensemble", "trials": contents["ensembles"]}]:
         for trial, result in arm["trials"].items():
             journal = known.get(trial)
             seed = str(journal.trial.seed) if journal else "?"
-            nats = [finite(result.get("metrics", {}).get(f"{split}_nll")) for split in SPLITS]
-            losses = ["" if loss is None else f"{loss:.6f}" for loss in nats]
-            rows.append([arm["name"], seed, trial, *losses, str(result.get("digest") or "")])
-    titles = ["arm", "seed", "trial", "valid nats", "test nats", "result digest"]
+            names = [f"{split}_{metric}" for split in SPLITS]
+            values = [finite(result.get("metrics", {}).get(name)) for name in names]
+            shown = ["" if value is None else f"{value:.6f}" for value in values]
+            rows.append([arm["name"], seed, trial, *shown, str(result.get("digest") or "")])
+    unit = "nats" if metric == NLL else metric
+    titles = ["arm", "seed", "trial", f"valid {unit}", f"test {unit}", "result digest"]
     return text.lines(table_of(titles, rows, left=["trial", "result digest"]))
 
 

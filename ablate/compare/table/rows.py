@@ -1,6 +1,7 @@
 """What a table is made of: frozen data between `summary.summarise` and what shows it.
 
-"The table's unit" is perplexity, or bits per character where the corpus is read by characters.
+"The table's unit" is what people read of the metric that decides: perplexity, accuracy in %.
+Losses are on its scale, and lower is better whichever it is: nats, accuracy below 0.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ablate.compare.statistics.paired import Difference
+from ablate.compare.statistics.paired import HIGHER, LOWER, Difference
 from ablate.compare.statistics.replication import Replication
-from ablate.compare.text.figures import Unit
+from ablate.config.metrics import Metric
 from ablate.store.study_record import StudyRecord
 
 SPLITS = ("valid", "test")
@@ -44,8 +45,8 @@ class Cell:
     mean: float
     spread: float | None
     num: int
-    nats: float  # mean over seeds of the mean nats a token
-    above_floor: float | None = None  # nats above the best possible
+    loss: float  # mean over seeds
+    above_floor: float | None = None  # loss above the best possible
     floor_ratio: float | None = None  # the mean over the floor, both in the table's unit
 
 
@@ -53,13 +54,18 @@ class Cell:
 class Comparison:
     """A difference and its verdict. `delta` and `interval`: in the table's unit."""
 
-    difference: Difference  # in nats
+    difference: Difference  # of losses: below 0 is better
     delta: float
     interval: tuple[float, float] | None
     p_holm: float | None
     verdict: str  # lower, higher, undecided; or no verdict, if the table cannot give one
     reason: str = ""  # why it is undecided, if not because of the test
     more: int | None = None  # pairs; None where decided, where no number would do, or unknown
+
+    @property
+    def helps(self) -> bool | None:
+        """Return whether it is decided to be better, or worse; None if it is not decided."""
+        return self.difference.mean < 0 if self.verdict in (LOWER, HIGHER) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +81,12 @@ class ArmSummary:
     tokens: int  # trained on: mean over completed final trials, those each builds on included
     seconds: float  # of the epochs of every trial of the arm, its search included
     trials: tuple[str, ...]  # the trials behind the cells
-    nats: Mapping[str, Mapping[int, float]]  # split -> seed index -> nats
+    losses: Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
     values: Mapping[int, float]  # those on the split that decides
     against: str | None = None  # the arm it is compared with, if not the base arm
     comparison: Comparison | None = None
-    best: bool = False  # lower than every other arm, and the corrected test says so
+    best: bool = False  # better than every other arm, and the corrected test says so
+    others: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)  # metric -> split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +106,7 @@ class Summary:
 
     record: StudyRecord
     replication: Replication
-    unit: Unit
+    metric: Metric
     split: str  # the one that decides
     alpha: float
     floor: Mapping[str, float]  # split -> best possible, in the table's unit
@@ -108,6 +115,11 @@ class Summary:
     notes: tuple[str, ...] = ()  # what a reader must know about this very table
     effects: Effects | None = None  # of a factorial's factors
     verdicts: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (arm, split): published
+
+    @property
+    def unit(self) -> str:
+        """What the table shows: `perplexity`."""
+        return self.metric.shown
 
     @property
     def whole(self) -> bool:

@@ -83,22 +83,32 @@ def _against_paper(summary: Summary, arm: ArmSummary, split: str) -> list[str]:
 def every_test(summary: Summary) -> Table | None:
     """All differences, of arms and then of effects; None where there is none."""
     effects = summary.effects.every if summary.effects else ()
-    rows = [_test(arm.name, arm.comparison) for arm in summary.arms if arm.comparison]
-    rows += [_test(effect.names, effect) for effect in effects]
-    headings = [f"difference, {summary.split}", "pairs", "nats", shown.interval_heading(summary)]
+    rows = [_test(summary, arm.name, arm.comparison) for arm in summary.arms if arm.comparison]
+    rows += [_test(summary, effect.names, effect) for effect in effects]
+    headings = [
+        f"difference, {summary.split}",
+        "pairs",
+        summary.metric.scale_name,
+        shown.interval_heading(summary),
+    ]
     headings += ["t-test p", "sign-flip p", "Holm p", "effect size", "verdict"]
     return table_of(headings, rows, notes=[_about_tests(summary)]) if rows else None
 
 
-def _test(name: str, tested: Comparison | Effect) -> list[str]:
-    difference = tested.difference
+def _test(summary: Summary, name: str, tested: Comparison | Effect) -> list[str]:
+    difference, natural = tested.difference, summary.metric.natural
+    natural_interval = summary.metric.natural_interval
     size, interval = difference.effect_size, difference.interval
     return [
-        *(name, str(difference.num_pairs), signed(difference.mean, NATS)),
-        "" if interval is None else f"[{', '.join(signed(end, NATS) for end in interval)}]",
+        *(name, str(difference.num_pairs), signed(natural(difference.mean), NATS)),
+        "" if interval is None else _interval(natural_interval(interval)),
         *map(shown.p_value, (difference.p, difference.p_sign_flip, tested.p_holm)),
-        *("" if size is None else signed(size, SIZE), tested.verdict),
+        *("" if size is None else signed(natural(size), SIZE), tested.verdict),
     ]
+
+
+def _interval(interval: tuple[float, float]) -> str:
+    return f"[{', '.join(signed(end, NATS) for end in interval)}]"
 
 
 def _about_tests(summary: Summary) -> str:

@@ -17,7 +17,6 @@ from ablate.compare.statistics.replication import MIN_SEARCHES, Replication, rep
 from ablate.compare.statistics.verdicts import verdicts
 from ablate.compare.table.cells import Cells
 from ablate.compare.table.rows import ArmSummary, Summary
-from ablate.compare.text.figures import unit_of
 from ablate.store.journal import Journal
 from ablate.store.study_record import SearchRecord, StudyRecord
 
@@ -28,16 +27,16 @@ def summarise(
     record: StudyRecord, journals: Mapping[str, Journal], *, alpha: float = ALPHA
 ) -> Summary:
     """The table's numbers from what is stored. A trial without a journal is missing."""
-    judge = Judge(unit_of(record.level), alpha, replication_of(record))
-    cells = Cells(record, journals, judge.unit)
+    judge = Judge(record.metric, alpha, replication_of(record))
+    cells = Cells(record, journals)
     arms = compared(cells.arms(), judge)
     return Summary(
         record=record,
         replication=judge.replication,
-        unit=judge.unit,
+        metric=judge.metric,
         split=cells.split,
         alpha=alpha,
-        floor={split: judge.unit.show(nats) for split, nats in record.floor.items()},
+        floor={split: judge.metric.show(loss) for split, loss in record.floor.items()},
         arms=tuple(arms),
         ensembles=tuple(cells.ensembles()),
         notes=tuple(_notes(record, judge.replication, arms, journals)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ablate.config.tasks import task_name
+from ablate.config.tasks import runner_name
 from ablate.record.mirror.kinds import NUMBER, TEXT, TRUTH, WHOLE
 from ablate.record.tracking import ALSO_IN, FINAL, HOME, NUM_PARAMETERS, STUDY_RUN, TRIAL, Record
 
@@ -50,7 +50,7 @@ def trial_row(record: Record, generation: int) -> dict[str, Any]:
     """A row of `trials` with values as recorded; DuckDB converts them to their columns' types."""
     guests = {k.removeprefix(ALSO_IN): v for k, v in record.tags.items() if k.startswith(ALSO_IN)}
     facts = {name: record.tags.get(TAGS.get(name, name)) for name in TAGGED}
-    facts["runner"] = facts["runner"] and task_name(facts["runner"])
+    facts["runner"] = facts["runner"] and runner_name(facts["runner"])
     finals = {
         name.removeprefix(FINAL): value for name, value in record.numbers.items() if _is_final(name)
     }

@@ -16,6 +16,7 @@ arms       one row for an arm of a study on one split
              study, scale, arm, corpus, split, level, num_parameters
              num, num_lost     number of seeds that completed; that did not, or not yet
              nll, nll_spread, ppl, ppl_spread, bpc     means and deviations over seeds
+             metric, mean, spread      the metric that decides the study, as its table shows it
              num_searches      searches that tuned the arm, whose winners these seeds confirm
              published         result of the paper that the arm reproduces, at that scale only
 studies    one row for each study at each scale: question, command, paper, status
@@ -79,20 +80,34 @@ FROM _trials t, unlisted s
 WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
 """
 ARMS = """
-WITH results AS (
-    SELECT study_key, arm, corpus, split, status, num_parameters,
-           CASE split WHEN 'valid' THEN valid_nll ELSE test_nll END AS loss
-    FROM _members, (VALUES ('valid'), ('test')) splits(split)
+WITH metrics AS (
+    SELECT study_key, level, coalesce(judged_by ->> '$.name', 'nll') AS metric,
+           coalesce(CAST(judged_by ->> '$.factor' AS DOUBLE), 1) AS factor,
+           (judged_by ->> '$.reports_scaled') = 'true' AS scaled,
+           judged_by ->> '$.scale' AS scale
+    FROM (SELECT study_key, level, record -> '$.judged_by' AS judged_by FROM _studies)
+),
+results AS (
+    SELECT m.study_key, arm, corpus, split, status, num_parameters, metric, {loss} AS loss,
+           CASE WHEN metric = 'nll' AND level = 'character' THEN loss / ln(2)
+                WHEN metric = 'nll' OR scaled AND scale = 'log' THEN exp(least(loss, 300))
+                WHEN scaled AND scale = 'logit' THEN factor / (1 + exp(-loss))
+                ELSE factor * loss END AS shown
+    FROM _members m LEFT JOIN metrics USING (study_key),
+         (VALUES ('valid'), ('test')) splits(split)
     WHERE in_cell AND arm IS NOT NULL AND stage <> 'ensemble'
 ),
 cells AS (
-    SELECT study_key, arm, corpus, split, CAST(max(num_parameters) AS BIGINT) AS num_parameters,
-           count(nats) AS num,
+    SELECT study_key, arm, corpus, split, metric,
+           CAST(max(num_parameters) AS BIGINT) AS num_parameters,
+           count(value) AS num, avg(value) AS mean, stddev_samp(value) AS spread,
            count(*) FILTER (status <> 'completed' OR NOT isfinite(loss)) AS num_lost,
            avg(nats) AS nll, stddev_samp(nats) AS nll_spread,
            avg(exp(least(nats, 300))) AS ppl, stddev_samp(exp(least(nats, 300))) AS ppl_spread,
            avg(nats) / ln(2) AS bpc
-    FROM (SELECT *, CASE WHEN status = 'completed' AND isfinite(loss) THEN loss END AS nats
+    FROM (SELECT *, status = 'completed' AND isfinite(loss) AS whole,
+                 CASE WHEN whole AND metric = 'nll' THEN loss END AS nats,
+                 CASE WHEN whole THEN shown END AS value
           FROM results)
     GROUP BY ALL HAVING num + num_lost > 0
 ),
@@ -109,7 +124,7 @@ tuned AS (
 )
 SELECT split_part(study_key, '@', 1) AS study, split_part(study_key, '@', 2) AS scale,
        arm, c.corpus, split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
-       ppl_spread, bpc, num_searches,
+       ppl_spread, bpc, metric, mean, spread, num_searches,
        CAST(json_extract(published, '$.' || split) AS DOUBLE) AS published
 FROM cells c
 LEFT JOIN _studies s USING (study_key)
@@ -146,8 +161,23 @@ def _queries(mirror: Mirror) -> dict[str, str]:
         "_studies": f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.studies)}",
         "studies": "SELECT * EXCLUDE record FROM _studies",
         "_members": MEMBERS,
-        "arms": ARMS,
+        "arms": ARMS.replace("{loss}", _loss(mirror)),
     }
+
+
+def _loss(mirror: Mirror) -> str:
+    """SQL for what a trial reports of the metric that decides its study."""
+    numbers = set(mirror.manifest.numbers)
+    names = sorted(n.removeprefix("valid_") for n in numbers if n.startswith("valid_"))
+    cases = []
+    for name in names:
+        valid, test = f"valid_{name}", f"test_{name}"
+        of_test = quoted(test) if test in numbers else "NULL"
+        cases.append(
+            f"WHEN {literal(name)} THEN CASE split WHEN 'valid' THEN {quoted(valid)} "
+            f"ELSE {of_test} END"
+        )
+    return f"CASE coalesce(metric, 'nll') {' '.join(cases)} END"
 
 
 def _raw_trials(mirror: Mirror) -> str:

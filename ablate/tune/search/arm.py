@@ -22,9 +22,10 @@ from optuna.trial import TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from ablate.config.identity import Trial
+from ablate.config.metrics import Metric
 from ablate.config.resolve import merge
 from ablate.config.streams import derived_seed
-from ablate.errors import RecordError, SpaceError, TrialError
+from ablate.errors import RecordError, SpaceError, StudyError, TrialError
 from ablate.space.row import Choices, Range, Row
 from ablate.space.space import SpaceViolation
 from ablate.store.journal import Journal
@@ -90,6 +91,7 @@ class ArmSearch:
         url: str = "",
     ) -> None:
         self.planned, self.plan, self._storage, self._url = planned, plan, storage, url
+        self.metric = plan.record.metric
         self.study = optuna.create_study(
             study_name=f"{plan.record.key}/{planned.key}",
             storage=storage,
@@ -220,7 +222,8 @@ class ArmSearch:
             return True  # without early stopping, reported values are not used
         with self._durable():
             if (trial_id, step) not in self._reported:  # else the epoch was repeated after a crash
-                suggestion.report(validation_of(epoch, self.trials[trial_id].runner), step)
+                runner = self.trials[trial_id].runner
+                suggestion.report(validation_of(epoch, self.metric, runner), step)
                 self._reported.add((trial_id, step))
             return not suggestion.should_prune()
 
@@ -237,7 +240,7 @@ class ArmSearch:
 
     def _tell(self, suggestion: optuna.Trial, journal: Journal) -> None:
         if journal.status == Status.COMPLETED:
-            value = _chosen_by(journal)
+            value = _chosen_by(journal, self.metric)
             self.study.tell(suggestion, value)
             self._values[journal.trial.id] = value
         else:
@@ -254,15 +257,15 @@ class ArmSearch:
         return best, merge(self.planned.values, self.sampled[best])
 
 
-def _chosen_by(journal: Journal) -> float:
-    """The value that the search minimizes. Trials of older versions may lack it."""
-    if "valid_nll" not in journal.metrics:
-        trial = journal.trial
+def _chosen_by(journal: Journal, metric: Metric) -> float:
+    """The loss that the search minimizes. Trials of older versions may lack it."""
+    key, trial = metric.key("valid"), journal.trial
+    if key not in journal.metrics:
         raise TrialError(
-            f"trial {trial.id} of the runner {trial.runner} completed without 'valid_nll', which "
-            f"its search minimizes. Return it from `conclude`, and delete trials/{trial.id}."
+            f"trial {trial.id} of the runner {trial.runner} completed without '{key}', which "
+            f"its search optimizes. Return it from `conclude`, and delete trials/{trial.id}."
         )
-    return journal.metrics["valid_nll"]
+    return metric.loss(journal.metrics[key])
 
 
 def suggest(suggestion: optuna.Trial, row: Row) -> Any:
@@ -292,6 +295,12 @@ def _pruner(words: Search, plan: Plan) -> optuna.pruners.BasePruner:
     if words.early_stopping == "asha":
         return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
     if words.early_stopping == "hyperband":
-        epochs = max(config.training.epochs for config in plan.configs.values())
-        return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=max(epochs, 1))
+        epochs = [config.num_epochs for config in plan.configs.values()]
+        if None in epochs:
+            raise StudyError(
+                "hyperband needs to know how many epochs a trial has. Instead: give the task's "
+                'config a field `epochs`, or use early_stopping="asha".'
+            )
+        most = max(num for num in epochs if num is not None)
+        return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=most)
     return optuna.pruners.NopPruner()

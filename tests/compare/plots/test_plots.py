@@ -141,7 +141,7 @@ def test_the_budget_curve_is_the_expected_best(material):
     bold = [line for line in axes.lines if line.get_linewidth() == 2]
     for line, curve in zip(bold, curves, strict=True):
         assert [*line.get_xdata()] == [point.tokens for point in curve.expected]
-        assert [*line.get_ydata()] == [math.exp(point.nats) for point in curve.expected]
+        assert [*line.get_ydata()] == [math.exp(point.loss) for point in curve.expected]
 
 
 def test_interactions_show_the_mean_at_every_two_levels(study, material):
