@@ -151,8 +151,8 @@ class Function:
         self._check(result)
         weights = _weights(self.run._saved)
         digest = weights_digest(weights) if weights else f"{sorted(result.items())!r}"
-        return Conclusion(metrics=result, num_parameters=_num_parameters(self.run._saved),
-                          digest=digest)  # fmt: skip
+        num_parameters = _num_parameters(self.run._saved)
+        return Conclusion(metrics=result, num_parameters=num_parameters, digest=digest)
 
     def _check(self, result: Mapping[str, float]) -> None:
         splits = ("valid", "test") if self.trial.reads_test else ("valid",)
@@ -274,6 +274,8 @@ def _weights(saved: tuple[Any, ...]) -> dict[str, Tensor]:
     }
 
 
-def _num_parameters(saved: tuple[Any, ...]) -> int:
+def _num_parameters(saved: tuple[Any, ...]) -> int | None:
     modules = [thing for thing in saved if isinstance(thing, torch.nn.Module)]
+    if not modules:
+        return None
     return sum(parameter.numel() for module in modules for parameter in module.parameters())

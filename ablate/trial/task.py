@@ -28,7 +28,7 @@ class Conclusion:
     """The result of a finished task."""
 
     metrics: Mapping[str, float]
-    num_parameters: int
+    num_parameters: int | None
     digest: str  # of every bit of the weights
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     token_log_probs: Mapping[str, np.ndarray] = field(default_factory=dict)  # by split

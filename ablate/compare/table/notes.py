@@ -116,7 +116,9 @@ def cautions(summary: Summary) -> Iterable[str]:
             yield f"No verdict on {', '.join(names)}: {meaning}."
     yield from summary.notes
     record = summary.record
-    if not record.published_scale:
+    if not record.paper:
+        pass
+    elif not record.published_scale:
         yield f"scale {record.scale}: not comparable with published numbers."
     elif not any(arm.published for arm in summary.arms):
         yield f"scale {record.scale}: no published numbers are recorded for these arms."
