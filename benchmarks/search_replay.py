@@ -80,9 +80,7 @@ class Ours:
 @cache
 def _plan(sampler: str, early_stopping: str | None) -> Plan:
     """A plan with one search. Which corpus it names does not matter: nothing is trained."""
-    words = Search(
-        space=str(SPACE), trials=10**9, sampler=sampler, early_stopping=early_stopping
-    )
+    words = Search(space=str(SPACE), trials=10**9, sampler=sampler, early_stopping=early_stopping)
     searched = Study(
         question="How soon is the best found?",
         base=MODEL,
