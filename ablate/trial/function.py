@@ -82,6 +82,7 @@ class Function:
     """A `Task` that runs a function, one epoch for each of its yields."""
 
     def __init__(self, trial: Trial, place: Place) -> None:
+        torch.set_num_threads(trial.threads)
         kind = trial.config.kind
         if kind.function is None:
             raise TrialError(f"the task '{kind.name}' has no function to run.")
