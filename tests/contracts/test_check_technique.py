@@ -87,7 +87,12 @@ def broken(tmp_path):
         file.write_text(HEADER + text)
         return file
 
+    _forget_broken()  # that of another test file
     yield write
+    _forget_broken()
+
+
+def _forget_broken() -> None:
     for slot in registry.SLOTS:
         registry._techniques.pop((slot, "broken"), None)
 

@@ -348,7 +348,9 @@ def test_searches_survive_a_restart_and_a_lack_of_connections(postgres, report) 
         mine = "select pg_terminate_backend(pid) from pg_stat_activity where pid not in "
         kept_pids = ", ".join(str(c.info.backend_pid) for c in [other, *greedy])
         other.execute(f"{mine} ({kept_pids}) and backend_type = 'client backend'")
-        greedy += _all_connections(plain)
+        while more := _all_connections(plain):  # terminated backends free theirs one by one
+            greedy += more
+            time.sleep(0.5)
         timer = threading.Timer(2.0, lambda: [connection.close() for connection in greedy])
         timer.start()
         start = time.monotonic()

@@ -109,8 +109,8 @@ class Pod:
         return [*self.spec.get("initContainers", []), *self.spec["containers"]]
 
 
-def pods(result: Sequence[Mapping[str, Any]]) -> list[Pod]:
-    return [pod for item in result for pod in _pods_of(item)]
+def pods(objects: Sequence[Mapping[str, Any]]) -> list[Pod]:
+    return [pod for item in objects for pod in _pods_of(item)]
 
 
 def _pods_of(item: Mapping[str, Any]) -> Iterator[Pod]:
@@ -159,7 +159,7 @@ def _ray_labels(cluster: str, node_type: str) -> dict[str, str]:
     }
 
 
-def ray_specs(result: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def ray_specs(objects: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The cluster specs among objects: of RayClusters and of RayJobs."""
     clusters = [item["spec"] for item in objects if item["kind"] == "RayCluster"]
     return clusters + [
@@ -167,8 +167,8 @@ def ray_specs(result: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ]
 
 
-def of_kind(result: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
-    return [item for item in result if item["kind"] == kind]
+def of_kind(objects: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    return [item for item in objects if item["kind"] == kind]
 
 
 def secrets(tmp_environment: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
