@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 BLOCK = re.compile(r"(?:<!-- not run: (?P<why>[^>]*) -->\n)?```sh\n(?P<commands>.*?)```", re.DOTALL)
-LIMIT_S = 900
+LIMIT_S = 1200
 
 
 def main(file: str) -> int:
@@ -39,16 +39,15 @@ def runs(command: str) -> bool:
     start = time.monotonic()
     path = f"{Path('.venv/bin').absolute()}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", command],
+        ["timeout", "--signal=INT", str(LIMIT_S), "bash", "-c", command],
         env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=LIMIT_S,
         check=False,
     )
-    told = "ok" if done.returncode == 0 else "FAILED"
-    print(f"{told} in {time.monotonic() - start:.0f} s: {command}")
+    result = "ok" if done.returncode == 0 else "FAILED"
+    print(f"{result} in {time.monotonic() - start:.0f} s: {command}")
     shown = done.stdout[-20_000:] if done.returncode else "\n".join(done.stdout.splitlines()[-3:])
     print(shown, flush=True)
     return done.returncode == 0

@@ -23,7 +23,7 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.optuna import OptunaSearch
 
-from ablate import study
+from ablate import Arm, Scale, Search, Study, table
 from ablate.space import space
 from ablate.space.row import Choices, Row
 from ablate.store.journal import Journal
@@ -80,15 +80,13 @@ class Ours:
 @cache
 def _plan(sampler: str, early_stopping: str | None) -> Plan:
     """A plan with one search. Which corpus it names does not matter: nothing is trained."""
-    words = study.Search(
-        space=str(SPACE), trials=10**9, sampler=sampler, early_stopping=early_stopping
-    )
-    searched = study.Study(
+    words = Search(space=str(SPACE), trials=10**9, sampler=sampler, early_stopping=early_stopping)
+    searched = Study(
         question="How soon is the best found?",
         base=MODEL,
         base_arm="lstm",
-        design=study.table(study.Arm("lstm")),
-        scales={"replay": study.Scale(search=words)},
+        design=table(Arm("lstm")),
+        scales={"replay": Scale(search=words)},
         name="search",
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -98,7 +98,7 @@ class Metric:
     def scale_name(self) -> str:
         """What tests are made on: nats, accuracy, logit accuracy."""
         if self.reports_scaled:
-            return "nats"
+            return "nats" if self.name == PERPLEXITY.name else self.name
         return {"linear": "", "log": "log ", "logit": "logit "}[self.scale] + self.name
 
     def shift(self, difference: float, at: float) -> float:

@@ -53,6 +53,13 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
     )
 
 
+def host_folder() -> str:
+    """This host's folder for data, where a task's function may keep what it downloads."""
+    folder = next(_folders())
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
 def _folders() -> Iterator[Path]:
     """Yield the local folders that may store corpora, the preferred one first."""
     workspace = os.environ.get("ABLATE_WORKSPACE")

@@ -62,6 +62,7 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     values = {arm.name: arm_values(study, scale, arm) for arm in arms}
     configs = {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
     _check_one_corpus(study, configs)
+    _check_stages(study, scale, arms, configs)
     record = make_record(study, name, scale, arms, configs, data, command)
     plan = Plan(study=study, scale_name=name, scale=scale, record=record, configs=configs)
     if scale.search is None:
@@ -129,6 +130,21 @@ def _check_one_corpus(study: Study, configs: Mapping[str, Config]) -> None:
                     f"{arm_location(study, arm)}: {key} = {value!r} is not allowed, since the base "
                     f"arm has {base[key]!r}. Instead: use one corpus for all arms of a scale."
                 )
+
+
+def _check_stages(
+    study: Study, scale: Scale, arms: Sequence[Arm], configs: Mapping[str, Config]
+) -> None:
+    """Check that what follows training has weights to build on: those of a language model."""
+    for arm in arms:
+        kind = configs[arm.name].kind
+        after = [stage.name for stage in (*scale.stages, *arm.then)]
+        if kind.function and (after or scale.ensemble):
+            raise StudyError(
+                f"{arm_location(study, arm.name)}: '{[*after, 'ensemble'][0]}' builds on the "
+                f"weights of a language model, and trials of the task '{kind.name}' have none. "
+                "Instead: do it in the task's function, as a setting of its config."
+            )
 
 
 def largest_trial(plan: Plan) -> Trial:

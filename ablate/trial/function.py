@@ -47,7 +47,7 @@ class Run:
     seed: int
     streams: Streams  # named random generators: run.streams.generator("shuffle", epoch)
     device: str  # "cpu" or "cuda"
-    data: Path  # the workspace's folder for data, shared by all trials
+    data: Path  # a folder on this host for what trials download, shared by them
     reads_test: bool  # whether this trial may evaluate the test split
     _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
     _epoch: int = field(default=0, init=False)  # of the loop over `epochs`
@@ -82,6 +82,7 @@ class Function:
     """A `Task` that runs a function, one epoch for each of its yields."""
 
     def __init__(self, trial: Trial, place: Place) -> None:
+        torch.set_num_threads(trial.threads)
         kind = trial.config.kind
         if kind.function is None:
             raise TrialError(f"the task '{kind.name}' has no function to run.")

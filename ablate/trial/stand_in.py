@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ablate.config.identity import Trial
+from ablate.config.sections import TrainingConfig
 from ablate.config.streams import Streams
 from ablate.trial.task import Conclusion, Place, splits_of
 
@@ -28,7 +29,8 @@ class StandIn:
 
     def __init__(self, trial: Trial, place: Place) -> None:
         self.trial = trial
-        self.epochs = trial.config.training.epochs
+        training = trial.config.sections.get("training", TrainingConfig())
+        self.epochs = training.epochs
         self.epoch = 0
 
     @property

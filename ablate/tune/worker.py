@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.config.identity import Trial
-from ablate.data.travel import receive
+from ablate.data.travel import host_folder, receive
 from ablate.errors import StoreError
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
@@ -45,7 +45,8 @@ def opened(order: Mapping[str, Any]) -> tuple[Trial, Store, str, dict[str, str]]
     trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
     if "study" in order:
         _check_store(store, order["study"])
-    data = receive(order["corpus"], store) if order.get("corpus") else order["data"]
+    parcel = order.get("corpus")
+    data = receive(parcel, store) if parcel else order["data"] or host_folder()
     return trial, store, data, unpacked(order.get("modules", {}))
 
 

@@ -50,7 +50,7 @@ def test_modules_optimizers_and_schedules_go_on_with_the_same_bits(optimizer_cla
         model(torch.randn(8, 3)).square().mean().backward()
         optimizer.step()
         schedule.step()
-    for one, other in zip(things[0].state_dict().values(), fresh[0].state_dict().values()):
+    for one, other in zip(*(t[0].state_dict().values() for t in (things, fresh)), strict=True):
         assert torch.equal(one, other)
     assert things[1].param_groups[0]["lr"] == fresh[1].param_groups[0]["lr"]
 

@@ -426,7 +426,7 @@ class TestRunners:
         self.without(monkeypatch, "advance", "valid_nll")
         study = search_study(tmp_path, trials=2, early_stopping="asha")
         (reason,) = self.reasons(study, workspace)
-        assert f"runner {STAND_IN}: advance() ended an epoch without 'valid_nll'" in reason
+        assert f"runner {STAND_IN}: an epoch ended without 'valid_nll'" in reason
 
     def test_a_trial_that_completed_without_it_before_is_named(
         self, workspace, tmp_path, monkeypatch

@@ -116,16 +116,19 @@ def cautions(summary: Summary) -> Iterable[str]:
             yield f"No verdict on {', '.join(names)}: {meaning}."
     yield from summary.notes
     record = summary.record
-    if not record.paper:
-        pass
-    elif not record.published_scale:
-        yield f"scale {record.scale}: not comparable with published numbers."
-    elif not any(arm.published for arm in summary.arms):
-        yield f"scale {record.scale}: no published numbers are recorded for these arms."
-    else:
-        yield rule(summary.metric)
+    if record.paper or record.corpus:
+        yield _about_published(summary)
     if summary.effects is not None and not summary.effects.effects:
         yield from summary.effects.notes
+
+
+def _about_published(summary: Summary) -> str:
+    scale = f"scale {summary.record.scale}"
+    if not summary.record.published_scale:
+        return f"{scale}: not comparable with published numbers."
+    if not any(arm.published for arm in summary.arms):
+        return f"{scale}: no published numbers are recorded for these arms."
+    return rule(summary.metric)
 
 
 def _is_withheld(arm: ArmSummary, reason: str) -> bool:
