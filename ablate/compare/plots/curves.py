@@ -106,8 +106,9 @@ def _epochs(final: PlannedTrial, material: Material) -> list[float]:
 
 
 def caption(material: Material) -> str:
+    log = "is logarithmic, and " if material.summary.metric.better == "lower" else ""
     return (
         "Validation by epoch: the mean over the seeds that completed, and from the best to the "
         "worst of them. Where each arm has a panel, the others are grey in it and the base arm is "
-        "dashed. The scale is logarithmic, and may cut off the first epochs."
+        f"dashed. The scale {log}may cut off the first epochs."
     )
