@@ -73,9 +73,10 @@ def _draw(axes: Any, curve: Curve, alpha: float, **look: Any) -> None:
 def _axes(axes: Any, curves: list[Curve], metric: Metric) -> None:
     """From the best value to those of the first epochs."""
     best = metric.show(min(metric.loss_of_shown(low) for _, lows, _ in curves for low in lows))
-    firsts = sorted(mean[0] for mean, _, _ in curves)
+    firsts = sorted((mean[0] for mean, _, _ in curves), key=metric.loss_of_shown)
     first, highest = firsts[len(firsts) // 2], max(max(high) for _, _, high in curves)
-    worst = min(first * 1.6, highest) if metric.scale == "log" else first
+    seen = max(first, *(mean[-1] for mean, _, _ in curves), key=metric.loss_of_shown)
+    worst = min(first * 1.6, highest) if metric.scale == "log" else seen
     style.value_axis(axes, metric, best, worst)
     style.whole_numbers(axes.xaxis)
 
