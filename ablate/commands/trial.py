@@ -36,10 +36,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--code",
-        nargs="+",
+        action="append",
         default=[],
         metavar="FILE",
-        help="files that register the config's task or techniques",
+        help="a file that registers the config's task or techniques; may be repeated",
     )
     _options.add_locations(parser, "workspace", "store")
 

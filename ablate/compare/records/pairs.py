@@ -216,8 +216,9 @@ class _Row(NamedTuple):
 
     @property
     def loss(self) -> float | None:
-        completed = self.status == Status.COMPLETED and self.reported is not None
-        return self.metric.loss(self.reported) if completed else None
+        if self.status != Status.COMPLETED or self.reported is None:
+            return None
+        return self.metric.loss(self.reported)
 
     def is_paired(self, split: str) -> bool:
         """Return whether it has a loss on the split, or would have one if it had not diverged."""
@@ -299,10 +300,10 @@ def _changes(points: Iterable[Point]) -> list[Change]:
         for ((before, _), a), ((after, _), b) in itertools.combinations(ordered, 2):
             if before != after and a.lineage.agrees(b.lineage):
                 pairs[before, after, a.corpus, a.judged_by].append((a, b))
-    return [_change(key[:3], of_change) for key, of_change in pairs.items()]
+    return [_change(*key[:3], of_change) for key, of_change in pairs.items()]
 
 
-def _change(key: tuple[Any, ...], pairs: list[tuple[Point, Point]]) -> Change:
+def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point]]) -> Change:
     metric = pairs[0][0].metric
     whole = [(a.lineage, b.lineage) for a, b in pairs if None not in (a.loss, b.loss)]
     deltas = [
@@ -312,9 +313,11 @@ def _change(key: tuple[Any, ...], pairs: list[tuple[Point, Point]]) -> Change:
     ]
     diverged = dict.fromkeys(point for pair in pairs for point in pair if point.loss is None)
     ways = ((a.seed, a.lineage.computed_by, b.lineage.computed_by) for a, b in pairs)
-    odd = {seed for seed, before, after in ways if not journal.computed_alike(before, after)}
+    odd = {seed for seed, one, other in ways if not journal.computed_alike(one, other)}
     return Change(
-        *key,
+        before,
+        after,
+        corpus,
         metric,
         statistics.paired_difference(deltas),
         num_settings=len({(a.setting, a.unnamed, b.unnamed) for a, b in whole}),
