@@ -9,6 +9,7 @@ from dataclasses import replace
 from ablate.commands import _options
 from ablate.commands.trial import run_showing
 from ablate.config.identity import Keep, Trial
+from ablate.config.tasks import FUNCTION
 from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.store.journal import KERNELS, TORCH, UNKNOWN, Journal, find
@@ -49,7 +50,8 @@ def rerun_trial(trial_id: str, workspace: Workspace) -> int:
         why = again.outcome and again.outcome.reason
         raise TrialError(f"the repetition did not complete: {again.status}: {why}")
     if again.outcome.digest == recorded.outcome.digest:
-        print("every bit agrees: the same weights, and so the same numbers")
+        weights = recorded.outcome.num_parameters is not None
+        print(f"every bit agrees: the same {'weights, and so the same ' if weights else ''}numbers")
         return 0
     _show_difference(recorded, again)
     return 1
@@ -74,7 +76,8 @@ def _show_difference(recorded: Journal, again: Journal) -> None:
     for name in sorted(set(before) & set(now) - DIFFERS_BY_ATTEMPT):
         if before[name] != now[name]:
             print(f"  {name} was {before[name]}, is {now[name]}")
-    print(f"  {_kernels_then_and_now(recorded, again)}")
+    if recorded.trial.runner != FUNCTION or recorded.computed_by | again.computed_by:
+        print(f"  {_kernels_then_and_now(recorded, again)}")
 
 
 def _kernels_then_and_now(recorded: Journal, again: Journal) -> str:

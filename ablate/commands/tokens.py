@@ -96,6 +96,9 @@ def _finished(store: Store, trial: str) -> Journal:
     finished = journal.find(store, trial)
     if finished.status != Status.COMPLETED:
         raise TrialError(f"trial {finished.trial.id} has not completed: it is {finished.status}.")
+    if not finished.trial.corpus_digest:
+        task = finished.config.get("task")
+        raise TrialError(f"tokens: trial {finished.trial.id} is of the task '{task}': no text.")
     return finished
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, make_folders
-from ablate.trial.run import TrialRun
+from ablate.trial.run import TrialRun, load_modules
 
 SHOWN = {  # metrics of an epoch; a custom runner may lack some
     "train_nll": "train {:.4f} nats",
@@ -34,17 +34,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=_options.count, default=1, metavar="N", help="torch threads (default: 1)"
     )
+    parser.add_argument(
+        "--code",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a file that registers the config's task or techniques; may be repeated",
+    )
     _options.add_locations(parser, "workspace", "store")
 
 
 def run(options: argparse.Namespace) -> int:
-    return run_config(options.config, options.seed, options.threads, _options.workspace(options))
+    workspace = _options.workspace(options)
+    return run_config(options.config, options.seed, options.threads, workspace, options.code)
 
 
-def run_config(config: str, seed: int, threads: int, workspace: Workspace) -> int:
+def run_config(
+    config: str, seed: int, threads: int, workspace: Workspace, code: Sequence[str] = ()
+) -> int:
     """Run the trial that a TOML file describes, showing one line per epoch."""
     from ablate.data.corpus import corpus_digest
 
+    modules = tuple(str(Path(file).resolve()) for file in code)
+    load_modules(modules)
     values = read_values(Path(config))
     resolved = resolve(values, config)
     make_folders(workspace)
@@ -55,6 +67,7 @@ def run_config(config: str, seed: int, threads: int, workspace: Workspace) -> in
         seed=seed,
         threads=threads,
         corpus_digest=corpus_digest(corpus, workspace.data) if corpus else "",
+        modules=modules,
         study="trial",
         arm=Path(config).stem,
     )
@@ -99,8 +112,10 @@ def run_showing(trial: Trial, store: Store, data: str) -> Journal:
         progress = run.advance(2.0)
         if progress.epoch is not None:
             epoch = progress.epoch
+            given = epoch if trial.config.kind.function else {}
+            own = [f"{n} {v:.5g}" for n, v in given.items() if n not in ("epoch", *SHOWN)]
             shown = [text.format(epoch[name]) for name, text in SHOWN.items() if name in epoch]
-            print(f"  epoch {epoch['epoch']}: {', '.join(shown)}")
+            print(f"  epoch {epoch['epoch']}: {', '.join([*own, *shown])}")
         if progress.done:
             return run.journal
 
@@ -110,6 +125,7 @@ def _show_outcome(journal: Journal) -> None:
     if outcome is None or outcome.status != Status.COMPLETED:
         why = [f"{journal.status}: {outcome and outcome.reason}", outcome and outcome.frames]
         raise TrialError("\n".join(filter(None, why)))
-    print(f"  {outcome.num_parameters:,} parameters")
+    if outcome.num_parameters is not None:
+        print(f"  {outcome.num_parameters:,} parameters")
     for name, value in outcome.metrics.items():
         print(f"  {name} {value:.4f}")

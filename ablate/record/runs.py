@@ -145,6 +145,7 @@ def study_run(
         "scale": record.scale,
         "corpus": record.corpus,
         "corpus_digest": record.corpus_digest,
+        "judged_by": json.dumps(dataclasses.asdict(record.metric)),
         "status": status,
         "trials": ", ".join(f"{num} {name}" for name, num in counts.items()),
         "mlflow.source.name": record.file,
@@ -173,7 +174,7 @@ def study_run(
         end=None if status == StudyStatus.RUNNING else _now(),
         home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
         tags=tags | {MARK: f"{status}:{content.hexdigest()[:16]}"},
-        params=params,
+        params={key: value for key, value in params.items() if value},
         artifacts={} if status == StudyStatus.RUNNING else artifacts,
     )
 
@@ -190,8 +191,9 @@ def experiment_tags(record: StudyRecord) -> dict[str, str]:
 def note(record: StudyRecord, table: str) -> str:
     """The study in Markdown, within the length of a tag."""
     source = ", ".join(text for text in (record.paper, *record.tables) if text)
-    data = f"scale `{record.scale}`, corpus `{record.corpus}`"
-    head = f"**{record.question}**\n\n    {record.command}\n\n{source}; {data}\n"
+    corpus = f", corpus `{record.corpus}`" if record.corpus else ""
+    data = "; ".join(filter(None, (source, f"scale `{record.scale}`{corpus}")))
+    head = f"**{record.question}**\n\n    {record.command}\n\n{data}\n"
     whole = f"{head}\n{table}\n" if table else head
     if len(whole) <= TAG_LENGTH:
         return whole

@@ -8,6 +8,7 @@ from typing import Any
 
 from ablate.config import fields, registry
 from ablate.config.resolve import DEFAULT_TECHNIQUES, SECTIONS, SINGLE_SLOTS
+from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import ConfigError, SpaceError, unknown
 from ablate.space.links import possible_domains
 from ablate.space.row import Range, Row
@@ -68,9 +69,20 @@ def _configs(prefix: str, key: str, row: Row, rows: tuple[Row, ...]) -> Iterator
     elif prefix in registry.LISTED_SLOTS:
         name = key.split(".")[0]
         yield registry.get(prefix, name, row.where).config, f"{row.where}: {prefix} {name}"
+    elif prefix not in SINGLE_SLOTS:
+        yield _task_config(prefix, row.where), f"{row.where}: {prefix}"
     else:
         for name in _techniques(prefix, key, row, rows):
             yield registry.get(prefix, name, row.where).config, f"{row.where}: {prefix} {name}"
+
+
+def _task_config(task: str, where: str) -> type:
+    """Return the config of a task, which a study's file has registered."""
+    known = [name for name in kind_names() if name in find_kind(name).sections]
+    if task not in known:
+        here = "A study registers its tasks: `ablate plan STUDY` checks its spaces too."
+        raise SpaceError(f"{unknown('task', task, known, where)} {here}")
+    return find_kind(task).sections[task]
 
 
 def _techniques(slot: str, key: str, row: Row, rows: tuple[Row, ...]) -> list[str]:

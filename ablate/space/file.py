@@ -7,26 +7,29 @@ exist, what are its limits) are in `check.py`.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ablate.config.registry import LISTED_SLOTS
+from ablate.config.resolve import SINGLE_SLOTS
 from ablate.errors import SpaceError, unknown, wrong_value
 from ablate.space.links import (
     Rule,
     check_corpora,
     check_fields,
     check_tied,
+    names_in,
     read_rule,
     sort_by_dependency,
     with_condition,
 )
 from ablate.space.row import Choices, Domain, Fixed, Range, Row, is_number, same
-from ablate.space.rules import PREFIXES, SECTIONS, is_field
+from ablate.space.rules import PREFIXES, is_field
 from ablate.space.text import Lines, parse_toml, read_text
 
-TOP_KEYS = ("paper", "tables", "note", "require")
+TOP_KEYS = ("paper", "tables", "task", "note", "require")
 VALUE_KEYS = ("value", "choices", "range", "same_as")
 TEXT_KEYS = ("field", "same_as", "when", "description", "marker", "note", "source")
 ROW_KEYS = (*dict.fromkeys((*TEXT_KEYS, *VALUE_KEYS)), "scale", "integer", "printed")
@@ -43,6 +46,7 @@ class SpaceFile:
     note: str
     rows: tuple[Row, ...]
     rules: tuple[Rule, ...]
+    task: str = ""  # whose fields the rows set, if not a language model's
 
 
 def read(path: Path) -> SpaceFile:
@@ -54,38 +58,38 @@ def read(path: Path) -> SpaceFile:
     tables = {key: value for key, value in data.items() if isinstance(value, dict)}
     for key in [k for k in TOP_KEYS if k in tables]:
         raise SpaceError(wrong_value(key, tables[key], "not a table", lines.key(key)))
-    paper, printed_tables, note, require = _top(top, path, lines)
+    _check_top(top, path, lines)
     if not tables:
         raise SpaceError(f'{path}:1: the file has no rows; one reads ["Row name"].')
-    rows = tuple(_row(name, table, lines) for name, table in tables.items())
+    task = top.get("task", "")
+    prefixes = (task,) if task else PREFIXES
+    rows = tuple(_row(name, table, lines, prefixes) for name, table in tables.items())
     check_corpora(rows, lines)
     check_tied(rows, lines)
     check_fields(rows)
-    rows = tuple(with_condition(row, rows, lines) for row in rows)
-    rules = tuple(read_rule(rule, rows, lines) for rule in require)
+    names = names_in(rows, prefixes)
+    rows = tuple(with_condition(row, rows, names, lines) for row in rows)
+    rules = tuple(read_rule(rule, rows, names, lines) for rule in top.get("require", ()))
     sort_by_dependency(rows)
-    return SpaceFile(paper, printed_tables, note, rows, rules)
+    return SpaceFile(top["paper"], tuple(top["tables"]), top.get("note", ""), rows, rules, task)
 
 
-def _top(
-    top: dict[str, Any], path: Path, lines: Lines
-) -> tuple[str, tuple[str, ...], str, list[str]]:
+def _check_top(top: dict[str, Any], path: Path, lines: Lines) -> None:
     for key in top:
         if key not in TOP_KEYS:
             raise SpaceError(unknown("key", key, TOP_KEYS, lines.key(key)))
     for key in ("paper", "tables"):
         if key not in top:
             raise SpaceError(f"{path}:1: the key '{key}' is required and was not given.")
-    for key in ("paper", "note"):
+    for key in ("paper", "note", "task"):
         if not _is_text(top.get(key, "-")):
             raise SpaceError(wrong_value(key, top[key], "text", lines.key(key)))
     for key in ("tables", "require"):
         if not isinstance(top.get(key, []), list) or not all(map(_is_text, top.get(key, []))):
             raise SpaceError(wrong_value(key, top[key], "list of text", lines.key(key)))
-    return top["paper"], tuple(top["tables"]), top.get("note", ""), top.get("require", [])
 
 
-def _row(name: str, table: dict[str, Any], lines: Lines) -> Row:
+def _row(name: str, table: dict[str, Any], lines: Lines, prefixes: Collection[str]) -> Row:
     for key in table:
         if key in TOP_KEYS and key not in ROW_KEYS:
             where = lines.row(name, key)
@@ -93,6 +97,8 @@ def _row(name: str, table: dict[str, Any], lines: Lines) -> Row:
         if key not in ROW_KEYS:
             raise SpaceError(unknown("key", key, ROW_KEYS, lines.row(name, key)))
     _check_types(name, table, lines)
+    if "field" in table:
+        _check_field(table["field"], lines.row(name, "field"), prefixes)
     value_keys = [key for key in VALUE_KEYS if key in table]
     if not value_keys:
         raise SpaceError(f"{lines.row(name)}: has no value. {_GIVE_ONE}")
@@ -129,18 +135,17 @@ def _check_types(name: str, table: dict[str, Any], lines: Lines) -> None:
             raise SpaceError(wrong_value(key, table[key], "true or false", lines.row(name, key)))
     if table.get("scale", "linear") not in SCALES:
         raise SpaceError(unknown("scale", table["scale"], SCALES, lines.row(name, "scale")))
-    if "field" in table:
-        _check_field(table["field"], lines.row(name, "field"))
 
 
-def _check_field(name: str, where: str) -> None:
+def _check_field(name: str, where: str, prefixes: Collection[str]) -> None:
     prefix = name.split(".")[0].split("[")[0]
-    if prefix not in PREFIXES:
-        raise SpaceError(unknown("slot or section", prefix, PREFIXES, f"{where}: field '{name}'"))
+    if prefix not in prefixes:
+        kind = "slot or section" if prefixes is PREFIXES else "task"
+        raise SpaceError(unknown(kind, prefix, prefixes, f"{where}: field '{name}'"))
     depth = len(name.split("."))
     form = f"{prefix}.<technique>.<field>" if prefix in LISTED_SLOTS else f"{prefix}.<field>"
-    depths = (3,) if prefix in LISTED_SLOTS else (2,) if prefix in SECTIONS else (1, 2)
-    if not is_field(name) or depth not in depths or (depth == 1 and "[" in name):
+    depths = (3,) if prefix in LISTED_SLOTS else (1, 2) if prefix in SINGLE_SLOTS else (2,)
+    if not is_field(name, prefixes) or depth not in depths or (depth == 1 and "[" in name):
         raise SpaceError(wrong_value("field", name, f"'{form}', or '{form}[0]'", where))
 
 

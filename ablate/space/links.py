@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ablate.errors import SpaceError, nearest, unknown
 from ablate.space.row import Choices, Domain, Fixed, Range, Row, format_value
-from ablate.space.rules import Clause, parse
+from ablate.space.rules import Clause, Names, parse
 from ablate.space.text import Lines
 
 
@@ -86,31 +86,33 @@ def check_fields(rows: tuple[Row, ...]) -> None:
             )
 
 
-def with_condition(row: Row, rows: tuple[Row, ...], lines: Lines) -> Row:
+def names_in(rows: tuple[Row, ...], prefixes: Collection[str]) -> Names:
+    """Return the names that conditions and rules between these rows may use."""
+    fields = [row.field for row in rows if row.field]
+    return Names([row.name for row in rows], fields, prefixes)
+
+
+def with_condition(row: Row, rows: tuple[Row, ...], names: Names, lines: Lines) -> Row:
     """Return the row with its condition parsed."""
     if not row.condition:
         return row
     where = f"{lines.row(row.name, 'when')}: when"
-    clauses = parse(row.condition, *_known(rows), where)
+    clauses = parse(row.condition, names, where)
     for clause in clauses:
         _check_literals(clause, rows, where, "value")
     return replace(row, when=clauses)
 
 
-def read_rule(text: str, rows: tuple[Row, ...], lines: Lines) -> Rule:
+def read_rule(text: str, rows: tuple[Row, ...], names: Names, lines: Lines) -> Rule:
     where = lines.of_text(text, "require")
-    clauses = parse(text, *_known(rows), f"{where}: require", names_right=True)
-    known = list(dict.fromkeys(name for names in _known(rows) for name in names))
+    clauses = parse(text, names, f"{where}: require", names_right=True)
+    known = list(dict.fromkeys([*names.rows, *names.fields]))
     for name in [name for clause in clauses for name in clause.names]:
         if name not in known:
             raise SpaceError(unknown("row or field of a row", name, known, f"{where}: require"))
     for clause in clauses:
         _check_literals(clause, rows, f"{where}: require", "row or value")
     return Rule(text, where, clauses)
-
-
-def _known(rows: tuple[Row, ...]) -> tuple[list[str], list[str]]:
-    return [row.name for row in rows], [row.field for row in rows if row.field]
 
 
 def _check_literals(clause: Clause, rows: tuple[Row, ...], where: str, kind: str) -> None:

@@ -35,6 +35,18 @@ class Name:
 
 
 @dataclass(frozen=True)
+class Names:
+    """The names that comparisons of a file may use."""
+
+    rows: Collection[str]
+    fields: Collection[str]  # that rows set
+    prefixes: Collection[str]  # that fields start with
+
+    def is_field(self, name: str) -> bool:
+        return is_field(name, self.prefixes)
+
+
+@dataclass(frozen=True)
 class Clause:
     """One comparison."""
 
@@ -81,13 +93,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def parse(
-    text: str, rows: Collection[str], fields: Collection[str], where: str, names_right: bool = False
-) -> tuple[Clause, ...]:
+def parse(text: str, names: Names, where: str, names_right: bool = False) -> tuple[Clause, ...]:
     """Parse comparisons whose names are rows of the file, or fields."""
-    clauses = _clauses(text.split(" and "), rows, names_right)
+    clauses = _clauses(text.split(" and "), names, names_right)
     if clauses is None:
-        raise SpaceError(_syntax_message(text, rows, fields, where))
+        raise SpaceError(_syntax_message(text, names, where))
     for clause in clauses:
         if clause.operator in _ORDERS and not all(map(is_number, clause.literals)):
             raise SpaceError(
@@ -96,40 +106,40 @@ def parse(
     return clauses
 
 
-def is_field(name: str) -> bool:
+def is_field(name: str, prefixes: Collection[str]) -> bool:
     """Return whether this is a dotted field of a config."""
     match = _FIELD.fullmatch(name)
-    return match is not None and match[1] in PREFIXES
+    return match is not None and match[1] in prefixes
 
 
-def _clauses(parts: list[str], rows: Collection[str], names_right: bool) -> Any:
+def _clauses(parts: list[str], names: Names, names_right: bool) -> Any:
     """Split at " and ", but not inside a row's name."""
     for end in range(1, len(parts) + 1):
-        clause = _clause(" and ".join(parts[:end]).strip(), rows, names_right)
+        clause = _clause(" and ".join(parts[:end]).strip(), names, names_right)
         if clause is None:
             continue
-        rest = _clauses(parts[end:], rows, names_right) if parts[end:] else ()
+        rest = _clauses(parts[end:], names, names_right) if parts[end:] else ()
         if rest is not None:
             return (clause, *rest)
     return None
 
 
-def _clause(text: str, rows: Collection[str], names_right: bool) -> Clause | None:
+def _clause(text: str, names: Names, names_right: bool) -> Clause | None:
     match = _FIELD.match(text)
-    fields = [match[0]] if match and is_field(match[0]) else []
-    for name in sorted((row for row in rows if text.startswith(row)), key=len, reverse=True):
-        clause = _comparison(name, text, rows, names_right)
+    fields = [match[0]] if match and names.is_field(match[0]) else []
+    for name in sorted((row for row in names.rows if text.startswith(row)), key=len, reverse=True):
+        clause = _comparison(name, text, names, names_right)
         if clause is not None:
             return clause
-    return _comparison(fields[0], text, rows, names_right) if fields else None
+    return _comparison(fields[0], text, names, names_right) if fields else None
 
 
-def _comparison(name: str, text: str, rows: Collection[str], names_right: bool) -> Clause | None:
+def _comparison(name: str, text: str, names: Names, names_right: bool) -> Clause | None:
     match = _OPERATION.fullmatch(text, len(name))
     if match is None:
         return None
     symbol, right = (match[1], match[2]) if match[1] else (match[3], match[4])
-    if names_right and (right in rows or is_field(right)):
+    if names_right and (right in names.rows or names.is_field(right)):
         return Clause(name, symbol, Name(right))
     literal = _literal(right)
     if (symbol == "in") != isinstance(literal, list) or literal is None:
@@ -149,10 +159,11 @@ def _literal(text: str) -> Any:
     return text if re.fullmatch(r"[\w.+-]+( [\w.+-]+)*", text) else None
 
 
-def _syntax_message(text: str, rows: Collection[str], fields: Collection[str], where: str) -> str:
-    known = list(dict.fromkeys([*rows, *fields, *SINGLE_SLOTS]))
+def _syntax_message(text: str, names: Names, where: str) -> str:
+    slots = [slot for slot in SINGLE_SLOTS if slot in names.prefixes]
+    known = list(dict.fromkeys([*names.rows, *names.fields, *slots]))
     for part in text.split(" and "):
         match = re.match(r"\s*(.+?)\s*(!=|<=|>=|=|<|>|\bin\b)\s*\S", part)
-        if match and match[1] not in known and not is_field(match[1]):
+        if match and match[1] not in known and not names.is_field(match[1]):
             return unknown("row or field", match[1], known, where)
     return f"{where}: '{text}' is not a valid condition. Expected: {GRAMMAR}."

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.config.identity import Trial
+from ablate.config.identity import Trial, digest
 from ablate.config.metrics import Metric
 from ablate.config.streams import Streams
 from ablate.errors import TrialError
@@ -151,9 +151,9 @@ class Function:
             result = {name: value for name, value in result.items() if not name.startswith("test_")}
         self._check(result)
         weights = _weights(self.run._saved)
-        digest = weights_digest(weights) if weights else f"{sorted(result.items())!r}"
+        own = weights_digest(weights) if weights else digest(result)
         num_parameters = _num_parameters(self.run._saved)
-        return Conclusion(metrics=result, num_parameters=num_parameters, digest=digest)
+        return Conclusion(metrics=result, num_parameters=num_parameters, digest=own)
 
     def _check(self, result: Mapping[str, float]) -> None:
         splits = ("valid", "test") if self.trial.reads_test else ("valid",)

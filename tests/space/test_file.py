@@ -283,7 +283,7 @@ def test_there_are_several_hundred_wrong_files():
 BESIDE = {
     "paper = 7\ntables = []": ":1: paper = 7 is not allowed. Expected: text.",
     'paper = "p"\npapre = "p"\n': ":2: unknown key 'papre'. Did you mean 'paper'? Expected one of: "
-    "paper, tables, note, require.",
+    "paper, tables, task, note, require.",
     'tables = ["T"]\n': ":1: the key 'paper' is required and was not given.",
     'paper = "p"\n': ":1: the key 'tables' is required and was not given.",
     'paper = "p"\ntables = "T"\n': ":2: tables = 'T' is not allowed. Expected: list of text.",
@@ -294,7 +294,7 @@ BESIDE = {
     '[paper]\nvalue = 3\n["Row"]\nvalue = 3\n': ":1: paper = {'value': 3} is not allowed. "
     "Expected: not a table.",
     'paper = "p"\ntables = []\n[["Row"]]\nvalue = 3\n': ":1: unknown key 'Row'. "
-    "Expected one of: paper, tables, note, require.",
+    "Expected one of: paper, tables, task, note, require.",
     'paper = "p': ":1: this is not valid TOML: Unterminated string.",
     "": ":1: the key 'paper' is required and was not given.",
     "\x00": ":1: this is not valid TOML: Invalid statement (column 1).",

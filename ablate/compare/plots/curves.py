@@ -73,9 +73,10 @@ def _draw(axes: Any, curve: Curve, alpha: float, **look: Any) -> None:
 def _axes(axes: Any, curves: list[Curve], metric: Metric) -> None:
     """From the best value to those of the first epochs."""
     best = metric.show(min(metric.loss_of_shown(low) for _, lows, _ in curves for low in lows))
-    firsts = sorted(mean[0] for mean, _, _ in curves)
+    firsts = sorted((mean[0] for mean, _, _ in curves), key=metric.loss_of_shown)
     first, highest = firsts[len(firsts) // 2], max(max(high) for _, _, high in curves)
-    worst = min(first * 1.6, highest) if metric.scale == "log" else first
+    seen = max(first, *(mean[-1] for mean, _, _ in curves), key=metric.loss_of_shown)
+    worst = min(first * 1.6, highest) if metric.scale == "log" else seen
     style.value_axis(axes, metric, best, worst)
     style.whole_numbers(axes.xaxis)
 
@@ -106,8 +107,9 @@ def _epochs(final: PlannedTrial, material: Material) -> list[float]:
 
 
 def caption(material: Material) -> str:
+    log = "is logarithmic, and " if material.summary.metric.better == "lower" else ""
     return (
         "Validation by epoch: the mean over the seeds that completed, and from the best to the "
         "worst of them. Where each arm has a panel, the others are grey in it and the base arm is "
-        "dashed. The scale is logarithmic, and may cut off the first epochs."
+        f"dashed. The scale {log}may cut off the first epochs."
     )

@@ -80,14 +80,15 @@ def _pictures(material: Material) -> Iterable[str]:
 def _arms(material: Material) -> list[str]:
     """What each arm cost, and trained with."""
     changed = "differs from the base arm in, as trained"
-    titles = ["arm", "parameters", "tokens a seed", "training in all", changed]
+    read = ["tokens a seed"] if material.record.corpus else []
+    titles = ["arm", "parameters", *read, "training in all", changed]
     differences = as_trained.differences(material.record, material.journals)
     summaries = {arm.name: arm for arm in material.summary.arms}
     rows = []
     for arm in material.record.arms:
-        shown, spent = summaries.get(arm.name), ["", ""]
+        shown, spent = summaries.get(arm.name), ["" for _ in (*read, "seconds")]
         if shown is not None:
-            spent = [count(shown.tokens), duration(shown.seconds)]
+            spent = [*(count(shown.tokens) for _ in read), duration(shown.seconds)]
         num_parameters = (shown or arm).num_parameters
         rows.append([arm.name, count(num_parameters), *spent, differences[arm.name]])
     values = as_trained.base_values(material.record, material.journals)

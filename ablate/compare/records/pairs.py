@@ -1,6 +1,6 @@
 """`ablate compare --except SLOT`: what a change bought, over all recorded trials.
 
-Two trials are a pair when they differ in what is named and in nothing else: same seed, same
+Two trials are a pair when they differ in what is named and in nothing else: same seed, same metric,
 corpus digest, runner, device, precision and threads, test read by both or by neither, every other
 field of their configs equal, whichever study they came from. The trials that a trial builds on
 count too: two fine-tuned trials are a pair when those they start from are.
@@ -14,10 +14,11 @@ those with the same hash are one group; pairs are made inside a group, one of ea
 
 A pair with a diverged trial has no difference; it is counted and its trial is named.
 
-The mean difference is in nats a token, with a paired t interval; the verdict is the paired t-test,
-Holm-corrected over the rows of the result. Pairs with other settings are not repetitions of each
-other, so the number of settings is shown next to the number of pairs: many pairs from one setting
-say much about that setting.
+A trial's metric is the one that decides its study. The mean difference is in the metric's own
+direction and on its own scale (nats a token, accuracy), with a paired t interval; the verdict is
+the paired t-test, Holm-corrected over the rows of the result. Pairs with other settings are not
+repetitions of each other, so the number of settings is shown next to the number of pairs: many
+pairs from one setting say much about that setting.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +41,7 @@ from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.replication import counted
 from ablate.compare.text.figures import NONE, signed
 from ablate.config import fields
+from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.config.resolve import SECTIONS
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
@@ -56,6 +59,7 @@ NEUTRAL = {  # fields that cannot change the result of a trial
     for info in fields.describe(config)
     if not info.limits.identity
 }
+NATS = PERPLEXITY.scale_name
 SHOWN = 40  # rows in a terminal
 
 
@@ -93,18 +97,25 @@ class Point:
     lineage: Lineage
     seed: str
     corpus: str
-    nats: float | None  # None: it diverged
+    metric: Metric
+    loss: float | None  # None: it diverged
     study: str
+
+    @property
+    def judged_by(self) -> tuple[str, str, str]:
+        """What two trials must share to be compared."""
+        return self.metric.name, self.metric.better, self.metric.scale_name
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a change bought on one corpus."""
+    """What a change bought on one corpus, in the direction and on the scale of its metric."""
 
     before: str
     after: str
     corpus: str
-    difference: Difference | None  # None: every pair has a diverged trial
+    metric: Metric
+    difference: Difference | None  # not of losses; None: every pair has a diverged trial
     num_settings: int
     studies: tuple[str, ...]
     num_lost: int  # pairs with a diverged trial
@@ -132,7 +143,7 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
     named = _named(names, columns)
     points = _points(mirror, [c for c in columns if c not in named | NEUTRAL], named, split)
     changes = sorted(_changes(points), key=lambda c: (-c.num_pairs, c.corpus, c.before, c.after))
-    completed = sum(point.nats is not None for point in points)
+    completed = sum(point.loss is not None for point in points)
     return Exchange(tuple(names), split, completed, tuple(changes))
 
 
@@ -160,8 +171,9 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
     own = _hash([*(n for n in PLACE if n != "seed"), *(c for c in rest if c not in aside)])
     query = (
         f"SELECT trial, {own}, [{', '.join(_unnamed(*columns) for columns in partly)}], "
-        f"CAST(seed AS VARCHAR), {_text(sorted(named))}, corpus, {split}_nll, study, computed_by, "
-        f"parents, status, reads_test FROM trials"
+        f"CAST(seed AS VARCHAR), {_text(sorted(named))}, corpus, _judged_by, "
+        f"{views.reported(mirror, literal(split))}, study, computed_by, parents, status, "
+        "reads_test FROM trials LEFT JOIN _judged ON study_key = _study_key"
     )
     with reading(mirror, ["trials"]) as db:
         rows = {row[0]: _Row(*row) for row in db.execute(query).fetchall()}
@@ -172,7 +184,8 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
             lineage=lineage_of(row.trial),
             seed=row.seed or "",
             corpus=row.corpus or "",
-            nats=row.nats if row.status == Status.COMPLETED else None,
+            metric=row.metric,
+            loss=row.loss,
             study=row.study or "",
         )
         for row in rows.values()
@@ -189,18 +202,29 @@ class _Row(NamedTuple):
     seed: str | None
     variant: str
     corpus: str | None
-    nats: float | None
+    judged_by: str | None
+    reported: float | None
     study: str | None
     computed_by: str | None
     parents: str | None
     status: str
     reads_test: bool | None
 
+    @property
+    def metric(self) -> Metric:
+        return views.metric_of(self.judged_by)
+
+    @property
+    def loss(self) -> float | None:
+        if self.status != Status.COMPLETED or self.reported is None:
+            return None
+        return self.metric.loss(self.reported)
+
     def is_paired(self, split: str) -> bool:
         """Return whether it has a loss on the split, or would have one if it had not diverged."""
         if self.status == Status.DIVERGED:
             return split == "valid" or bool(self.reads_test)
-        return self.status == Status.COMPLETED and finite(self.nats) is not None
+        return self.status == Status.COMPLETED and finite(self.reported) is not None
 
 
 def _partly_named(named: set[str], rest: Sequence[str]) -> list[tuple[list[str], list[str]]]:
@@ -263,30 +287,38 @@ def _lineages(rows: Mapping[str, _Row]) -> Callable[[str], Lineage]:
 
 def _changes(points: Iterable[Point]) -> list[Change]:
     """The pairs of each group, by what changed."""
-    groups: dict[tuple[str, str], dict[tuple[Any, ...], Point]] = defaultdict(dict)
-    for point in sorted(points, key=lambda point: point.nats is None):
+    groups: dict[tuple[Any, ...], dict[tuple[Any, ...], Point]] = defaultdict(dict)
+    for point in sorted(points, key=lambda point: point.loss is None):
         lineage = point.lineage
-        group = groups[lineage.setting, point.seed]
+        group = groups[lineage.setting, point.seed, point.judged_by]
         group.setdefault((lineage.variant, lineage.unnamed), point)
     variants = ({variant for variant, _ in group} for group in groups.values() if len(group) > 1)
     common = Counter(itertools.chain.from_iterable(variants))
-    pairs: dict[tuple[str, str, str], list[tuple[Point, Point]]] = defaultdict(list)
+    pairs: dict[tuple[Any, ...], list[tuple[Point, Point]]] = defaultdict(list)
     for group in groups.values():
         ordered = sorted(group.items(), key=lambda item: (-common[item[0][0]], item[0][0]))
         for ((before, _), a), ((after, _), b) in itertools.combinations(ordered, 2):
             if before != after and a.lineage.agrees(b.lineage):
-                pairs[before, after, a.corpus].append((a, b))
-    return [_change(key, of_change) for key, of_change in pairs.items()]
+                pairs[before, after, a.corpus, a.judged_by].append((a, b))
+    return [_change(*key[:3], of_change) for key, of_change in pairs.items()]
 
 
-def _change(key: tuple[str, str, str], pairs: list[tuple[Point, Point]]) -> Change:
-    whole = [(a.lineage, b.lineage) for a, b in pairs if None not in (a.nats, b.nats)]
-    deltas = [b.nats - a.nats for a, b in pairs if a.nats is not None and b.nats is not None]
-    diverged = dict.fromkeys(point for pair in pairs for point in pair if point.nats is None)
+def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point]]) -> Change:
+    metric = pairs[0][0].metric
+    whole = [(a.lineage, b.lineage) for a, b in pairs if None not in (a.loss, b.loss)]
+    deltas = [
+        metric.natural(b.loss - a.loss)
+        for a, b in pairs
+        if a.loss is not None and b.loss is not None
+    ]
+    diverged = dict.fromkeys(point for pair in pairs for point in pair if point.loss is None)
     ways = ((a.seed, a.lineage.computed_by, b.lineage.computed_by) for a, b in pairs)
-    odd = {seed for seed, before, after in ways if not journal.computed_alike(before, after)}
+    odd = {seed for seed, one, other in ways if not journal.computed_alike(one, other)}
     return Change(
-        *key,
+        before,
+        after,
+        corpus,
+        metric,
         statistics.paired_difference(deltas),
         num_settings=len({(a.setting, a.unnamed, b.unnamed) for a, b in whole}),
         studies=tuple(sorted({point.study for pair in pairs for point in pair})),
@@ -298,19 +330,28 @@ def _change(key: tuple[str, str, str], pairs: list[tuple[Point, Point]]) -> Chan
 
 def table(exchanged: Exchange) -> Table:
     """Every number of every change."""
-    names = ["before", "after", "corpus", "split", "difference_nats", "low", "high", "p_holm"]
+    metrics = [change.metric for change in exchanged.changes]
+    in_nats = all(metric.scale_name == NATS for metric in metrics)
+    delta = ["difference_nats"] if in_nats else ["metric", "better", "difference"]
+    names = ["before", "after", "corpus", "split", *delta, "low", "high", "p_holm"]
     names += ["verdict", "pairs", "settings", "studies", "lost_pairs", "diverged"]
     names += ["seeds_not_computed_alike"]
-    differences = [change.difference for change in exchanged.changes]
-    p_values = statistics.holm([d and d.p for d in differences])
+    p_values = _p_holm(exchanged)
     rows = []
-    for change, d, p in zip(exchanged.changes, differences, p_values, strict=True):
+    for change, metric, p in zip(exchanged.changes, metrics, p_values, strict=True):
+        d = change.difference
         row = [*describe_change(change.before, change.after), change.corpus, exchanged.split]
+        row += [] if in_nats else [metric.scale_name, metric.better]
         row += [d and d.mean, *((d and d.interval) or (None, None)), p, statistics.verdict(d, p)]
         row += [change.num_pairs, change.num_settings, ", ".join(change.studies), change.num_lost]
         row += [", ".join(point.trial for point in change.diverged), ", ".join(change.not_alike)]
         rows.append(row)
     return table_of_values(names, rows)
+
+
+def _p_holm(exchanged: Exchange) -> list[float | None]:
+    differences = [change.difference for change in exchanged.changes]
+    return statistics.holm([d and d.p for d in differences])
 
 
 def describe_change(before: str, after: str) -> tuple[str, str]:
@@ -326,32 +367,86 @@ def describe_change(before: str, after: str) -> tuple[str, str]:
 
 def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
     """The changes for a terminal."""
-    what = ", ".join(exchanged.names)
-    if not exchanged.changes:
+    what, changes = ", ".join(exchanged.names), exchanged.changes
+    if not changes:
         return f"No two of {exchanged.num_trials} completed trials differ only in {what}."
-    every, rows = table(exchanged).rows, []
-    for before, after, corpus, _, mean, low, high, _, verdict, pairs, settings, *_ in every:
-        delta = NONE if mean is None else signed(mean, 4)
-        interval = NONE if low is None else f"[{signed(low, 4)}, {signed(high, 4)}]"
-        counts = (str(pairs), str(settings))
-        rows.append([f"{before} → {after}", corpus, delta, interval, *counts, verdict])
-    titles = ["change", "corpus", "Δ nats", "95%\ninterval", "pairs", "settings", "verdict"]
-    studies = sorted({study for change in exchanged.changes for study in change.studies})
+    rows = _shown_rows(exchanged)
+    studies = sorted({study for change in changes for study in change.studies})
     notes = [
         f"{exchanged.num_trials} completed trials; pairs differ only in {what}. Mean "
-        f"difference on {exchanged.split}, below 0 is better; paired t, Holm-corrected over "
+        f"difference on {exchanged.split}, {_better(changes)}; paired t, Holm-corrected over "
         f"{counted(len(rows), 'row')}.",
         *_left_out(exchanged),
         f"From the studies {', '.join(studies)}.",
+        *_not_alike(changes),
     ]
-    odd = [row for row in every if row[-1]]
-    if odd:
-        named = "; ".join(f"{row[0]} → {row[1]} on {row[2]}, seeds {row[-1]}" for row in odd)
-        notes.append(f"Pairs of a trial by kernels and one by torch: {named}. {computed.ADVICE}")
     if len(rows) > SHOWN:
         notes.append(f"{len(rows) - SHOWN} more rows: --format csv has them all.")
-    left = ["corpus", "verdict"]
-    return text.write(table_of(titles, rows[:SHOWN], left, notes=notes), width)
+    left = ["corpus", "metric", "verdict"]
+    body = [[*row.values()] for row in rows[:SHOWN]]
+    return text.write(table_of([*rows[0]], body, left, notes=notes), width)
+
+
+def _shown_rows(exchanged: Exchange) -> list[dict[str, str]]:
+    """A row for each change, by heading; without the columns that say nothing here."""
+    changes = exchanged.changes
+    scales = list(dict.fromkeys(change.metric.scale_name for change in changes))
+    delta = f"Δ {scales[0]}" if len(scales) == 1 else "Δ"
+    rows = []
+    for change, p in zip(changes, _p_holm(exchanged), strict=True):
+        d, digits = change.difference, _digits(change.metric)
+        ends = d and d.interval and [signed(end, digits) for end in d.interval]
+        rows.append(
+            {
+                "change": _arrow(change),
+                **({"corpus": change.corpus} if any(c.corpus for c in changes) else {}),
+                **({"metric": change.metric.scale_name} if len(scales) > 1 else {}),
+                delta: NONE if d is None else signed(d.mean, digits),
+                "95%\ninterval": f"[{', '.join(ends)}]" if ends else NONE,
+                "pairs": str(change.num_pairs),
+                "settings": str(change.num_settings),
+                "verdict": statistics.verdict(d, p),
+            }
+        )
+    return rows
+
+
+def _arrow(change: Change) -> str:
+    return " → ".join(describe_change(change.before, change.after))
+
+
+def _digits(metric: Metric) -> int:
+    """Decimal places of a difference on a metric's scale; of shown values it has `digits`."""
+    if metric.scale != "linear" or metric.reports_scaled:
+        return 4
+    return max(0, metric.digits + round(math.log10(metric.factor)))
+
+
+def _better(changes: Iterable[Change]) -> str:
+    """`below 0 is better`, with the names of the metrics if they differ in this."""
+    scales: dict[str, list[str]] = {}
+    for change in changes:
+        known = scales.setdefault(change.metric.better, [])
+        known += [name for name in [change.metric.scale_name] if name not in known]
+    side = {"lower": "below 0", "higher": "above 0"}
+    if len(scales) == 1:
+        return f"{side[next(iter(scales))]} is better"
+    return "better if " + ", ".join(
+        f"{side[better]} for {' and '.join(names)}" for better, names in sorted(scales.items())
+    )
+
+
+def _not_alike(changes: Iterable[Change]) -> list[str]:
+    """A note on the pairs of which kernels computed one trial and torch the other."""
+    named = [
+        f"{_arrow(change)}{change.corpus and f' on {change.corpus}'}, "
+        f"seeds {', '.join(change.not_alike)}"
+        for change in changes
+        if change.not_alike
+    ]
+    if not named:
+        return []
+    return [f"Pairs of a trial by kernels and one by torch: {'; '.join(named)}. {computed.ADVICE}"]
 
 
 def _left_out(exchanged: Exchange) -> list[str]:

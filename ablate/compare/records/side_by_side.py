@@ -7,8 +7,7 @@ comparable with it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +18,12 @@ from ablate.compare.statistics.replication import counted
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
+from ablate.record.mirror import views
 from ablate.record.mirror.syncing import Mirror
-from ablate.store.study_record import from_plain
 
 METRICS = {
     **{metric.published[0]: metric.shown for metric in (PERPLEXITY, BITS)},
-    "accuracy_percent": "accuracy, %",  # from here on: published only, no trial has them
+    "accuracy_percent": "accuracy, %",  # from here on: of no trial of a language model
     "coefficient_of_variation": "coefficient of variation",
     "rank_of_log_prob_matrix": "rank",
     "subspace_distance": "subspace distance",
@@ -47,9 +46,15 @@ def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None)
     """Our numbers and the published ones in one table, of one split or both."""
     with reading(mirror, ["arms"]) as db:
         keys = [key for (key,) in db.execute("SELECT study_key FROM studies ORDER BY 1").fetchall()]
+        judged = "SELECT _study_key, _judged_by FROM _judged"
+        metrics = {key: views.metric_of(text) for key, text in db.execute(judged).fetchall()}
+        ours = [None if name in papers.ids() else _key(name, keys) for name in names]
+        units = METRICS | {
+            n: metrics[key].shown for key in ours if key for n in metrics[key].published
+        }
         rows: list[Row] = []
-        for name in names:
-            rows += _paper(name) if name in papers.ids() else _study(db, _key(name, keys))
+        for name, key in zip(names, ours, strict=True):
+            rows += _paper(name, units) if key is None else _study(db, key, metrics[key])
     if split is not None:
         for row in rows:
             row.values = {key: text for key, text in row.values.items() if key[1] == split}
@@ -63,11 +68,9 @@ def _key(name: str, keys: list[str]) -> str:
     raise ConfigError(unknown("study or paper", name, matching or [*keys, *papers.ids()]))
 
 
-def _study(db: Any, key: str) -> list[Row]:
+def _study(db: Any, key: str, metric: Metric) -> list[Row]:
     study, _, scale = key.partition("@")
     query = "SELECT * FROM arms WHERE study = ? AND scale = ? ORDER BY arm, split DESC"
-    (text,) = db.execute("SELECT record FROM _studies WHERE study_key = ?", [key]).fetchone()
-    metric = from_plain(json.loads(text)).metric
     rows: dict[str, Row] = {}
     arms = db.sql(query, params=[study, scale])
     for values in arms.fetchall():
@@ -95,11 +98,11 @@ def _measured(arm: dict[str, Any], metric: Metric) -> str:
     return f"{decimal(mean, digits)}{around} ({seeds})"
 
 
-def _paper(paper: str) -> list[Row]:
+def _paper(paper: str, units: Mapping[str, str]) -> list[Row]:
     rows: dict[tuple[str, str, str], Row] = {}
     for cell in papers.load(paper).cells:
-        unit = METRICS.get(cell.metric)
-        if unit is None:  # from another task: BLEU, F1
+        unit = units.get(cell.metric)
+        if unit is None:  # from a task that none of the studies has: BLEU, F1
             continue
         name = f"{cell.model} {cell.variant}".strip()
         source = f"{paper}, {cell.table}"

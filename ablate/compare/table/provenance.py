@@ -84,7 +84,7 @@ def show(store: Store, key: str) -> str:
     known = journals.read_all(store, results)
     lines = [
         f"table {whole} of {contents['study']}, made {saved['made']}",
-        f"corpus digest {contents['corpus_digest']}",
+        *(f"corpus digest {own}" for own in [contents["corpus_digest"]] if own),
         "whole" if contents["whole"] else "INCOMPLETE when it was made",
         "",
         *_trials(contents, known),

@@ -8,6 +8,7 @@ by epoch keeps its name.
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from typing import Any
 
 from ablate.config.tasks import runner_name
@@ -36,11 +37,13 @@ RESULTS = {  # numbers that queries may name before any trial has them
     NUM_PARAMETERS: NUMBER,
 }
 EPOCH_COLUMNS = {"run_id": TEXT, "generation": WHOLE, "epoch": WHOLE}
+LABELS = ("trial", "study", "scale", "arm", "seed", "status")  # of the trial, in `epochs`
+TIMES = ("started", "ended")  # columns of `trials`
 EPOCH_METRICS = dict.fromkeys(("train_nll", "valid_nll", "tokens", "seconds"), NUMBER)
 STUDY: dict[str, str] = dict.fromkeys(
     (
         *("study_key", "study", "scale", "question", "command", "paper", "table_name", "corpus"),
-        *("corpus_digest", "level", "base_arm", "status", "record", "run_id"),
+        *("corpus_digest", "level", "base_arm", "status", "judged_by", "record", "run_id"),
     ),
     TEXT,
 )
@@ -51,8 +54,11 @@ def trial_row(record: Record, generation: int) -> dict[str, Any]:
     guests = {k.removeprefix(ALSO_IN): v for k, v in record.tags.items() if k.startswith(ALSO_IN)}
     facts = {name: record.tags.get(TAGS.get(name, name)) for name in TAGGED}
     facts["runner"] = facts["runner"] and runner_name(facts["runner"])
+    taken = {*TRIAL_COLUMNS, *TIMES, *record.params}
     finals = {
-        name.removeprefix(FINAL): value for name, value in record.numbers.items() if _is_final(name)
+        result_column(name.removeprefix(FINAL), taken): value
+        for name, value in record.numbers.items()
+        if _is_final(name)
     }
     own = {
         "run_id": record.run_id,
@@ -67,12 +73,17 @@ def trial_row(record: Record, generation: int) -> dict[str, Any]:
 def epoch_rows(record: Record, generation: int) -> list[dict[str, Any]]:
     """A row of `epochs` for each step, without the final results."""
     key = {"run_id": record.run_id, "generation": generation}
-    rows = []
+    rows, taken = [], {*LABELS, *key}
     for step in record.steps:
-        numbers = {name: value for name, value in step.items() if not _is_final(name)}
+        numbers = {result_column(name, taken): v for name, v in step.items() if not _is_final(name)}
         if len(numbers) > 1:  # more than the epoch
             rows.append({**key, **numbers})
     return rows
+
+
+def result_column(name: str, taken: Container[str]) -> str:
+    """The column of a number that a trial reports: its own name, unless it is taken."""
+    return f"result.{name}" if name.lower() in taken else name
 
 
 def _is_final(name: str) -> bool:

@@ -4,7 +4,8 @@ trials     one row for every trial ever recorded
              trial, study, scale, arm, stage, seed, seed_index, in_cell (counts for its arm's
              result); a trial that arms share has the first arm whose result it is
              status      completed, diverged, pruned, failed, running or interrupted
-             valid_nll, test_nll, valid_ppl, ... final results; NLL in nats per token
+             valid_nll, test_nll, valid_ppl, valid_accuracy, ... everything that trials concluded;
+             NLL in nats per token
              num_parameters, num_epochs, started, ended, attempts, host, hardware, versions, ...
              computed_by         kernels, torch, both or neither, and why
              runner, reads_test  the task that ran it, and whether it read the test split
@@ -15,11 +16,11 @@ epochs     one row for every epoch of every trial
 arms       one row for an arm of a study on one split
              study, scale, arm, corpus, split, level, num_parameters
              num, num_lost     number of seeds that completed; that did not, or not yet
-             nll, nll_spread, ppl, ppl_spread, bpc     means and deviations over seeds
              metric, mean, spread      the metric that decides the study, as its table shows it
+             nll, nll_spread, ppl, ppl_spread, bpc     of language models
              num_searches      searches that tuned the arm, whose winners these seeds confirm
              published         result of the paper that the arm reproduces, at that scale only
-studies    one row for each study at each scale: question, command, paper, status
+studies    one row for each study at each scale: question, command, paper, status, metric
 published  every number in the papers' tables
              paper, table_name, model, variant, corpus, split, metric, value, std,
              parameters (millions), quoted, note
@@ -29,11 +30,15 @@ A name with a dot needs double quotes: SELECT "head.experts" FROM trials.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from ablate import papers
-from ablate.record.mirror.records import TRIAL_COLUMNS
+from ablate.config.metrics import BITS, PERPLEXITY, Metric
+from ablate.record.mirror.records import LABELS, TIMES, TRIAL_COLUMNS
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import literal, parquet, quoted
 
@@ -48,10 +53,10 @@ PUBLISHED = {
 }
 
 
-# `runs.tag_key` of a study's key.
+# `runs.tag_key` of a text.
 TAG_KEY = r"""
     regexp_replace(
-        replace(regexp_replace(study_key, '\[(\d+)\]', '.\1', 'g'), '@', '.'),
+        replace(regexp_replace({text}, '\[(\d+)\]', '.\1', 'g'), '@', '.'),
         '[^\pL\pN_\-./ ]', '_', 'g'
     )
 """
@@ -67,7 +72,8 @@ WITH listed AS (
     )
 ),
 unlisted AS (
-    SELECT study_key, {TAG_KEY} AS tag FROM _studies WHERE record IS NULL OR status = 'running'
+    SELECT study_key, {TAG_KEY.format(text="study_key")} AS tag FROM _studies
+    WHERE record IS NULL OR status = 'running'
 )
 SELECT l.*, t.* EXCLUDE (study_key, trial, arm, stage, in_cell)
 FROM listed l JOIN _trials t USING (trial)
@@ -79,35 +85,39 @@ SELECT s.study_key AS study_key, json_extract_string(t.also_in, '$."' || s.tag |
 FROM _trials t, unlisted s
 WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
 """
+# The metric that decides each study. Columns have names that no config and no result has.
+JUDGED = f"""
+SELECT DISTINCT study_key AS _study_key, _judged_by, _judged_by ->> '$.name' AS _metric,
+       {TAG_KEY.format(text="_judged_by ->> '$.name'")} AS _column,
+       CAST(_judged_by ->> '$.factor' AS DOUBLE) AS _factor,
+       CASE WHEN (_judged_by ->> '$.reports_scaled') = 'true' THEN _judged_by ->> '$.scale' END
+           AS _reported_on
+FROM (
+    SELECT study_key, coalesce(judged_by, {{default}}) AS _judged_by FROM _studies
+)
+"""
 ARMS = """
-WITH metrics AS (
-    SELECT study_key, level, coalesce(judged_by ->> '$.name', 'nll') AS metric,
-           coalesce(CAST(judged_by ->> '$.factor' AS DOUBLE), 1) AS factor,
-           (judged_by ->> '$.reports_scaled') = 'true' AS scaled,
-           judged_by ->> '$.scale' AS scale
-    FROM (SELECT study_key, level, record -> '$.judged_by' AS judged_by FROM _studies)
-),
-results AS (
-    SELECT m.study_key, arm, corpus, split, status, num_parameters, metric, {loss} AS loss,
-           CASE WHEN metric = 'nll' AND level = 'character' THEN loss / ln(2)
-                WHEN metric = 'nll' OR scaled AND scale = 'log' THEN exp(least(loss, 300))
-                WHEN scaled AND scale = 'logit' THEN factor / (1 + exp(-loss))
-                ELSE factor * loss END AS shown
-    FROM _members m LEFT JOIN metrics USING (study_key),
-         (VALUES ('valid'), ('test')) splits(split)
-    WHERE in_cell AND arm IS NOT NULL AND stage <> 'ensemble'
+WITH results AS (
+    SELECT m.study_key, m.arm, m.corpus, _split AS split, m.status, m.num_parameters,
+           _metric AS metric, _factor, _reported_on, {reported} AS reported
+    FROM _members m JOIN _judged ON m.study_key = _study_key,
+         (VALUES ('valid'), ('test')) splits(_split)
+    WHERE m.in_cell AND m.arm IS NOT NULL AND m.stage <> 'ensemble'
 ),
 cells AS (
     SELECT study_key, arm, corpus, split, metric,
            CAST(max(num_parameters) AS BIGINT) AS num_parameters,
-           count(value) AS num, avg(value) AS mean, stddev_samp(value) AS spread,
-           count(*) FILTER (status <> 'completed' OR NOT isfinite(loss)) AS num_lost,
+           count(shown) AS num, avg(shown) AS mean, stddev_samp(shown) AS spread,
+           count(*) FILTER (status <> 'completed' OR NOT isfinite(reported)) AS num_lost,
            avg(nats) AS nll, stddev_samp(nats) AS nll_spread,
-           avg(exp(least(nats, 300))) AS ppl, stddev_samp(exp(least(nats, 300))) AS ppl_spread,
-           avg(nats) / ln(2) AS bpc
-    FROM (SELECT *, status = 'completed' AND isfinite(loss) AS whole,
-                 CASE WHEN whole AND metric = 'nll' THEN loss END AS nats,
-                 CASE WHEN whole THEN shown END AS value
+           avg(ppl) AS ppl, stddev_samp(ppl) AS ppl_spread, avg(nats) / ln(2) AS bpc
+    FROM (SELECT *, status = 'completed' AND isfinite(reported) AS whole,
+                 CASE WHEN whole AND metric = 'nll' THEN reported END AS nats,
+                 CASE WHEN nats IS NOT NULL THEN exp(least(nats, 300)) END AS ppl,
+                 CASE WHEN whole THEN _factor * CASE _reported_on
+                     WHEN 'log' THEN exp(least(reported, 300))
+                     WHEN 'logit' THEN 1 / (1 + exp(-reported))
+                     ELSE reported END END AS shown
           FROM results)
     GROUP BY ALL HAVING num + num_lost > 0
 ),
@@ -159,25 +169,34 @@ def _queries(mirror: Mirror) -> dict[str, str]:
         "_epochs": _raw_epochs(mirror),
         "epochs": _epochs(mirror),
         "_studies": f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.studies)}",
-        "studies": "SELECT * EXCLUDE record FROM _studies",
+        "_judged": JUDGED.format(default=_default_metric()),
+        "studies": "SELECT s.* EXCLUDE (record, judged_by, run_id), _metric AS metric, run_id "
+        "FROM _studies s JOIN _judged ON study_key = _study_key",
         "_members": MEMBERS,
-        "arms": ARMS.replace("{loss}", _loss(mirror)),
+        "arms": ARMS.replace("{reported}", reported(mirror, "_split")),
     }
 
 
-def _loss(mirror: Mirror) -> str:
-    """SQL for what a trial reports of the metric that decides its study."""
-    numbers = set(mirror.manifest.numbers)
-    names = sorted(n.removeprefix("valid_") for n in numbers if n.startswith("valid_"))
-    cases = []
-    for name in names:
-        valid, test = f"valid_{name}", f"test_{name}"
-        of_test = quoted(test) if test in numbers else "NULL"
-        cases.append(
-            f"WHEN {literal(name)} THEN CASE split WHEN 'valid' THEN {quoted(valid)} "
-            f"ELSE {of_test} END"
-        )
-    return f"CASE coalesce(metric, 'nll') {' '.join(cases)} END"
+def reported(mirror: Mirror, split: str) -> str:
+    """SQL for what a trial reported of the metric that decides its study; `split` is SQL too."""
+    cases = [
+        f"WHEN {literal(column.lower())} THEN {quoted(column)}"
+        for column in sorted(mirror.manifest.numbers)
+        if column.startswith(("valid_", "test_"))
+    ]
+    return f"CASE lower(concat({split}, '_', _column)) {' '.join(cases)} END"
+
+
+@cache
+def metric_of(judged_by: str | None) -> Metric:
+    """The metric in `_judged`, which a trial whose study is not recorded does not have."""
+    return Metric(**json.loads(judged_by)) if judged_by else PERPLEXITY
+
+
+def _default_metric() -> str:
+    """SQL for the metric of a study that was recorded before studies had one."""
+    bits, perplexity = (literal(json.dumps(dataclasses.asdict(m))) for m in (BITS, PERPLEXITY))
+    return f"CASE level WHEN 'character' THEN {bits} ELSE {perplexity} END"
 
 
 def _raw_trials(mirror: Mirror) -> str:
@@ -190,7 +209,7 @@ def _trials(mirror: Mirror) -> str:
     manifest = mirror.manifest
     facts = [name for name in TRIAL_COLUMNS if name not in HIDDEN and name != "run_id"]
     columns = [*facts, *manifest.numbers, *sorted(manifest.configs), "run_id"]
-    times = [f"make_timestamp(1000 * {n}_ms) AS {n}" for n in ("started", "ended")]
+    times = [f"make_timestamp(1000 * {n}_ms) AS {n}" for n in TIMES]
     shown = [quoted(name) for name in columns]
     name = "num_parameters"
     shown[columns.index(name)] = f"CAST({name} AS BIGINT) AS {name}"
@@ -208,9 +227,8 @@ def _raw_epochs(mirror: Mirror) -> str:
 
 
 def _epochs(mirror: Mirror) -> str:
-    labels = ("trial", "study", "scale", "arm", "seed", "status")
     shown = ", ".join(
-        [*(f"t.{n}" for n in labels), "e.epoch"]
+        [*(f"t.{n}" for n in LABELS), "e.epoch"]
         + [f"e.{quoted(n)}" for n in mirror.manifest.epoch_numbers]
     )
     return (

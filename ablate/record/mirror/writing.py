@@ -97,9 +97,12 @@ class Generation:
     def _learn_configs(self, trials: list[Record]) -> None:
         """Add the config columns of these records, and their types, to the manifest."""
         columns: dict[str, set[str]] = {}
+        spelled = _spellings(self.manifest.configs)
         for record in trials:
             for name, text in record.params.items():
-                columns.setdefault(config_column(name), set()).add(text)
+                column = config_column(name)
+                column = spelled.setdefault(column.lower(), column)
+                columns.setdefault(column, set()).add(text)
         for name, texts in columns.items():
             kind = kinds.common_kind(self.manifest.configs.get(name), kinds.kind_of(texts))
             if kind is not None:
@@ -179,10 +182,19 @@ class Generation:
 def _write(
     rows: Iterable[dict[str, Any]], file: TextIO, known: Iterable[str], numbers: dict[str, str]
 ) -> None:
-    """Write rows as JSON lines; add columns that are not known to `numbers`."""
+    """Write rows as JSON lines; add columns that are not known to `numbers`.
+
+    SQL ignores case: names that differ only in it are one column, as it was first written.
+    """
+    spelled = _spellings((*numbers, *known))
     for row in rows:
+        row = {spelled.setdefault(name.lower(), name): value for name, value in row.items()}
         file.write(f"{kinds.line(row)}\n")
         numbers |= {name: kinds.NUMBER for name in row if name not in known}
+
+
+def _spellings(columns: Iterable[str]) -> dict[str, str]:
+    return {name.lower(): name for name in columns}
 
 
 def _json(file: Path, columns: Kinds) -> str:

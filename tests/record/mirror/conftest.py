@@ -53,19 +53,29 @@ class Recorded:
             {"epoch": e, "train_nll": nats + 2 / e, "valid_nll": nats + 1 / e, "seconds": 0.5 * e}
             for e in range(1, options["epochs"] + 1)
         ]
-        metrics = {"valid_nll": nats, "test_nll": nats - 0.1} if status == "completed" else {}
+        epochs = options.get("curve", epochs)
+        concluded = options.get("metrics", {"valid_nll": nats, "test_nll": nats - 0.1})
+        metrics = concluded if status == "completed" else {}
         outcome = status and Outcome(
             status=Status(status),
             metrics=metrics,
-            num_parameters=1000,
+            num_parameters=options.get("num_parameters", 1000),
             digest=options["digest"],
         )
         attempt = {"started": options["started"], "from_epoch": 0, "host": "box"}
         if "computed_by" in options:
             attempt["computed_by"] = options["computed_by"]
         attempt["ablate_git"] = {"commit": "abc", "dirty": False}
-        config = {"corpus.name": "grammar", **config}
+        if "task" not in config:
+            config = {"corpus.name": "grammar", **config}
         return Journal(trial, config, [attempt], epochs=epochs, outcome=outcome)
+
+    def function(self, name: str, values: dict[str, Any], metrics: dict[str, float], **more: Any):
+        """Make a trial of a function of the user's, with no corpus and no parameters."""
+        config = {"task": "digits", **{f"digits.{key}": value for key, value in values.items()}}
+        curve = [{"epoch": 1, "valid_accuracy": 0.5, "seconds": 0.5}]
+        options = {"corpus_digest": "", "runner": "function", "num_parameters": None, **more}
+        return self.trial(name, config, metrics=metrics, **{"curve": curve, **options})
 
     def study(self, name: str, arms: dict[str, list[Journal]], **more: Any) -> StudyRecord:
         """Record a study of these trials, finished or not."""

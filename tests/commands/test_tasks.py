@@ -1,0 +1,174 @@
+"""Commands that read records, on a study of a function: no word of language models."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ablate import cli
+from ablate.config import tasks
+from ablate.store import journal as journals
+from ablate.store.workspace import open_workspace
+
+CODE = """
+from dataclasses import dataclass
+
+from ablate import Arm, Metric, Scale, Search, Study, setting, table, task
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoinConfig:
+    rate: float = setting(0.1, doc="learning rate", low=0)
+    bent: bool = setting(False, doc="bend it")
+
+
+@task(
+    "coin",
+    config=CoinConfig,
+    metrics=Metric("heads", better="higher", shown="heads in %", factor=100),
+)
+def train(run):
+    for epoch in (1, 2):
+        heads = 0.5 + 0.2 * run.config.bent - (run.config.rate - 0.3) ** 2 + run.seed % 10 / 1000
+        yield {"train_heads": heads / 2, "valid_heads": heads * (1 - 0.1 / epoch)}
+    return {"test_heads": heads}
+
+
+study = Study(
+    question="Does bending it help?",
+    base={"task": "coin"},
+    base_arm="straight",
+    design=table(Arm("straight"), Arm("bent", {"coin.bent": True})),
+    scales={
+        "laptop": Scale(seeds=3),
+        "tuned": Scale(seeds=1, search=Search(space="rates", trials=5)),
+    },
+)
+"""
+SPACE = """
+paper = "ours"
+task = "coin"
+tables = []
+
+["Learning rate"]
+field = "coin.rate"
+range = [0.1, 0.9]
+"""
+FOREIGN = re.compile(
+    r"perplexity|\bppl\b|\bnats?\b|\bbits\b|\btokens?\b|corpus|corpora|\bnll\b", re.I
+)
+
+
+@pytest.fixture(scope="module")
+def coin(tmp_path_factory):
+    """A folder with a study of a function that has run at both scales."""
+    folder = tmp_path_factory.mktemp("coin")
+    (folder / "coin.py").write_text(CODE)
+    (folder / "search_spaces").mkdir()
+    (folder / "search_spaces" / "rates.toml").write_text(SPACE)
+    known = dict(tasks._kinds)
+    for scale in ("laptop", "tuned"):
+        arguments = ["study", str(folder / "coin.py"), "--scale", scale, "--local"]
+        assert cli.main([*arguments, "--workspace", str(folder / "w")]) == 0
+    yield folder
+    tasks._kinds.clear()
+    tasks._kinds.update(known)
+
+
+@pytest.fixture
+def printed(coin, capsys):
+    """What a command prints."""
+
+    def run(*arguments: str) -> str:
+        assert cli.main([*arguments, "--workspace", str(coin / "w")]) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+def trial_ids(coin) -> list[str]:
+    known = journals.read_all(open_workspace(str(coin / "w")).store)
+    return [trial for trial, journal in known.items() if journal.trial.scale == "laptop"]
+
+
+def table_hash(printed) -> str:
+    return (
+        printed("table", "coin@laptop", "--format", "latex").split("provenance ")[1].split("}")[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("status", "status coin@laptop", "status coin@tuned", "importance coin@tuned"),
+        *("compare coin@laptop", "compare --except coin.bent", "compare --except coin"),
+        *("compare coin@laptop coin@tuned", "compare --except coin --split test"),
+        *(
+            f"table coin@laptop --format {form}"
+            for form in ("text", "csv", "latex", "html", "json")
+        ),
+        *("table coin@tuned", "report coin@laptop", "report coin@tuned", "plot coin@tuned"),
+        "provenance HASH",
+        "rerun TRIAL",
+    ],
+)
+def test_no_word_of_language_models(coin, printed, command):
+    pytest.importorskip("matplotlib")
+    trial, table = trial_ids(coin)[0], table_hash(printed) if "HASH" in command else ""
+    text = printed(*command.replace("TRIAL", trial).replace("HASH", table).split())
+    if "report" in command:
+        text = (coin / "w" / "studies" / command.split()[1] / "report.html").read_text()
+        text = re.sub(r"base64,[^\"]*|<style.*?</style>", "", text, flags=re.S)
+    assert text and not FOREIGN.findall(text), FOREIGN.findall(text)
+
+
+def test_its_pairs_are_in_its_metric(printed):
+    text = " ".join(printed("compare", "--except", "coin.bent").split())
+    assert "Δ heads" in text and "above 0 is better" in text
+    assert re.search(r"\+0\.1900 \[\+0\.1900, \+0\.1900\] \d \d higher", text), text
+
+
+def test_its_numbers_are_columns(printed):
+    query = 'SELECT arm, round(test_heads, 4), round(train_heads, 4), "coin.rate" FROM trials'
+    where = "WHERE scale = 'laptop' AND seed = 1 AND arm = 'bent'"
+    rows = printed("query", f"{query} {where}", "--format", "csv").splitlines()
+    assert rows[1:] == ["bent,0.661,0.3305,0.1"]
+    query = "SELECT metric, round(mean, 4), corpus, level, ppl FROM arms"
+    where = "WHERE scale = 'laptop' AND arm = 'bent' AND split = 'test'"
+    rows = printed("query", f"{query} {where}", "--format", "csv").splitlines()
+    assert rows[1:] == ["heads,66.2,,,"]
+
+
+def test_its_record_for_mlflow_says_what_judges_it(coin):
+    from ablate.record import runs
+    from ablate.store import study_record
+
+    record = study_record.read(open_workspace(str(coin / "w")).store, "coin@laptop")
+    assert "corpus" not in runs.note(record, "")
+    run = runs.study_run(record, runs.StudyStatus.FINISHED, 0, {}, "", {})
+    assert '"name": "heads"' in run.tags["judged_by"]
+    assert not {"corpus", "level"} & {*run.params}
+
+
+def test_a_repeated_trial_says_which_bits_agree(coin, printed):
+    text = printed("rerun", trial_ids(coin)[0])
+    assert "epoch 1: train_heads 0.2305, valid_heads 0.4149" in text
+    assert text.endswith("every bit agrees: the same numbers\n")
+
+
+def test_a_config_of_it_runs_with_its_code(coin, printed):
+    config = coin / "bent.toml"
+    config.write_text('task = "coin"\ncoin = { bent = true }\n')
+    text = printed("trial", str(config), "--code", str(coin / "coin.py"))
+    assert "valid_heads 0.6279" in text and "parameters" not in text
+    again = printed("trial", str(config), "--code", str(coin / "coin.py"))
+    assert again.splitlines()[0].partition(":")[0] == text.splitlines()[0].partition(":")[0]
+    (trial,) = {line.split()[1].rstrip(":") for line in (text.splitlines()[0],)}
+    assert trial in trial_ids(coin)  # the study's own, which is not run again
+
+
+def test_it_has_no_tokens_to_compare(coin, capsys):
+    trials = trial_ids(coin)[:2]
+    assert cli.main(["tokens", *trials, "--workspace", str(coin / "w")]) == 5
+    assert "is of the task 'coin': no text." in capsys.readouterr().err

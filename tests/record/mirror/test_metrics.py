@@ -1,0 +1,215 @@
+"""Studies of any metric in one mirror: arms, results, and pairs in the metric's direction."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from ablate import cli
+from ablate.compare.records import pairs
+from ablate.config.metrics import PERPLEXITY, Metric
+from ablate.record.mirror.syncing import update_mirror
+from ablate.record.mlflow_records import Recorder
+
+ACCURACY = Metric("accuracy", better="higher", shown="accuracy in %", factor=100)
+NO_CORPUS = {"corpus": "", "corpus_digest": "", "level": ""}
+
+
+def accuracies(recorded, name="digits", metric=ACCURACY, **more):
+    """Record a study of three seeds an arm; the arm `shifted` is better by about 0.02."""
+    arms = {
+        arm: [
+            recorded.function(
+                f"{name}-{arm}-{seed}",
+                {"shift": arm == "shifted"},
+                {
+                    f"{split}_{metric.name}": 0.9
+                    + gain * (1 + seed / 10)
+                    - 0.01 * (split == "test")
+                    for split in ("valid", "test")
+                },
+                seed=seed,
+            )
+            for seed in (1, 2, 3)
+        ]
+        for arm, gain in (("plain", 0), ("shifted", 0.02))
+    }
+    return recorded.study(name, arms, judged_by=metric, **NO_CORPUS, **more)
+
+
+def words(recorded, name="words"):
+    heads = {"softmax": 4.0, "mos": 3.5}
+    arms = {
+        head: [
+            recorded.trial(f"{name}-{head}-{seed}", {"head": head}, seed=seed, nats=nats + seed / 9)
+            for seed in (1, 2, 3)
+        ]
+        for head, nats in heads.items()
+    }
+    return recorded.study(name, arms, judged_by=PERPLEXITY)
+
+
+def test_arms_are_shown_by_the_metric_of_their_study(recorded, rows_of):
+    accuracies(recorded)
+    words(recorded)
+    columns = "study, arm, corpus, level, num, metric, mean, spread, nll, ppl, bpc, num_parameters"
+    query = f"SELECT {columns} FROM arms WHERE split = 'valid' ORDER BY study, arm"
+    plain, shifted, mos, _ = rows_of(recorded, query)
+    empty = (None, None, None, None)
+    assert plain[:7] == ("digits", "plain", None, None, 3, "accuracy", pytest.approx(90))
+    assert plain[8:] == empty
+    assert shifted[6:8] == (pytest.approx(92.4), pytest.approx(0.2)) and shifted[8:] == empty
+    nats = 3.5 + 2 / 9
+    assert mos[2:6] == ("grammar", "word", 3, "nll") and mos[8] == pytest.approx(nats)
+    assert mos[6] == mos[9] == pytest.approx(math.exp(nats), rel=0.01)
+
+
+def test_a_failed_seed_is_no_perplexity(recorded, rows_of):
+    lost = recorded.trial("t2", {"head": "mos"}, seed=2, status="failed")
+    recorded.study("one", {"a": [recorded.trial("t1", {"head": "mos"}), lost]})
+    query = "SELECT num, num_lost, ppl, mean FROM arms WHERE split = 'valid'"
+    assert rows_of(recorded, query) == [
+        (1, 1, pytest.approx(math.exp(4)), pytest.approx(math.exp(4)))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "shown"),
+    [
+        (Metric("f1", better="higher", scale="logit", factor=100), 90.0),
+        (
+            Metric("f1", better="higher", scale="logit", reports_scaled=True),
+            1 / (1 + math.exp(-0.9)),
+        ),
+        (Metric("f1", scale="log", factor=10, reports_scaled=True), 10 * math.exp(0.9)),
+    ],
+)
+def test_the_mean_is_what_tables_show(recorded, rows_of, metric, shown):
+    accuracies(recorded, metric=metric)
+    query = "SELECT mean FROM arms WHERE arm = 'plain' AND split = 'valid'"
+    assert rows_of(recorded, query) == [(pytest.approx(shown),)]
+    assert metric.show(metric.loss(0.9)) == pytest.approx(shown)
+
+
+def test_a_study_that_is_running_has_its_metric(recorded, rows_of):
+    record, workspace = accuracies(recorded), recorded.workspace
+    Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts).open()
+    query = "SELECT s.status, a.metric, mean FROM arms a JOIN studies s USING (study)"
+    rows = rows_of(recorded, f"{query} WHERE split = 'valid' AND arm = 'plain'")
+    assert rows == [("running", "accuracy", pytest.approx(90))]
+
+
+def test_every_number_that_a_trial_concluded_is_a_column(recorded, rows_of):
+    metrics = {"valid_accuracy": 0.9, "test_accuracy": 0.8, "train_loss": 0.1, "images/second": 7.0}
+    recorded.study("digits", {"a": [recorded.function("t1", {}, metrics)]}, judged_by=ACCURACY)
+    words(recorded)
+    columns = (
+        'valid_accuracy, test_accuracy, train_loss, "images/second", valid_nll, num_parameters'
+    )
+    query = f"SELECT {columns} FROM trials ORDER BY study LIMIT 1"
+    assert rows_of(recorded, query) == [(0.9, 0.8, 0.1, 7.0, None, None)]
+
+
+def test_a_result_never_hides_what_a_trial_is(recorded, rows_of):
+    """A function may call its numbers as it likes."""
+    metrics = {"valid_accuracy": 0.9, "test_accuracy": 0.8, "seed": 5, "task": 6, "Status": 7}
+    curve = [{"epoch": 1, "valid_accuracy": 0.9, "seconds": 1, "generation": 3, "scale": 4}]
+    trial = recorded.function("t1", {}, metrics, curve=curve)
+    recorded.study("digits", {"a": [trial]}, judged_by=ACCURACY)
+    named = 'seed, task, status, "result.seed", "result.task", "result.status"'
+    assert rows_of(recorded, f"SELECT {named} FROM trials") == [(1, "digits", "completed", 5, 6, 7)]
+    named = 'scale, "result.scale", "result.generation", valid_accuracy'
+    assert rows_of(recorded, f"SELECT {named} FROM epochs") == [("laptop", 4, 3, 0.9)]
+
+
+def test_names_that_differ_in_case_are_one_column(recorded, rows_of):
+    """SQL ignores case, so two columns could not be told apart."""
+    for name in ("F1", "f1"):
+        accuracies(recorded, f"study_{name}", Metric(name, better="higher"))
+    assert rows_of(recorded, "SELECT count(valid_f1) FROM trials") == [(12,)]
+    query = "SELECT metric, count(*), sum(num) FROM arms GROUP BY metric ORDER BY metric"
+    assert rows_of(recorded, query) == [("F1", 4, 12), ("f1", 4, 12)]
+
+
+def test_a_metric_of_any_name_decides(recorded, rows_of):
+    """MLflow takes no `@`."""
+    accuracies(recorded, metric=Metric("accuracy@5", better="higher", factor=100))
+    query = "SELECT metric, mean FROM arms WHERE arm = 'plain' AND split = 'valid'"
+    assert rows_of(recorded, query) == [("accuracy@5", pytest.approx(90))]
+
+
+def test_two_studies_of_different_metrics_in_one_table(recorded, capsys):
+    accuracies(recorded)
+    words(recorded)
+    locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
+    assert cli.main(["compare", "digits", "words", *locations]) == 0
+    rows = {
+        row["arm or model"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))
+    }
+    assert [*rows["plain"]][3:] == [
+        "valid, ours (accuracy in %)",
+        "test, ours (accuracy in %)",
+        "grammar valid, ours (perplexity)",
+        "grammar test, ours (perplexity)",
+    ]
+    assert rows["shifted"]["valid, ours (accuracy in %)"] == "92.40±0.20 (n=3)"
+    assert rows["shifted"]["grammar valid, ours (perplexity)"] == ""
+    assert rows["softmax"]["grammar valid, ours (perplexity)"].endswith("(n=3)")
+
+
+def test_a_papers_numbers_of_the_studys_metric_stand_beside_it(recorded, capsys):
+    metric = Metric("bleu", better="higher", shown="BLEU", published=("BLEU",))
+    accuracies(recorded, metric=metric)
+    locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
+    assert cli.main(["compare", "digits", "takase2018doc", *locations]) == 0
+    titles = capsys.readouterr().out.splitlines()[0]
+    assert "ours (BLEU)" in titles and "published (BLEU)" in titles
+
+
+def test_a_change_is_in_the_direction_of_its_metric(recorded):
+    accuracies(recorded)
+    result = pairs.exchange(update_mirror(recorded.workspace), ["digits.shift"])
+    (change,) = result.changes
+    assert change.difference is not None and change.num_pairs == 3
+    assert change.difference.mean == pytest.approx(0.024)
+    table = pairs.table(result)
+    row = dict(zip(table.headings, table.rows[0], strict=True))
+    assert (row["metric"], row["better"], row["verdict"]) == ("accuracy", "higher", "higher")
+    assert "difference_nats" not in row and row["difference"] == pytest.approx(0.024)
+    low, high = row["low"], row["high"]
+    assert low < row["difference"] < high
+    text = " ".join(pairs.plain_text(result).split())
+    assert "Δ accuracy" in text and "+0.0240" in text and "above 0 is better" in text
+    assert not any(word in text for word in ("nats", "corpus", "perplexity"))
+
+
+def test_changes_by_two_metrics_name_them(recorded):
+    accuracies(recorded)
+    words(recorded)
+    result = pairs.exchange(update_mirror(recorded.workspace), ["digits", "head"])
+    assert [change.metric.name for change in result.changes] == ["accuracy", "nll"]
+    table = pairs.table(result)
+    rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows]
+    assert [row["metric"] for row in rows] == ["accuracy", "nats"]
+    assert [row["verdict"] for row in rows] == ["higher", "higher"]  # softmax has more nats
+    text = " ".join(pairs.plain_text(result).split())
+    assert "better if above 0 for accuracy, below 0 for nats" in text
+
+
+def test_only_nats_keep_their_column(recorded):
+    words(recorded)
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    headings = pairs.table(result).headings
+    assert "difference_nats" in headings and not {"metric", "better"} & {*headings}
+    assert "Δ nats" in pairs.plain_text(result)
+
+
+def test_trials_judged_by_different_metrics_are_no_pair(recorded):
+    both = {"valid_accuracy": 0.9, "valid_loss": 0.3, "test_accuracy": 0.9, "test_loss": 0.3}
+    for metric, shift in ((ACCURACY, False), (Metric("loss"), True)):
+        trial = recorded.function(metric.name, {"shift": shift}, both)
+        recorded.study(f"by_{metric.name}", {"a": [trial]}, judged_by=metric, **NO_CORPUS)
+    assert pairs.exchange(update_mirror(recorded.workspace), ["digits"]).changes == ()
