@@ -1,7 +1,7 @@
 """Smoothed labels for a tiny transformer, trained by Hugging Face's `Trainer`: do they help?
 
-Question   A transformer of one layer tells which of two tokens comes first in a line of twelve. Does
-           it tell better if its labels are smoothed?
+Question   A transformer of one layer tells which of two tokens comes first in a line of twelve.
+           Does it tell better if its labels are smoothed?
 Paper      None. The lines are drawn here, and the model starts from random weights: nothing is
            downloaded.
 Run        ablate study studies/tiny_trainer.py        laptop: 3 seeds an arm
@@ -26,7 +26,7 @@ class TrainerConfig:
     learning_rate: float = setting(0.003, doc="of AdamW", low=0)
     label_smoothing: float = setting(0.0, doc="share spread over both labels", low=0, high=0.9)
     hidden_size: int = setting(32, doc="units of a token's vector", low=4)
-    epochs: int = setting(4, doc="passes over the training lines", low=1)
+    epochs: int = setting(8, doc="passes over the training lines", low=1)
 
 
 @task(
@@ -38,10 +38,14 @@ def train(run):
     import tempfile
 
     import torch
-    from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
-    from transformers.utils import logging
+    from transformers import (
+        BertConfig,
+        BertForSequenceClassification,
+        PrinterCallback,
+        Trainer,
+        TrainingArguments,
+    )
 
-    logging.set_verbosity_error()
     size = run.config.hidden_size
     model = BertForSequenceClassification(
         BertConfig(
@@ -80,6 +84,7 @@ def train(run):
             trainer = Trainer(
                 model, arguments, train_dataset=splits["train"], optimizers=(optimizer, None)
             )
+            trainer.remove_callback(PrinterCallback)
             trained = trainer.train()
         yield {"train_loss": trained.training_loss, "valid_accuracy": accuracy("valid")}
     return {"test_accuracy": accuracy("test")}
