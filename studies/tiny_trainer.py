@@ -38,7 +38,7 @@ def train(run):
     import tempfile
 
     import torch
-    from transformers import (
+    from transformers import (  # pyright: ignore[reportMissingImports]
         BertConfig,
         BertForSequenceClassification,
         PrinterCallback,
