@@ -26,9 +26,10 @@ lint: $(READY)
 types: $(READY)
 	$(VENV)/bin/pyright
 
-readme: $(READY)  # run the commands of the README and of docs/commands.md, so that they cannot rot
+readme: $(READY)  # run the commands of the README and of two pages, so that they cannot rot
 	$(VENV)/bin/python .ci/readme.py README.md
 	$(VENV)/bin/python .ci/readme.py docs/commands.md
+	$(VENV)/bin/python .ci/readme.py docs/your_own_training.md
 
 bench: $(READY)  # what is fast, ours beside theirs; ARGS="--only mixture", "--full", "--strict"
 	$(VENV)/bin/python -m benchmarks.table $(ARGS)

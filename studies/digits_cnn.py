@@ -4,7 +4,7 @@ Question   A network of two convolutions sees a thousand digits of 8 x 8 pixels:
            better if each image is moved by up to a pixel whenever it is seen, or with dropout?
 Paper      None. The digits are the 1,797 that come with scikit-learn.
 Run        ablate study studies/digits_cnn.py        laptop: 5 seeds an arm
-Cost       Half a minute on two cores.
+Cost       Under a minute on two idle cores, a minute and a half on busy ones.
 
 A worked example of a function in plain torch that resumes where it was cut: `run.epochs` saves the
 model and the optimizer, and `torch`'s own random numbers are seeded anew for every epoch.

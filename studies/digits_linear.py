@@ -5,7 +5,7 @@ Question   A linear classifier of 8 x 8 pixels, trained by plain stochastic grad
 Paper      None. The digits are the 1,797 that come with scikit-learn.
 Run        ablate study studies/digits_linear.py                 laptop: 5 seeds an arm
            ablate study studies/digits_linear.py --scale tuned   each arm at its best learning rate
-Cost       Some ten seconds on two cores for `laptop`, under a minute for `tuned`.
+Cost       At either scale under a minute on two idle cores, one to two minutes on busy ones.
 
 A worked example of a function of one's own: docs/your_own_training.md walks through it. Learning
 rates that suit one arm need not suit another, so the scale `tuned` searches for each arm's own,

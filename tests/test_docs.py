@@ -26,6 +26,7 @@ NOT_HERE = {
     "CONFIG.toml",
     "ablate/components/regularizer/gaussian_noise.py",
     "clusters.toml",
+    "digits.py",
     "gaussian_noise.py",
     "logins.json",
     "my_study.py",

@@ -18,6 +18,7 @@ import contextlib
 import ctypes
 import dataclasses
 import json
+import os
 import shlex
 import signal
 import string
@@ -49,10 +50,7 @@ def task_command(
 ) -> None:
     """Register a command as a task. `settings`: its settings with their defaults."""
     parts = shlex.split(command)
-    named = [field for part in parts for _, field, _, _ in string.Formatter().parse(part) if field]
-    for field in named:
-        if field not in (*settings, *GIVEN):
-            raise ConfigError(unknown("setting", field, (*settings, *GIVEN), f"task '{name}'"))
+    _check_named(name, parts, settings)
     fields = [
         (key, type(default), setting(default, doc=f"for {{{key}}} of the command"))
         for key, default in settings.items()
@@ -70,6 +68,20 @@ def task_command(
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
 
 
+def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Refuse a command that names an unknown setting, or not the seed."""
+    named = [field for part in parts for _, field, _, _ in string.Formatter().parse(part) if field]
+    where, known = f"task '{task_name}'", (*settings, *GIVEN)
+    for field in named:
+        if field not in known:
+            raise ConfigError(unknown("setting", field, known, where))
+    if "seed" not in named:
+        raise ConfigError(
+            f"{where}: the command does not name {{seed}}, so all seeds would run the same. "
+            "Instead: pass it on, as in 'train.py --seed {seed}' or 'env SEED={seed} train.py'."
+        )
+
+
 def _epochs(arguments: list[str], folder: Path) -> Generator[dict[str, Any], None, dict[str, Any]]:
     """Run the command; yield its epochs, and return its result."""
     result: dict[str, Any] = {}
@@ -83,11 +95,20 @@ def _epochs(arguments: list[str], folder: Path) -> Generator[dict[str, Any], Non
             elif numbers:
                 yield numbers
     if process.returncode:
+        shown = "".join(last).rstrip()
         raise TrialError(
-            f"the command ended with status {process.returncode}: {shlex.join(arguments)}\n"
-            f"{''.join(last).rstrip()}"
+            f"the command {_ending(process.returncode)}: {shlex.join(arguments)}\n{shown}"
         )
     return result
+
+
+def _ending(status: int) -> str:
+    return f"ended with status {status}" if status > 0 else f"was killed by {_signal(-status)}"
+
+
+def _signal(number: int) -> str:
+    known = {known.value: known.name for known in signal.Signals}
+    return known.get(number, f"signal {number}")
 
 
 def _started(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
@@ -96,6 +117,7 @@ def _started(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [program, *arguments[1:]],
             cwd=folder,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},  # epochs arrive when they end
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

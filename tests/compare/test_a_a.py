@@ -14,6 +14,8 @@ the disk, because nothing here has to survive a power cut.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,9 @@ from scipy import stats
 from ablate.compare.statistics.paired import HIGHER, LOWER, t_test
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.summary import summarise
+from ablate.config import tasks
+from ablate.config.fields import setting
+from ablate.config.metrics import Metric
 from ablate.store import journal as journals
 from ablate.store.study_record import SearchRecord
 from ablate.study.designs import table
@@ -40,6 +45,52 @@ NUM_RUN = 30
 STATED, NOTICED = 0.05, 0.075
 TUNED = Scale(seeds=1, search=Search(space="rate", trials=2, sampler="random", repeats=3))
 LISTED = Scale(seeds=3)
+ACCURACY = Metric("accuracy", better="higher", scale="logit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LuckConfig:
+    number: int = setting(0, doc="of the study: other numbers are other trials")
+    unread: int = setting(0, doc="a setting that is never read")
+    loss: float = setting(5.0, doc="that the luck of the seed and of the arm is added to")
+
+
+def by_luck(run) -> dict[str, float]:
+    """The accuracy whose loss is one draw of `Noise`."""
+    shared = np.random.default_rng([run.config.number, run.seed]).normal(0, Noise.SHARED)
+    own = np.random.default_rng([run.config.number, run.seed, run.config.unread + 1])
+    loss = run.config.loss + shared + own.normal(0, Noise.OWN)
+    return reported_as(ACCURACY, {"valid_nll": loss, "test_nll": loss})
+
+
+@pytest.fixture
+def tables_of_accuracy(workspace, monkeypatch):
+    """Runs a study of three arms of a user's task; the last may have another loss."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
+    tasks.task("luck", config=LuckConfig, metrics=ACCURACY)(by_luck)
+
+    def run(number: int, last: float = 5.0) -> Summary:
+        arms = [Arm(f"arm {i}", {"luck.unread": i}) for i in range(2)]
+        study = Study(
+            question="Is chance called by its name?",
+            base={"task": "luck", "luck.number": number},
+            base_arm="arm 0",
+            design=table(*arms, Arm("arm 2", {"luck.unread": 2, "luck.loss": last})),
+            scales={"s": LISTED},
+            name=f"luck {number}",
+        )
+        return finished(study, workspace)
+
+    return run
+
+
+def finished(study: Study, workspace) -> Summary:
+    plan = make_plan(study, "s", data=workspace.data)
+    schedule = Schedule(plan, workspace.store, open_search(workspace.searches))
+    local.run(schedule, order_in(workspace))
+    record = schedule.plan.record
+    return summarise(record, journals.read_all(workspace.store, record.trial_ids()))
 
 
 @pytest.fixture
@@ -64,11 +115,7 @@ def tables(workspace, monkeypatch):
             name=f"study {number}",
             file=str(folder / "study.py"),
         )
-        plan = make_plan(study, "s", data=workspace.data)
-        schedule = Schedule(plan, workspace.store, open_search(workspace.searches))
-        local.run(schedule, order_in(workspace))
-        record = schedule.plan.record
-        return summarise(record, journals.read_all(workspace.store, record.trial_ids()))
+        return finished(study, workspace)
 
     return run
 
@@ -102,7 +149,9 @@ def drawn(generator, num_arms: int, num_searches: int, num_seeds: int, tried: in
     return 5 + luck + shared + generator.normal(0, Noise.OWN, (num_arms, *shared.shape))
 
 
-def table_of(by_hand, losses, alpha: float = STATED, tuned: bool = False) -> Summary:
+def table_of(
+    by_hand, losses, alpha: float = STATED, tuned: bool = False, metric: Metric | None = None
+) -> Summary:
     num_arms, num_searches, num_seeds = losses.shape
     names = [f"arm {i}" for i in range(num_arms)]
     study = by_hand(dict(zip(names, losses.reshape(num_arms, -1), strict=True)), base_arm="arm 0")
@@ -112,7 +161,20 @@ def table_of(by_hand, losses, alpha: float = STATED, tuned: bool = False) -> Sum
         for arm in names
     )
     study.record_fields = {"num_seeds": num_seeds, "searches": searches if tuned else ()}
+    if metric is not None:
+        study.record_fields["judged_by"] = metric
+        for journal in study.journals.values():
+            reported = reported_as(metric, journal.outcome.metrics)
+            journal.outcome = replace(journal.outcome, metrics=reported)
     return summarise(study.record, study.journals, alpha=alpha)
+
+
+def reported_as(metric: Metric, nats: Mapping[str, float]) -> dict[str, float]:
+    """What trials report whose losses by this metric are these."""
+    return {
+        metric.key(key.removesuffix("_nll")): metric.show(loss) / metric.factor
+        for key, loss in nats.items()
+    }
 
 
 @pytest.mark.slow
@@ -134,6 +196,20 @@ def test_identical_arms_are_called_different_no_more_often_than_stated(by_hand):
     assert not_more_often_than(rate(summaries), STATED)
     assert not_more_often_than(sum(any(arm.best for arm in s.arms) for s in summaries), STATED)
     assert rate(summaries) > 0.02 * NUM  # it is not deaf
+
+
+@pytest.mark.slow
+def test_identical_arms_are_no_more_often_where_higher_is_better(by_hand):
+    generator = np.random.default_rng(6)
+    losses = [drawn(generator, 3, 1, 3) for _ in range(NUM)]
+    summaries = [table_of(by_hand, each, metric=ACCURACY) for each in losses]
+    assert not_more_often_than(rate(summaries), STATED)
+    assert not_more_often_than(sum(any(arm.best for arm in s.arms) for s in summaries), STATED)
+    assert rate(summaries) > 0.02 * NUM  # it is not deaf
+    opposite = {LOWER: HIGHER, HIGHER: LOWER}
+    for summary, each in zip(summaries[:200], losses, strict=False):
+        in_nats = table_of(by_hand, each)
+        assert decided(summary) == [opposite[verdict] for verdict in decided(in_nats)]
 
 
 @pytest.mark.slow
@@ -192,3 +268,19 @@ def test_an_arm_that_is_worse_is_called_so(tables):
     """The same pipeline finds a difference of forty spreads: it is not deaf."""
     summaries = [tables(number, LISTED, (0.1, 1e-6)) for number in range(5)]
     assert [decided(summary) for summary in summaries] == [["higher"]] * 5
+
+
+@pytest.mark.slow
+def test_what_the_pipeline_lists_of_a_users_task_are_such_draws(tables_of_accuracy):
+    summaries = [tables_of_accuracy(number) for number in range(NUM_RUN)]
+    assert all(summary.whole for summary in summaries)
+    one = differences(summaries) / (np.sqrt(2) * Noise.OWN)
+    assert one.shape == (NUM_RUN, 3)
+    assert stats.kstest(one.ravel(), "norm").pvalue > 0.01
+
+
+def test_an_arm_of_lower_accuracy_is_called_so(tables_of_accuracy):
+    """A loss that is higher by forty spreads is an accuracy that is lower."""
+    summary = tables_of_accuracy(1, last=5 + 40 * Noise.OWN)
+    assert summary.arm("arm 2").comparison.verdict == LOWER
+    assert summary.arm("arm 2").comparison.delta < 0

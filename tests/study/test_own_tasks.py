@@ -1,0 +1,310 @@
+"""Tasks of the user's own, from a study's file to its table: shipped examples and small ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ablate import run
+from ablate.compare.table.summary import summarise
+from ablate.config import tasks
+from ablate.errors import AblateError, ConfigError, StudyError
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.study.file import load
+from ablate.study.plan import make_plan
+from ablate.trial.run import TrialRun
+from tests.support import places
+from tests.support.tables import written
+
+EXAMPLES = ("digits_linear", "digits_cnn", "tiny_trainer")
+RESUMING = ("digits_cnn", "tiny_trainer")
+PATIENCE = 240.0  # seconds for one command, on a busy machine
+
+
+@pytest.fixture(autouse=True)
+def own_tasks(monkeypatch):
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
+
+
+def example(name: str) -> Path:
+    if name == "tiny_trainer":
+        pytest.importorskip("transformers", reason="tiny_trainer needs transformers")
+    return places.STUDIES / f"{name}.py"
+
+
+def markdown(workspace, key: str) -> str:
+    """The study's table, without the time that it took."""
+    record = study_record.read(workspace.store, key)
+    summary = summarise(record, journals.read_all(workspace.store, record.trial_ids()))
+    return re.sub(r" *· *[\d.]+ ?\w+ of training in all", "", written(summary, "markdown"))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs_from_its_file(name, workspace):
+    summary = run(example(name), "smoke", workspace=str(workspace.folder), local=True)
+    assert summary.whole and summary.metric.name == "accuracy"
+    table = markdown(workspace, f"{name}@smoke")
+    assert "accuracy in %" in table and "perplexity" not in table and "nats" not in table
+    for arm in summary.arms:
+        shares = [summary.metric.show(loss) / 100 for loss in arm.values.values()]
+        assert len(shares) == 2 and all(0.2 < share < 1 for share in shares), "chance is 0.1"
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_over_ray_an_example_finds_what_it_finds_without(name, workspace, tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a Ray of our own
+    over_ray = run(example(name), "smoke", workspace=str(workspace.folder), workers=2)
+    without = run(example(name), "smoke", workspace=str(tmp_path / "without"), local=True)
+    assert [arm.values for arm in over_ray.arms] == [arm.values for arm in without.arms]
+
+
+def first_trial(name: str, scale: str, data: str):
+    return make_plan(load(example(name)), scale, data=data).trials[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RESUMING)
+def test_a_network_cut_after_any_epoch_ends_with_the_same_bits(name, workspace, tmp_path):
+    trial = first_trial(name, "laptop", workspace.data)
+
+    def end(store: Store, cut_after: int = 0) -> journals.Journal:
+        going = TrialRun(trial, store, workspace.data)
+        while not going.advance(seconds=1).done:
+            if len(going.journal.epochs) == cut_after:
+                going.save()
+                going, cut_after = TrialRun(trial, store, workspace.data), 0
+        return going.journal
+
+    whole = end(workspace.store)
+    assert whole.outcome.status == Status.COMPLETED
+    for cut_after in range(1, len(whole.epochs) + 1):
+        cut = end(Store(str(tmp_path / f"cut {cut_after}")), cut_after)
+        assert cut.attempts[1]["from_epoch"] == cut_after
+        assert cut.outcome == whole.outcome and bits(cut) == bits(whole)
+
+
+def bits(journal: journals.Journal) -> list[dict[str, float]]:
+    return [{**epoch, "seconds": 0} for epoch in journal.epochs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_killed_study_ends_with_the_table_of_an_undisturbed_one(name, workspace, tmp_path):
+    whole = run(example(name), "smoke", workspace=str(tmp_path / "undisturbed"), local=True)
+    for num_epochs in (1, 3):
+        process = started("study", str(example(name)), "--scale", "smoke", "--local", at=workspace)
+        deadline = time.monotonic() + PATIENCE
+        while process.poll() is None and epochs_done(workspace) < num_epochs:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    again = run(example(name), "smoke", workspace=str(workspace.folder), local=True)
+    assert again.whole and [arm.values for arm in again.arms] == [a.values for a in whole.arms]
+
+
+def started(*arguments: str, at) -> subprocess.Popen[bytes]:
+    command = "import sys; from ablate.cli import main; sys.exit(main())"
+    return subprocess.Popen(
+        [sys.executable, "-c", command, *arguments, "--workspace", str(at.folder)],
+        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def epochs_done(workspace) -> int:
+    return sum(len(journal.epochs) for journal in journals.read_all(workspace.store).values())
+
+
+@pytest.mark.slow
+def test_the_study_of_the_page_runs_as_printed(workspace, tmp_path):
+    page = (places.DOCS / "your_own_training.md").read_text(encoding="utf-8")
+    file = tmp_path / "digits.py"
+    file.write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], encoding="utf-8")
+    summary = run(file, workspace=str(workspace.folder), local=True)
+    assert summary.whole and [arm.name for arm in summary.arms] == ["plain", "averaged"]
+    assert "accuracy in %" in markdown(workspace, "digits@laptop")
+
+
+# A task whose best rate is known: 0.1. Its accuracy rises from epoch to epoch, to 0.9 at most.
+HILL = """
+from dataclasses import dataclass
+from math import log10
+from ablate import Arm, Metric, Scale, Search, Study, setting, table, task
+
+@dataclass(frozen=True, kw_only=True)
+class HillConfig:
+    rate: float = setting(0.001, doc="best at 0.1", low=0)
+    height: float = setting(0.9, doc="of the top", low=0, high=1)
+    epochs: int = setting(9, doc="steps up", low=1)
+
+@task("hill", config=HillConfig, metrics=(
+    Metric("accuracy", better="higher", scale="logit"), Metric("distance")))
+def climb(run):
+    away = abs(log10(run.config.rate) + 1)
+    for epoch in range(1, run.config.epochs + 1):
+        luck = run.streams.generator("luck", epoch).initial_seed() % 1000 / 1e6
+        share = run.config.height - away / 5 - 0.1 / epoch + luck
+        yield {"valid_accuracy": share, "valid_distance": away}
+    return {"test_accuracy": share, "test_distance": away}
+
+study = Study(
+    question="Is the higher hill higher?",
+    base={"task": "hill"},
+    base_arm="hill",
+    design=table(Arm("hill"), Arm("low", {"hill.height": 0.8}), Arm("high", {"hill.height": 0.95})),
+    scales={
+        "listed": Scale(seeds=4, changes={"hill.rate": 0.1}),
+        "stopped": Scale(seeds=2, search=Search(
+            space="hill", trials=20, early_stopping="asha", repeats=3)),
+        "synchronous": Scale(seeds=1, search=Search(
+            space="hill", trials=8, synchronous=True, repeats=3)),
+    },
+)
+"""
+HILL_SPACE = """
+paper = "ours"
+tables = []
+task = "hill"
+
+["Rate"]
+field = "hill.rate"
+range = [1e-4, 1.0]
+scale = "log"
+"""
+
+
+@pytest.fixture
+def hill(tmp_path) -> Path:
+    (tmp_path / "hill.toml").write_text(HILL_SPACE)
+    (tmp_path / "hill.py").write_text(HILL)
+    return tmp_path / "hill.py"
+
+
+def test_higher_is_better_in_its_table(hill, workspace):
+    summary = run(hill, "listed", workspace=str(workspace.folder), local=True)
+    verdicts = {arm.name: arm.comparison.verdict for arm in summary.arms if arm.comparison}
+    assert verdicts == {"low": "lower", "high": "higher"}
+    assert [arm.name for arm in summary.arms if arm.best] == ["high"]
+    table = markdown(workspace, "hill@listed")
+    bold = [line for line in table.splitlines() if "**" in line]
+    assert len(bold) == 1 and bold[0].startswith("| high |")
+    assert "on logit accuracy of test" in table
+    assert "higher than every other arm" in table
+
+
+@pytest.mark.parametrize("scale", ["stopped", "synchronous"])
+def test_a_search_over_accuracy_finds_the_highest(hill, workspace, scale):
+    summary = run(hill, scale, workspace=str(workspace.folder), local=True)
+    known = journals.read_all(workspace.store, summary.record.trial_ids())
+    for search in summary.record.searches:
+        tried = [known[name] for name in search.trials]
+        last = {j.trial.id: j.epochs[-1]["valid_accuracy"] for j in tried}
+        ended = [j.trial.id for j in tried if j.status == Status.COMPLETED]
+        assert search.chosen == max(ended, key=last.__getitem__)
+        assert last[search.chosen] == max(last.values()), "no better one was stopped"
+        best = known[search.chosen].config["hill.rate"]
+        assert 0.02 < best < 0.5, "the best is 0.1"
+        stopped = [j for j in tried if j.status == Status.PRUNED]
+        assert bool(stopped) == (scale == "stopped")
+    verdicts = {arm.name: arm.comparison.verdict for arm in summary.arms if arm.comparison}
+    assert set(verdicts.values()) <= {"lower", "higher", "undecided"}
+
+
+def changed(hill: Path, old: str, new: str) -> Path:
+    assert old in HILL
+    hill.write_text(HILL.replace(old, new))
+    return hill
+
+
+def test_the_second_metric_can_decide_and_the_first_be_a_column(hill, workspace):
+    words = 'base_arm="hill",\n    metric="distance", columns=("accuracy",),'
+    summary = run(
+        changed(hill, 'base_arm="hill",', words),
+        "listed",
+        workspace=str(workspace.folder),
+        local=True,
+    )
+    assert summary.metric.name == "distance"
+    assert "accuracy" in markdown(workspace, "hill@listed")
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ('metric="acuracy"', "unknown metric 'acuracy'. Did you mean 'accuracy'?"),
+        ('columns=("distanse",)', "unknown columns 'distanse'. Did you mean 'distance'?"),
+    ],
+)
+def test_an_unknown_metric_is_refused_with_the_nearest(hill, workspace, word, message):
+    file = changed(hill, 'base_arm="hill",', f'base_arm="hill", {word},')
+    with pytest.raises(StudyError, match=re.escape(message)) as error:
+        make_plan(load(file), "listed", data=workspace.data)
+    assert str(file) in str(error.value)
+
+
+OTHER = """
+@task("valley", config=HillConfig, metrics=Metric("depth"))
+def descend(run):
+    return {"valid_depth": 1.0, "test_depth": 1.0}
+
+study = """
+
+
+def test_arms_of_two_metrics_are_refused(hill, workspace):
+    hill.write_text(
+        HILL.replace("study = ", OTHER).replace(
+            'Arm("low", {"hill.height": 0.8})', 'Arm("low", {"task": "valley"})'
+        ).replace('changes={"hill.rate": 0.1}', "")
+    )  # fmt: skip
+    with pytest.raises(StudyError, match="report depth, and those of the base arm accuracy"):
+        make_plan(load(hill), "listed", data=workspace.data)
+
+
+WRONG_TASKS = {
+    ('@task("hill", config=HillConfig', '@task("Hill", config=HillConfig'): "'Hill' is not in sna",
+    ("config=HillConfig", "config=3"): "config = 3 is not allowed",
+    ('better="higher"', 'better="hihger"'): "hihger",
+    ("metrics=(", "version=0, metrics=("): "version = 0",
+    ('low=1)', 'low=1, lowest=2)'): "lowest",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), WRONG_TASKS)
+def test_a_wrong_declaration_names_its_file_and_line(hill, old, new):
+    with pytest.raises(AblateError) as error:
+        load(changed(hill, old, new))
+    assert WRONG_TASKS[old, new] in str(error.value)
+    assert re.search(rf'{re.escape(str(hill))}(:|", line )\d+', str(error.value)), error.value
+
+
+def test_a_wrong_setting_of_a_task_is_refused_with_the_nearest(hill, workspace):
+    file = changed(hill, '"hill.height": 0.8', '"hill.hieght": 0.8')
+    with pytest.raises(ConfigError, match="unknown field 'hieght'"):
+        make_plan(load(file), "listed", data=workspace.data)
+
+
+def test_an_edited_function_is_noticed_and_a_new_version_is_run(hill, workspace):
+    def trials() -> set[str]:
+        plan = make_plan(load(hill), "listed", data=workspace.data)
+        return {trial.id for trial in plan.trials}
+
+    first = trials()
+    changed(hill, "away / 5", "away / 6")
+    assert trials() == first, "the text is no part of an id"
+    changed(hill, "metrics=(", "version=2, metrics=(")
+    assert not trials() & first

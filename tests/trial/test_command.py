@@ -1,0 +1,167 @@
+"""Commands as trials: what they print, how they fail, and that nothing of them is left running."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from ablate import run
+from ablate.config import tasks
+from ablate.config.identity import make_trial
+from ablate.config.resolve import resolve
+from ablate.errors import ConfigError
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.trial.run import TrialRun
+from ablate.trial.user_code import executed
+
+SCRIPT = """
+import argparse, json, random
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--seed", type=int, default=0)
+options = parser.parse_args()
+chance = random.Random(options.seed)
+print("reading data ... {not json}")
+for epoch in range(3):
+    luck = chance.random() / 100
+    print(json.dumps({"valid_accuracy": 0.5 + options.lr + epoch / 10 + luck, "loss": 2.0}))
+print('{"a line": "that is cut')
+print(json.dumps([1, 2]))
+print(json.dumps({"test_accuracy": 0.6 + options.lr + luck}))
+"""
+DECLARED = """\
+from ablate import Metric, task_command
+METRIC = Metric("accuracy", better="higher")
+"""
+STUDY = """
+from ablate import Arm, Metric, Scale, Study, table, task_command
+
+task_command(
+    "classifier",
+    "python train.py --lr {lr} --seed {seed}",
+    settings={"lr": 0.1},
+    metrics=Metric("accuracy", better="higher"),
+)
+study = Study(
+    question="Does a higher rate help?",
+    base={"task": "classifier"},
+    base_arm="low",
+    design=table(Arm("low"), Arm("high", {"classifier.lr": 0.2})),
+    scales={"laptop": Scale(seeds=3)},
+)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_tasks(monkeypatch):
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "classifier.py").write_text(STUDY)
+    return tmp_path
+
+
+def run_command(command: str, folder: Path, *, seconds: float = 60.0, **settings) -> Journal:
+    """Run one trial of a command that a file in the folder registers."""
+    declaration = f"task_command('own', {command!r}, settings={settings!r}, metrics=METRIC)"
+    (folder / "own.py").write_text(f"{DECLARED}{declaration}")
+    executed(folder / "own.py", "own")
+    values = {"task": "own"}
+    trial = make_trial(resolve(values), values=values, seed=3, corpus_digest="", reads_test=True)
+    going, deadline = TrialRun(trial, Store(str(folder / "store")), "data"), time.time() + seconds
+    while not going.advance(seconds=1).done:
+        assert time.time() < deadline
+    return going.journal
+
+
+def test_a_script_that_nobody_touched_is_compared(folder, workspace):
+    summary = run(folder / "classifier.py", workspace=str(workspace.folder), local=True)
+    high = summary.arm("high").comparison
+    assert high.verdict == "higher" and round(high.delta, 6) == 0.1
+    assert len(set(summary.arm("low").values.values())) == 3, "each seed its own luck"
+
+
+def test_its_lines_are_epochs_and_the_result(folder):
+    journal = run_command("python train.py --lr {lr} --seed {seed}", folder, lr=0.1)
+    assert journal.status == Status.COMPLETED
+    assert [round(epoch["valid_accuracy"], 1) for epoch in journal.epochs] == [0.6, 0.7, 0.8]
+    assert all(epoch["loss"] == 2.0 for epoch in journal.epochs)
+    result = journal.outcome.metrics
+    assert result["valid_accuracy"] == journal.epochs[-1]["valid_accuracy"]
+    assert round(result["test_accuracy"], 1) == 0.7
+
+
+def test_seeds_that_a_command_ignores_give_one_result_and_no_verdict(folder, workspace):
+    study = folder / "classifier.py"
+    study.write_text(STUDY.replace(" --seed {seed}", ""))
+    with pytest.raises(ConfigError, match=r"classifier.py:\d+: .*\{seed\}"):
+        run(study, workspace=str(workspace.folder), local=True)
+
+
+def test_a_failing_command_shows_its_last_lines(folder):
+    (folder / "broken.py").write_text("print('step 7')\nraise ValueError('no such layer')\n")
+    outcome = run_command("python broken.py --seed {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert "the command ended with status 1: " in outcome.reason
+    assert "broken.py --seed 3\n" in outcome.reason
+    assert "step 7" in outcome.reason and "ValueError: no such layer" in outcome.reason
+
+
+def test_a_killed_command_names_the_signal(folder):
+    outcome = run_command("sh -c 'echo step 7; kill -9 $$; echo {seed}'", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert "the command was killed by SIGKILL" in outcome.reason and "step 7" in outcome.reason
+
+
+def test_no_such_program(folder):
+    outcome = run_command("no-such-program --seed {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert outcome.reason == "cannot run no-such-program --seed 3: No such file or directory."
+
+
+def test_a_command_that_prints_no_result(folder):
+    outcome = run_command("echo nothing of note {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert f"{folder / 'own.py'}:3: " in outcome.reason
+    assert "ended and never yielded without 'valid_accuracy'" in outcome.reason
+
+
+def test_a_wrong_number_names_the_declaration(folder):
+    (folder / "wrong.py").write_text("""print('{"valid_accuracy": "high"}')""")
+    outcome = run_command("python wrong.py {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert f"{folder / 'own.py'}:3: " in outcome.reason
+    assert "valid_accuracy = 'high', which is not a number" in outcome.reason
+
+
+def test_nan_diverges_and_the_command_ends(folder):
+    (folder / "nan.py").write_text(
+        "import os, time\nopen('pid', 'w').write(str(os.getpid()))\n"
+        """print('{"valid_accuracy": NaN}')\ntime.sleep(300)\n"""
+    )
+    assert run_command("python nan.py {seed}", folder).outcome.status == Status.DIVERGED
+    pid, deadline = int((folder / "pid").read_text()), time.time() + 60
+    while running(pid):
+        assert time.time() < deadline, "the command still runs"
+        time.sleep(0.05)
+
+
+def running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_an_unknown_setting_in_a_command_is_refused(folder):
+    with pytest.raises(ConfigError, match="unknown setting 'lrr'"):
+        run_command("python train.py --lr {lrr} --seed {seed}", folder, lr=0.1)
