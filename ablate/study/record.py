@@ -68,7 +68,7 @@ def study_metrics(study: Study, configs: Mapping[str, Config]) -> tuple[Metric, 
             )
     where = study.file or study.name or "study"
     by_name = {metric.name: metric for metric in base}
-    for word, names in (("metric", [study.metric or base[0].name]), ("columns", study.columns)):
+    for word, names in (("metric", [study.metric or base[0].name]), ("column", study.columns)):
         for name in names:
             if name not in by_name:
                 raise StudyError(unknown(word, name, by_name, where))

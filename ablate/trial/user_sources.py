@@ -25,7 +25,7 @@ def sources(trial: Trial) -> dict[str, str]:
     listed = (choice for choices in config.listed.values() for choice in choices)
     modules = {choice.technique.module for choice in (*config.slots.values(), *listed)}
     modules.add(RUNNERS.get(trial.runner, trial.runner).partition(":")[0])
-    function = [config.kind.where[0]] if config.kind.function else []
+    function = [file for file in [config.kind.where[0]] if Path(file).is_file()]
     own = (_file(name) for name in sorted(modules) if name.partition(".")[0] != "ablate")
     return {Path(file).name: _digest(file) for file in (*own, *function) if file}
 
@@ -43,7 +43,7 @@ def reused(edited: Mapping[str, Collection[str]]) -> list[str]:
     """A note for each edited file on the trials from before the edit, which are reused."""
     return [
         f"{name} was edited after it made {len(trials)} of this study's trials, which are reused. "
-        "To train them again, raise the technique's version in @register, or rename the runner."
+        "To train them again, raise the version in its @register or @task, or rename the runner."
         for name, trials in sorted(edited.items())
     ]
 

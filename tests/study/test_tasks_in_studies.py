@@ -58,7 +58,7 @@ def test_a_metric_that_is_not_reported_is_refused(sums, tmp_path):
         StudyError, match=r"sums: unknown metric 'acuracy'\. Did you mean 'accuracy'"
     ):
         make_plan(replace(sums, metric="acuracy"), data=str(tmp_path))
-    with pytest.raises(StudyError, match="unknown columns 'loss'"):
+    with pytest.raises(StudyError, match="unknown column 'loss'"):
         make_plan(replace(sums, columns=("loss",)), data=str(tmp_path))
 
 

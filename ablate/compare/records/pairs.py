@@ -294,13 +294,16 @@ def _changes(points: Iterable[Point]) -> list[Change]:
         group.setdefault((lineage.variant, lineage.unnamed), point)
     variants = ({variant for variant, _ in group} for group in groups.values() if len(group) > 1)
     common = Counter(itertools.chain.from_iterable(variants))
-    pairs: dict[tuple[Any, ...], list[tuple[Point, Point]]] = defaultdict(list)
+    pairs: dict[tuple[str, str, str, Any], list[tuple[Point, Point]]] = defaultdict(list)
     for group in groups.values():
         ordered = sorted(group.items(), key=lambda item: (-common[item[0][0]], item[0][0]))
         for ((before, _), a), ((after, _), b) in itertools.combinations(ordered, 2):
             if before != after and a.lineage.agrees(b.lineage):
                 pairs[before, after, a.corpus, a.judged_by].append((a, b))
-    return [_change(*key[:3], of_change) for key, of_change in pairs.items()]
+    return [
+        _change(before, after, corpus, of_change)
+        for (before, after, corpus, _), of_change in pairs.items()
+    ]
 
 
 def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point]]) -> Change:

@@ -18,6 +18,7 @@ _WITHHELD = {
     "base lost seeds": "the base arm lost seeds to divergence or early stopping",
     "same trials": "it is the base arm, trial for trial",
     "1 pair": "one pair of seeds has no spread",
+    "no spread": "every seed gives the same difference (does the trial use its seed?)",
 }
 
 
