@@ -247,7 +247,7 @@ def test_the_second_metric_can_decide_and_the_first_be_a_column(hill, workspace)
     ("word", "message"),
     [
         ('metric="acuracy"', "unknown metric 'acuracy'. Did you mean 'accuracy'?"),
-        ('columns=("distanse",)', "unknown columns 'distanse'. Did you mean 'distance'?"),
+        ('columns=("distanse",)', "unknown column 'distanse'. Did you mean 'distance'?"),
     ],
 )
 def test_an_unknown_metric_is_refused_with_the_nearest(hill, workspace, word, message):
