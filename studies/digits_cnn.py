@@ -7,7 +7,7 @@ Run        ablate study studies/digits_cnn.py        laptop: 5 seeds an arm
 Cost       Under a minute on two idle cores, a minute and a half on busy ones.
 
 A worked example of a function in plain torch that resumes where it was cut: `run.epochs` saves the
-model and the optimizer, and `torch`'s own random numbers are seeded anew for every epoch.
+model and the optimizer, and `torch`'s own random numbers are seeded again for every epoch.
 """
 
 from __future__ import annotations
