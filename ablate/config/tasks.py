@@ -57,13 +57,6 @@ class Kind:
     function: Callable[..., Any] | None = field(default=None, compare=False)
     where: tuple[str, int] = ("", 0)  # file and line that register it
 
-    def metric(self, name: str, where: str = "") -> Metric:
-        """Return the metric of that name; `""` is the first one."""
-        by_name = {metric.name: metric for metric in self.metrics}
-        if name and name not in by_name:
-            raise ConfigError(unknown("metric", name, by_name, where))
-        return by_name[name] if name else self.metrics[0]
-
 
 LANGUAGE = Kind(
     name="language",
