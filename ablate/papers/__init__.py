@@ -4,11 +4,14 @@
 
 A cell holds the digits as printed, and whether the paper quotes the number from elsewhere. Corpora
 have the same names as in `ablate data`; `corpus_name` gives the cells' name for a user's own text.
+A table's `same_as` names rows of other tables that are of the same system, and whose
+arms count for it. Its `absent` lists the systems that no shipped study has, and why.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -49,6 +52,23 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Row:
+    """A system of a table on one corpus, with its cells: one for each split and metric."""
+
+    table: str
+    model: str
+    variant: str
+    corpus: str
+    cells: tuple[Cell, ...]
+    same_as: tuple[str, ...] = ()  # paper, table, model, variant of another row of this system
+    absent: str = ""  # why no shipped study has it
+
+    @property
+    def name(self) -> str:
+        return f"{self.model} {self.variant}".strip()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Paper:
     """A paper and the cells of its results tables, in order."""
 
@@ -59,6 +79,8 @@ class Paper:
     year: int
     url: str
     cells: tuple[Cell, ...]
+    same_as: Mapping[tuple[str, ...], tuple[str, ...]]  # (table, model, variant) -> another row
+    absent: Mapping[tuple[str | None, ...], str]  # (table, model, variant; None: all) -> why
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -77,9 +99,47 @@ def load(paper: str) -> Paper:
         raise ConfigError(unknown("paper", paper, ids()))
     text = (_FOLDER / f"{paper}.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text, parse_float=Decimal)
-    tables = {name: data.pop(name)["cells"] for name in list(data) if isinstance(data[name], dict)}
-    cells = tuple(_cell(name, cell) for name, rows in tables.items() for cell in rows)
-    return Paper(id=paper, authors=tuple(data.pop("authors")), cells=cells, **data)
+    tables = {name: data.pop(name) for name in list(data) if isinstance(data[name], dict)}
+    cells = tuple(_cell(name, cell) for name, table in tables.items() for cell in table["cells"])
+    same_as = {
+        (name, row["model"], row["variant"]): tuple(row["as"])
+        for name, table in tables.items()
+        for row in table.get("same_as", ())
+    }
+    absent = {
+        (name, row["model"], row.get("variant")): row["why"]
+        for name, table in tables.items()
+        for row in table.get("absent", ())
+    }
+    return Paper(
+        id=paper,
+        authors=tuple(data.pop("authors")),
+        cells=cells,
+        same_as=same_as,
+        absent=absent,
+        **data,
+    )
+
+
+def rows(paper: str) -> list[Row]:
+    """A paper's rows, table by table, in the paper's order."""
+    published = load(paper)
+    grouped: dict[tuple[str, str, str, str], list[Cell]] = {}
+    for cell in published.cells:
+        grouped.setdefault((cell.table, cell.model, cell.variant, cell.corpus), []).append(cell)
+    return [
+        Row(
+            table=table,
+            model=model,
+            variant=variant,
+            corpus=corpus,
+            cells=tuple(row_cells),
+            same_as=published.same_as.get((table, model, variant), ()),
+            absent=published.absent.get((table, model, variant))
+            or published.absent.get((table, model, None), ""),
+        )
+        for (table, model, variant, corpus), row_cells in grouped.items()
+    ]
 
 
 def cells(paper: str, table: str, split: str | None = None) -> list[Cell]:

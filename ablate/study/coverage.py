@@ -1,0 +1,64 @@
+"""Which arms of the shipped studies stand next to each row of the papers' tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ablate import papers
+from ablate.study.file import load, shipped
+from ablate.study.words import Arm, Scale, Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """An arm that trains a row's system, and the scales at which it does so on the row's corpus."""
+
+    study: str
+    arm: str
+    scales: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoveredRow:
+    """A row of a paper's table, and the arms that reproduce it."""
+
+    row: papers.Row
+    arms: tuple[Reproduction, ...]
+
+
+def covered_rows(paper: str) -> list[CoveredRow]:
+    """Return a paper's rows in its order, each with its arms."""
+    studies = [load(file) for file in shipped().values()]
+    return [
+        CoveredRow(row=row, arms=tuple(_arms(studies, paper, row))) for row in papers.rows(paper)
+    ]
+
+
+def _arms(studies: list[Study], paper: str, row: papers.Row) -> Iterator[Reproduction]:
+    """Yield the arms whose published result is the row, or another row of the same system."""
+    rows = {(paper, row.table, row.model, row.variant), row.same_as}
+    for study in studies:
+        for arm in study.design.arms:
+            if any((study.paper, table, *(arm.published or ())) in rows for table in study.tables):
+                scales = _scales(study, arm, row.corpus)
+                yield Reproduction(study=study.name, arm=arm.name, scales=scales)
+
+
+def _scales(study: Study, arm: Arm, corpus: str) -> tuple[str, ...]:
+    """Return the scales at which the arm runs on a row's corpus.
+
+    A row may name another text than its models are trained on, such as a set of questions: then
+    they are the scales that are the paper's own.
+    """
+    has = {
+        name: scale
+        for name, scale in study.scales.items()
+        if scale.arms is None or arm.name in {study.base_arm, *scale.arms}
+    }
+    same = tuple(name for name, scale in has.items() if corpus in _corpora(scale))
+    return same or tuple(name for name, scale in has.items() if scale.published)
+
+
+def _corpora(scale: Scale) -> set[str]:
+    return {papers.corpus_name(scale.corpus, level) for level in ("word", "character")}

@@ -1,0 +1,89 @@
+"""`ablate papers`: every row of the papers' tables, its arms, and what they gave here."""
+
+import json
+import math
+
+import pytest
+
+from ablate.cli import main
+from ablate.store import study_record
+from ablate.store.workspace import open_workspace
+from tests.support.studies_by_hand import ByHand
+
+MEDIUM = "LSTM (medium) (Zaremba et al., 2014)"
+
+
+@pytest.fixture
+def papers(tmp_path, capsys):
+    """Run the command in a workspace; return its status and what it printed, on one line."""
+
+    def run(*arguments):
+        status = main(["papers", *arguments, "--workspace", str(tmp_path)])
+        printed = capsys.readouterr()
+        return status, " ".join((printed.out + printed.err).split())
+
+    return run
+
+
+def recorded(folder, perplexities):
+    """Record `doc_comparison` at its paper's scale, with a result of one arm for each seed."""
+    study = ByHand(
+        {MEDIUM: [math.log(p) for p in perplexities]},
+        base_arm=MEDIUM,
+        record_fields={
+            "name": "doc_comparison",
+            "scale": "paper",
+            "paper": "takase2018doc",
+            "tables": ("Table 7", "Table 8"),
+            "corpus": "ptb",
+            "published_scale": True,
+        },
+        arm_fields={MEDIUM: {"published": {"valid": 86.2, "test": 82.7}}},
+        gap=math.log(86.2 / 82.7),
+    )
+    store = open_workspace(str(folder)).store
+    study_record.write(store, study.record)
+    for journal in study.journals.values():
+        journal.write(store)
+
+
+def test_a_row_has_its_numbers_and_its_arms(papers):
+    status, printed = papers("takase2018doc")
+    assert status == 0
+    assert "takase2018doc, Table 3" in printed
+    assert "doc_balance: lambda 0; doc_layer_mix: DOC 15,5,0,0 · not run yet" in printed
+    assert "valid 54.87, test 53.15" in printed
+
+
+def test_a_row_has_the_results_of_this_workspace(papers, tmp_path):
+    recorded(tmp_path, (82.7, 82.8, 82.6))
+    _, printed = papers("takase2018doc")
+    assert "valid 86.20±0.10 (n=3), reproduced; test 82.70±0.10 (n=3), reproduced" in printed
+    assert "1 with a result here" in printed
+
+
+def test_a_quoted_row_of_another_paper_has_them_too(papers, tmp_path):
+    recorded(tmp_path, (82.7, 82.8, 82.6))
+    _, printed = papers("takase2017iog")
+    assert f"doc_comparison: {MEDIUM}" in printed
+    assert "test 82.70±0.10 (n=3), reproduced" in printed
+
+
+def test_missing_lists_only_rows_without_an_arm_and_says_why(papers):
+    _, printed = papers("--missing", "oliva2021dual")
+    assert "past decode regularization is not here yet" in printed
+    assert "dual_table1" not in printed
+    assert "oliva2021dual: 45 rows" in printed
+
+
+def test_every_row_as_json(papers):
+    _, printed = papers("--format", "json", "takase2018doc")
+    rows = json.loads(printed)
+    rows = rows["rows"] if isinstance(rows, dict) else rows
+    assert len(rows) == 91
+
+
+def test_an_unknown_paper_is_refused(papers):
+    status, printed = papers("takase2018dco")
+    assert status != 0
+    assert "takase2018doc" in printed
