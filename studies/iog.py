@@ -116,6 +116,27 @@ awd_ptb = awd("ptb", 500, (cache(window=500),))
 awd_wikitext2 = awd("wikitext-2", 3785, (cache(window=3785, share=0.1279, theta=0.662),))
 
 
+def quoted(name: str, base: str, published: tuple[str, str], *then: Stage) -> Arm:
+    """A model that the page quotes, without a gate."""
+    return Arm(name, recipe=base, then=then, published=published)
+
+
+quoted_ones = (
+    quoted(
+        "RHN of depth 10, tied",
+        "zilly2017rhn:depth-10-tied",
+        ("Variational RHN (depth 10) + WT (Press and Wolf, 2017)", "+WT"),
+    ),
+    quoted(
+        "AWD (ptb), cache of 2000",
+        "merity2018awd:ptb",
+        ("AWD LSTM + WT + cache (size = 2000) (Merity et al., 2017a)", "+WT+cache2000"),
+        FINETUNE,
+        SEARCHED_CACHE,
+    ),
+)
+
+
 def small(values: dict) -> dict:
     """An arm's values at laptop scale: weaker masks, fewer layers, and Adam instead of SGD."""
     sizes = {"backbone.depth": 3, "backbone.last_units": values["embedding.size"]}
@@ -153,7 +174,7 @@ laptop = Scale(
 paper = Scale(
     corpus="ptb",
     seeds=1,
-    arms=names(*medium, *large, *variational, *rhns, *awd_ptb),
+    arms=names(*medium, *large, *variational, *rhns, *awd_ptb, *quoted_ones),
     published=True,
     gpus=1,
 )
@@ -173,6 +194,7 @@ study = Study(
         *ensemble(5),
         *ensemble(10),
         *awd_ptb,
+        *quoted_ones,
         *awd_wikitext2,
     ),
     scales={

@@ -56,6 +56,9 @@ class TrainingConfig:
         "spaced positions, and full windows only",
         choices=("awd", "zaremba"),
     )
+    partial_shuffle: bool = setting(
+        False, doc="before every epoch, rotate each row of the stream by a random number of steps"
+    )
     variable_window: bool = setting(
         False,
         doc="AWD: draw window lengths from N(window, 5), 5% of them around half of it, and scale "

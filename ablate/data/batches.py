@@ -52,6 +52,16 @@ def spread(stream_S: Tensor, rows: int) -> Tensor:
     return torch.stack([stream_S[start : start + length] for start in starts], 1)
 
 
+def rotated(rows_NB: Tensor, starts_B: Tensor) -> Tensor:
+    """Rotate each row: it begins at its start, and what was before that follows its end.
+
+    Partial shuffle (Press 2019): with random starts in every epoch, the batches differ, and the
+    order of the text is broken at one place a row. This is a copy.
+    """
+    steps_N1 = torch.arange(len(rows_NB), device=rows_NB.device)[:, None]
+    return rows_NB.gather(0, (steps_N1 + starts_B) % len(rows_NB))
+
+
 def _row_length(stream_S: Tensor, rows: int) -> int:
     length = len(stream_S) // rows
     if length < 2:

@@ -20,7 +20,14 @@ from ablate.config import registry
 from ablate.config.identity import Role, Trial
 from ablate.config.resolve import Config
 from ablate.config.streams import Streams
-from ablate.data.batches import Window, batchify, spread, whole_windows, window_lengths
+from ablate.data.batches import (
+    Window,
+    batchify,
+    rotated,
+    spread,
+    whole_windows,
+    window_lengths,
+)
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.model.fast.precision import full, products_in
@@ -84,11 +91,21 @@ class Training:
         self.optimizer.prepare(training.batch_size * training.window)
 
     def _begin_epoch(self) -> None:
+        self.epoch_rows = (
+            self._shuffled() if self.config.training.partial_shuffle else self.train_rows
+        )
         self.windows = self._cut_windows()
         self.done_windows = 0
         self.nll_sum = torch.zeros((), dtype=torch.float64, device=self.trial.device)
         self.num_tokens = 0
         self.state = self.model.initial_state(self.config.training.batch_size)
+
+    def _shuffled(self) -> Tensor:
+        """The training rows, each rotated by a number of steps of its own."""
+        steps, rows = self.train_rows.shape
+        generator = self.streams.generator("partial_shuffle", self.epoch)
+        starts_B = torch.randint(steps, (rows,), generator=generator, device=generator.device)
+        return rotated(self.train_rows, starts_B.to(self.train_rows.device))
 
     def _cut_windows(self) -> list[Window]:
         training = self.config.training
@@ -138,7 +155,7 @@ class Training:
     def _train_window(self, start: int, length: int, drawn: int) -> None:
         """One update: forward, backward, clip, step. The rate follows the window's drawn length."""
         training = self.config.training
-        rows = self.train_rows[start : start + length + 1].to(torch.long)
+        rows = self.epoch_rows[start : start + length + 1].to(torch.long)
         inputs_TB, targets_TB = rows[:-1], rows[1:]
         per_token = 1 / (length if training.loss_reduction == "mean" else 1) / training.batch_size
         chance = Chance(self.streams, self.update)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ablate.data.batches import (
     batchify,
     drawn_lengths,
+    rotated,
     spread,
     take,
     whole_windows,
@@ -119,3 +120,14 @@ def test_variable_lengths_have_awds_distribution():
 def test_an_epochs_windows_are_a_function_of_the_seed():
     cut = [window_lengths(np.random.default_rng(s), 5000, 70, True, 40) for s in (1, 1, 2)]
     assert cut[0] == cut[1] != cut[2]
+
+
+@given(st.integers(2, 30), st.integers(1, 5), st.integers(0, 2**31))
+def test_a_rotated_row_has_the_same_tokens_from_its_start_on(num_steps, num_rows, seed):
+    rows = torch.arange(num_steps * num_rows).view(num_rows, num_steps).t()
+    generator = torch.Generator().manual_seed(seed)
+    starts = torch.randint(num_steps, (num_rows,), generator=generator)
+    shuffled = rotated(rows, starts)
+    for row, start in enumerate(starts.tolist()):
+        column = rows[:, row].tolist()
+        assert shuffled[:, row].tolist() == column[start:] + column[:start]

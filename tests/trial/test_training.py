@@ -104,6 +104,7 @@ TWICE = {  # two passes of a window, a step off the loss, and an optimizer with 
     "optimizer.schedule": "validation",
     "optimizer.validation": "better",
     "optimizer.decay": 2.0,
+    "training.partial_shuffle": True,
     "regularizer.fraternal_dropout.kappa": 0.1,
     "regularizer.l2.everything": 1e-3,
     "regularizer.l2.mode": "decoupled",
@@ -242,6 +243,20 @@ def test_zarembas_windows_are_whole_and_never_drawn(tmp_path, data):
     assert [tuple(window) for window in task.windows] == [(20 * i, 20, 20) for i in range(24)]
     with pytest.raises(CombinationError, match="variable_window"):
         Training(trial_of(data, {"training.batching": "zaremba"}), Place(Store(tmp_path), data))
+
+
+def test_partial_shuffle_rotates_every_row_differently_in_every_epoch(tmp_path, data):
+    values = {"training.partial_shuffle": True}
+    task = Training(trial_of(data, values), Place(Store(tmp_path), data))
+    first = task.epoch_rows
+    task.epoch += 1
+    task._begin_epoch()
+    for rows in (first, task.epoch_rows):
+        for column, original in zip(rows.t().tolist(), task.train_rows.t().tolist(), strict=True):
+            twice = " ".join(map(str, original + original))
+            assert " ".join(map(str, column)) in twice
+            assert sorted(column) == sorted(original)
+    assert not torch.equal(first, task.epoch_rows)
 
 
 @pytest.mark.slow
