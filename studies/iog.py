@@ -121,7 +121,27 @@ def quoted(name: str, base: str, published: tuple[str, str], *then: Stage) -> Ar
     return Arm(name, recipe=base, then=then, published=published)
 
 
+def grave_cache(size: str) -> Stage:
+    """Grave et al.'s cache, with its two weights chosen on validation."""
+    return replace(cache(), search=Search(space=f"grave2017_cache:{size}", trials=12))
+
+
+NAS = "Neural Architecture Search with base 8"
+GRAVE = "Neural cache model"
 quoted_ones = (
+    quoted("searched cell", "zoph2017nas:untied", (f"{NAS} (Zoph and Le, 2017)", "base")),
+    quoted("searched cell, tied", "zoph2017nas:tied", (f"{NAS} + WT (Zoph and Le, 2017)", "+WT")),
+    quoted(
+        "larger searched cell, tied",
+        "zoph2017nas:larger-tied",
+        (f"{NAS} + WT (Zoph and Le, 2017)", "+WT (larger)"),
+    ),
+    quoted(
+        "Grave's LSTM, cache of 500",
+        "grave2017:ptb",
+        (f"{GRAVE} (Grave et al., 2017)", "base"),
+        grave_cache("ptb-500"),
+    ),
     quoted(
         "RHN of depth 10, tied",
         "zilly2017rhn:depth-10-tied",
@@ -134,6 +154,17 @@ quoted_ones = (
         FINETUNE,
         SEARCHED_CACHE,
     ),
+)
+
+
+quoted_on_wikitext2 = tuple(
+    quoted(
+        f"Grave's LSTM, cache of {size}",
+        "grave2017:wikitext-2",
+        (f"{GRAVE} (size = {size}) (Grave et al., 2017)", f"cache{size}"),
+        grave_cache(f"wikitext2-{size}"),
+    )
+    for size in (100, 2000)
 )
 
 
@@ -195,6 +226,7 @@ study = Study(
         *ensemble(10),
         *awd_ptb,
         *quoted_ones,
+        *quoted_on_wikitext2,
         *awd_wikitext2,
     ),
     scales={
@@ -206,7 +238,13 @@ study = Study(
         "paper_wikitext2": replace(
             paper,
             corpus="wikitext-2",
-            arms=names(*medium, *variational, *variational_cache, *awd_wikitext2),
+            arms=names(
+                *medium,
+                *variational,
+                *variational_cache,
+                *awd_wikitext2,
+                *quoted_on_wikitext2,
+            ),
         ),
         "paper_5": replace(paper, seeds=5, arms=names(*ensemble(5))),
         "paper_10": replace(paper, seeds=10, arms=names(*ensemble(10))),

@@ -23,7 +23,7 @@ from ablate.config.fields import setting
 from ablate.errors import CombinationError, ConfigError, unknown
 from ablate.model.slots import Backbone
 
-GATES = {"lstm": "ifgo", "mogrifier": "ifgo", "gru": "rzn", "rhn": "ht"}
+GATES = {"lstm": "ifgo", "mogrifier": "ifgo", "gru": "rzn", "rhn": "ht", "nas": "01234567"}
 REAL = 1e-9  # an imaginary part below this share of the largest modulus is rounding
 
 

@@ -42,6 +42,7 @@ VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("backbone", "irlm"): {"backbone.units": WIDTH},
     ("backbone", "lstm"): LAYERS,
     ("backbone", "mogrifier"): {**LAYERS, "backbone.rank": 2, "backbone.dropout": 0.1},
+    ("backbone", "nas"): LAYERS,
     ("backbone", "rhn"): {"backbone.units": WIDTH, "backbone.depth": 2},
     ("backbone", "skipping_rnn"): LAYERS,
     ("bridge", "dual"): {"bridge.units": WIDTH, "bridge.input_dropout": 0.1},
