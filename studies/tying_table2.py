@@ -14,7 +14,7 @@ Cost       `ablate plan studies/tying_table2.py [--scale paper]` says.
 REAL's dropout, decay, epochs, temperature and weight are open in this version of the paper; they
 are set near what its later version has, as we remember that (tying_table1 searches for them). Its
 output has no bias (section 4). Every arm has ten seeds, where the page has one model. The page's
-RNN is in `mikolov_rnn`. Not here: RNN+LDA, the deep RNN, the sum-product net, CharCNN, and the
+RNN is in `irlm_quoted`. Not here: RNN+LDA, the deep RNN, the sum-product net, CharCNN, and the
 pointer sentinel. The page prints 14M for REAL (medium), which has 13.27M. The larger models and the
 RHN are left out at `laptop` scale, and masks are averaged over 20 draws there, not 2,000.
 """

@@ -38,6 +38,7 @@ LAYERS = {"backbone.num_layers": 2, "backbone.units": WIDTH}
 # What each technique is given, so that it is small, and does something.
 VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("backbone", "elman"): LAYERS,
+    ("backbone", "feed_forward"): {"backbone.units": WIDTH},
     ("backbone", "gru"): LAYERS,
     ("backbone", "irlm"): {"backbone.units": WIDTH},
     ("backbone", "lstm"): LAYERS,

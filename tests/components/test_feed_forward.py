@@ -1,0 +1,82 @@
+"""Windows of words against an explicit loop over positions; the log-bilinear model; sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.components.backbone.feed_forward import windows_of
+from ablate.errors import CombinationError
+from ablate.model.masks import OFF
+
+ORDER, E, H = 4, 6, 5
+
+
+def backbone_of(build, **settings):
+    values = {"backbone": "feed_forward", "backbone.order": ORDER, "backbone.units": H, **settings}
+    return build(values).model.backbone
+
+
+def run(backbone, x_TBE):
+    raw, _, state = backbone(x_TBE, None, backbone.initial_state(x_TBE.shape[1]), OFF)
+    return raw[0], state
+
+
+def vectors(steps=9, rows=2):
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(steps, rows, E, generator=generator)
+
+
+def test_a_window_has_the_newest_word_first():
+    x = torch.arange(5.0)[:, None, None]
+    assert windows_of(x, 3)[:, 0, :, 0].tolist() == [[2, 1, 0], [3, 2, 1], [4, 3, 2]]
+
+
+def test_it_is_a_layer_over_the_last_words(build):
+    backbone = backbone_of(build)
+    x = vectors().to(backbone.weight.dtype)
+    output, _ = run(backbone, x)
+    padded = torch.cat((x.new_zeros(ORDER - 2, 2, E), x))
+    for t in range(len(x)):
+        expected = backbone.bias.clone().expand(2, H)
+        for i in range(ORDER - 1):
+            expected = expected + padded[t + ORDER - 2 - i] @ backbone.weight[:, i].t()
+        torch.testing.assert_close(output[t], expected.tanh())
+
+
+def test_the_log_bilinear_model_is_a_sum_of_products(build):
+    settings = {"activation": "identity", "bias": False, "diagonal": True, "units": E}
+    backbone = backbone_of(build, **{f"backbone.{name}": v for name, v in settings.items()})
+    x = vectors().to(backbone.weight.dtype)
+    output, _ = run(backbone, x)
+    c = backbone.weight.squeeze(2)
+    expected = sum(c[:, i] * x[5 - i] for i in range(ORDER - 1))
+    torch.testing.assert_close(output[5], expected)
+
+
+def test_a_diagonal_is_a_full_matrix_with_zeros(build):
+    full = backbone_of(build, **{"backbone.units": E, "backbone.bias": False})
+    diagonal = backbone_of(
+        build, **{"backbone.units": E, "backbone.bias": False, "backbone.diagonal": True}
+    )
+    with torch.no_grad():
+        full.weight.zero_()
+        for i in range(ORDER - 1):
+            full.weight[:, i] = diagonal.weight[:, i, 0].diag()
+    x = vectors().to(full.weight.dtype)
+    torch.testing.assert_close(run(full, x)[0], run(diagonal, x)[0])
+
+
+def test_windows_of_text_follow_each_other(build):
+    backbone = backbone_of(build)
+    x = vectors().to(backbone.weight.dtype)
+    whole, end = run(backbone, x)
+    first, state = run(backbone, x[:2])  # shorter than the model's memory
+    raw, _, last = backbone(x[2:], None, state, OFF)
+    torch.testing.assert_close(torch.cat((first, raw[0])), whole)
+    assert torch.equal(last[0], end[0])
+
+
+def test_a_diagonal_needs_as_many_units(build):
+    with pytest.raises(CombinationError, match=r"embedding\.size"):
+        backbone_of(build, **{"backbone.diagonal": True})
