@@ -3,9 +3,9 @@
 Question   What do adversarial softmax training, partial shuffle and dynamic evaluation give to
            AWD-LSTM and to a mixture of softmaxes (MoS)?
 Paper      Oliva, Lago-Fernandez 2021, Table 2 (Penn Treebank, valid / test), rows that it quotes:
-           AWD-LSTM as Krause et al. trained it 59.8 / 57.7, dynamic 51.6 / 51.1; MoS 56.54 / 54.44,
-           dynamic 48.33 / 47.69; MoS with adversarial softmax 54.98 / 52.87, dynamic
-           47.15 / 46.52; and with partial shuffle 54.10 / 52.20, dynamic 46.63 / 46.01.
+           AWD-LSTM as Krause et al. trained it 59.80 / 57.70, dynamic 51.60 / 51.10; MoS
+           56.54 / 54.44, dynamic 48.33 / 47.69; MoS with adversarial softmax 54.98 / 52.87,
+           dynamic 47.15 / 46.52; and with partial shuffle 54.10 / 52.20, dynamic 46.63 / 46.01.
 Run        ablate study studies/dual_table2.py                 laptop: for two cores
            ablate study studies/dual_table2.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/dual_table2.py [--scale paper]` says.
