@@ -31,6 +31,7 @@ OVER = {
     "inan2017tying_later": ("inan2017tying_section6", None),
     "takase2017iog_table1": ("merity2018awd", "ptb"),
     "takase2017iog_text4": ("merity2018awd", "ptb"),
+    "grave2017_cache": ("grave2017", "ptb"),
     "oliva2021dual_text4_2_evaluation": ("oliva2021dual_text4_2", None),
 }
 # What has to be said first where the rest hangs on it.
