@@ -7,7 +7,7 @@ Paper      Takase, Suzuki, Nagata 2018, Table 4 (Penn Treebank, valid / test), b
            Its perplexities are those of Table 3.
 Run        ablate study studies/doc_balance.py                 laptop: for two cores
            ablate study studies/doc_balance.py --scale paper   days on a GPU
-           then, for a trial's coefficient: ablate analyze mixture_use TRIAL
+           then, for each expert of a trial: ablate analyze mixture_use TRIAL
 Cost       `ablate plan studies/doc_balance.py [--scale paper]` says.
 
 The trials at `paper` scale are four of doc_layer_mix's: what one study has trained, the other
@@ -49,6 +49,8 @@ study = Study(
     question="How evenly are the mixture's distributions used, and at what price?",
     paper="takase2018doc",
     tables=("Table 3", "Table 4"),
+    measure={"evaluator": "mixture_use"},
+    columns=("mixture_use.variation",),
     base="takase2018doc_table2",
     base_arm="lambda 0",
     design=table(

@@ -142,6 +142,8 @@ class Arm(Word):
     levels: Mapping[str, str] = field(default_factory=dict)  # by factor of the design
     against: str | None = None  # the arm to compare it with, if not the base arm
     rows: Values = field(default_factory=dict, kw_only=True)  # rows of its recipe, by name, to fix
+    # Its names in the study's other tables, where they differ.
+    also_published: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,9 @@ class Study(Word):
     tables: tuple[str, ...] = ()
     techniques: tuple[str, ...] = ()  # files next to the study's that register custom techniques
     metric: str = ""  # that decides, if not the task's first
-    columns: tuple[str, ...] = ()  # further metrics to show
+    columns: tuple[str, ...] = ()  # further metrics to show: "test_loss", "dynamic.nll"
+    # Evaluators that measure each finished model in a trial of their own, for columns.
+    measure: Values = field(default_factory=dict)
     runner: str | None = None  # a `Task` to run instead of training (see ablate/trial/task.py)
     name: str = ""  # default: the name of the file
     file: str = ""
