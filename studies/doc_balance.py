@@ -18,12 +18,17 @@ which is stronger about as many times as there are distributions (19 at J = 20).
 from ablate import Arm, Scale, Stage, Study, recipe, smaller, smoke, table
 
 WEIGHT = "regularizer.mixture_balance.weight"
-CELL = "i3=15,i2=5,i1=0,i0=0,lambda_beta="
+DOC = "AWD-LSTM-DOC"
 
 
 def balanced(weight: float) -> Arm:
     name = f"lambda {weight:g}"
-    return Arm(name, {WEIGHT: weight}, published=("AWD-LSTM-DOC", f"{CELL}{weight:g}"))
+    return Arm(
+        name,
+        {WEIGHT: weight},
+        published=(DOC, f"i3=15,i2=5,i1=0,i0=0,lambda_beta={weight:g}"),
+        also_published=((DOC, f"i3=15,i2=5,lambda_beta={weight:g}"),),
+    )
 
 
 as_printed = {WEIGHT: 0.01, "regularizer.mixture_balance.mode": "paper"}

@@ -10,7 +10,7 @@ from ablate.config.identity import StageName
 from ablate.config.metrics import MORE_PARAMETERS, SPLIT, Metric
 from ablate.config.resolve import NONE, Config, kind_of, merge, resolve
 from ablate.config.sections import CorpusConfig
-from ablate.errors import AblateError, ConfigError, StudyError, unknown
+from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 from ablate.store.study_record import ArmRecord, StudyRecord
 from ablate.study.words import Arm, Scale, Stage, Study, Values
 from ablate.trial.user_code import RAISED, raised
@@ -133,14 +133,15 @@ def _arm_record(
     study: Study, scale: Scale, arm: Arm, config: Config, metrics: Sequence[Metric], data: str
 ) -> ArmRecord:
     """`config` is that of its last trials, and the first of the metrics decides."""
-    first, *others = (published_values(study, arm, config, metric) for metric in metrics)
-    by_column = dict(zip((metric.name for metric in metrics[1:]), others, strict=True))
+    cells = {m.name: published_cells(study, arm, config, m) for m in metrics}
+    published = {n: {s: cell.value for s, cell in own.items()} for n, own in cells.items()}
+    first = published.pop(metrics[0].name)
     return ArmRecord(
         name=arm.name,
         num_parameters=_num_parameters(study, scale, arm, config, data),
         changes=dict(arm.changes),
         published=first,
-        published_columns={name: values for name, values in by_column.items() if values},
+        published_columns={name: values for name, values in published.items() if values},
         levels=dict(arm.levels),
         against=arm.against,
         together=any(stage.over == "seeds" for stage in (*scale.stages, *arm.then)),
@@ -214,22 +215,30 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
         raise
 
 
-def published_values(study: Study, arm: Arm, config: Config, metric: Metric) -> dict[str, float]:
+def published_cells(
+    study: Study, arm: Arm, config: Config, metric: Metric
+) -> dict[str, papers.Cell]:
     """Return the published results of this metric for this arm, by split (or `metric.of`)."""
     chosen = [
         cell
-        for model, variant in [*arm.also_published, *([arm.published] if arm.published else [])]
-        for cell in _published_cells(study, arm, model, variant)
+        for names in [*arm.also_published, *([arm.published] if arm.published else [])]
+        for cell in _cells_named(study, arm, *names)
         if cell.metric in metric.published and metric.split_of(cell.split)
     ]
-    several = len({cell.corpus for cell in chosen}) > 1
-    if several and "corpus" in config.sections:
+    corpora = list(dict.fromkeys(cell.corpus for cell in chosen))
+    if len(corpora) > 1:
+        if "corpus" not in config.sections:
+            expected = f"(model, variant, corpus), with a corpus of {', '.join(corpora)}"
+            where = arm_location(study, arm.name)
+            raise StudyError(wrong_value("published", arm.published, expected, where))
         name = papers.corpus_name(config.corpus.name, config.corpus.level)
         chosen = [cell for cell in chosen if cell.corpus == name]
-    return {str(metric.split_of(cell.split)): cell.value for cell in chosen}
+    return {str(metric.split_of(cell.split)): cell for cell in chosen}
 
 
-def _published_cells(study: Study, arm: Arm, model: str, variant: str) -> list[papers.Cell]:
+def _cells_named(
+    study: Study, arm: Arm, model: str, variant: str, corpus: str | None = None
+) -> list[papers.Cell]:
     """Return all cells of the study's tables with these names."""
     where = arm_location(study, arm.name)
     try:
@@ -241,4 +250,9 @@ def _published_cells(study: Study, arm: Arm, model: str, variant: str) -> list[p
     cells = [cell for cell in cells if cell.model == model]
     if variant not in (known := {cell.variant: None for cell in cells}):
         raise StudyError(unknown(f"published variant of {model}", variant, known, where))
-    return [cell for cell in cells if cell.variant == variant]
+    cells = [cell for cell in cells if cell.variant == variant]
+    if corpus is None:
+        return cells
+    if corpus not in (known := {cell.corpus: None for cell in cells}):
+        raise StudyError(unknown(f"published corpus of {model}", corpus, known, where))
+    return [cell for cell in cells if cell.corpus == corpus]

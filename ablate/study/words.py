@@ -131,19 +131,25 @@ class Stage(Word):
 
 @dataclass(frozen=True)
 class Arm(Word):
-    """One variant: a name and its changes. `published` is its cell in the paper's table."""
+    """One variant: a name and its changes.
+
+    `published` is its cell in the paper's table: model and variant, spelled as in `ablate/papers`;
+    and the corpus, for a task that has none of its own.
+    """
 
     name: str
     changes: Values = field(default_factory=dict)
     recipe: str | None = None  # replaces the study's base; "name:column" for one column of it
     stages: Mapping[str, Values] = field(default_factory=dict)  # by stage: further changes
     then: tuple[Stage, ...] = ()  # stages of only this arm, after the scale's
-    published: tuple[str, str] | None = None  # model and variant, spelled as in `ablate/papers`
+    published: tuple[str, str] | tuple[str, str, str] | None = None
     levels: Mapping[str, str] = field(default_factory=dict)  # by factor of the design
     against: str | None = None  # the arm to compare it with, if not the base arm
     rows: Values = field(default_factory=dict, kw_only=True)  # rows of its recipe, by name, to fix
     # Its names in the study's other tables, where they differ.
-    also_published: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+    also_published: tuple[tuple[str, str] | tuple[str, str, str], ...] = field(
+        default=(), kw_only=True
+    )
 
 
 @dataclass(frozen=True)

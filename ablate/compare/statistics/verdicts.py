@@ -159,7 +159,7 @@ def _obstacles(
         yield "another scale"
     texts = dict(map(papers.trained_on, cells))
     own = papers.corpus_name(record.corpus, record.level)
-    if texts and own not in texts:
+    if texts and own and own not in texts:
         yield f"another corpus ({record.corpus})"
     if any(journal.trial.corpus_digest != record.corpus_digest for journal in trials):
         yield "another corpus digest"

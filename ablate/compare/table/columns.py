@@ -61,7 +61,7 @@ def _other_metric(index: int, summary: Summary) -> ArmColumn:
     def cell(arm: ArmSummary) -> str:
         return mean_and_spread(arm.others[index].cells.get(split), metric.digits)
 
-    return Column(metric.shown + (f"\n{split}" if metric.of == SPLIT else ""), drop=3), cell
+    return Column(metric.shown + (f"\n{split}" if metric.of == SPLIT else ""), drop=7), cell
 
 
 def _floor_column(summary: Summary) -> ArmColumn:
