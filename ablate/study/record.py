@@ -87,8 +87,8 @@ def study_metrics(
     for name, config in configs.items():
         if _by_name(config).get(metric.name) != metric:
             raise StudyError(
-                f"{arm_location(study, name)}: its trials report {_names(config.metrics)}, and "
-                f"'{metric.name}' ({metric.shown}) decides. Instead: arms that all report it."
+                f"{arm_location(study, name)}: its trials report {_names(config.metrics)}, and not "
+                f"{_names([metric])}, which decides. Instead: arms that all report it."
             )
     every = [*measured.values(), *configs.values(), configs[study.base_arm]]
     columns = {name: m for config in every for name, m in _by_name(config).items()}
@@ -126,7 +126,7 @@ def _check_decides(metric: Metric, scale: Scale, where: str) -> None:
 
 
 def _names(metrics: Sequence[Metric]) -> str:
-    return ", ".join(f"'{metric.name}' ({metric.shown})" for metric in metrics)
+    return ", ".join(metric.shown for metric in metrics)
 
 
 def _arm_record(

@@ -125,7 +125,7 @@ def test_a_number_of_the_training_text_is_none_of_a_split():
     """`published` of an arm once had a training perplexity beside its test perplexity."""
     study = load("irlm_ptb")
     arm = next(arm for arm in study.design.arms if arm.name == "IRLM DO")
-    config = resolve({**{"model": "ngram"}, "corpus.name": "ptb"})
+    config = resolve({"model": "ngram", "corpus.name": "ptb"})
     assert published_cells(study, arm, config, metrics.PERPLEXITY).keys() == {"test"}
     assert published_cells(study, arm, config, metrics.TRAIN_PERPLEXITY)["train"].value == 38
     assert published_cells(study, arm, config, Metric("other")) == {}
