@@ -47,22 +47,25 @@ NOT_COMPARABLE = "not comparable"
 
 def rule(metrics: Sequence[Metric]) -> str:
     """How to read these verdicts."""
-    near, by_metric = f"{_near(metrics[0])} the published number", ""
+    margins = [_margin(metric) for metric in metrics]
+    near = f"{margins[0]} of the published number" if margins[0] else "at the published number"
     if len(metrics) > 1:
-        near = "near the published number"
-        by_metric = f" ({'; '.join(f'{m.shown}: {_near(m)} it' for m in metrics)})"
+        named = zip(metrics, margins, strict=True)
+        each = (f"{metric.shown}: {margin or 'as printed'}" for metric, margin in named)
+        near = f"near the published number ({'; '.join(each)})"
     return (
-        f"Next to the paper: reproduced, if the interval of our mean is {near}{by_metric}; within "
-        "seed noise, if another of our runs might land on it; each cell by itself."
+        f"Next to the paper: reproduced, if the interval of our mean is {near}; within seed "
+        "noise, if another of our runs might land on it; each cell by itself."
     )
 
 
-def _near(metric: Metric) -> str:
+def _margin(metric: Metric) -> str:
+    """`within 1%`; empty where no distance on the metric's own scale would say it."""
     if metric.scale == "log":
-        return f"within {100 * math.expm1(metric.margin):.2g}% of"
+        return f"within {100 * math.expm1(metric.margin):.2g}%"
     if metric.scale == "linear" and metric.margin:
-        return f"within {metric.margin * metric.factor:.2g} of"
-    return "at"
+        return f"within {metric.margin * metric.factor:.2g}"
+    return ""
 
 
 def verdicts(
