@@ -9,7 +9,7 @@ import pytest
 from ablate import Arm, Scale, Search, Stage, Study, table
 from ablate.config.metrics import BITS, MORE_PARAMETERS, PERPLEXITY, VARIATION
 from ablate.config.resolve import resolve
-from ablate.engine.run import run
+from ablate.engine.run import _floor, run
 from ablate.errors import StudyError
 from ablate.store import journal as journals
 from ablate.study.plan import make_plan
@@ -146,6 +146,15 @@ def test_every_arm_must_report_what_decides_and_some_arm_a_column(data):
     assert shown.columns == (VARIATION.by("mixture_use"),) and shown.metric == PERPLEXITY
     with pytest.raises(StudyError, match="arm 'softmax': its trials report perplexity, and not"):
         make_plan(study_of(*arms, metric="mixture_use.variation"), data=data)
+
+
+def test_the_best_possible_perplexity_is_none_of_accuracy(workspace):
+    """A table once said that accuracies were below the best possible."""
+    completion = {**MOS, "evaluator.completion.num_questions": 3}
+    for metric, known in (("completion.accuracy", False), ("nll", True)):
+        study = study_of(Arm("mos", completion), metric=metric)
+        plan = make_plan(study, data=workspace.data)
+        assert plan.record.metric.name == metric and bool(_floor(plan, workspace)) == known
 
 
 def test_a_study_run_with_columns(workspace):

@@ -82,7 +82,7 @@ def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[
     if record is not None and record.columns:
         further = _asked(db, "SELECT * FROM _further_cells WHERE study_key = ?", key)
         _add_columns(
-            rows, record, units, [c | {"num_searches": searches[c["arm"]]} for c in further]
+            rows, record, units, [c | {"num_searches": searches.get(c["arm"])} for c in further]
         )
     return list(rows.values())
 
@@ -102,27 +102,23 @@ def _add_columns(
     rows: Mapping[str, Row],
     record: StudyRecord,
     units: Mapping[str, str],
-    cells: Sequence[Mapping[str, Any]],
+    cells: Sequence[dict[str, Any]],
 ) -> None:
-    """Add what the study shows next to the metric that decides, and the published numbers of it."""
+    """Add what the study shows besides the metric that decides, and the published numbers of it."""
     for metric in record.columns:
         unit = next((units[name] for name in metric.published if name in units), metric.shown)
-        for arm in record.arms:
-            row, published = rows.get(arm.name), arm.published_columns.get(metric.name, {})
-            if row is None:
-                continue
-            texts = {
-                c["split"]: _measured(c, metric)
-                for c in cells
-                if c["arm"] == arm.name and c["metric"] == metric.name
-            }
-            texts |= _difference(rows, record, arm, metric)
+        of_metric = [cell for cell in cells if cell["metric"] == metric.name]
+        for arm in (arm for arm in record.arms if arm.name in rows):
+            own = {c["split"]: _measured(c, metric) for c in of_metric if c["arm"] == arm.name}
+            own |= _difference(rows, record, arm, metric)
+            theirs = arm.published_columns.get(metric.name, {}) if record.published_scale else {}
             for split in metric.splits:
                 column = (record.corpus, split if split in (*SPLITS, TRAIN) else "", unit)
-                if split in texts:
-                    row.values[*column, OURS] = texts[split]
-                if split in published and record.published_scale:
-                    row.values[*column, PUBLISHED] = decimal(published[split], metric.digits)
+                if split in own:
+                    rows[arm.name].values[*column, OURS] = own[split]
+                if split in theirs:
+                    text = decimal(theirs[split], metric.digits)
+                    rows[arm.name].values[*column, PUBLISHED] = text
 
 
 def _difference(
