@@ -34,6 +34,8 @@ def norm(length: float) -> Arm:
 
 study = replace(
     irlm,
+    measure={},
+    columns=(),
     question="Which norm should a unit's weights have, under dropout?",
     base_arm=free.name,
     design=table(free, *map(norm, (5, 10, 15, 20, 30))),

@@ -7,7 +7,7 @@ Paper      Takase, Suzuki, Nagata 2018, Table 4 (Penn Treebank, valid / test), b
            Its perplexities are those of Table 3.
 Run        ablate study studies/doc_balance.py                 laptop: for two cores
            ablate study studies/doc_balance.py --scale paper   days on a GPU
-           then, for a trial's coefficient: ablate analyze mixture_use TRIAL
+           then, for each expert of a trial: ablate analyze mixture_use TRIAL
 Cost       `ablate plan studies/doc_balance.py [--scale paper]` says.
 
 The trials at `paper` scale are four of doc_layer_mix's: what one study has trained, the other
@@ -18,12 +18,17 @@ which is stronger about as many times as there are distributions (19 at J = 20).
 from ablate import Arm, Scale, Stage, Study, recipe, smaller, smoke, table
 
 WEIGHT = "regularizer.mixture_balance.weight"
-CELL = "i3=15,i2=5,i1=0,i0=0,lambda_beta="
+DOC = "AWD-LSTM-DOC"
 
 
 def balanced(weight: float) -> Arm:
     name = f"lambda {weight:g}"
-    return Arm(name, {WEIGHT: weight}, published=("AWD-LSTM-DOC", f"{CELL}{weight:g}"))
+    return Arm(
+        name,
+        {WEIGHT: weight},
+        published=(DOC, f"i3=15,i2=5,i1=0,i0=0,lambda_beta={weight:g}"),
+        also_published=((DOC, f"i3=15,i2=5,lambda_beta={weight:g}"),),
+    )
 
 
 as_printed = {WEIGHT: 0.01, "regularizer.mixture_balance.mode": "paper"}
@@ -49,6 +54,8 @@ study = Study(
     question="How evenly are the mixture's distributions used, and at what price?",
     paper="takase2018doc",
     tables=("Table 3", "Table 4"),
+    measure={"evaluator": "mixture_use"},
+    columns=("mixture_use.variation",),
     base="takase2018doc_table2",
     base_arm="lambda 0",
     design=table(

@@ -6,13 +6,13 @@ Paper      Takase, Suzuki, Nagata 2018, Table 5 (Penn Treebank): AWD-LSTM 401, M
            DOC 10,000, on valid and test alike.
 Run        ablate study studies/doc_rank.py                 laptop: for two cores
            ablate study studies/doc_rank.py --scale paper   days on a GPU
-           then, for a trial's rank: ablate analyze rank TRIAL --set num=10000
+           then, for a trial's spectrum: ablate analyze rank TRIAL --set num=10000
 Cost       `ablate plan studies/doc_rank.py [--scale paper]` says.
 
-A rank is at most the number of contexts, of which the analysis takes 2,000 unless told otherwise:
-`num` is the vocabulary's size, so that a full rank can show (2.4 GB there, and 810 at `laptop`).
+A rank is at most the number of contexts: here it is the vocabulary's size, so that a full rank can
+show (2.4 GB and some minutes for each trial at `paper`; the vocabulary of `laptop` has 810 words).
 401 is the logits' rank; the log-probabilities of a softmax with a bias have one more, for what
-normalises them. At `laptop` scale the last layer is 28 wide, and the vocabulary has 810 words.
+normalises them. At `laptop` scale the last layer is 28 wide.
 """
 
 from dataclasses import replace
@@ -27,6 +27,8 @@ study = Study(
     question="What is the rank of the log-probability matrix?",
     paper="takase2018doc",
     tables=("Table 5", "Table 6"),
+    measure={"evaluator.predictions.contexts": 10_000},
+    columns=("predictions.rank",),
     base="takase2018doc_table2",
     base_arm="AWD-LSTM",
     design=table(
@@ -35,6 +37,7 @@ study = Study(
             {"optimizer.nonmono": 60},
             recipe="merity2018awd",
             published=("AWD-LSTM", "nonmono=60"),
+            also_published=(("AWD-LSTM", ""),),
         ),
         Arm(
             "MoS",
@@ -42,6 +45,7 @@ study = Study(
             recipe="yang2018mos",
             stages={"finetune": {"optimizer.learning_rate": 25.0}},
             published=("AWD-LSTM-MoS", "nonmono=60"),
+            also_published=(("AWD-LSTM-MoS", ""),),
         ),
         Arm("DOC", published=("AWD-LSTM-DOC", "")),
     ),

@@ -20,6 +20,7 @@ variants = load("iog_variants")
 
 study = replace(
     variants,
+    columns=(),
     question="Which words does a gate let through after a given word?",
     tables=("Table 5",),
     design=table(*(replace(arm, published=None) for arm in variants.design.arms[:2])),

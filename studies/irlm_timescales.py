@@ -27,6 +27,8 @@ long = replace(
 
 study = replace(
     irlm,
+    measure={},
+    columns=(),
     question="How long do the units of a linear recurrent network learn to remember?",
     tables=("Figure 1",),
     design=table(plain, best, long),

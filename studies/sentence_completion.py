@@ -7,12 +7,11 @@ Paper      Pachitariu & Sahani 2013, Microsoft's 1,040 questions, per cent right
            perplexities on the novels: IRLM 103.5, RNN 79.
 Run        ablate study studies/sentence_completion.py                 laptop: for two cores
            ablate study studies/sentence_completion.py --scale paper   days on a GPU
-           ablate query "SELECT * FROM trials WHERE study = 'sentence_completion'"
 Cost       `ablate plan studies/sentence_completion.py [--scale paper]` says.
 
-The table has perplexities; the share of right answers is the metric `completion.test_accuracy` of
-its trials. At laptop scale the questions are made from the built-in corpus, and their share
-(`completion.test_generated` = 1) says nothing about Microsoft's.
+The share of right answers decides; perplexity is a column. At laptop scale the questions are made
+from the built-in corpus, and their share (`completion.test_generated` = 1) says nothing about
+Microsoft's.
 
 At `paper` scale two folders are for the user to bring: `novels`, the training novels as train.txt
 and what is held out of them as valid.txt and test.txt, and `msrc` with testing_data.csv and
@@ -80,6 +79,8 @@ study = Study(
     question="Does a model that remembers for longer complete sentences better?",
     paper="pachitariu2013irlm",
     tables=("Table 1c", "Table 1d"),
+    metric="completion.accuracy",
+    columns=("nll",),
     base="pachitariu2013irlm_table1c_1d",
     base_arm="IRLM",
     design=table(

@@ -6,7 +6,7 @@ Paper      Inan, Khosravi, Socher 2017, Figure 1 and section 6.2 (20,000 words o
            Treebank): about 1 at beta = 0, around 0.06 at beta = 1 and tau = 10; means of ten runs.
 Run        ablate study studies/tying_subspace.py                 laptop: for two cores
            ablate study studies/tying_subspace.py --scale paper   hours on a GPU
-           then, for a trial's distance: ablate analyze subspace_distance TRIAL
+           then, for a trial's angles: ablate analyze subspace_distance TRIAL
 Cost       `ablate plan studies/tying_subspace.py [--scale paper]` says.
 
 Panel a varies beta at tau = 10, panel b tau at beta = 1. The perplexities in this table are beside
@@ -70,6 +70,8 @@ study = Study(
     question="Do the output vectors come to span what the word vectors span?",
     paper="inan2017tying",
     tables=("Figure 1a",),
+    measure={"evaluator": "word_vectors"},
+    columns=("word_vectors.distance",),
     base="inan2017tying_section6_2",
     base_arm="beta 0, tau 10",
     design=table(

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ablate.analysis import Analysis, Finding
 from ablate.analysis.drawing import bar_look
 from ablate.analysis.subject import Subject
 from ablate.compare.plots import style
+from ablate.components.evaluator.mixture_use import coefficient_of_variation, mean_prior
 from ablate.components.head.doc import experts_by_layer
-from ablate.components.regularizer.mixture_balance import squared_variation_of_paper
 from ablate.config.fields import setting
 from ablate.errors import CombinationError
 
@@ -32,14 +31,14 @@ class MixtureUseOptions:
     rows: int = setting(10, doc="rows to read in parallel, each from a zero state", low=1)
 
 
-def coefficient_of_variation(prior_J: Tensor) -> float:
-    """std / mean of the experts' (mean, or summed) priors."""
-    return float(squared_variation_of_paper(prior_J[None, None]).sqrt())
-
-
 def run(subject: Subject, options: MixtureUseOptions) -> Finding:
     """Mean prior of each expert of a mixture, and their variation."""
-    prior_J = _mean_prior(subject, options)
+    prior_J = mean_prior(subject.passes(options.split, rows=options.rows))
+    if prior_J is None:
+        raise CombinationError(
+            f"trial {subject.id} has head = '{subject.config['head'].name}', which is one "
+            "softmax without priors. Instead: a mixture (mos, doc, or a gate over several models)."
+        )
     layers = _layers(subject, len(prior_J))
     variation = coefficient_of_variation(prior_J)
 
@@ -65,21 +64,6 @@ def run(subject: Subject, options: MixtureUseOptions) -> Finding:
         notes=[f"coefficient of variation {variation:.4f}"],
         draw=draw,
     )
-
-
-def _mean_prior(subject: Subject, options: MixtureUseOptions) -> Tensor:
-    total, num = torch.zeros((), dtype=torch.float64), 0
-    for passed in subject.passes(options.split, rows=options.rows):
-        log_prior_NJ = passed.mixture.log_prior_NJ
-        if log_prior_NJ is None:
-            raise CombinationError(
-                f"trial {subject.id} has head = '{subject.config['head'].name}', which is one "
-                "softmax without priors. Instead: a mixture (mos, doc, or a gate over several "
-                "models)."
-            )
-        total = total + log_prior_NJ.exp().sum(0)
-        num += len(log_prior_NJ)
-    return total / num
 
 
 def _layers(subject: Subject, num: int) -> list[str]:

@@ -14,26 +14,25 @@ full rank takes as many contexts as the vocabulary has words.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ablate.analysis import Analysis, Finding
 from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject, distinct_names
 from ablate.compare.plots import style
+from ablate.components.evaluator.predictions import (
+    AUTO,
+    LOG_PROBS,
+    LOGITS,
+    Spectrum,
+    check_memory,
+)
+from ablate.components.evaluator.predictions import spectrum as spectrum_of
 from ablate.config.fields import setting
-from ablate.errors import CombinationError, ConfigError
-from ablate.model.flow import Mixture
-from ablate.model.mixture import expert_logits, log_probs
-
-LOGITS, LOG_PROBS = "logits", "log_probs"
-COPIES = 3  # of the matrix in memory while its singular values are computed
+from ablate.errors import CombinationError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +42,9 @@ class RankOptions:
     split: str = setting("valid", doc="split of the contexts", choices=("valid", "test"))
     num: int = setting(2000, doc="number of contexts, from the start of the split", low=1)
     matrix: str = setting(
-        "auto",
+        AUTO,
         doc="logits or log_probs; auto: logits for one softmax without a gate, else log_probs",
-        choices=("auto", LOGITS, LOG_PROBS),
+        choices=(AUTO, LOGITS, LOG_PROBS),
     )
     tolerance: float | None = setting(
         None,
@@ -54,23 +53,6 @@ class RankOptions:
         low=0,
         high=1,
     )
-
-
-def numerical_rank(singular_values: np.ndarray, tolerance: float) -> int:
-    """The number of values above `tolerance` times the largest."""
-    return int((singular_values > tolerance * singular_values.max(initial=0.0)).sum())
-
-
-def default_tolerance(shape: tuple[int, ...]) -> float:
-    return max(shape) * float(np.finfo(np.float64).eps)
-
-
-def highest_rank(mixture: Mixture, kind: str) -> int | None:
-    """The largest rank that the formula allows; None if there is no limit."""
-    if mixture.log_prior_NJ is not None or mixture.gate is not None:
-        return None
-    extra = (mixture.bias_V is not None) + (kind == LOG_PROBS)
-    return mixture.weight_VE.shape[1] + extra
 
 
 def run(*subjects: Subject, options: RankOptions) -> Finding:
@@ -95,7 +77,7 @@ def run(*subjects: Subject, options: RankOptions) -> Finding:
     return Finding(
         title=f"Rank over {options.split}: {'; '.join(names)}",
         columns=["trial", "matrix", "contexts", "words", "rank", "limit", "next/largest"],
-        rows=[spectrum.row(name) for name, spectrum in zip(names, spectra, strict=True)],
+        rows=[_row(name, spectrum) for name, spectrum in zip(names, spectra, strict=True)],
         notes=[
             "limit: largest rank that the formula and the matrix size allow. next/largest: the "
             "first singular value that is not counted."
@@ -104,77 +86,20 @@ def run(*subjects: Subject, options: RankOptions) -> Finding:
     )
 
 
-@dataclass(frozen=True)
-class Spectrum:
-    """The singular values of one matrix, and its rank."""
-
-    kind: str
-    shape: tuple[int, int]
-    singular_values: np.ndarray
-    limit: int
-    tolerance: float
-
-    @property
-    def rank(self) -> int:
-        return numerical_rank(self.singular_values, self.tolerance)
-
-    def row(self, name: str) -> Sequence[str | int | float | None]:
-        values, rank = self.singular_values, self.rank
-        left = float(values[rank] / values[0]) if rank < len(values) else None
-        return [name, self.kind, *self.shape, rank, self.limit, left]
+def _row(name: str, spectrum: Spectrum) -> list[str | int | float | None]:
+    values, rank = spectrum.singular_values, spectrum.rank
+    left = float(values[rank] / values[0]) if rank < len(values) else None
+    return [name, spectrum.kind, *spectrum.shape, rank, spectrum.limit, left]
 
 
 def _spectrum(subject: Subject, options: RankOptions) -> Spectrum:
-    _check_memory(min(options.num, len(subject.stream(options.split)) - 1), subject)
-    rows: list[Tensor] = []
-    kind, limit = "", None
-    for passed in subject.passes(options.split, options.num):
-        if not rows:
-            kind = _kind(passed.mixture, options.matrix, subject)
-            limit = highest_rank(passed.mixture, kind)
-        rows.append(_values(passed.mixture, kind))
-    matrix_NV = torch.cat(rows)
-    values = torch.linalg.svdvals(matrix_NV).numpy()
-    num, words = matrix_NV.shape
-    tolerance = options.tolerance
-    return Spectrum(
-        kind=kind,
-        shape=(num, words),
-        singular_values=values,
-        limit=min(num, words) if limit is None else min(num, words, limit),
-        tolerance=default_tolerance((num, words)) if tolerance is None else tolerance,
-    )
-
-
-def _values(mixture: Mixture, kind: str) -> Tensor:
-    if kind == LOG_PROBS:
-        return log_probs(mixture)
-    return expert_logits(mixture, slice(None)).squeeze(1)
-
-
-def _kind(mixture: Mixture, wanted: str, subject: Subject) -> str:
-    single = mixture.log_prior_NJ is None
-    if wanted == "auto":
-        return LOGITS if single and mixture.gate is None else LOG_PROBS
-    if wanted == LOGITS and not single:
-        raise CombinationError(
-            f"trial {subject.id} is a mixture: its experts have logits, the mixture has none. "
-            "Instead: matrix=log_probs."
-        )
-    return wanted
-
-
-def _check_memory(num: int, subject: Subject) -> None:
-    """Refuse a matrix that would not fit into memory."""
-    words = subject.corpus.num_words
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    most = memory // (COPIES * 8 * words)
-    if num > most:
-        raise ConfigError(
-            f"num = {num}: a matrix of {num} contexts by {words} words takes "
-            f"{num * words * 8 * COPIES / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f}. "
-            f"Instead: num up to {most}."
-        )
+    num = min(options.num, len(subject.stream(options.split)) - 1)
+    check_memory("num", num, subject.corpus.num_words)
+    try:
+        passed = subject.passes(options.split, options.num)
+        return spectrum_of(passed, options.matrix, options.tolerance)
+    except CombinationError as error:
+        raise CombinationError(f"trial {subject.id}: {error}") from None
 
 
 ANALYSIS = Analysis(

@@ -15,7 +15,7 @@ from ablate.data.corpus import Corpus, open_corpus
 from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError, nearest
 from ablate.model.flow import Pass
 from ablate.model.language_model import LanguageModel
-from ablate.model.reading import passes, rows_of, tokens_on
+from ablate.model.reading import in_float64, read
 from ablate.store import tokens as saved
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
@@ -23,8 +23,6 @@ from ablate.store.store import Store
 from ablate.trial.checkpoint import weights_key
 from ablate.trial.finished import finished
 from ablate.trial.run import load_modules
-
-WINDOW = 200  # steps read at a time
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,7 @@ class Subject:
     def model(self) -> LanguageModel:
         """The model with the evaluated weights, in evaluation mode and float64."""
         self._require_weights()
-        model = finished(self.store, self.id, self.corpus, "cpu", self.config).model
-        for part in (model, *model.members):
-            part.double().requires_grad_(False)
-        return model
+        return in_float64(finished(self.store, self.id, self.corpus, "cpu", self.config).model)
 
     def require(self, slot: str, *names: str) -> None:
         """Refuse a trial whose technique for a slot is not one of those that the analysis needs."""
@@ -108,13 +103,11 @@ class Subject:
         """Run the model over a split (its first `num` tokens), window by window."""
         stream = self.stream(split)
         end = len(stream) if num is None else min(len(stream), num + 1)
-        yield from self.reading(self.corpus.stream(split)[:end], rows)
+        return self.reading(self.corpus.stream(split)[:end], rows)
 
     def reading(self, tokens_N: Tensor, rows: int = 1) -> Iterator[Pass]:
         """Run the model over tokens; the last token of each row is only predicted."""
-        rows_TB = rows_of(tokens_on(self.model, tokens_N), rows)
-        for passed, _ in passes(self.model, rows_TB, WINDOW):
-            yield passed
+        return read(self.model, tokens_N, rows)
 
     def log_probs(self, split: str) -> np.ndarray:
         """The saved log p of every token of a split except the first."""

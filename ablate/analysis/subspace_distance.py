@@ -12,7 +12,6 @@ have cosine 0).
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -21,19 +20,12 @@ from ablate.analysis import Analysis, Finding, NoOptions
 from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject, distinct_names
 from ablate.compare.plots import style
-
-
-def basis(matrix_VD: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the span of the columns, [V, rank]."""
-    left, values, _ = np.linalg.svd(matrix_VD, full_matrices=False)
-    smallest = values.max(initial=0.0) * max(matrix_VD.shape) * np.finfo(np.float64).eps
-    return left[:, values > smallest]
-
-
-def projection_residual(basis_L: np.ndarray, basis_W: np.ndarray) -> float:
-    """The share of W's span that lies outside the span of L."""
-    outside = basis_W - basis_L @ (basis_L.T @ basis_W)
-    return float(np.linalg.norm(outside) / np.linalg.norm(basis_W))
+from ablate.components.evaluator.word_vectors import (
+    basis,
+    distance_of_random_spaces,
+    matrices,
+    projection_residual,
+)
 
 
 def cosines(basis_L: np.ndarray, basis_W: np.ndarray) -> np.ndarray:
@@ -46,11 +38,11 @@ def run(*subjects: Subject, options: NoOptions) -> Finding:
     names = distinct_names(subjects)
     rows, curves = [], []
     for name, subject in zip(names, subjects, strict=True):
-        basis_L, basis_W = map(basis, _matrices(subject))
-        words, size = basis_L.shape
-        distance = projection_residual(basis_L, basis_W)
-        random = math.sqrt(max(0.0, 1 - size / words))
-        rows.append([name, words, size, basis_W.shape[1], distance, random])
+        subject.require_whole("word vectors")
+        tokens_N = subject.corpus.stream("valid")[:2]
+        basis_L, basis_W = map(basis, matrices(subject.model, tokens_N))
+        distance, random = projection_residual(basis_L, basis_W), distance_of_random_spaces(basis_L)
+        rows.append([name, *basis_L.shape, basis_W.shape[1], distance, random])
         curve = cosines(basis_L, basis_W)
         curves.append(np.pad(curve, (0, basis_W.shape[1] - len(curve))))
 
@@ -68,14 +60,6 @@ def run(*subjects: Subject, options: NoOptions) -> Finding:
         notes=["0: the output vectors' span lies in the input vectors'; 1: orthogonal."],
         draw=draw,
     )
-
-
-def _matrices(subject: Subject) -> tuple[np.ndarray, np.ndarray]:
-    """The input vectors, and the output matrix that the head uses, tied or not."""
-    subject.require_whole("word vectors")
-    passed = next(subject.passes("valid", 1))
-    output_VE = passed.mixture.weight_VE
-    return subject.model.embedding.weight.numpy(), output_VE.numpy()
 
 
 ANALYSIS = Analysis(run=run, paper="inan2017tying", equation="Figure 1, 6.2", num_subjects=(1, 8))

@@ -68,6 +68,9 @@ def _page(technique: registry.Technique) -> str:
         lines += [f"  {line}" for line in table]
     else:
         lines.append("no fields")
+    for metric in technique.metrics:
+        reported = f"{technique.name}.{metric.name} ({metric.shown}; better: {metric.better})"
+        lines += ["", f"reports {reported}"]
     if technique.departures:
         lines += ["", "departures from the paper:"]
         for departure in technique.departures:

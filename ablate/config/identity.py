@@ -23,6 +23,7 @@ class StageName(StrEnum):
     TRAIN = "train"
     SEARCH = "search"
     ENSEMBLE = "ensemble"
+    MEASURE = "measure"
 
 
 class Role(StrEnum):

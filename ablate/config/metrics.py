@@ -4,7 +4,12 @@
 
 A trial reports `valid_accuracy` and `test_accuracy`. Searches, tables and tests work on the
 metric's `loss`: the reported value on the metric's scale, negated if higher is better, so that a
-lower loss is always better. `show` turns a loss into the number that people read.
+lower loss is always better. `show` turns a loss into the number that people read. Where neither
+direction is better (a rank), the loss is the value itself: tables say lower or higher, but no arm
+is best, nothing helps, and no search optimizes it.
+
+A metric is of a split, unless `of` says that a trial reports it once: of the training text, or of
+the model itself. The metrics of an evaluator have its name before a dot: `mixture_use.variation`.
 
 scale     loss, if lower is better      differences on it are
 linear    x                             differences
@@ -16,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ablate.config import fields
@@ -24,6 +29,8 @@ from ablate.config.fields import setting
 from ablate.errors import TrialError
 
 LARGEST_EXPONENT = 300.0  # so that squares of shown values do not overflow
+SPLITS = ("valid", "test")
+SPLIT, TRAIN, MODEL, ARMS = "split", "train", "model", "arms"  # what a metric is of
 SHARE = 1e-6  # shares are moved at least this far from 0 and 1, where log odds are infinite
 
 
@@ -32,7 +39,9 @@ class Metric:
     """A number that trials report for each split, and how to read it."""
 
     name: str = setting(doc="trials report valid_<name> and test_<name>")
-    better: str = setting("lower", doc="which direction is better", choices=("lower", "higher"))
+    better: str = setting(
+        "lower", doc="which direction is better", choices=("lower", "higher", "neither")
+    )
     scale: str = setting(
         "linear", doc="scale of tests and intervals", choices=("linear", "log", "logit")
     )
@@ -46,14 +55,41 @@ class Metric:
         False, doc="trials report it on its scale: nats, and tables show perplexity"
     )
     published: tuple[str, ...] = setting((), doc="names in the papers' tables")
+    of: str = setting(
+        SPLIT,
+        doc="reported for each split, once for the training text or the model, or computed in "
+        "tables as a difference of two arms' models",
+        choices=(SPLIT, TRAIN, MODEL, ARMS),
+    )
 
     def __post_init__(self) -> None:
         fields.check(self)
         object.__setattr__(self, "shown", self.shown or self.name)
+        object.__setattr__(self, "published", tuple(self.published))  # a list in JSON
 
     def key(self, split: str) -> str:
-        """The name under which trials report it for a split."""
-        return f"{split}_{self.name}"
+        """The name under which trials report it for a split: `completion.valid_accuracy`."""
+        evaluator, dot, name = self.name.rpartition(".")
+        return f"{evaluator}{dot}{reported_name(name, self.of, split)}"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """What it is reported for: the splits, or `train`, `model` or `arms`."""
+        return SPLITS if self.of == SPLIT else (self.of,)
+
+    def split_of(self, published: str | None) -> str | None:
+        """Return which of `splits` a published number of this split is of; None: of none."""
+        if (published in SPLITS) != (self.of == SPLIT):
+            return None
+        return published if self.of == SPLIT else self.of
+
+    def beside(self, name: str) -> Metric:
+        """Another number that the same evaluator reports."""
+        return replace(self, name=f"{self.name.rpartition('.')[0]}.{name}".lstrip("."))
+
+    def by(self, evaluator: str) -> Metric:
+        """This metric as that evaluator reports it, if it does not give the trial's own numbers."""
+        return replace(self, name=f"{evaluator}.{self.name}")
 
     def loss(self, reported: float) -> float:
         """A reported value as a loss; an error says why it has none."""
@@ -89,6 +125,11 @@ class Metric:
         """An interval of losses, or of their differences, in the metric's own direction."""
         low, high = sorted(map(self.natural, interval))
         return low, high
+
+    @property
+    def directed(self) -> bool:
+        """Return whether one direction is better."""
+        return self.better != "neither"
 
     @property
     def best_word(self) -> str:
@@ -127,8 +168,52 @@ class Metric:
         return math.log(inside / (1 - inside))
 
 
+def reported_name(name: str, of: str, split: str) -> str:
+    """The name under which a number is reported: `valid_nll`, `train_nll`, `distance`."""
+    if of == SPLIT:
+        return f"{split}_{name}"
+    return f"{TRAIN}_{name}" if of == TRAIN else name
+
+
+# Margins are about 1% of what the papers print, unless that is less than they could measure.
 PERPLEXITY = Metric("nll", shown="perplexity", scale="log", reports_scaled=True, published=("ppl",))
 BITS = Metric(
     "nll", shown="bits per character", digits=3, factor=1 / math.log(2), reports_scaled=True,
     published=("bpc",),
 )  # fmt: skip
+TRAIN_PERPLEXITY = replace(PERPLEXITY, shown="train perplexity", of=TRAIN)
+ACCURACY = Metric(
+    "accuracy", better="higher", shown="accuracy in %", digits=1, factor=100, margin=0.005,
+    published=("accuracy_percent",),
+)  # fmt: skip
+VARIATION = Metric(
+    "variation", better="neither", shown="coefficient of variation", digits=3,
+    published=("coefficient_of_variation",),
+)  # fmt: skip
+RANK = Metric(
+    "rank", better="neither", scale="log", digits=0, published=("rank_of_log_prob_matrix",)
+)
+DISTANCE = Metric(
+    "distance", better="neither", shown="subspace distance", of=MODEL,
+    published=("subspace_distance",),
+)  # fmt: skip
+MORE_PARAMETERS = Metric(
+    "more_parameters", better="neither", shown="more parameters, M", digits=1, factor=1e-6,
+    margin=0.0, of=ARMS, published=("params_diff_vs_IOG_millions",),
+)  # fmt: skip
+# Trials report these five between 0 and 100.
+BLEU = Metric("bleu", better="higher", shown="BLEU", margin=0.3, published=("BLEU",))
+ROUGE_1, ROUGE_2, ROUGE_L = (
+    Metric(
+        f"rouge_{kind.lower()}", better="higher", shown=f"ROUGE-{kind}", margin=margin,
+        published=(f"ROUGE-{kind} F1",),
+    )
+    for kind, margin in (("1", 0.5), ("2", 0.25), ("L", 0.4))
+)  # fmt: skip
+BRACKET_F1 = Metric(
+    "bracket_f1", better="higher", shown="bracketing F1", margin=0.3, published=("bracketing_F1",)
+)
+KNOWN = (
+    *(PERPLEXITY, BITS, TRAIN_PERPLEXITY, ACCURACY, VARIATION, RANK, DISTANCE, MORE_PARAMETERS),
+    *(BLEU, ROUGE_1, ROUGE_2, ROUGE_L, BRACKET_F1),
+)

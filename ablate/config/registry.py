@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
 
 SLOTS = (
@@ -51,6 +52,7 @@ class Technique:
     version: int
     departures: tuple[str, ...]
     module: str
+    metrics: tuple[Metric, ...] = ()  # of an evaluator without log-probabilities
 
     @property
     def formula(self) -> str:
@@ -74,10 +76,12 @@ def register(
     equation: str = "",
     version: int = 1,
     departures: tuple[str, ...] = (),
+    metrics: tuple[Metric, ...] = (),
 ) -> Callable[[type], type]:
     """Class decorator that registers a technique as `name` in `slot`.
 
     `version` is part of the trials' ids: raise it when a bug fix changes what is computed.
+    `metrics` are what an evaluator reports that has no log-probabilities.
     """
     _check_slot(slot)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
@@ -89,7 +93,7 @@ def register(
             raise ConfigError(f"{slot} '{name}' is already registered by {known.module}.")
         _techniques[slot, name] = Technique(
             slot, name, config, technique, paper, equation, version, departures,
-            technique.__module__,
+            technique.__module__, metrics,
         )  # fmt: skip
         return technique
 

@@ -16,8 +16,8 @@ define the property `off` to decide this itself (its weight is 0, whichever form
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablate.config import fields, registry
@@ -66,9 +66,20 @@ class Config:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What such trials are judged by, the most important first."""
+        """What such trials are judged by, the most important first; then what others of their
+        evaluators report."""
         by_character = "corpus" in self.sections and self.corpus.level == "character"
-        return (BITS,) if by_character else self.kind.metrics
+        own = (BITS,) if by_character else self.kind.metrics
+        chosen = self.listed.get("evaluator", ())
+        others = (c for c in chosen if c.name != self.first_evaluator)
+        return (*own, *(m for choice in others for m in _reported(choice, own[0])))
+
+    @property
+    def first_evaluator(self) -> str:
+        """The evaluator that gives the trial's own numbers: the first that evaluates every token,
+        or `standard` if none does."""
+        chosen = self.listed.get("evaluator", ())
+        return next((c.name for c in chosen if c.technique.build.gives_log_probs), "standard")
 
     @property
     def num_epochs(self) -> int | None:
@@ -113,6 +124,18 @@ class Config:
             for choice in choices:
                 values |= _prefixed(f"{slot}.{choice.name}", fields.all_fields(choice.config))
         return values
+
+
+def _reported(choice: Choice, own: Metric) -> Iterator[Metric]:
+    """Yield what an evaluator reports that is not a trial's first. If it evaluates text, that is
+    the trial's `own` metric of another kind."""
+    technique = choice.technique
+    if technique.build.gives_log_probs:
+        yield replace(own, shown=f"{own.shown}, {choice.name}").by(choice.name)
+    for metric in technique.metrics:
+        same = metric.name == own.name
+        of_text = replace(own, of=metric.of, shown=f"{metric.of} {own.shown}") if same else metric
+        yield of_text.by(choice.name)
 
 
 # The values that choose a kind of task, where it is not `task = <its name>`.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ablate.config.metrics import PERPLEXITY, Metric
+from ablate.config.metrics import PERPLEXITY, SPLIT, Metric
 from ablate.config.sections import CorpusConfig, EmbeddingConfig, NgramConfig, TrainingConfig
 from ablate.errors import ConfigError, unknown, wrong_value
 
@@ -134,6 +134,12 @@ def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: i
         raise ConfigError(wrong_value("config", config, "a frozen dataclass", where))
     if not metrics or not all(isinstance(metric, Metric) for metric in metrics):
         raise ConfigError(wrong_value("metrics", metrics, "at least one Metric", where))
+    for metric in metrics:
+        if "." in metric.name:
+            expected = "a name without a dot, which follows an evaluator's name"
+            raise ConfigError(wrong_value("metric", metric.name, expected, where))
+        if metric.of != SPLIT:
+            raise ConfigError(wrong_value(f"{metric.name}.of", metric.of, f"'{SPLIT}'", where))
     if type(version) is not int or version < 1:
         raise ConfigError(wrong_value("version", version, "a whole number from 1 on", where))
 

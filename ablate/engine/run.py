@@ -230,7 +230,8 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
     from ablate.data.corpus import open_corpus
 
     corpus = plan.configs[plan.study.base_arm].sections.get("corpus")
-    return {} if corpus is None else open_corpus(corpus, workspace.data).floor
+    floor = {} if corpus is None else open_corpus(corpus, workspace.data).floor
+    return floor if plan.record.metric.reports_scaled else {}  # it is in nats
 
 
 class _Listener:

@@ -63,9 +63,18 @@ def assemble_over(
     return _with_loss(Together(members, gate, shapes), config, text)
 
 
+def check_evaluators(config: Config, model: LanguageModel) -> None:
+    """Refuse evaluators that have nothing to say of the model."""
+    for choice in config.listed.get("evaluator", ()):
+        registry.make(choice.slot, choice.name, choice.config).check(model)
+
+
 def count_parameters(config: Config, vocabulary: int) -> int:
-    """The number of parameters of the config's model, which is built without memory."""
-    return num_parameters(assemble(config, vocabulary, "meta").model)
+    """The number of parameters of the config's model, which is built without memory, and which
+    its evaluators do not refuse."""
+    model = assemble(config, vocabulary, "meta").model
+    check_evaluators(config, model)
+    return num_parameters(model)
 
 
 def _with_loss(model: LanguageModel, config: Config, text: TrainingText | None) -> Assembly:

@@ -61,6 +61,10 @@ class Evaluator(ABC):
 
     gives_log_probs = True  # False: it has other metrics, and cannot be a trial's first evaluator
 
+    def check(self, model: LanguageModel) -> None:  # noqa: B027 (most judge every model)
+        """Raise a `CombinationError` for a model that it can say nothing about. Called when a study
+        is planned, with a model that has no values yet."""
+
     @abstractmethod
     def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
         """log p of every token after the first, in float64, given all tokens before it."""
@@ -69,6 +73,14 @@ class Evaluator(ABC):
         """The metrics recorded for a split, by name."""
         nll = -float(np.mean(reading.log_probs(name, split)))
         return {"nll": nll, "ppl": math.exp(min(nll, 700))}
+
+
+def no_log_probs(name: str, does: str) -> CombinationError:
+    """The error for who asks such an evaluator for log-probabilities."""
+    return CombinationError(
+        f"evaluator '{name}' {does} and has no log-probabilities of tokens, so no other evaluator "
+        "can build on it."
+    )
 
 
 def mean_over_models(

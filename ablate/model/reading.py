@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -12,6 +13,8 @@ from ablate.model.flow import Pass
 from ablate.model.language_model import LanguageModel
 from ablate.model.masks import OFF, Masks
 from ablate.model.mixture import tempered, token_nll
+
+WINDOW = 200  # steps read at a time
 
 
 def rows_of(stream_N: Tensor, num_rows: int) -> Tensor:
@@ -41,6 +44,21 @@ def passes(
         passed = model(rows_TB[start:stop], state, masks(index))
         state = tuple(tensor.detach() for tensor in passed.state)
         yield passed, rows_TB[start + 1 : stop + 1]
+
+
+def read(model: LanguageModel, tokens_N: Tensor, rows: int = 1) -> Iterator[Pass]:
+    """Yield the passes over some tokens; the last token of each row is only predicted."""
+    with torch.no_grad():
+        for passed, _ in passes(model, rows_of(tokens_on(model, tokens_N), rows), WINDOW):
+            yield passed
+
+
+def in_float64(model: LanguageModel) -> LanguageModel:
+    """A copy with the same values in float64, in main memory."""
+    copied = copy.deepcopy(model)
+    for part in (copied, *copied.members):
+        part.cpu().double().requires_grad_(False)
+    return copied
 
 
 @torch.no_grad()

@@ -26,6 +26,10 @@ _USER_TEXTS = {  # (name of the folder, level) -> the corpus in the cells; the t
     ("text8", "word"): "text8 (words)",
     ("novels", "word"): "Project Gutenberg (Holmes)",
 }
+_TRAINED_ON = {  # a corpus in the cells -> the corpus that is trained on, and its training tokens
+    "PTB 20k-word slice": ("ptb", 20_000),
+    "MSR Sentence Completion": ("Project Gutenberg (Holmes)", None),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +158,11 @@ def corpus_name(corpus: str, level: str) -> str:
     """The cells' name for a study's corpus, usually the corpus's own name."""
     folder = Path(corpus.removeprefix("folder:")).name
     return _USER_TEXTS.get((folder, level), corpus)
+
+
+def trained_on(cell: Cell) -> tuple[str, int | None]:
+    """The corpus that the cell's model is trained on, and how many of its tokens (None: all)."""
+    return _TRAINED_ON.get(cell.corpus, (cell.corpus, None))
 
 
 def _cell(table: str, row: dict[str, Any]) -> Cell:

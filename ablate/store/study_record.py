@@ -31,7 +31,11 @@ class PlannedTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmRecord:
-    """An arm as a table shows it. `published`: {"valid": ppl, "test": ppl}, with its source."""
+    """An arm as a table shows it.
+
+    `published` are the paper's numbers of the metric that decides, {"valid": 60.1, "test": 58.2};
+    `published_columns` those of the study's columns: {"word_vectors.distance": {"model": 0.06}}.
+    """
 
     name: str
     num_parameters: int | None = None
@@ -41,6 +45,7 @@ class ArmRecord:
     against: str | None = None  # the arm it is compared with, if not the base arm
     together: bool = False  # all its seeds together give one result
     recipe: str = ""  # that its values start from
+    published_columns: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ablate.config.identity import Parent, Trial
+from ablate.config.identity import Parent, Role, StageName, Trial
 from ablate.config.resolve import merge
 from ablate.store.study_record import PlannedTrial
 from ablate.study.arms import find_arm, plan_trial, planned_trial
-from ablate.study.record import arm_stages
+from ablate.study.record import arm_stages, measure_values
 from ablate.study.searches import PlannedSearch, plan_evaluation_search
 from ablate.study.words import Stage, Values
 
@@ -49,6 +49,9 @@ def chains(
         finals.append(chain[-1])
         last = chain[-1] if alone and not searched else None
         planned += [planned_trial(t, arm, index, final=t is last) for t in chain]
+        for measure in _measures(plan, arm, chain[-1]):
+            trials.append(measure)
+            planned.append(planned_trial(measure, arm, index, final=False))
         if searched:
             how = (by_seed[-1], searched)
             searches.append(plan_evaluation_search(plan, arm, *how, chain[-1], index))
@@ -107,6 +110,17 @@ def _chain(
             trial = plan_trial(plan, values, reads_test=False, **more)
         chain.append(trial)
     return chain
+
+
+def _measures(plan: Plan, arm: str, trained: Trial) -> list[Trial]:
+    """Plan what measures a finished model, if the study measures this arm's."""
+    where = (plan.study, plan.scale, find_arm(plan.study, arm))
+    values = measure_values(*where, trained.values)
+    if values is None:
+        return []
+    parents = (Parent(Role.MEMBER, trained.id),)
+    more = {"seed": trained.seed, "parents": parents, "stage": StageName.MEASURE}
+    return [plan_trial(plan, values, arm=arm, evaluates=True, **more)]
 
 
 def _joint_trial(plan: Plan, arm: str, stage: Stage, members: Sequence[Trial]) -> Trial:

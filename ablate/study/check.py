@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ablate.config import registry
+from ablate.config.identity import StageName
 from ablate.config.tasks import RUNNERS
 from ablate.errors import StudyError, unknown, wrong_value
 
 if TYPE_CHECKING:
     from ablate.study.words import Scale, Stage, Study
 
-RESERVED_STAGES = ("train", "search", "ensemble")
+RESERVED_STAGES = tuple(StageName)
 
 
 def check(study: Study) -> None:
@@ -32,11 +34,13 @@ def check(study: Study) -> None:
             "against", [] if arm.against is None else [arm.against], names, f"arm '{arm.name}'"
         )
     _check_runner(study.runner)
+    _check_metrics(study)
     for name, scale in study.scales.items():
         _check_key("scale", name)
         _check_scale(scale, names, f"scale '{name}'")
         _check_inheritance(study, scale, names, f"scale '{name}': inherit")
     stages = list(dict.fromkeys(s.name for scale in study.scales.values() for s in scale.stages))
+    stages += [StageName.MEASURE] if study.measure else []
     everywhere = [*stages, *(stage.name for arm in study.design.arms for stage in arm.then)]
     for name, scale in study.scales.items():
         _check_known("stage", scale.stage_changes, everywhere, f"scale '{name}'")
@@ -44,6 +48,22 @@ def check(study: Study) -> None:
         _check_known("stage", arm.stages, stages, f"arm '{arm.name}'")
         for scale in study.scales.values():
             _check_stages((*scale.stages, *arm.then), f"arm '{arm.name}'")
+
+
+def _check_metrics(study: Study) -> None:
+    """Check what can be known of metrics before any arm is resolved."""
+    for name in study.measure:
+        if name.partition(".")[0] != "evaluator":
+            expected = "'evaluator' or 'evaluator.<name>.<field>'"
+            raise StudyError(wrong_value("measure", name, expected))
+    twice = next((n for n, times in Counter(study.columns).items() if times > 1), None)
+    if twice is not None or study.metric in study.columns:
+        expected = "each metric once, and not the one that decides"
+        raise StudyError(wrong_value("columns", list(study.columns), expected))
+    if not study.techniques:  # these may register evaluators
+        named = (name for name in (study.metric, *study.columns) if "." in name)
+        evaluators = registry.names("evaluator")
+        _check_known("evaluator", (n.partition(".")[0] for n in named), evaluators, "columns")
 
 
 def _check_known(kind: str, names: Iterable[str], valid: Sequence[str], where: str = "") -> None:

@@ -63,7 +63,7 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     configs = {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
     _check_one_corpus(study, configs)
     _check_stages(study, scale, arms, configs)
-    record = make_record(study, name, scale, arms, configs, data, command)
+    record = make_record(study, name, scale, arms, values, configs, data, command)
     plan = Plan(study=study, scale_name=name, scale=scale, record=record, configs=configs)
     if scale.search is None:
         return _with_listed(plan, arms, values)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ablate.config.metrics import Metric
-from ablate.config.resolve import Config, merge, resolve
+from ablate import papers
+from ablate.config.identity import StageName
+from ablate.config.metrics import MORE_PARAMETERS, SPLIT, Metric
+from ablate.config.resolve import NONE, Config, kind_of, merge, resolve
 from ablate.config.sections import CorpusConfig
-from ablate.errors import AblateError, ConfigError, StudyError, unknown
+from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 from ablate.store.study_record import ArmRecord, StudyRecord
-from ablate.study.words import Arm, Scale, Stage, Study
+from ablate.study.words import Arm, Scale, Stage, Study, Values
 from ablate.trial.user_code import RAISED, raised
 
 
@@ -24,15 +26,28 @@ def make_record(
     scale_name: str,
     scale: Scale,
     arms: Sequence[Arm],
+    values: Mapping[str, Values],
     configs: Mapping[str, Config],
     data: str,
     command: str,
 ) -> StudyRecord:
-    """Create the record of a study that has no planned trials yet."""
+    """Create the record of a study that has no planned trials yet.
+
+    `configs` are the arms' `values`, resolved, before any stage.
+    """
     from ablate.data.corpus import corpus_digest
 
     corpus: CorpusConfig | None = configs[study.base_arm].sections.get("corpus")
-    metric, columns = study_metrics(study, configs)
+    last, measured = {}, {}
+    for arm in arms:
+        at_end = _last_values(study, scale, arm, values[arm.name])
+        last[arm.name] = _resolved(study, arm, at_end)
+        further = measure_values(study, scale, arm, at_end)
+        if further is not None:
+            measured[arm.name] = _resolved(study, arm, further)
+            _num_parameters(study, scale, arm, measured[arm.name], data)  # evaluators may refuse
+    metric, columns = study_metrics(study, scale, last, measured)
+    shown = (metric, *columns)
     return StudyRecord(
         name=study.name,
         scale=scale_name,
@@ -49,7 +64,7 @@ def make_record(
         num_seeds=scale.seeds,
         first_seed=scale.first_seed,
         base_arm=study.base_arm,
-        arms=tuple(_arm_record(study, scale, arm, configs[arm.name], metric, data) for arm in arms),
+        arms=tuple(_arm_record(study, scale, arm, last[arm.name], shown, data) for arm in arms),
         trials=(),
         design=study.design.kind,
         notes=study.design.notes,
@@ -57,23 +72,57 @@ def make_record(
     )
 
 
-def study_metrics(study: Study, configs: Mapping[str, Config]) -> tuple[Metric, tuple[Metric, ...]]:
-    """Return the metric that decides, and the others that are shown; all arms must report them."""
-    base = configs[study.base_arm].metrics
-    for name, config in configs.items():
-        if config.metrics != base:
-            raise StudyError(
-                f"{arm_location(study, name)}: its trials report {_names(config.metrics)}, and "
-                f"those of the base arm {_names(base)}. Instead: arms of one metric."
-            )
+def study_metrics(
+    study: Study, scale: Scale, configs: Mapping[str, Config], measured: Mapping[str, Config]
+) -> tuple[Metric, tuple[Metric, ...]]:
+    """Return the metric that decides, and the others that are shown.
+
+    All arms report the one that decides; a column may be reported by some of them only. `configs`
+    are of the arms' last trials, and `measured` of those that measure their models.
+    """
     where = study.file or study.name or "study"
-    by_name = {metric.name: metric for metric in base}
-    for word, names in (("metric", [study.metric or base[0].name]), ("column", study.columns)):
-        for name in names:
-            if name not in by_name:
-                raise StudyError(unknown(word, name, by_name, where))
-    metric = by_name[study.metric] if study.metric else base[0]
-    return metric, tuple(by_name[name] for name in study.columns)
+    base = _by_name(configs[study.base_arm])
+    metric = base[_known("metric", study.metric or next(iter(base)), base, where)]
+    _check_decides(metric, scale, where)
+    for name, config in configs.items():
+        if _by_name(config).get(metric.name) != metric:
+            raise StudyError(
+                f"{arm_location(study, name)}: its trials report {_names(config.metrics)}, and not "
+                f"{_names([metric])}, which decides. Instead: arms that all report it."
+            )
+    every = [*measured.values(), *configs.values(), configs[study.base_arm]]
+    columns = {name: m for config in every for name, m in _by_name(config).items()}
+    columns[MORE_PARAMETERS.name] = MORE_PARAMETERS
+    return metric, tuple(columns[_known("column", n, columns, where)] for n in study.columns)
+
+
+def _by_name(config: Config) -> dict[str, Metric]:
+    return {metric.name: metric for metric in config.metrics}
+
+
+def _known(word: str, name: str, valid: Mapping[str, Metric], where: str) -> str:
+    """Return the name if some trial of the study reports it."""
+    if name in valid:
+        return name
+    evaluator = name.partition(".")[0]
+    hint = ""
+    if evaluator != name and word == "column":
+        hint = f" No arm has evaluator.{evaluator}, and neither has the study's `measure`."
+    raise StudyError(unknown(word, name, valid, where) + hint)
+
+
+def _check_decides(metric: Metric, scale: Scale, where: str) -> None:
+    """Check that a metric can decide: for each split, and for a search in one direction."""
+    if metric.of != SPLIT:
+        raise StudyError(
+            f"{where}: metric = '{metric.name}' is of no split, and a table compares arms on test "
+            f"or validation. Instead: columns=('{metric.name}',)."
+        )
+    if scale.search is not None and not metric.directed:
+        raise StudyError(
+            f"{where}: metric = '{metric.name}' has no better direction for a search to follow. "
+            f"Instead: columns=('{metric.name}',), and another metric."
+        )
 
 
 def _names(metrics: Sequence[Metric]) -> str:
@@ -81,13 +130,18 @@ def _names(metrics: Sequence[Metric]) -> str:
 
 
 def _arm_record(
-    study: Study, scale: Scale, arm: Arm, config: Config, metric: Metric, data: str
+    study: Study, scale: Scale, arm: Arm, config: Config, metrics: Sequence[Metric], data: str
 ) -> ArmRecord:
+    """`config` is that of its last trials, and the first of the metrics decides."""
+    cells = {m.name: published_cells(study, arm, config, m) for m in metrics}
+    published = {n: {s: cell.value for s, cell in own.items()} for n, own in cells.items()}
+    first = published.pop(metrics[0].name)
     return ArmRecord(
         name=arm.name,
-        num_parameters=_num_parameters(study, arm, _last_config(study, scale, arm, config), data),
+        num_parameters=_num_parameters(study, scale, arm, config, data),
         changes=dict(arm.changes),
-        published=_published(study, arm, config, metric),
+        published=first,
+        published_columns={name: values for name, values in published.items() if values},
         levels=dict(arm.levels),
         against=arm.against,
         together=any(stage.over == "seeds" for stage in (*scale.stages, *arm.then)),
@@ -104,24 +158,48 @@ def arm_stages(scale: Scale, arm: Arm) -> list[Stage]:
     ]
 
 
-def _last_config(study: Study, scale: Scale, arm: Arm, config: Config) -> Config | None:
-    """Return the config of an arm's last training, or None if it spans several models."""
-    if not config.kind.slots:
-        return None  # n-gram models have counts, and functions are counted when they run
-    later = [stage for stage in arm_stages(scale, arm) if stage.trains]
-    if any(stage.over == "seeds" for stage in later):
+def measure_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Values | None:
+    """Return the values of the trial that measures an arm's finished model; None without one.
+
+    `values` are those of the trial that trained the model last. Nothing is measured for an arm that
+    ends with an evaluation, or with one trial for all its seeds.
+    """
+    where = arm_location(study, arm.name)
+    stages = arm_stages(scale, arm)
+    trained = all(stage.trains and stage.over == "seed" for stage in stages)
+    if not study.measure or not trained or study.runner or not kind_of(values, where).slots:
         return None
-    values = dict(config.flat)
-    for stage in later:
+    for changes in (
+        {"evaluator": NONE},
+        study.measure,
+        scale.stage_changes.get(StageName.MEASURE, {}),
+        arm.stages.get(StageName.MEASURE, {}),
+    ):
+        values = merge(values, changes, where)
+    return values if resolve(values, where).listed["evaluator"] else None
+
+
+def _last_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Values:
+    """Return the values of an arm's last trials: after all of its stages."""
+    if not kind_of(values, arm_location(study, arm.name)).slots:
+        return values  # these have no stages
+    for stage in arm_stages(scale, arm):
         values = merge(values, stage.changes)
+    return values
+
+
+def _resolved(study: Study, arm: Arm, values: Values) -> Config:
     try:
-        return resolve(values) if later else config
+        return resolve(values)
     except AblateError as error:
         raise type(error)(f"{arm_location(study, arm.name)}: {error}") from None
 
 
-def _num_parameters(study: Study, arm: Arm, config: Config | None, data: str) -> int | None:
-    if config is None:
+def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: str) -> int | None:
+    """Count the parameters of an arm's last model; None if it spans several models."""
+    if not config.kind.slots:
+        return None  # n-gram models have counts, and functions are counted when they run
+    if any(stage.trains and stage.over == "seeds" for stage in arm_stages(scale, arm)):
         return None
     from ablate.data.corpus import vocabulary_size
     from ablate.model.assemble import count_parameters
@@ -137,13 +215,31 @@ def _num_parameters(study: Study, arm: Arm, config: Config | None, data: str) ->
         raise
 
 
-def _published(study: Study, arm: Arm, config: Config, metric: Metric) -> dict[str, float]:
-    """Return the published result for this arm, by split."""
-    if arm.published is None:
-        return {}
-    from ablate import papers
+def published_cells(
+    study: Study, arm: Arm, config: Config, metric: Metric
+) -> dict[str, papers.Cell]:
+    """Return the published results of this metric for this arm, by split (or `metric.of`)."""
+    chosen = [
+        cell
+        for names in [*arm.also_published, *([arm.published] if arm.published else [])]
+        for cell in _cells_named(study, arm, *names)
+        if cell.metric in metric.published and metric.split_of(cell.split)
+    ]
+    corpora = list(dict.fromkeys(cell.corpus for cell in chosen))
+    if len(corpora) > 1:
+        if "corpus" not in config.sections:
+            expected = f"(model, variant, corpus), with a corpus of {', '.join(corpora)}"
+            where = arm_location(study, arm.name)
+            raise StudyError(wrong_value("published", arm.published, expected, where))
+        name = papers.corpus_name(config.corpus.name, config.corpus.level)
+        chosen = [cell for cell in chosen if cell.corpus == name]
+    return {str(metric.split_of(cell.split)): cell for cell in chosen}
 
-    model, variant = arm.published
+
+def _cells_named(
+    study: Study, arm: Arm, model: str, variant: str, corpus: str | None = None
+) -> list[papers.Cell]:
+    """Return all cells of the study's tables with these names."""
     where = arm_location(study, arm.name)
     try:
         cells = [cell for table in study.tables for cell in papers.cells(study.paper, table)]
@@ -154,9 +250,9 @@ def _published(study: Study, arm: Arm, config: Config, metric: Metric) -> dict[s
     cells = [cell for cell in cells if cell.model == model]
     if variant not in (known := {cell.variant: None for cell in cells}):
         raise StudyError(unknown(f"published variant of {model}", variant, known, where))
-    chosen = [c for c in cells if c.variant == variant and c.metric in metric.published and c.split]
-    several = len({cell.corpus for cell in chosen}) > 1
-    if several and "corpus" in config.sections:
-        name = papers.corpus_name(config.corpus.name, config.corpus.level)
-        chosen = [cell for cell in chosen if cell.corpus == name]
-    return {str(cell.split): cell.value for cell in chosen}
+    cells = [cell for cell in cells if cell.variant == variant]
+    if corpus is None:
+        return cells
+    if corpus not in (known := {cell.corpus: None for cell in cells}):
+        raise StudyError(unknown(f"published corpus of {model}", corpus, known, where))
+    return [cell for cell in cells if cell.corpus == corpus]

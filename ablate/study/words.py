@@ -131,17 +131,25 @@ class Stage(Word):
 
 @dataclass(frozen=True)
 class Arm(Word):
-    """One variant: a name and its changes. `published` is its cell in the paper's table."""
+    """One variant: a name and its changes.
+
+    `published` is its cell in the paper's table: model and variant, spelled as in `ablate/papers`;
+    and the corpus, for a task that has none of its own.
+    """
 
     name: str
     changes: Values = field(default_factory=dict)
     recipe: str | None = None  # replaces the study's base; "name:column" for one column of it
     stages: Mapping[str, Values] = field(default_factory=dict)  # by stage: further changes
     then: tuple[Stage, ...] = ()  # stages of only this arm, after the scale's
-    published: tuple[str, str] | None = None  # model and variant, spelled as in `ablate/papers`
+    published: tuple[str, str] | tuple[str, str, str] | None = None
     levels: Mapping[str, str] = field(default_factory=dict)  # by factor of the design
     against: str | None = None  # the arm to compare it with, if not the base arm
     rows: Values = field(default_factory=dict, kw_only=True)  # rows of its recipe, by name, to fix
+    # Its names in the study's other tables, where they differ.
+    also_published: tuple[tuple[str, str] | tuple[str, str, str], ...] = field(
+        default=(), kw_only=True
+    )
 
 
 @dataclass(frozen=True)
@@ -218,7 +226,9 @@ class Study(Word):
     tables: tuple[str, ...] = ()
     techniques: tuple[str, ...] = ()  # files next to the study's that register custom techniques
     metric: str = ""  # that decides, if not the task's first
-    columns: tuple[str, ...] = ()  # further metrics to show
+    columns: tuple[str, ...] = ()  # further metrics to show: "test_loss", "dynamic.nll"
+    # Evaluators that measure each finished model in a trial of their own, for columns.
+    measure: Values = field(default_factory=dict)
     runner: str | None = None  # a `Task` to run instead of training (see ablate/trial/task.py)
     name: str = ""  # default: the name of the file
     file: str = ""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ablate.config import registry
 from ablate.config.identity import Role, Trial
+from ablate.config.metrics import SPLIT, reported_name
 from ablate.config.resolve import Config
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.model.evaluator import Evaluator, Reading
@@ -73,21 +74,21 @@ def _metrics(
     metrics: dict[str, float] = {}
     for position, (name, evaluator) in enumerate(chosen.items()):
         prefix = f"{name}." if position else ""
-        for split in splits:
+        of = next((metric.of for metric in registry.get("evaluator", name).metrics), SPLIT)
+        for split in splits if of == SPLIT else (of,):
             values = evaluator.metrics(reading, name, split)
             if level == "character" and "nll" in values:
                 values["bits_per_character"] = values["nll"] / math.log(2)
-            metrics |= {f"{prefix}{split}_{metric}": value for metric, value in values.items()}
+            for metric, value in values.items():
+                metrics[prefix + reported_name(metric, of, split)] = value
     return metrics
 
 
 def _evaluators(config: Config) -> dict[str, Evaluator]:
-    """The chosen evaluators, after the one that gives the trial's numbers: the first that evaluates
-    every token, or `standard` if none does.
-    """
+    """The chosen evaluators, after the one that gives the trial's numbers."""
     chosen = config.listed.get("evaluator", ())
     made = {c.name: registry.make("evaluator", c.name, c.config) for c in chosen}
-    first = next((name for name in made if made[name].gives_log_probs), "standard")
+    first = config.first_evaluator
     return {first: made.get(first) or _standard(), **made}
 
 

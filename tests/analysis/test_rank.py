@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ablate.analysis import rank
+from ablate.components.evaluator import predictions
 from ablate.errors import CombinationError, ConfigError
 
 
@@ -19,13 +20,20 @@ def test_a_product_of_thin_matrices_has_their_rank(true_rank):
     rng = np.random.default_rng(true_rank)
     matrix = rng.normal(size=(40, true_rank)) @ rng.normal(size=(true_rank, 30))
     values = np.linalg.svd(matrix, compute_uv=False)
-    tolerance = rank.default_tolerance(matrix.shape)
-    assert rank.numerical_rank(values, tolerance) == true_rank == np.linalg.matrix_rank(matrix)
+    tolerance = predictions.default_tolerance(matrix.shape)
+    assert (
+        predictions.numerical_rank(values, tolerance) == true_rank == np.linalg.matrix_rank(matrix)
+    )
 
 
 def test_the_tolerance_is_a_share_of_the_largest():
     values = np.array([200.0, 20.0, 2.0, 0.0])
-    assert [rank.numerical_rank(values, share) for share in (0, 0.05, 0.1, 0.5)] == [3, 2, 1, 1]
+    assert [predictions.numerical_rank(values, share) for share in (0, 0.05, 0.1, 0.5)] == [
+        3,
+        2,
+        1,
+        1,
+    ]
 
 
 def test_a_softmax_of_8_units_has_the_rank_of_its_formula(irlm):
@@ -57,7 +65,7 @@ def test_the_matrix_holds_the_saved_log_probabilities(irlm):
     """Compared with another computation for the first tokens: in float32, token by token."""
     options = rank.RankOptions(num=50)
     (passed,) = irlm.passes(options.split, options.num)
-    matrix = rank._values(passed.mixture, "log_probs").numpy()
+    matrix = predictions.matrix_of(passed.mixture, "log_probs").numpy()
     targets = irlm.stream("valid")[1:51]
     kept = irlm.log_probs("valid")[:50]
     np.testing.assert_allclose(matrix[np.arange(50), targets], kept, atol=2e-5)
@@ -69,6 +77,6 @@ def test_logits_of_a_mixture_are_refused(doc):
 
 
 def test_more_than_fits_into_memory_is_refused(irlm, monkeypatch):
-    monkeypatch.setattr(rank.os, "sysconf", lambda name: 1000)
+    monkeypatch.setattr(predictions.os, "sysconf", lambda name: 1000)
     with pytest.raises(ConfigError, match=r"num = 499: .* Instead: num up to \d+"):
         ranked(irlm)

@@ -248,7 +248,7 @@ def beside_the_paper(by_hand, num: int) -> str:
         "paper": "",
         "published_scale": True,
     }
-    return summary_of(study).verdicts["base", "test"]
+    return summary_of(study).verdicts["base", "nll", "test"]
 
 
 def test_a_search_is_the_unit_of_comparisons_with_published_numbers(by_hand):

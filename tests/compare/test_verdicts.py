@@ -84,7 +84,7 @@ def published(by_hand, losses, **fields):
 
 
 def verdict_on(study) -> str:
-    return summarise(study.record, study.journals).verdicts["base", "test"]
+    return summarise(study.record, study.journals).verdicts["base", "nll", "test"]
 
 
 def close(truth: float) -> list[float]:

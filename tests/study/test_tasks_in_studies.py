@@ -65,7 +65,10 @@ def test_a_metric_that_is_not_reported_is_refused(sums, tmp_path):
 def test_arms_of_two_metrics_are_refused(sums, tmp_path):
     task("other", config=SumsConfig, metrics=SECONDS)(lambda run: {})
     design = table(Arm("slow"), Arm("other", {"task": "other"}))
-    with pytest.raises(StudyError, match="arm 'other': its trials report seconds, and those"):
+    with pytest.raises(
+        StudyError,
+        match="arm 'other': its trials report seconds, and not accuracy in %, which decides",
+    ):
         make_plan(replace(sums, design=design), data=str(tmp_path))
 
 

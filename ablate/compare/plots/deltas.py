@@ -16,6 +16,11 @@ TITLE = "What each arm bought"
 NEEDS = "a base arm and another, with results"
 COLOURS = {True: style.BLUE, False: style.VERMILLION, None: style.BLACK}  # better, worse
 MARKERS = {True: "o", False: "s", None: "D"}
+BETTER = {
+    "lower": "← lower is better",
+    "higher": "higher is better →",
+    "neither": "neither direction is better",
+}
 
 
 def draw(material: Material) -> Any:
@@ -36,8 +41,7 @@ def draw(material: Material) -> Any:
     axes.set(xlim=(-reach * 1.05, reach * 1.05), ylim=(-0.6, len(rows) - 0.4))
     axes.grid(axis="y", visible=False)
     against = "the row above" if material.record.design == "path" else material.record.base_arm
-    lower = summary.metric.better == "lower"
-    better = "← lower is better" if lower else "higher is better →"
+    better = BETTER[summary.metric.better]
     axes.set_xlabel(f"{better}      {summary.unit} of {summary.split}, less that of {against}")
     return figure
 

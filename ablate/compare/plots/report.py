@@ -19,10 +19,11 @@ from ablate.compare.statistics.replication import counted
 from ablate.compare.table import provenance
 from ablate.compare.table.cells import fate
 from ablate.compare.table.other_scales import READING, tables_of_other_scales
-from ablate.compare.table.rows import SPLITS, Summary
+from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import every_test, study_table
 from ablate.compare.text.figures import count, duration, shown
 from ablate.config.identity import StageName
+from ablate.config.metrics import SPLITS
 from ablate.store import tokens
 from ablate.store.store import Store
 

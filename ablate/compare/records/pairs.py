@@ -431,7 +431,7 @@ def _better(changes: Iterable[Change]) -> str:
     for change in changes:
         known = scales.setdefault(change.metric.better, [])
         known += [name for name in [change.metric.scale_name] if name not in known]
-    side = {"lower": "below 0", "higher": "above 0"}
+    side = {"lower": "below 0", "higher": "above 0", "neither": "neither side of 0"}
     if len(scales) == 1:
         return f"{side[next(iter(scales))]} is better"
     return "better if " + ", ".join(

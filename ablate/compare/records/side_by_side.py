@@ -7,6 +7,7 @@ comparable with it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,18 +17,14 @@ from ablate.compare.formats import Table, table_of_values
 from ablate.compare.records.query import reading
 from ablate.compare.statistics.replication import counted
 from ablate.compare.text.figures import count, decimal
-from ablate.config.metrics import BITS, PERPLEXITY, Metric
+from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.record.mirror import views
 from ablate.record.mirror.syncing import Mirror
+from ablate.store import study_record
+from ablate.store.study_record import ArmRecord, StudyRecord
 
-METRICS = {
-    **{metric.published[0]: metric.shown for metric in (PERPLEXITY, BITS)},
-    "accuracy_percent": "accuracy, %",  # from here on: of no trial of a language model
-    "coefficient_of_variation": "coefficient of variation",
-    "rank_of_log_prob_matrix": "rank",
-    "subspace_distance": "subspace distance",
-}
+KNOWN_AS = {name: metric for metric in reversed(KNOWN) for name in metric.published}
 Key = tuple[str, str, str, str]  # of a column: corpus, split, unit, and OURS or PUBLISHED
 OURS, PUBLISHED = "ours", "published"
 
@@ -49,12 +46,12 @@ def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None)
         judged = "SELECT _study_key, _judged_by FROM _judged"
         metrics = {key: views.metric_of(text) for key, text in db.execute(judged).fetchall()}
         ours = [None if name in papers.ids() else _key(name, keys) for name in names]
-        units = METRICS | {
+        units = {name: metric.shown for name, metric in KNOWN_AS.items()} | {
             n: metrics[key].shown for key in ours if key for n in metrics[key].published
         }
         rows: list[Row] = []
         for name, key in zip(names, ours, strict=True):
-            rows += _paper(name, units) if key is None else _study(db, key, metrics[key])
+            rows += _paper(name, units) if key is None else _study(db, key, metrics[key], units)
     if split is not None:
         for row in rows:
             row.values = {key: text for key, text in row.values.items() if key[1] == split}
@@ -68,20 +65,73 @@ def _key(name: str, keys: list[str]) -> str:
     raise ConfigError(unknown("study or paper", name, matching or [*keys, *papers.ids()]))
 
 
-def _study(db: Any, key: str, metric: Metric) -> list[Row]:
+def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[Row]:
     study, _, scale = key.partition("@")
     query = "SELECT * FROM arms WHERE study = ? AND scale = ? ORDER BY arm, split DESC"
     rows: dict[str, Row] = {}
-    arms = db.sql(query, params=[study, scale])
-    for values in arms.fetchall():
-        arm = dict(zip(arms.columns, values, strict=True))
+    searches: dict[str, int | None] = {}
+    for arm in _asked(db, query, study, scale):
         row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
+        searches[arm["arm"]] = arm["num_searches"]
         column = (arm["corpus"] or "", arm["split"], metric.shown)
         if arm["num"] or arm["split"] == "valid":
             row.values[*column, OURS] = _measured(arm, metric)
         if arm["published"] is not None:
             row.values[*column, PUBLISHED] = decimal(arm["published"], 2)
+    record = _record(db, key)
+    if record is not None and record.columns:
+        further = _asked(db, "SELECT * FROM _further_cells WHERE study_key = ?", key)
+        _add_columns(
+            rows, record, units, [c | {"num_searches": searches.get(c["arm"])} for c in further]
+        )
     return list(rows.values())
+
+
+def _asked(db: Any, query: str, *values: str) -> list[dict[str, Any]]:
+    answer = db.sql(query, params=[*values])
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
+
+
+def _record(db: Any, key: str) -> StudyRecord | None:
+    """The record of a study; one that still runs may have none."""
+    ((text,),) = db.sql("SELECT record FROM _studies WHERE study_key = ?", params=[key]).fetchall()
+    return None if text is None else study_record.from_plain(json.loads(text))
+
+
+def _add_columns(
+    rows: Mapping[str, Row],
+    record: StudyRecord,
+    units: Mapping[str, str],
+    cells: Sequence[dict[str, Any]],
+) -> None:
+    """Add what the study shows besides the metric that decides, and the published numbers of it."""
+    for metric in record.columns:
+        unit = next((units[name] for name in metric.published if name in units), metric.shown)
+        of_metric = [cell for cell in cells if cell["metric"] == metric.name]
+        for arm in (arm for arm in record.arms if arm.name in rows):
+            own = {c["split"]: _measured(c, metric) for c in of_metric if c["arm"] == arm.name}
+            own |= _difference(rows, record, arm, metric)
+            theirs = arm.published_columns.get(metric.name, {}) if record.published_scale else {}
+            for split in metric.splits:
+                column = (record.corpus, split if split in (*SPLITS, TRAIN) else "", unit)
+                if split in own:
+                    rows[arm.name].values[*column, OURS] = own[split]
+                if split in theirs:
+                    text = decimal(theirs[split], metric.digits)
+                    rows[arm.name].values[*column, PUBLISHED] = text
+
+
+def _difference(
+    rows: Mapping[str, Row], record: StudyRecord, arm: ArmRecord, metric: Metric
+) -> dict[str, str]:
+    """How many more parameters an arm has than the one it is compared with, if that is asked."""
+    other = rows.get(arm.against or record.base_arm)
+    own = rows[arm.name].parameters
+    if metric.of != ARMS or other is None or other.name == arm.name:
+        return {}
+    if own is None or other.parameters is None:
+        return {}
+    return {ARMS: decimal(metric.show(metric.loss(own - other.parameters)), metric.digits)}
 
 
 def _measured(arm: dict[str, Any], metric: Metric) -> str:
@@ -101,16 +151,15 @@ def _measured(arm: dict[str, Any], metric: Metric) -> str:
 def _paper(paper: str, units: Mapping[str, str]) -> list[Row]:
     rows: dict[tuple[str, str, str], Row] = {}
     for cell in papers.load(paper).cells:
-        unit = units.get(cell.metric)
-        if unit is None:  # from a task that none of the studies has: BLEU, F1
-            continue
+        metric = KNOWN_AS[cell.metric]
         name = f"{cell.model} {cell.variant}".strip()
         source = f"{paper}, {cell.table}"
         millions = None if cell.parameters is None else 1e6 * cell.parameters
         row = rows.setdefault((cell.table, cell.model, cell.variant), Row(source, name, millions))
         spread = "" if cell.std is None else f"±{cell.std:g}"
         quoted = " (quoted)" if cell.quoted else ""
-        key = (cell.corpus, cell.split or "", unit, PUBLISHED)
+        split = (cell.split or "") if metric.of == SPLIT else ""
+        key = (cell.corpus, split, units[cell.metric], PUBLISHED)
         row.values[key] = f"{cell.printed}{spread}{quoted}"
     return list(rows.values())
 

@@ -72,6 +72,7 @@ class Judge:
             verdict=NO_VERDICT if withheld else self.word(verdict),
             reason=reason,
             more=more,
+            directed=self.metric.directed,
         )
 
 
@@ -117,10 +118,11 @@ def _best(arms: Sequence[ArmSummary], judge: Judge) -> str | None:
     """The arm that the test finds better than each of the others, if there is one.
 
     The candidate is picked by its mean, so its comparisons with all others are corrected as a
-    family. An arm without a result could still be better: then there is no best.
+    family. An arm without a result could still be better: then there is no best. Nor is there one
+    where neither direction is better.
     """
     with_values = [arm for arm in arms if arm.values]
-    if len(with_values) < 2 or any(_unknown(arm) for arm in arms):
+    if not judge.metric.directed or len(with_values) < 2 or any(map(_unknown, arms)):
         return None
     first = min(with_values, key=lambda arm: statistics.mean([*arm.values.values()]))
     if first.counts.selected:

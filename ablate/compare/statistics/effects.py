@@ -55,7 +55,7 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
     if not shared_seeds(arms):
         return Effects(notes=("Effects: no seed has completed in every arm yet.",))
     family = _family(design.contrasts(), arms, judge)
-    decided = [e for e in family if e.kind == "interaction" and e.helps is not None]
+    decided = [e for e in family if e.kind == "interaction" and e.decided]
     chosen = {name for effect in decided for name in (effect.name, *effect.aliases)}
     within = design.simple(chosen) if record.design == "factorial" else []
     simple = _family(within, arms, judge)

@@ -33,62 +33,79 @@ from ablate import papers
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.replication import counted
-from ablate.compare.table.rows import ArmSummary
+from ablate.compare.table.rows import ArmSummary, Measured
 from ablate.compare.text.figures import decimal
-from ablate.config.metrics import Metric
+from ablate.config.identity import StageName
+from ablate.config.metrics import ARMS, Metric
 from ablate.store.journal import Journal
+from ablate.store.numbers import finite
 from ablate.store.study_record import StudyRecord
 
 REPRODUCED, NOISE, NOT = "reproduced", "within seed noise", "not reproduced"
 NOT_COMPARABLE = "not comparable"
-SLICED = ("corpus.train_tokens", "corpus.eval_tokens")
 
 
-def rule(metric: Metric) -> str:
+def rule(metrics: Sequence[Metric]) -> str:
     """How to read these verdicts."""
-    if metric.scale == "log":
-        near = f"within {100 * math.expm1(metric.margin):.2g}% of"
-    else:
-        near = (
-            f"within {metric.margin * metric.factor:.2g} of" if metric.scale == "linear" else "at"
-        )
+    margins = [_margin(metric) for metric in metrics]
+    near = f"{margins[0]} of the published number" if margins[0] else "at the published number"
+    if len(metrics) > 1:
+        named = zip(metrics, margins, strict=True)
+        each = (f"{metric.shown}: {margin or 'as printed'}" for metric, margin in named)
+        near = f"near the published number ({'; '.join(each)})"
     return (
-        f"Next to the paper: reproduced, if the interval of our mean is {near} the published "
-        "number; within seed noise, if another of our runs might land on it; each cell by itself."
+        f"Next to the paper: reproduced, if the interval of our mean is {near}; within seed "
+        "noise, if another of our runs might land on it; each cell by itself."
     )
+
+
+def _margin(metric: Metric) -> str:
+    """`within 1%`; empty where no distance on the metric's own scale would say it."""
+    if metric.scale == "log":
+        return f"within {100 * math.expm1(metric.margin):.2g}%"
+    if metric.scale == "linear" and metric.margin:
+        return f"within {metric.margin * metric.factor:.2g}"
+    return ""
 
 
 def verdicts(
     record: StudyRecord, arms: Sequence[ArmSummary], journals: Mapping[str, Journal], judge: Judge
-) -> dict[tuple[str, str], str]:
-    """(arm, split) -> the verdict on its published number, if there is one."""
+) -> dict[tuple[str, str, str], str]:
+    """(arm, metric, split) -> the verdict on its published number, if there is one."""
     return {
-        (arm.name, split): _verdict(record, arm, split, published, journals, judge)
+        (arm.name, measured.metric.name, split): _verdict(
+            record, arm, measured, split, journals, judge
+        )
         for arm in arms
-        for split, published in arm.published.items()
+        for measured in arm.every
+        for split in measured.published
     }
 
 
 def _verdict(
     record: StudyRecord,
     arm: ArmSummary,
+    measured: Measured,
     split: str,
-    published: float,
     journals: Mapping[str, Journal],
     judge: Judge,
 ) -> str:
-    cells = published_cells(record, split, judge.metric)
+    metric, published = measured.metric, measured.published[split]
+    cells = published_cells(record, split, metric)
     cells = [cell for cell in cells if cell.value == published]
     trials = [journals[trial] for trial in arm.trials if trial in journals]
-    obstacle = next(_obstacles(record, arm, cells, trials, judge), None)
-    if obstacle is not None:
-        return f"{NOT_COMPARABLE}: {obstacle}"
-    losses = arm.losses[split]
+    obstacles = (
+        *_obstacles(record, arm, cells, trials, judge),
+        *_obstacles_of(metric, split, published, [*trials, *_measures(record, arm, journals)]),
+    )
+    if obstacles:
+        return f"{NOT_COMPARABLE}: {obstacles[0]}"
+    losses = measured.losses[split]
     groups = judge.replication.groups(losses)
     pairs = [[losses[index] for index in group] for group in groups]
     rounding = 0.5 * 10 ** -max((cell.decimals for cell in cells), default=1)
     of = judge.replication.unit
-    return judged(pairs, published, judge.metric, rounding=rounding, alpha=judge.alpha, of=of)
+    return judged(pairs, published, metric, rounding=rounding, alpha=judge.alpha, of=of)
 
 
 def judged(
@@ -103,6 +120,11 @@ def judged(
     """The rule, from three seeds or searches on: each has the losses of its seeds.
     `published` and `rounding` are as shown."""
     means = [statistics.mean(pair) for pair in pairs]
+    if metric.of == ARMS and means:  # a property of the architectures, the same for every seed
+        centre, target = means[0], metric.loss_of_shown(published)
+        digits = abs(metric.loss_of_shown(published + rounding) - target)
+        exact = abs(centre - target) <= metric.margin + digits
+        return REPRODUCED if exact else f"{NOT}: ours {_apart(centre, target, metric)}"
     interval = statistics.t_interval(means, alpha)
     if interval is None or len(means) < statistics.MIN_PAIRS:
         too_few = f"{counted(len(means), of)}{' has no spread' if len(means) == 1 else ''}"
@@ -138,12 +160,14 @@ def _obstacles(
     """Why the two numbers are not comparable; the first reason is reported."""
     if not record.published_scale:
         yield "another scale"
-    corpora = {cell.corpus for cell in cells}
-    if corpora and papers.corpus_name(record.corpus, record.level) not in corpora:
+    texts = dict(map(papers.trained_on, cells))
+    own = papers.corpus_name(record.corpus, record.level)
+    if texts and own and own not in texts:
         yield f"another corpus ({record.corpus})"
     if any(journal.trial.corpus_digest != record.corpus_digest for journal in trials):
         yield "another corpus digest"
-    if any(journal.config.get(key) is not None for journal in trials for key in SLICED):
+    sizes = {"corpus.train_tokens": texts.get(own), "corpus.eval_tokens": None}
+    if any(journal.config.get(key) != size for journal in trials for key, size in sizes.items()):
         yield "a part of the corpus"
     if arm.counts.missing:
         yield f"{arm.counts.missing} to run"
@@ -153,6 +177,30 @@ def _obstacles(
         yield f"tuned by {judge.replication.searches}"
 
 
+def _measures(
+    record: StudyRecord, arm: ArmSummary, journals: Mapping[str, Journal]
+) -> list[Journal]:
+    """What measured the arm's models."""
+    planned = (t for t in record.trials if t.arm == arm.name and t.stage == StageName.MEASURE)
+    return [journals[trial.id] for trial in planned if trial.id in journals]
+
+
+def _obstacles_of(
+    metric: Metric, split: str, published: float, trials: Sequence[Journal]
+) -> Iterator[str]:
+    """What trials report of how they measured that the paper did in another way."""
+
+    def reported(name: str) -> list[float]:
+        key = metric.beside(name).key(split)
+        return [number for t in trials if (number := finite(t.metrics.get(key))) is not None]
+
+    if any(reported("generated")):
+        yield "generated questions"
+    contexts = min(reported("num_contexts"), default=published)
+    if contexts < published:
+        yield f"a rank of at most {contexts:.0f} contexts"
+
+
 def published_cells(record: StudyRecord, split: str, metric: Metric) -> list[papers.Cell]:
     """The cells of the study's tables with results on this split, of this metric."""
     if record.paper not in papers.ids():
@@ -160,7 +208,9 @@ def published_cells(record: StudyRecord, split: str, metric: Metric) -> list[pap
     return [
         cell
         for cell in papers.load(record.paper).cells
-        if cell.table in record.tables and cell.split == split and cell.metric in metric.published
+        if cell.table in record.tables
+        and cell.metric in metric.published
+        and metric.split_of(cell.split) == split
     ]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Counts, EnsembleSummary
+from ablate.compare.table.rows import ArmSummary, Cell, Counts, EnsembleSummary, Measured
 from ablate.config.identity import StageName
-from ablate.config.metrics import Metric
+from ablate.config.metrics import ARMS, SPLITS, Metric
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
@@ -27,6 +27,8 @@ class Cells:
         for trial in record.trials:
             if trial.final and trial.stage != StageName.ENSEMBLE:
                 self._finals.setdefault(trial.arm, []).append(trial)
+        measures = (t for t in record.trials if t.stage == StageName.MEASURE)
+        self._measures = {trial.parents[0]: trial.id for trial in measures}
         self._parents = {trial.id: trial.parents for trial in record.trials}
         finals = [trial for trials in self._finals.values() for trial in trials]
         test_was_read = any(
@@ -49,25 +51,34 @@ class Cells:
     def _arm(self, arm: ArmRecord) -> ArmSummary:
         finals = self._finals.get(arm.name, [])
         done = [t.id for t in finals if self._own_fate(t.id) == Status.COMPLETED]
-        losses = self._by_split(finals, self._metric)
+        measured = self._measured(arm, self._metric, arm.published)
         lineages = [trial_id for final in done for trial_id in self._lineage(final)]
         return ArmSummary(
             name=arm.name,
             is_base=arm.name == self._record.base_arm,
             num_parameters=self._num_parameters(arm, done),
             counts=self._counts(arm, finals),
-            cells=self._cells(losses, self._metric),
-            published=dict(arm.published) if self._record.published_scale else {},
+            measured=measured,
             tokens=round(self._tokens(lineages) / max(1, len(done))),
             seconds=self._seconds(self._all_trials(arm.name)),
             trials=tuple(done),
-            losses=losses,
-            values=losses[self.split],
+            values=measured.losses[self.split],
             against=arm.against,
-            others={
-                metric.name: self._cells(self._by_split(finals, metric), metric)
+            others=tuple(
+                self._measured(arm, metric, arm.published_columns.get(metric.name, {}))
                 for metric in self._record.columns
-            },
+            ),
+        )
+
+    def _measured(self, arm: ArmRecord, metric: Metric, published: Mapping[str, float]) -> Measured:
+        by_split = self._differences if metric.of == ARMS else self._by_split
+        losses = by_split(arm, metric)
+        comparable = self._record.published_scale
+        return Measured(
+            metric=metric,
+            losses=losses,
+            cells=self._cells(losses, metric),
+            published={s: v for s, v in published.items() if comparable and s in metric.splits},
         )
 
     def _ensemble(self, trial: PlannedTrial) -> EnsembleSummary:
@@ -124,13 +135,39 @@ class Cells:
     def _own_fate(self, trial_id: str) -> str:
         return fate(self._journals.get(trial_id), self._metric)
 
-    def _by_split(self, finals: list[PlannedTrial], metric: Metric) -> LossesBySplit:
-        return {split: self._by_seed(finals, split, metric) for split in SPLITS}
+    def _by_split(self, arm: ArmRecord, metric: Metric) -> LossesBySplit:
+        finals = self._finals.get(arm.name, [])
+        return {split: self._by_seed(finals, split, metric) for split in metric.splits}
+
+    def _differences(self, arm: ArmRecord, metric: Metric) -> LossesBySplit:
+        """How many more parameters the arm has than the one it is compared with, for each seed."""
+        other = arm.against or self._record.base_arm
+        own = self._sizes(arm.name)
+        theirs = next(iter(self._sizes(other).values()), None)
+        if theirs is None or other == arm.name:
+            return {ARMS: {}}
+        return {ARMS: {index: metric.loss(size - theirs) for index, size in own.items()}}
+
+    def _sizes(self, arm: str) -> dict[int, int]:
+        """Seed index -> the parameters of a completed trial."""
+        outcomes = {
+            trial.seed_index: self._journals[trial.id].outcome
+            for trial in self._finals.get(arm, [])
+            if self._own_fate(trial.id) == Status.COMPLETED
+        }
+        return {i: o.num_parameters for i, o in outcomes.items() if o and o.num_parameters}
 
     def _by_seed(self, finals: list[PlannedTrial], split: str, metric: Metric) -> dict[int, float]:
         """Seed index -> loss, in order."""
-        values = {t.seed_index: value(self._journals.get(t.id), split, metric) for t in finals}
+        values = {t.seed_index: self._value(t.id, split, metric) for t in finals}
         return {index: loss for index, loss in sorted(values.items()) if loss is not None}
+
+    def _value(self, trial_id: str, split: str, metric: Metric) -> float | None:
+        """What a trial reports, or what measured its model does."""
+        own = value(self._journals.get(trial_id), split, metric)
+        if own is not None or metric == self._metric:
+            return own
+        return value(self._journals.get(self._measures.get(trial_id, "")), split, metric)
 
     def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
         counted = [o.num_parameters for t in done if (o := self._journals[t].outcome)]

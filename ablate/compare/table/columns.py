@@ -8,9 +8,9 @@ from typing import Any
 
 from ablate.compare.formats import Best, Column
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.table.rows import SPLITS, ArmSummary, Cell, Comparison, Summary
+from ablate.compare.table.rows import ArmSummary, Cell, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, signed
-from ablate.config.metrics import BITS, PERPLEXITY, Metric
+from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS
 
 ArmColumn = tuple[Column, Callable[[ArmSummary], Any]]  # and its cell for an arm
 
@@ -51,14 +51,17 @@ def _split_column(split: str, decides: str, digits: int) -> ArmColumn:
 
 def _other_metrics(summary: Summary) -> list[ArmColumn]:
     """Further metrics that the study shows, on the split that decides."""
-    return [_other_metric(metric, summary.split) for metric in summary.record.columns]
+    return [_other_metric(index, summary) for index in range(len(summary.record.columns))]
 
 
-def _other_metric(metric: Metric, split: str) -> ArmColumn:
+def _other_metric(index: int, summary: Summary) -> ArmColumn:
+    metric = summary.record.columns[index]
+    split = summary.split if metric.of == SPLIT else metric.of
+
     def cell(arm: ArmSummary) -> str:
-        return mean_and_spread(arm.others.get(metric.name, {}).get(split), metric.digits)
+        return mean_and_spread(arm.others[index].cells.get(split), metric.digits)
 
-    return Column(f"{metric.shown}\n{split}", drop=3), cell
+    return Column(metric.shown + (f"\n{split}" if metric.of == SPLIT else ""), drop=7), cell
 
 
 def _floor_column(summary: Summary) -> ArmColumn:

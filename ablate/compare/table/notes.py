@@ -9,8 +9,9 @@ from ablate.compare.statistics.paired import MIN_PAIRS
 from ablate.compare.statistics.replication import counted, plural
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
-from ablate.compare.table.rows import SPLITS, ArmSummary, EnsembleSummary, Summary
+from ablate.compare.table.rows import ArmSummary, EnsembleSummary, Summary
 from ablate.compare.text.figures import NONE, count, decimal, duration
+from ablate.config.metrics import SPLITS
 
 _WITHHELD = {
     "to run": "some of its trials or the base arm's are still to run",
@@ -127,9 +128,10 @@ def _about_published(summary: Summary) -> str:
     scale = f"scale {summary.record.scale}"
     if not summary.record.published_scale:
         return f"{scale}: not comparable with published numbers."
-    if not any(arm.published for arm in summary.arms):
+    measured = [each for arm in summary.arms for each in arm.every if each.published]
+    if not measured:
         return f"{scale}: no published numbers are recorded for these arms."
-    return rule(summary.metric)
+    return rule([*dict.fromkeys(each.metric for each in measured)])
 
 
 def _is_withheld(arm: ArmSummary, reason: str) -> bool:

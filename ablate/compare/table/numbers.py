@@ -1,6 +1,7 @@
 """Every number of a study's table, unrounded, for CSV and JSON.
 
-    arms       a row for an arm and split: `ablate table STUDY --format csv`
+    arms       a row for an arm and split, of the metric that decides and then of each further
+               column: `ablate table STUDY --format csv`
     effects    a row for an effect of a factorial: the same with `--effects`
 
 Each row names the study, and the hash of the table it belongs to. Verdicts are those of the table:
@@ -14,8 +15,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ablate.compare.formats import Table, table_of_values
-from ablate.compare.table.rows import SPLITS, ArmSummary, Comparison, Effect, Summary
-from ablate.config.metrics import Metric
+from ablate.compare.table.rows import ArmSummary, Comparison, Effect, Measured, Summary
+from ablate.config.metrics import SPLITS, Metric
 
 
 def tested(metric: Metric) -> list[str]:
@@ -39,6 +40,13 @@ def arms(summary: Summary, key: str) -> Table:
         for split in SPLITS
         if split in arm.cells or split == summary.split
     ]
+    rows += [
+        _other(summary, arm, measured, split, key)
+        for arm in summary.arms
+        for measured in arm.others
+        for split in measured.metric.splits
+        if split in measured.cells or split in measured.published
+    ]
     metric = summary.metric
     names = ["study", "arm", "split", "unit", "mean", "spread", "seeds", "planned", "searches"]
     names += [_scale(metric), *tested(metric), "best"]
@@ -57,13 +65,28 @@ def effects(summary: Summary, key: str) -> Table:
 def _arm(summary: Summary, arm: ArmSummary, split: str, key: str) -> list[Any]:
     cell, decides = arm.cells.get(split), split == summary.split
     measured = (cell.mean, cell.spread, cell.num) if cell else (None, None, 0)
-    verdict = summary.verdicts.get((arm.name, split))
+    verdict = summary.verdicts.get((arm.name, summary.metric.name, split))
     return [
         *(summary.record.key, arm.name, split, summary.unit, *measured, arm.counts.planned),
         *(summary.replication.num_searches, cell and summary.metric.natural(cell.loss)),
         *_tested(summary, arm.comparison if decides else None),
         *(arm.best and decides, arm.published.get(split), verdict, arm.num_parameters),
         *(_num_holes([arm]), key),
+    ]
+
+
+def _other(
+    summary: Summary, arm: ArmSummary, measured: Measured, split: str, key: str
+) -> list[Any]:
+    """A row of a metric that does not decide: it has no test."""
+    cell, metric = measured.cells.get(split), measured.metric
+    values = (cell.mean, cell.spread, cell.num) if cell else (None, None, 0)
+    return [
+        *(summary.record.key, arm.name, split, metric.shown, *values, arm.counts.planned),
+        *(summary.replication.num_searches, None, *_tested(summary, None), False),
+        measured.published.get(split),
+        summary.verdicts.get((arm.name, metric.name, split)),
+        *(arm.num_parameters, _num_holes([arm]), key),
     ]
 
 

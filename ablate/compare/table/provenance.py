@@ -16,9 +16,9 @@ from typing import Any
 
 from ablate.compare.formats import table_of, text
 from ablate.compare.statistics.replication import counted
-from ablate.compare.table.rows import SPLITS, Summary
+from ablate.compare.table.rows import Summary
 from ablate.config.identity import digest
-from ablate.config.metrics import PERPLEXITY
+from ablate.config.metrics import PERPLEXITY, SPLITS
 from ablate.errors import TrialError, unknown
 from ablate.store import journal as journals
 from ablate.store.journal import Journal

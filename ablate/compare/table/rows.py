@@ -14,8 +14,6 @@ from ablate.compare.statistics.replication import Replication
 from ablate.config.metrics import Metric
 from ablate.store.study_record import StudyRecord
 
-SPLITS = ("valid", "test")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
@@ -61,11 +59,26 @@ class Comparison:
     verdict: str  # lower, higher, undecided; or no verdict, if the table cannot give one
     reason: str = ""  # why it is undecided, if not because of the test
     more: int | None = None  # pairs; None where decided, where no number would do, or unknown
+    directed: bool = True  # one direction is better
+
+    @property
+    def decided(self) -> bool:
+        return self.verdict in (LOWER, HIGHER)
 
     @property
     def helps(self) -> bool | None:
-        """Return whether it is decided to be better, or worse; None if it is not decided."""
-        return self.difference.mean < 0 if self.verdict in (LOWER, HIGHER) else None
+        """Return whether it is decided to be better, or worse; None if neither is."""
+        return self.difference.mean < 0 if self.decided and self.directed else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What an arm's trials give of one metric; each mapping is by split (or `metric.of`)."""
+
+    metric: Metric
+    losses: Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
+    cells: Mapping[str, Cell]  # a split without a value has none
+    published: Mapping[str, float]  # only at a scale that is comparable with them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +89,32 @@ class ArmSummary:
     is_base: bool
     num_parameters: int | None
     counts: Counts
-    cells: Mapping[str, Cell]  # by split; a split without a value has none
-    published: Mapping[str, float]  # by split; only at a scale that is comparable with them
+    measured: Measured  # of the metric that decides
     tokens: int  # trained on: mean over completed final trials, those each builds on included
     seconds: float  # of the epochs of every trial of the arm, its search included
     trials: tuple[str, ...]  # the trials behind the cells
-    losses: Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
-    values: Mapping[int, float]  # those on the split that decides
+    values: Mapping[int, float]  # losses on the split that decides
     against: str | None = None  # the arm it is compared with, if not the base arm
     comparison: Comparison | None = None
     best: bool = False  # better than every other arm, and the corrected test says so
-    others: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)  # metric -> split
+    others: tuple[Measured, ...] = ()  # of the study's columns
+
+    @property
+    def every(self) -> tuple[Measured, ...]:
+        """What decides, then the columns."""
+        return (self.measured, *self.others)
+
+    @property
+    def cells(self) -> Mapping[str, Cell]:
+        return self.measured.cells
+
+    @property
+    def losses(self) -> Mapping[str, Mapping[int, float]]:
+        return self.measured.losses
+
+    @property
+    def published(self) -> Mapping[str, float]:
+        return self.measured.published
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +142,8 @@ class Summary:
     ensembles: tuple[EnsembleSummary, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader must know about this very table
     effects: Effects | None = None  # of a factorial's factors
-    verdicts: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (arm, split): published
+    # (arm, metric, split) -> the verdict on the published number.
+    verdicts: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:

@@ -9,8 +9,9 @@ from ablate.compare.formats import Table, table_of
 from ablate.compare.statistics.replication import plural
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
-from ablate.compare.table.rows import SPLITS, ArmSummary, Comparison, Effect, Summary
+from ablate.compare.table.rows import ArmSummary, Comparison, Effect, Summary
 from ablate.compare.text.figures import NONE, decimal, signed
+from ablate.config.metrics import SPLIT
 
 NATS, SIZE = 4, 2  # decimals
 EFFECT_SIZE = "Effect size: Hedges' g, the mean over the spread of the differences."
@@ -58,25 +59,43 @@ def _effects(summary: Summary) -> Table | None:
 
 
 def _published(summary: Summary) -> Table | None:
-    """Our numbers next to the paper's; None where they may not be compared."""
-    arms = [arm for arm in summary.arms if arm.published]
+    """Our numbers next to the paper's, metric by metric; None where they may not be compared."""
+    metrics = enumerate((summary.metric, *summary.record.columns))
+    columns = [
+        (index, split)
+        for index, metric in metrics
+        for split in metric.splits
+        if any(split in arm.every[index].published for arm in summary.arms)
+    ]
+    arms = [arm for arm in summary.arms if any(m.published for m in arm.every)]
     if not arms:
         return None
-    splits = [split for split in SPLITS if any(split in arm.published for arm in arms)]
-    titles = [[f"{split}, ours", "published", f"verdict, {split}"] for split in splits]
+    titles = [_titles(summary, *column) for column in columns]
     rows = [
-        [arm.name, *(c for s in splits for c in _against_paper(summary, arm, s))] for arm in arms
+        [arm.name, *(c for column in columns for c in _against_paper(summary, arm, *column))]
+        for arm in arms
     ]
     headings = ["next to the paper", *(title for three in titles for title in three)]
     return table_of(headings, rows, left=[verdict for *_, verdict in titles])
 
 
-def _against_paper(summary: Summary, arm: ArmSummary, split: str) -> list[str]:
-    digits, theirs = shown.decimals(summary), arm.published.get(split)
+def _titles(summary: Summary, index: int, split: str) -> list[str]:
+    """The deciding metric, at index 0, is the table's unit and needs no name."""
+    name = split
+    if index:
+        metric = summary.record.columns[index - 1]
+        name = f"{metric.shown}, {split}" if metric.of == SPLIT else metric.shown
+    return [f"{name}, ours", "published", f"verdict, {name}"]
+
+
+def _against_paper(summary: Summary, arm: ArmSummary, index: int, split: str) -> list[str]:
+    measured = arm.every[index]
+    metric, theirs = measured.metric, measured.published.get(split)
+    digits = metric.digits if index else shown.decimals(summary)
     return [
-        shown.mean_and_spread(arm.cells.get(split), digits),
+        shown.mean_and_spread(measured.cells.get(split), digits),
         NONE if theirs is None else decimal(theirs, digits),
-        summary.verdicts.get((arm.name, split), NONE),
+        summary.verdicts.get((arm.name, metric.name, split), NONE),
     ]
 
 

@@ -36,9 +36,10 @@ from ablate.components import (
     register,
     setting,
 )
+from ablate.config.metrics import ACCURACY
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError, CorpusError
-from ablate.model.evaluator import log_mean_exp
+from ablate.model.evaluator import log_mean_exp, no_log_probs
 from ablate.model.mixture import token_nll
 
 NUM_DISTRACTORS = 4
@@ -233,6 +234,7 @@ def _predictions(
         "words that are not in the corpus are read as <unk>",
         "by default the questions are generated; no paper reports results on these",
     ),
+    metrics=(ACCURACY,),
 )
 @final
 class Completion(Evaluator):
@@ -249,10 +251,7 @@ class Completion(Evaluator):
         self.config = config
 
     def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
-        raise CombinationError(
-            "evaluator 'completion' answers questions and has no log-probabilities of tokens, so "
-            "no other evaluator can build on it."
-        )
+        raise no_log_probs("completion", "answers questions")
 
     @torch.no_grad()
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
@@ -263,7 +262,7 @@ class Completion(Evaluator):
         questions = self._questions(reading, split)
         right = [int(self._scores(reading, q).argmax()) == q.answer for q in questions]
         return {
-            "accuracy": sum(right) / len(right),
+            ACCURACY.name: sum(right) / len(right),
             "num_questions": float(len(right)),
             "generated": float(generated),
         }

@@ -85,43 +85,48 @@ SELECT s.study_key AS study_key, json_extract_string(t.also_in, '$."' || s.tag |
 FROM _trials t, unlisted s
 WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
 """
-# The metric that decides each study. Columns have names that no config and no result has.
-JUDGED = f"""
+# What a table needs to know of a metric. Columns have names that no config and no result has.
+METRIC = f"""
 SELECT DISTINCT study_key AS _study_key, _judged_by, _judged_by ->> '$.name' AS _metric,
-       {TAG_KEY.format(text="_judged_by ->> '$.name'")} AS _column,
+       {TAG_KEY.format(text="regexp_extract(_judged_by ->> '$.name', '^.*[.]')")} AS _evaluator,
+       {TAG_KEY.format(text="regexp_extract(_judged_by ->> '$.name', '[^.]*$')")} AS _column,
+       coalesce(_judged_by ->> '$.of', 'split') AS _of,
        CAST(_judged_by ->> '$.factor' AS DOUBLE) AS _factor,
        CASE WHEN (_judged_by ->> '$.reports_scaled') = 'true' THEN _judged_by ->> '$.scale' END
            AS _reported_on
+FROM ({{metrics}})
+"""
+DECIDING = "SELECT study_key, coalesce(judged_by, {default}) AS _judged_by FROM _studies"
+FURTHER = """
+SELECT study_key, unnest(CAST(record -> '$.columns' AS JSON[])) AS _judged_by
+FROM _studies WHERE record IS NOT NULL
+"""
+CELLS = """
+SELECT study_key, arm, corpus, split, metric, CAST(max(num_parameters) AS BIGINT) AS num_parameters,
+       count(shown) AS num, avg(shown) AS mean, stddev_samp(shown) AS spread,
+       count(*) FILTER (status <> 'completed' OR NOT isfinite(reported)) AS num_lost,
+       avg(nats) AS nll, stddev_samp(nats) AS nll_spread,
+       avg(ppl) AS ppl, stddev_samp(ppl) AS ppl_spread, avg(nats) / ln(2) AS bpc
 FROM (
-    SELECT study_key, coalesce(judged_by, {{default}}) AS _judged_by FROM _studies
+    SELECT *, status = 'completed' AND isfinite(reported) AS whole,
+           CASE WHEN whole AND metric = 'nll' THEN reported END AS nats,
+           CASE WHEN nats IS NOT NULL THEN exp(least(nats, 300)) END AS ppl,
+           CASE WHEN whole THEN _factor * CASE _reported_on
+               WHEN 'log' THEN exp(least(reported, 300))
+               WHEN 'logit' THEN 1 / (1 + exp(-reported))
+               ELSE reported END END AS shown
+    FROM (
+        SELECT m.study_key, m.arm, m.corpus, _split AS split, m.status, m.num_parameters,
+               _metric AS metric, _factor, _reported_on, {reported} AS reported
+        FROM _members m JOIN {metrics} ON m.study_key = _study_key, (VALUES {splits}) s(_split)
+        WHERE {which} AND m.arm IS NOT NULL AND m.stage <> 'ensemble'
+              AND (_split = _of OR (_of = 'split' AND _split IN ('valid', 'test')))
+    )
 )
+GROUP BY ALL HAVING num + num_lost > 0
 """
 ARMS = """
-WITH results AS (
-    SELECT m.study_key, m.arm, m.corpus, _split AS split, m.status, m.num_parameters,
-           _metric AS metric, _factor, _reported_on, {reported} AS reported
-    FROM _members m JOIN _judged ON m.study_key = _study_key,
-         (VALUES ('valid'), ('test')) splits(_split)
-    WHERE m.in_cell AND m.arm IS NOT NULL AND m.stage <> 'ensemble'
-),
-cells AS (
-    SELECT study_key, arm, corpus, split, metric,
-           CAST(max(num_parameters) AS BIGINT) AS num_parameters,
-           count(shown) AS num, avg(shown) AS mean, stddev_samp(shown) AS spread,
-           count(*) FILTER (status <> 'completed' OR NOT isfinite(reported)) AS num_lost,
-           avg(nats) AS nll, stddev_samp(nats) AS nll_spread,
-           avg(ppl) AS ppl, stddev_samp(ppl) AS ppl_spread, avg(nats) / ln(2) AS bpc
-    FROM (SELECT *, status = 'completed' AND isfinite(reported) AS whole,
-                 CASE WHEN whole AND metric = 'nll' THEN reported END AS nats,
-                 CASE WHEN nats IS NOT NULL THEN exp(least(nats, 300)) END AS ppl,
-                 CASE WHEN whole THEN _factor * CASE _reported_on
-                     WHEN 'log' THEN exp(least(reported, 300))
-                     WHEN 'logit' THEN 1 / (1 + exp(-reported))
-                     ELSE reported END END AS shown
-          FROM results)
-    GROUP BY ALL HAVING num + num_lost > 0
-),
-reproduced AS (
+WITH reproduced AS (
     SELECT study_key, item ->> '$.name' AS arm, item -> '$.published' AS published
     FROM (SELECT study_key, unnest(CAST(record -> '$.arms' AS JSON[])) AS item
           FROM _studies WHERE (record ->> '$.published_scale') = 'true')
@@ -136,7 +141,7 @@ SELECT split_part(study_key, '@', 1) AS study, split_part(study_key, '@', 2) AS 
        arm, c.corpus, split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
        ppl_spread, bpc, metric, mean, spread, num_searches,
        CAST(json_extract(published, '$.' || split) AS DOUBLE) AS published
-FROM cells c
+FROM _cells c
 LEFT JOIN _studies s USING (study_key)
 LEFT JOIN reproduced USING (study_key, arm)
 LEFT JOIN tuned USING (study_key, arm)
@@ -169,22 +174,37 @@ def _queries(mirror: Mirror) -> dict[str, str]:
         "_epochs": _raw_epochs(mirror),
         "epochs": _epochs(mirror),
         "_studies": f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.studies)}",
-        "_judged": JUDGED.format(default=_default_metric()),
+        "_judged": METRIC.format(metrics=DECIDING.format(default=_default_metric())),
+        "_further": METRIC.format(metrics=FURTHER),
         "studies": "SELECT s.* EXCLUDE (record, judged_by, run_id), _metric AS metric, run_id "
         "FROM _studies s JOIN _judged ON study_key = _study_key",
         "_members": MEMBERS,
-        "arms": ARMS.replace("{reported}", reported(mirror, "_split")),
+        "_cells": _cells(mirror, "_judged", "m.in_cell", "('valid'), ('test')"),
+        "_further_cells": _cells(
+            mirror,
+            "_further",
+            "(m.in_cell OR m.stage = 'measure')",
+            "('valid'), ('test'), ('train'), ('model')",
+        ),
+        "arms": ARMS,
     }
 
 
+def _cells(mirror: Mirror, metrics: str, which: str, splits: str) -> str:
+    """SQL for a row for each metric, arm and split, from which of the members."""
+    parts = {"metrics": metrics, "which": which, "splits": splits}
+    return CELLS.format(reported=reported(mirror, "_split"), **parts)
+
+
 def reported(mirror: Mirror, split: str) -> str:
-    """SQL for what a trial reported of the metric that decides its study; `split` is SQL too."""
+    """SQL for what a trial reported of a metric (`Metric.key`); `split` is SQL too."""
     cases = [
         f"WHEN {literal(column.lower())} THEN {quoted(column)}"
         for column in sorted(mirror.manifest.numbers)
-        if column.startswith(("valid_", "test_"))
+        if column.startswith(("valid_", "test_")) or "." in column
     ]
-    return f"CASE lower(concat({split}, '_', _column)) {' '.join(cases)} END"
+    prefix = f"CASE WHEN _of = 'model' THEN '' ELSE {split} || '_' END"
+    return f"CASE lower(concat(_evaluator, {prefix}, _column)) {' '.join(cases)} END"
 
 
 @cache

@@ -47,7 +47,9 @@ class Recorded:
             corpus_digest=options.get("corpus_digest", "c0"),
             parents=tuple(Parent("start", parent) for parent in options["parents"]),
             arm=options.get("arm", ""),
-            **{name: options[name] for name in ("reads_test", "runner") if name in options},
+            **{
+                name: options[name] for name in ("reads_test", "runner", "stage") if name in options
+            },
         )
         epochs = [
             {"epoch": e, "train_nll": nats + 2 / e, "valid_nll": nats + 1 / e, "seconds": 0.5 * e}
@@ -77,16 +79,22 @@ class Recorded:
         options = {"corpus_digest": "", "runner": "function", "num_parameters": None, **more}
         return self.trial(name, config, metrics=metrics, **{"curve": curve, **options})
 
-    def study(self, name: str, arms: dict[str, list[Journal]], **more: Any) -> StudyRecord:
+    def study(
+        self,
+        name: str,
+        arms: dict[str, list[Journal]],
+        arm_fields: dict[str, dict[str, Any]] | None = None,
+        **more: Any,
+    ) -> StudyRecord:
         """Record a study of these trials, finished or not."""
         planned = [
             PlannedTrial(
                 id=journal.trial.id,
                 arm=arm,
-                stage="train",
+                stage=journal.trial.stage,
                 seed=journal.trial.seed,
                 seed_index=index,
-                final=True,
+                final=journal.trial.stage != "measure",
                 parents=tuple(journal.trial.parent_ids()),
             )
             for arm, journals in arms.items()
@@ -105,7 +113,12 @@ class Recorded:
             "level": "word",
             "base_arm": next(iter(arms)),
             "num_seeds": max(len(journals) for journals in arms.values()),
-            "arms": tuple(ArmRecord(name=arm, num_parameters=1000) for arm in arms),
+            "arms": tuple(
+                ArmRecord(
+                    **{"name": arm, "num_parameters": 1000, **(arm_fields or {}).get(arm, {})}
+                )
+                for arm in arms
+            ),
         }
         record = StudyRecord(**{**fields, **more, "trials": tuple(planned)})
         for journals in arms.values():

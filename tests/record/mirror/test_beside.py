@@ -8,6 +8,7 @@ import io
 import pytest
 
 from ablate import cli
+from ablate.config.metrics import ACCURACY, DISTANCE, MORE_PARAMETERS, VARIATION
 from ablate.store.study_record import SearchRecord
 
 
@@ -54,3 +55,77 @@ def test_seeds_that_confirm_searches_are_not_taken_for_a_spread_of_their_own(rec
     rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
     result = {row["arm or model"]: row["grammar test, ours"] for row in rows}
     assert result["ours"].endswith("(n=6, 3 searches)") and result["listed"].endswith("(n=1)")
+
+
+def asked(recorded, capsys, *names: str) -> list[dict[str, str]]:
+    locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
+    assert cli.main(["compare", *names, *locations]) == 0
+    return [*csv.DictReader(io.StringIO(capsys.readouterr().out))]
+
+
+def test_a_study_s_columns_stand_there_with_their_published_numbers(recorded, capsys):
+    """Reported by a final trial itself, or by one that measures its model."""
+    columns = tuple(
+        metric.by(evaluator)
+        for metric, evaluator in (
+            (VARIATION, "mixture_use"),
+            (DISTANCE, "word_vectors"),
+            (ACCURACY, "completion"),
+        )
+    )
+    own = {"valid_nll": 4.0, "test_nll": 4.0, "completion.test_accuracy": 0.5}
+    trials = []
+    for seed in (1, 2):
+        trials += [
+            recorded.trial(f"t{seed}", {"head": "mos"}, seed=seed, metrics=own),
+            recorded.trial(
+                f"m{seed}",
+                {"head": "mos"},
+                seed=seed,
+                stage="measure",
+                parents=(f"t{seed}",),
+                metrics={
+                    "valid_nll": 9.0,
+                    "mixture_use.test_variation": 0.1 + 0.1 * seed,
+                    "word_vectors.distance": 0.5,
+                },
+            ),
+        ]
+    published = {"mixture_use.variation": {"test": 0.279}, "more_parameters": {"arms": 0.8}}
+    small = recorded.trial("t9", {"head": "softmax"}, num_parameters=200_000)
+    recorded.study(
+        "measured",
+        {"ours": trials, "small": [small]},
+        {"ours": {"published_columns": published}},
+        columns=(*columns, MORE_PARAMETERS),
+        base_arm="small",
+        published_scale=True,
+    )
+    ours, other = asked(recorded, capsys, "measured")
+    ours = {title: text for title, text in ours.items() if text}
+    assert ours == {
+        "from": "measured@laptop",
+        "arm or model": "ours",
+        "params": "1k",
+        "grammar valid, ours (perplexity)": "54.60±0.00 (n=2)",
+        "grammar test, ours (perplexity)": "54.60±0.00 (n=2)",
+        "grammar test, ours (accuracy in %)": "50.0±0.0 (n=2)",
+        "grammar test, ours (coefficient of variation)": "0.250±0.071 (n=2)",
+        "grammar test, published (coefficient of variation)": "0.279",
+        "grammar, ours (subspace distance)": "0.50±0.00 (n=2)",
+        "grammar, ours (more parameters, M)": "-0.2",
+        "grammar, published (more parameters, M)": "0.8",
+    }
+    assert other["grammar, ours (more parameters, M)"] == ""
+    assert other["grammar test, ours (coefficient of variation)"] == ""
+
+
+def test_every_number_of_a_paper_is_shown(recorded, capsys):
+    from ablate import papers
+
+    for paper in papers.ids():
+        rows = asked(recorded, capsys, paper)
+        shown = [text for row in rows for t, text in row.items() if "published" in t and text]
+        cells = papers.load(paper).cells
+        keys = {(c.table, c.model, c.variant, c.corpus, c.split, c.metric) for c in cells}
+        assert len(shown) == len(keys)
