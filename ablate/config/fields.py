@@ -103,7 +103,9 @@ def check_field(config_type: type, name: str, value: Any, where: str) -> Any:
 
 
 def accepts(config_type: type, name: str, value: Any) -> bool:
-    """Return whether the field `name` may have this value."""
+    """Return whether there is a field `name`, and it may have this value."""
+    if name not in {field.name for field in dataclasses.fields(config_type)}:
+        return False
     try:
         check_field(config_type, name, value, "")
     except ConfigError:

@@ -47,7 +47,7 @@ def _adapted(study: Study, scale: Scale, values: Values) -> Values:
 def scale_values(scale: Scale, kind: Kind) -> dict[str, Any]:
     """Return the scale's changes, with its corpus if trials of this kind read one."""
     corpus = {"corpus.name": scale.corpus} if "corpus" in kind.sections else {}
-    return {**corpus, **scale.changes}
+    return {**corpus, **scale.changes, **(kind.brief if scale.brief else {})}
 
 
 def base_values(
@@ -58,7 +58,8 @@ def base_values(
         return dict(base)
     space = find_space(study, base.partition(":")[0])
     check_rows(space, rows or {})
-    return space.values(column_for(scale, base), fixed=rows)
+    task = {"task": space.task} if space.task else {}
+    return {**task, **space.values(column_for(scale, base), fixed=rows)}
 
 
 def column_for(scale: Scale, base: str | Values) -> str:

@@ -212,13 +212,16 @@ class TrialRun:
 
 
 def load_modules(modules: tuple[str, ...], code: Mapping[str, str] | None = None) -> None:
-    """Import the files in which a study registers its own techniques, once each."""
+    """Import the files in which a study registers its own task or techniques, once each."""
     for path in modules:
         name = f"ablate_user.{Path(path).stem}_{digest(path)}"
         if name not in sys.modules:
             file = Path((code or {}).get(path, path))
             if not file.is_file():
-                raise StudyError(f"{file}: this file of the study's techniques does not exist.")
+                raise StudyError(
+                    f"{file} does not exist, and the trials need the task or the techniques that "
+                    "it registers. Instead: put it back at this path."
+                )
             executed(file, name)
 
 

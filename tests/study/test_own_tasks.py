@@ -177,8 +177,6 @@ study = Study(
 )
 """
 HILL_SPACE = """
-paper = "ours"
-tables = []
 task = "hill"
 
 ["Rate"]
