@@ -77,6 +77,7 @@ def test_a_killed_function_ends_with_the_same_bits(store, tmp_path, cut_after):
     assert whole.outcome.status == Status.COMPLETED, whole.outcome.frames
     assert cut.outcome == whole.outcome
     assert len(cut.attempts) == 2 and cut.attempts[1]["from_epoch"] == cut_after
+    assert cut.num_repeated == 0
     results = [[{**epoch, "seconds": 0} for epoch in each.epochs] for each in (whole, cut)]
     assert results[0] == results[1]
 
@@ -95,6 +96,7 @@ def test_a_function_that_saves_nothing_starts_again(store):
     journal = run_trial(no_epochs_saved, store, cut_after=2)
     assert journal.outcome.status == Status.COMPLETED
     assert journal.attempts[1]["from_epoch"] == 0
+    assert journal.num_repeated == 2
     assert [epoch["valid_accuracy"] for epoch in journal.epochs] == [0, 0.25, 0.5]
 
 
