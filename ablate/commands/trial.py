@@ -10,7 +10,7 @@ from typing import Any
 
 from ablate.commands import _options
 from ablate.config.identity import Trial, make_trial
-from ablate.config.resolve import resolve
+from ablate.config.resolve import resolve_near
 from ablate.errors import ConfigError, TrialError, unknown
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
@@ -51,12 +51,12 @@ def run_config(
     from ablate.data.corpus import corpus_digest
 
     values = read_values(Path(config))
-    resolved = resolve(values, config)
+    resolved = resolve_near(values, Path(config).parent, config)
     make_folders(workspace)
     corpus = resolved.sections.get("corpus")
     trial = make_trial(
         resolved,
-        values=values,
+        values={**values, **resolved.files},
         seed=seed,
         threads=threads,
         corpus_digest=corpus_digest(corpus, workspace.data) if corpus else "",

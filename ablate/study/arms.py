@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.config.identity import Trial, make_trial
-from ablate.config.resolve import Config, kind_of, merge, resolve
+from ablate.config.resolve import Config, kind_of, merge, resolve_near
 from ablate.config.tasks import EVALUATION, Kind
 from ablate.errors import SpaceError, StudyError
 from ablate.space import space as spaces
@@ -81,8 +81,8 @@ def find_arm(study: Study, name: str) -> Arm:
 
 
 def resolve_arm(study: Study, arm: str, values: Values) -> Config:
-    """Resolve an arm's values; an error names the arm."""
-    return resolve(values, arm_location(study, arm))
+    """Resolve an arm's values, with files next to the study; an error names the arm."""
+    return resolve_near(values, Path(study.file).parent, arm_location(study, arm))
 
 
 def plan_trial(
@@ -98,7 +98,7 @@ def plan_trial(
     }
     return make_trial(
         config,
-        values=values,
+        values={**values, **config.files},
         seed=seed,
         corpus_digest=plan.record.corpus_digest,
         threads=plan.scale.threads,

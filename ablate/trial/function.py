@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.config.identity import Trial, digest
+from ablate.config.identity import Trial, digest, is_as_planned
 from ablate.config.metrics import Metric
 from ablate.config.streams import Streams
 from ablate.errors import TrialError, nearest
@@ -87,6 +87,7 @@ class Function:
         kind = trial.config.kind
         if kind.function is None:
             raise TrialError(f"the task '{kind.name}' has no function to run.")
+        _check_files(trial)
         self.trial, self.metrics, self.function = trial, kind.metrics, kind.function
         self.where = ":".join(map(str, kind.where))
         self.run = Run(
@@ -199,6 +200,16 @@ class Function:
         file = self.trial.config.kind.where[0]
         own = frame is not None and str(Path(frame.f_code.co_filename).resolve()) == file
         return f"{file}:{frame.f_lineno}" if own and frame else self.where
+
+
+def _check_files(trial: Trial) -> None:
+    """Refuse files that were edited after the trial got its id from their contents."""
+    files = trial.config.files
+    if files and not is_as_planned(trial):
+        raise TrialError(
+            f"{', '.join(files.values())} changed after this trial was planned, or the version of "
+            f"the task '{trial.config.kind.name}' did. Run the study again: it plans new trials."
+        )
 
 
 def _returning(result: Any) -> Generator[Any, None, Any]:

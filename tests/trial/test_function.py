@@ -1,6 +1,7 @@
 """Functions of the user's as trials: what they may give, how they resume, what is refused."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ from ablate.config import tasks
 from ablate.config.fields import setting
 from ablate.config.identity import make_trial
 from ablate.config.metrics import Metric
-from ablate.config.resolve import resolve
+from ablate.config.resolve import resolve, resolve_near
 from ablate.config.tasks import task
+from ablate.data.travel import receive_files, send_files
+from ablate.record.runs import config_toml
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
@@ -27,6 +30,7 @@ class LineConfig:
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABLATE_WORKSPACE", str(tmp_path / "host"))
     monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
     return Store(str(tmp_path / "store"))
 
@@ -193,6 +197,51 @@ def test_an_exception_shows_the_users_line(store):
     assert outcome.status == Status.FAILED
     assert outcome.reason == "ValueError: no such layer"
     assert "test_function.py" in outcome.frames and 'raise ValueError("no such' in outcome.frames
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig:
+    words: str = setting("words.txt", doc="one word a line", file=True)
+
+
+def test_a_function_reads_its_file_where_it_is_on_this_host(store, tmp_path):
+    def share(run):
+        found = len(Path(run.config.words).read_text().split())
+        return {"valid_accuracy": found / 10, "test_accuracy": found / 10}
+
+    task("words", config=WordsConfig, metrics=ACCURACY)(share)
+    (tmp_path / "words.txt").write_text("one two")
+    config = resolve_near({"task": "words"}, tmp_path, "study.py")
+    values = {"task": "words", **config.files}
+    trial = make_trial(config, values=values, seed=1, corpus_digest="")
+
+    parcel = send_files(config.files.values(), store)
+    (tmp_path / "words.txt").unlink()  # as on another host
+    run = TrialRun(trial, store, "data", receive_files(parcel, store))
+    assert run.advance(1).done
+    assert run.journal.outcome.metrics["valid_accuracy"] == 0.2, run.journal.outcome
+    assert run.journal.config["words.words"] == str(tmp_path / "words.txt")
+    assert len(run.journal.config["words.words contents"]) == 16
+
+    (tmp_path / "words.txt").write_text("one two three")
+    edited = TrialRun(trial, Store(str(tmp_path / "again")), "data").journal.outcome
+    assert edited.status == Status.FAILED
+    assert "words.txt changed after this trial was planned" in edited.reason
+
+
+def test_what_cannot_change_a_result_is_recorded_as_such(store):
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        workers: int = setting(1, doc="processes that load", identity=False)
+        rate: float = setting(0.1, doc="learning rate")
+
+    task("loads", config=Config, metrics=ACCURACY, version=2)(no_epochs_saved)
+    values = {"task": "loads"}
+    trial = make_trial(resolve(values), values=values, seed=1, corpus_digest="")
+    journal = TrialRun(trial, store, "data").journal
+    assert journal.last_attempt["neutral"] == ["loads.workers"]
+    assert journal.config["task version"] == 2
+    assert "# task version: 2" in config_toml(journal)
 
 
 def test_a_number_that_is_none_diverges(store):
