@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ablate import Arm, Metric, Scale, Study, setting, table, task
+from ablate import Arm, Metric, Scale, Study, setting, smoke, table, task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +108,5 @@ study = Study(
         Arm("shifted", {"digits_cnn.shift": True}),
         Arm("dropout", {"digits_cnn.dropout": 0.3}),
     ),
-    scales={
-        "laptop": Scale(seeds=5),
-        "smoke": Scale(seeds=2, changes={"digits_cnn.epochs": 1}),
-    },
+    scales={"laptop": Scale(seeds=5), "smoke": smoke(Scale(seeds=5))},
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate import Arm, Metric, Scale, Search, Study, setting, table, task
+from ablate import Arm, Metric, Scale, Search, Study, setting, smoke, table, task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,6 @@ def train(run):
 
 
 laptop = Scale(seeds=5)
-smoke = Scale(seeds=2, changes={"digits_linear.epochs": 1})
 tuned = Scale(
     seeds=2,
     search=Search(space="digits_linear", trials=6, synchronous=True, repeats=3),
@@ -78,5 +77,5 @@ study = Study(
         Arm("standardized", {"digits_linear.standardize": True}),
         Arm("both", {"digits_linear.average": True, "digits_linear.standardize": True}),
     ),
-    scales={"laptop": laptop, "smoke": smoke, "tuned": tuned},
+    scales={"laptop": laptop, "smoke": smoke(laptop), "tuned": tuned},
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate import Arm, Metric, Scale, Study, setting, table, task
+from ablate import Arm, Metric, Scale, Study, setting, smoke, table, task
 
 NUM_WORDS, LENGTH = 20, 12
 FIRST, SECOND = 1, 2  # the tokens whose order is the label
@@ -112,8 +112,5 @@ study = Study(
         Arm("plain"),
         Arm("smoothed", {"tiny_trainer.label_smoothing": 0.1}),
     ),
-    scales={
-        "laptop": Scale(seeds=3),
-        "smoke": Scale(seeds=2, changes={"tiny_trainer.epochs": 1}),
-    },
+    scales={"laptop": Scale(seeds=3), "smoke": smoke(Scale(seeds=3))},
 )

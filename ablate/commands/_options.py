@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.compare import formats
@@ -27,6 +28,22 @@ def add_locations(parser: argparse.ArgumentParser, *names: str) -> None:
     for name in names or LOCATIONS:
         metavar, explained = LOCATIONS[name]
         group.add_argument(f"--{name}", metavar=metavar, help=explained)
+
+
+def add_code(parser: argparse.ArgumentParser, explained: str) -> None:
+    """Add --code for files that register what the config or the space names."""
+    parser.add_argument(
+        "--code", action="append", default=[], metavar="FILE", help=f"{explained}; may be repeated"
+    )
+
+
+def executed_code(options: argparse.Namespace) -> tuple[str, ...]:
+    """Execute the files of --code, and return their paths."""
+    from ablate.trial.run import load_modules
+
+    files = tuple(str(Path(file).resolve()) for file in options.code)
+    load_modules(files)
+    return files
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> str:
 def compare(
     workspace: Workspace, names: Sequence[str], slots: str | None, split: str | None, form: str
 ) -> str:
-    from ablate.compare.records import pairs, side_by_side
+    from ablate.compare.records import pairs, pairs_table, side_by_side
     from ablate.compare.records import query as queries
 
     if (slots is None) == (not names):
@@ -57,5 +57,5 @@ def compare(
         )
     result = _mirror.ask(workspace, lambda mirror: pairs.exchange(mirror, wanted, split or "valid"))
     if form == "text":
-        return pairs.plain_text(result)
-    return queries.written(pairs.table(result), form)
+        return pairs_table.plain_text(result)
+    return queries.written(pairs_table.table(result), form)

@@ -1,10 +1,11 @@
-"""Print the papers' hyperparameter tables."""
+"""Print the papers' hyperparameter tables, and search spaces of tasks."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 
+from ablate.commands import _options
 from ablate.compare.formats import text
 from ablate.compare.text.plain import paragraph
 from ablate.space import space
@@ -18,8 +19,11 @@ EXAMPLE = "ablate spaces takase2018doc_table2"
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="a file of search_spaces/ (default: list them)")
     parser.add_argument(
-        "--check", action="store_true", help="also check every row against the techniques"
+        "--check",
+        action="store_true",
+        help="also check every row against the techniques, or against the task's settings",
     )
+    _options.add_code(parser, "with --check: a file that registers the space's task or techniques")
 
 
 def run(options: argparse.Namespace) -> str:
@@ -27,6 +31,7 @@ def run(options: argparse.Namespace) -> str:
         return list_spaces()
     loaded = space.load(options.name)
     if options.check:
+        _options.executed_code(options)
         loaded.check()
     return show_space(loaded)
 
@@ -35,7 +40,7 @@ def list_spaces() -> str:
     """List every space, one line each."""
     headings = ["Name", "Paper", "Rows", "Kind", "Tables"]
     rows = [
-        [name, s.paper, str(len(s.rows)), "open" if s.open else "fixed", ", ".join(s.tables)]
+        [name, _origin(s), str(len(s.rows)), "open" if s.open else "fixed", ", ".join(s.tables)]
         if isinstance(s, Space)
         else [name, "", "", "broken", str(s)]
         for name, s in space.index().items()
@@ -45,7 +50,7 @@ def list_spaces() -> str:
 
 def show_space(shown: Space, width: int = text.WIDTH) -> str:
     """Show a space as its paper's table: rows in the paper's order, then rows not on its page."""
-    title = f"{shown.name}: {shown.paper}, {', '.join(shown.tables)}".rstrip(", ")
+    title = f"{shown.name}: {', '.join([_origin(shown), *shown.tables])}"
     rows, corpora = shown.rows, shown.corpora
     if sum(bool(row.by_corpus) for row in rows) * 5 < len(rows):
         corpora = ()  # too few rows differ to deserve columns
@@ -67,6 +72,10 @@ def show_space(shown: Space, width: int = text.WIDTH) -> str:
     lines += _section("Only when", conditions, width)
     lines += _section("Rules between rows", [rule.text for rule in shown.rules], width)
     return "\n".join([*lines, *_section("Notes", notes, width)])
+
+
+def _origin(shown: Space) -> str:
+    return shown.paper or f"task {shown.task}"
 
 
 def _cells(row: Row, corpora: Sequence[str], last: str) -> list[str]:

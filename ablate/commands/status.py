@@ -75,7 +75,11 @@ def _troubles(known: Mapping[str, Journal]) -> list[str]:
         if journal.outcome and journal.status in (Status.FAILED, Status.DIVERGED):
             lines.append(f"{journal.status}: {name}: {journal.outcome.reason or ''}")
         elif len(journal.attempts) > 1:
-            lines.append(f"{len(journal.attempts)} attempts: {name}")
+            lost = journal.num_repeated
+            again = (
+                f": started again after epoch {lost}, since it had saved nothing" if lost else ""
+            )
+            lines.append(f"{len(journal.attempts)} attempts: {name}{again}")
     return ["", *lines] if lines else []
 
 

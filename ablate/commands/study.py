@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ablate.engine.run import Ended, RunOptions
 
 EXAMPLE = "ablate study studies/x.py"
+MOST_REASONS = 5  # for failures that are shown at the end; `ablate status` has all
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -142,11 +143,14 @@ def _troubles(ended: Ended) -> str:
     total = sum(map(len, reasons.values()))
     count = f"{total} of {len(expected)} trials failed or diverged"
     lines = [f"{count}; the table shows them as missing:"]
-    for reason, failed in reasons.items():
+    for reason, failed in [*reasons.items()][:MOST_REASONS]:
         first = failed[0]
         if first.outcome and first.outcome.orphan_of:
             continue  # the reason is reported for the trial that it builds on
         lines.append(f"{len(failed)} x {first.status}, {first.trial.name} first: {reason}")
+    if len(reasons) > MOST_REASONS:
+        more = len(reasons) - MOST_REASONS
+        lines.append(f"{more} more reasons: ablate status {ended.record.key}")
     return "\n".join(lines)
 
 

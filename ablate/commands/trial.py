@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ablate.commands import _options
 from ablate.config.identity import Trial, make_trial
-from ablate.config.resolve import resolve
+from ablate.config.resolve import resolve_near
 from ablate.errors import ConfigError, TrialError, unknown
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, make_folders
-from ablate.trial.run import TrialRun, load_modules
+from ablate.trial.run import TrialRun
 
 SHOWN = {  # metrics of an epoch; a custom runner may lack some
     "train_nll": "train {:.4f} nats",
@@ -34,40 +34,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", type=_options.count, default=1, metavar="N", help="torch threads (default: 1)"
     )
-    parser.add_argument(
-        "--code",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a file that registers the config's task or techniques; may be repeated",
-    )
+    _options.add_code(parser, "a file that registers the config's task or techniques")
     _options.add_locations(parser, "workspace", "store")
 
 
 def run(options: argparse.Namespace) -> int:
     workspace = _options.workspace(options)
-    return run_config(options.config, options.seed, options.threads, workspace, options.code)
+    code = _options.executed_code(options)
+    return run_config(options.config, options.seed, options.threads, workspace, code)
 
 
 def run_config(
-    config: str, seed: int, threads: int, workspace: Workspace, code: Sequence[str] = ()
+    config: str, seed: int, threads: int, workspace: Workspace, code: tuple[str, ...] = ()
 ) -> int:
     """Run the trial that a TOML file describes, showing one line per epoch."""
     from ablate.data.corpus import corpus_digest
 
-    modules = tuple(str(Path(file).resolve()) for file in code)
-    load_modules(modules)
     values = read_values(Path(config))
-    resolved = resolve(values, config)
+    resolved = resolve_near(values, Path(config).parent, config)
     make_folders(workspace)
     corpus = resolved.sections.get("corpus")
     trial = make_trial(
         resolved,
-        values=values,
+        values={**values, **resolved.files},
         seed=seed,
         threads=threads,
         corpus_digest=corpus_digest(corpus, workspace.data) if corpus else "",
-        modules=modules,
+        modules=code,
         study="trial",
         arm=Path(config).stem,
     )

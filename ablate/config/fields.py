@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ablate.config.contents import digest_of_contents
 from ablate.errors import AblateError, ConfigError, nearest, unknown, wrong_value
 
 REQUIRED = dataclasses.MISSING
@@ -36,6 +37,7 @@ class Limits:
     # Part of a trial's id? False: the field cannot change a result. A function: it maps the value
     # as written to the part that can.
     identity: bool | Callable[[Any], Any] = True
+    file: bool = False  # the path of a file or folder, whose contents are part of the id
 
 
 def setting(
@@ -46,9 +48,14 @@ def setting(
     high: float | None = None,
     choices: tuple[Any, ...] | None = None,
     identity: bool | Callable[[Any], Any] = True,
+    file: bool = False,
 ) -> Any:
-    """Declare a dataclass field with its documentation and limits."""
-    limits = Limits(doc, low, high, choices, identity)
+    """Declare a dataclass field with its documentation and limits.
+
+    With `identity=False` it cannot change a result (a number of threads, say). With `file=True` it
+    is the path of a file or folder, relative to the study; its contents are what counts.
+    """
+    limits = Limits(doc, low, high, choices, identity, file)
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 
@@ -103,7 +110,9 @@ def check_field(config_type: type, name: str, value: Any, where: str) -> Any:
 
 
 def accepts(config_type: type, name: str, value: Any) -> bool:
-    """Return whether the field `name` may have this value."""
+    """Return whether there is a field `name`, and it may have this value."""
+    if name not in {field.name for field in dataclasses.fields(config_type)}:
+        return False
     try:
         check_field(config_type, name, value, "")
     except ConfigError:
@@ -172,13 +181,35 @@ def non_defaults(config: Any) -> dict[str, Any]:
 
 
 def identity_fields(config: Any) -> dict[str, Any]:
-    """Return the non-default fields that can change a trial's result."""
+    """Return the non-default fields that can change a trial's result, and the files' contents."""
     identities = {f.name: _limits(f).identity for f in dataclasses.fields(config)}
-    return {
+    identified = {
         name: identity(value) if callable(identity := identities[name]) else value
         for name, value in non_defaults(config).items()
         if identities[name]
     }
+    return {**identified, **contents(config)}
+
+
+def files(config: Any) -> dict[str, str]:
+    """Return the paths of the fields that name files, without those that are not set."""
+    named = (field.name for field in dataclasses.fields(config) if _limits(field).file)
+    return {name: value for name in named if isinstance(value := getattr(config, name), str)}
+
+
+def contents(config: Any) -> dict[str, str]:
+    """Return the digest of each such file, unless its field defines its own identity."""
+    return {
+        name: digest_of_contents(path)
+        for name, path in files(config).items()
+        if must_exist(config, name)
+    }
+
+
+def must_exist(config: Any, name: str) -> bool:
+    """Return whether the file of this field is part of the id."""
+    limits = next(_limits(f) for f in dataclasses.fields(config) if f.name == name)
+    return limits.file and limits.identity is True
 
 
 def all_fields(config: Any) -> dict[str, Any]:

@@ -114,6 +114,11 @@ def make_trial(
     return trial
 
 
+def is_as_planned(trial: Trial) -> bool:
+    """Return whether what determines the outcome, such as the contents of files, is unchanged."""
+    return digest(_determining(trial, trial.config)) == trial.id
+
+
 def _determining(trial: Trial, config: Config) -> dict[str, Any]:
     """Everything that determines the trial's outcome, as ids hash it."""
     return {

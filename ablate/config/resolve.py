@@ -18,9 +18,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ablate.config import fields, registry
+from ablate.config.contents import locate, missing
 from ablate.config.metrics import BITS, Metric
 from ablate.config.sections import CorpusConfig, EmbeddingConfig, TrainingConfig
 from ablate.config.tasks import LANGUAGE, NGRAM, Kind, find_kind
@@ -28,6 +30,7 @@ from ablate.errors import ConfigError, unknown, wrong_value
 
 Values = Mapping[str, Any]
 
+VERSION, CONTENTS = "version", "contents"  # ends of the names in `Config.beside`
 NONE = "none"  # the value that empties a listed slot
 SECTIONS = LANGUAGE.sections
 SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
@@ -112,6 +115,52 @@ class Config:
         return {"task": {"name": self.kind.name, "version": self.kind.version}, **parts}
 
     @property
+    def parts(self) -> dict[str, Any]:
+        """The config of every section and technique, by the beginning of its fields' names."""
+        chosen = {choice.slot: choice.config for choice in self.slots.values()}
+        for slot, choices in self.listed.items():
+            chosen |= {f"{slot}.{choice.name}": choice.config for choice in choices}
+        return {**self.sections, **chosen}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files and folders that its values name, by field."""
+        parts = self.parts.items()
+        return {
+            k: v for name, part in parts for k, v in _prefixed(name, fields.files(part)).items()
+        }
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """What a trial records besides its values: raised versions, and the contents of files.
+
+        Names have a space, as no value's has: `task version`, `head version`, `digits.words
+        contents`.
+        """
+        chosen = {choice.slot: choice for choice in self.slots.values()}
+        chosen |= {f"{slot}.{c.name}": c for slot, several in self.listed.items() for c in several}
+        versions = {name: choice.technique.version for name, choice in chosen.items()}
+        versions["task"] = self.kind.version
+        raised = {f"{name} {VERSION}": number for name, number in versions.items() if number != 1}
+        return raised | {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
+
+    def _contents(self, key: str) -> str:
+        part, _, name = key.rpartition(".")
+        return str(fields.identity_fields(self.parts[part]).get(name, ""))[:16]
+
+    @property
+    def neutral(self) -> list[str]:
+        """The fields of a task's own config that cannot change a result."""
+        if self.kind.function is None:
+            return []  # those of language models are known without a record
+        return [
+            f"{section}.{info.name}"
+            for section, config in self.kind.sections.items()
+            for info in fields.describe(config)
+            if not info.limits.identity
+        ]
+
+    @property
     def flat(self) -> dict[str, Any]:
         """Every value, defaults included, by its dotted name."""
         values = dict(_CHOSEN_BY.get(self.kind.name, {"task": self.kind.name}))
@@ -167,6 +216,21 @@ def resolve(values: Values, where: str = "config") -> Config:
         for slot in registry.LISTED_SLOTS
     }
     return Config(kind=kind, sections=sections, slots=slots, listed=listed)
+
+
+def resolve_near(values: Values, folder: Path, where: str) -> Config:
+    """`resolve`, with the files that values name found in the folder of the study, or refused.
+
+    A field that identifies its file itself may name one that does not exist (yet).
+    """
+    config = resolve(values, where)
+    located = {key: locate(path, folder) for key, path in config.files.items()}
+    for key, path in located.items():
+        part, _, name = key.rpartition(".")
+        if path is None and fields.must_exist(config.parts[part], name):
+            raise ConfigError(missing(config.files[key], folder, f"{where}: {key}"))
+    found = {key: path for key, path in located.items() if path is not None}
+    return resolve({**values, **found}, where) if found else config
 
 
 def merge(base: Values, changes: Values, where: str = "changes") -> dict[str, Any]:

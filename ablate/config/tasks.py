@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ablate.config import fields, registry
 from ablate.config.metrics import PERPLEXITY, SPLIT, Metric
 from ablate.config.sections import CorpusConfig, EmbeddingConfig, NgramConfig, TrainingConfig
 from ablate.errors import ConfigError, unknown, wrong_value
@@ -44,6 +45,10 @@ _PATHS = {
 _NAMES = {path: name for name, path in _PATHS.items()}
 
 
+ONE_EPOCH = {"training.epochs": 1}
+SLICES = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of trial: what its config consists of, what runs it, and what judges it."""
@@ -54,6 +59,7 @@ class Kind:
     metrics: tuple[Metric, ...]  # the first one judges, unless a study names another
     slots: bool = False  # has a technique in every slot of the registry
     version: int = 1  # part of trials' ids, if not 1
+    brief: Mapping[str, Any] = field(default_factory=dict)  # changes that make a trial brief
     function: Callable[..., Any] | None = field(default=None, compare=False)
     where: tuple[str, int] = ("", 0)  # file and line that register it
 
@@ -63,6 +69,7 @@ LANGUAGE = Kind(
     sections={"corpus": CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig},
     runner=TRAINING,
     metrics=(PERPLEXITY,),
+    brief={**SLICES, **ONE_EPOCH},
     slots=True,
 )
 NGRAM = Kind(
@@ -70,6 +77,7 @@ NGRAM = Kind(
     sections={"corpus": CorpusConfig, "ngram": NgramConfig},
     runner=COUNTING,
     metrics=(PERPLEXITY,),
+    brief=SLICES,
 )
 _kinds = {LANGUAGE.name: LANGUAGE, NGRAM.name: NGRAM}
 
@@ -99,6 +107,7 @@ def task(
             runner=FUNCTION,
             metrics=listed,
             version=version,
+            brief={f"{name}.epochs": 1} if fields.accepts(config, "epochs", 1) else {},
             function=function,
             where=_resolved(where or _location(function)),
         )
@@ -118,7 +127,9 @@ def registers_task(file: str) -> bool:
 
 
 def _location(function: Callable[..., Any]) -> tuple[str, int]:
-    code = inspect.unwrap(function).__code__
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        raise ConfigError(wrong_value("@task", function, "a function"))
     return code.co_filename, code.co_firstlineno
 
 
@@ -130,6 +141,11 @@ def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: i
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(f"the task name '{name}' is not in snake_case.")
     where = f"task '{name}'"
+    if name in (*registry.SLOTS, *LANGUAGE.sections, "task", "model"):
+        raise ConfigError(
+            f"a task cannot be called '{name}', which has a meaning for language models. "
+            f"Instead: another name, such as 'my_{name}'."
+        )
     if not (isinstance(config, type) and dataclasses.is_dataclass(config)):
         raise ConfigError(wrong_value("config", config, "a frozen dataclass", where))
     if not metrics or not all(isinstance(metric, Metric) for metric in metrics):

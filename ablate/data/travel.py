@@ -1,4 +1,6 @@
-"""Copying a corpus from the driver to the workers' hosts, through the study's store.
+"""Copying a corpus, and files that settings name, from the driver to the workers' hosts.
+
+Both travel through the study's store.
 
     parcel = send(config, folder, store)      on the driver: plain data, part of a worker's orders
     folder = receive(parcel, store)           on a worker: a local folder, filled once per host
@@ -13,10 +15,11 @@ import json
 import os
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ablate.config.contents import digest_of_contents, files_of
 from ablate.config.sections import CorpusConfig
 from ablate.data import corpus, encoded
 from ablate.errors import CorpusError, StoreError
@@ -51,6 +54,34 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
         f"the host {socket.gethostname()} cannot store the corpus: {errors[0]} If its disk is "
         "full, set ABLATE_WORKSPACE there to a folder with enough space."
     )
+
+
+def send_files(paths: Iterable[str], store: Store) -> dict[str, list[str]]:
+    """Put the files that settings name into the store; return the keys for each path."""
+    return {path: _send_file(path, store) for path in paths if Path(path).exists()}
+
+
+def _send_file(path: str, store: Store) -> list[str]:
+    """A folder's files have their paths in it at the ends of their keys."""
+    start = f"files/{digest_of_contents(path)}/{Path(path).name}"
+    files = {f"{start}/{name}" if name else start: file for name, file in files_of(path).items()}
+    for key, file in files.items():
+        if not store.exists(key):
+            store.write(key, file.read_bytes())
+    return [*files]
+
+
+def receive_files(parcel: Mapping[str, Sequence[str]], store: Store) -> dict[str, str]:
+    """Copy such files to this host, once; return path on the driver -> path here."""
+    folder = Path(host_folder())
+    for key in {key for keys in parcel.values() for key in keys}:
+        if not (folder / key).exists():
+            data = store.read(key)
+            if data is None:
+                raise StoreError(f"{key} is missing from {store.uri}.")
+            (folder / key).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / key, data)
+    return {path: str(folder / "/".join(keys[0].split("/")[:3])) for path, keys in parcel.items()}
 
 
 def host_folder() -> str:

@@ -168,13 +168,15 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         check_gpus(schedule.plan.scale_name, schedule.plan.scale.gpus)
         local.run(schedule, lambda trial: _order(trial, workspace))
         return
+    from ablate.data.travel import send_files
     from ablate.tune.cluster import drive as cluster
 
     plan = schedule.plan
     fleet, more = _fleet(plan, workspace, options), {}
 
     def order(trial: Trial) -> dict[str, Any]:
-        return {**_order(trial, workspace), **more}
+        files = {"files": send_files([*trial.config.files.values()], workspace.store)}
+        return {**_order(trial, workspace), **more, **(files if more else {})}
 
     with tempfile.TemporaryDirectory(prefix="ablate-parcel-") as folder:
         if fleet.address not in (None, "local"):

@@ -52,6 +52,7 @@ class Screen:
         self._events: deque[Callable[[], Message | None]] = deque()
         self._lock, self._over = threading.Lock(), threading.Event()
         self._broken, self._num_lost = False, 0
+        self._reasons: dict[str, str] = {}  # the first trial that was lost for each reason
         self._thread = threading.Thread(target=self._keep_showing, name="screen", daemon=True)
         self.board = Board(record, clock())
         self._presenter = _presenter(interactive, stream or sys.stdout, console, clock())
@@ -118,6 +119,8 @@ class Screen:
         loss = self.board.losses.get(trial_id)
         result = journal.status if loss is None else f"valid {shown(self.board.metric, loss)}"
         reason = ((journal.outcome and journal.outcome.reason) or "").split("\n")[0]
+        first = self._reasons.setdefault(reason, journal.trial.name) if reason and lost else ""
+        reason = reason if first in ("", journal.trial.name) else f"as {first}"
         took = f" in {duration(now - ran.start)}" if ran else ""
         return Message(f"{counted}: {result}{took}{': ' if reason else ''}{reason}", stays=lost)
 

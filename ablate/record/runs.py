@@ -257,6 +257,8 @@ def _facts(journal: Journal, status: str) -> dict[str, Any]:
         "hardware": attempt.get("hardware"),
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         "computed_by": _ways(attempt.get("computed_by")),
+        "sources": "; ".join(map(" ".join, sorted((attempt.get("sources") or {}).items()))),
+        "neutral": ", ".join(attempt.get("neutral", ())),
         "git_commit": git.get("commit"),
         "git_dirty": git.get("dirty"),
         "ablate_commit": own.get("commit"),
@@ -358,7 +360,10 @@ def config_toml(journal: Journal) -> str:
     for key in sorted(config):
         value = config[key]
         text = json.dumps(value, ensure_ascii=False)  # which is TOML: journals have no NaN
-        lines.append(f"# {key} is not set" if value is None else f'"{key}" = {text}')
+        if " " in key:  # recorded besides the values (`Config.beside`)
+            lines.append(f"# {key}: {value}")
+        else:
+            lines.append(f"# {key} is not set" if value is None else f'"{key}" = {text}')
     return "\n".join(lines) + "\n"
 
 

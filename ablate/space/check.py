@@ -80,7 +80,7 @@ def _task_config(task: str, where: str) -> type:
     """Return the config of a task, which a study's file has registered."""
     known = [name for name in kind_names() if name in find_kind(name).sections]
     if task not in known:
-        here = "A study registers its tasks: `ablate plan STUDY` checks its spaces too."
+        here = "A task of a study is known with --code STUDY_FILE."
         raise SpaceError(f"{unknown('task', task, known, where)} {here}")
     return find_kind(task).sections[task]
 

@@ -41,7 +41,7 @@ _GIVE_ONE = f"Give exactly one of {', '.join(VALUE_KEYS)}."
 class SpaceFile:
     """The contents of a file."""
 
-    paper: str
+    paper: str  # may be empty if there is a task: its rows are on no paper's page
     tables: tuple[str, ...]
     note: str
     rows: tuple[Row, ...]
@@ -71,7 +71,8 @@ def read(path: Path) -> SpaceFile:
     rows = tuple(with_condition(row, rows, names, lines) for row in rows)
     rules = tuple(read_rule(rule, rows, names, lines) for rule in top.get("require", ()))
     sort_by_dependency(rows)
-    return SpaceFile(top["paper"], tuple(top["tables"]), top.get("note", ""), rows, rules, task)
+    texts = {key: top.get(key, "") for key in ("paper", "note", "task")}
+    return SpaceFile(tables=tuple(top.get("tables", ())), rows=rows, rules=rules, **texts)
 
 
 def _check_top(top: dict[str, Any], path: Path, lines: Lines) -> None:
@@ -79,8 +80,9 @@ def _check_top(top: dict[str, Any], path: Path, lines: Lines) -> None:
         if key not in TOP_KEYS:
             raise SpaceError(unknown("key", key, TOP_KEYS, lines.key(key)))
     for key in ("paper", "tables"):
-        if key not in top:
-            raise SpaceError(f"{path}:1: the key '{key}' is required and was not given.")
+        if key not in top and "task" not in top:
+            own = 'A space over the settings of your own task has task = "..." instead.'
+            raise SpaceError(f"{path}:1: the key '{key}' is required and was not given. {own}")
     for key in ("paper", "note", "task"):
         if not _is_text(top.get(key, "-")):
             raise SpaceError(wrong_value(key, top[key], "text", lines.key(key)))

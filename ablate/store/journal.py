@@ -60,6 +60,12 @@ class Journal:
         return len(epochs) - epochs.index(max(epochs)) if epochs else 0
 
     @property
+    def num_repeated(self) -> int:
+        """How many epochs the last attempt had to train again because nothing had been saved."""
+        last = self.last_attempt
+        return 0 if last.get("from_epoch") else last.get("epochs_before", 0)
+
+    @property
     def computed_by(self) -> frozenset[str]:
         """KERNELS, TORCH or both; empty if the trial uses nothing that has a kernel; includes
         UNKNOWN if the record does not say."""

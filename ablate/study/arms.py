@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.config.identity import Trial, make_trial
-from ablate.config.resolve import Config, kind_of, merge, resolve
+from ablate.config.resolve import Config, kind_of, merge, resolve_near
 from ablate.config.tasks import EVALUATION, Kind
 from ablate.errors import SpaceError, StudyError
 from ablate.space import space as spaces
@@ -47,7 +47,7 @@ def _adapted(study: Study, scale: Scale, values: Values) -> Values:
 def scale_values(scale: Scale, kind: Kind) -> dict[str, Any]:
     """Return the scale's changes, with its corpus if trials of this kind read one."""
     corpus = {"corpus.name": scale.corpus} if "corpus" in kind.sections else {}
-    return {**corpus, **scale.changes}
+    return {**corpus, **scale.changes, **(kind.brief if scale.brief else {})}
 
 
 def base_values(
@@ -58,7 +58,8 @@ def base_values(
         return dict(base)
     space = find_space(study, base.partition(":")[0])
     check_rows(space, rows or {})
-    return space.values(column_for(scale, base), fixed=rows)
+    task = {"task": space.task} if space.task else {}
+    return {**task, **space.values(column_for(scale, base), fixed=rows)}
 
 
 def column_for(scale: Scale, base: str | Values) -> str:
@@ -80,8 +81,8 @@ def find_arm(study: Study, name: str) -> Arm:
 
 
 def resolve_arm(study: Study, arm: str, values: Values) -> Config:
-    """Resolve an arm's values; an error names the arm."""
-    return resolve(values, arm_location(study, arm))
+    """Resolve an arm's values, with files next to the study; an error names the arm."""
+    return resolve_near(values, Path(study.file).parent, arm_location(study, arm))
 
 
 def plan_trial(
@@ -97,7 +98,7 @@ def plan_trial(
     }
     return make_trial(
         config,
-        values=values,
+        values={**values, **config.files},
         seed=seed,
         corpus_digest=plan.record.corpus_digest,
         threads=plan.scale.threads,

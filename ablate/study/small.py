@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ablate.config.tasks import ONE_EPOCH
 from ablate.study.words import Scale, Values
 
 
@@ -36,14 +37,14 @@ def smaller(
 
 
 def smoke(scale: Scale, **words: Any) -> Scale:
-    """Shrink a scale to seconds, to check that everything runs; its results mean nothing."""
-    slices: Values = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
-    brief: Values = {"training.epochs": 1}
-    search = scale.search and replace(scale.search, trials=2, repeats=1, changes=brief)
+    """Shrink a scale to seconds, to check that everything runs; its results mean nothing.
+
+    The kind of task says how its trials are made brief, unless `changes` are given.
+    """
+    search = scale.search and replace(scale.search, trials=2, repeats=1, changes={})
     stages = tuple(
-        replace(stage, changes={**stage.changes, **brief}) if stage.trains else stage
+        replace(stage, changes={**stage.changes, **ONE_EPOCH}) if stage.trains else stage
         for stage in scale.stages
     )
-    changes = {**scale.changes, **slices, **brief}
-    words = {"seeds": min(scale.seeds, 2), "changes": changes, **words}
+    words = {"seeds": min(scale.seeds, 2), "brief": "changes" not in words, **words}
     return replace(scale, stages=stages, search=search, **words)

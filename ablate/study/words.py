@@ -211,6 +211,7 @@ class Scale(Word):
     published: bool = False  # the paper's own protocol: results are comparable with its numbers
     arms: Sequence[str] | None = None  # the arms of this scale, if not all
     stage_changes: Mapping[str, Values] = field(default_factory=dict)  # by stage, also arms' own
+    brief: bool = False  # shorten every trial, as its kind of task says (see `smoke`)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from ablate.config.fields import setting
 from ablate.config.metrics import Metric
 from ablate.config.tasks import task
 from ablate.errors import ConfigError, TrialError, unknown
-from ablate.trial.function import Run
+from ablate.trial.function import Run, unmet
 
 GIVEN = ("seed", "device", "data")  # what a command may name besides its settings
 SHOWN_LINES = 15  # of the output of a command that failed
@@ -51,30 +52,35 @@ def task_command(
     """Register a command as a task. `settings`: its settings with their defaults."""
     parts = shlex.split(command)
     _check_named(name, parts, settings)
-    fields = [
+    own = [
         (key, type(default), setting(default, doc=f"for {{{key}}} of the command"))
         for key, default in settings.items()
     ]
-    config = dataclasses.make_dataclass(f"{name}_settings", fields, frozen=True, kw_only=True)
+    config = dataclasses.make_dataclass(f"{name}_settings", own, frozen=True, kw_only=True)
     caller = sys._getframe(1)
-    folder = Path(caller.f_code.co_filename).resolve().parent
+    file, line = Path(caller.f_code.co_filename).resolve(), caller.f_lineno
 
     def run_command(run: Run) -> Generator[dict[str, Any], None, dict[str, Any]]:
         given = {"seed": run.seed, "device": run.device, "data": run.data}
         values = {**given, **dataclasses.asdict(run.config)}
-        return (yield from _epochs([part.format(**values) for part in parts], folder))
+        arguments = [part.format(**values) for part in parts]
+        started = Command(arguments, file.parent, where=f"{file}:{line}")
+        result = yield from started.epochs()
+        metric = metrics if isinstance(metrics, Metric) else metrics[0]
+        started.check(metric, ("valid", "test") if run.reads_test else ("valid",))
+        return result
 
-    where = (caller.f_code.co_filename, caller.f_lineno)
+    where = (str(file), line)
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
 
 
 def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Refuse a command that names an unknown setting, or not the seed."""
-    named = [field for part in parts for _, field, _, _ in string.Formatter().parse(part) if field]
+    named = [name for part in parts for _, name, _, _ in string.Formatter().parse(part) if name]
     where, known = f"task '{task_name}'", (*settings, *GIVEN)
-    for field in named:
-        if field not in known:
-            raise ConfigError(unknown("setting", field, known, where))
+    for name in named:
+        if name not in known:
+            raise ConfigError(unknown("setting", name, known, where))
     if "seed" not in named:
         raise ConfigError(
             f"{where}: the command does not name {{seed}}, so all seeds would run the same. "
@@ -82,24 +88,59 @@ def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, An
         )
 
 
-def _epochs(arguments: list[str], folder: Path) -> Generator[dict[str, Any], None, dict[str, Any]]:
-    """Run the command; yield its epochs, and return its result."""
-    result: dict[str, Any] = {}
-    last: deque[str] = deque(maxlen=SHOWN_LINES)
-    with _started(arguments, folder) as process, _killed_on_error(process):
-        for line in process.stdout or ():
-            last.append(line)
-            numbers = _numbers(line)
-            if any(key.startswith("test_") for key in numbers):
-                result |= numbers
-            elif numbers:
-                yield numbers
-    if process.returncode:
-        shown = "".join(last).rstrip()
-        raise TrialError(
-            f"the command {_ending(process.returncode)}: {shlex.join(arguments)}\n{shown}"
-        )
-    return result
+@dataclass
+class Command:
+    """A command being run, and what it has printed."""
+
+    arguments: list[str]
+    folder: Path
+    where: str  # file and line that registered it
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN_LINES))
+    names: set[str] = field(default_factory=set)  # of the numbers that it printed
+
+    def epochs(self) -> Generator[dict[str, Any], None, dict[str, Any]]:
+        """Run it; yield its epochs, and return its result."""
+        result: dict[str, Any] = {}
+        with self._started() as process, _killed_on_error(process):
+            for line in process.stdout or ():
+                self.last.append(line)
+                numbers = _numbers(line)
+                self.names |= numbers.keys()
+                if any(key.startswith("test_") for key in numbers):
+                    result |= numbers
+                elif numbers:
+                    yield numbers
+        if process.returncode:
+            raise self._error(f"the command {_ending(process.returncode)}")
+        return result
+
+    def check(self, metric: Metric, splits: Sequence[str]) -> None:
+        """Refuse a result without the metric that decides."""
+        missing = [key for key in map(metric.key, splits) if key not in self.names]
+        if missing:
+            wanted = unmet(metric, missing[0], sorted(self.names))
+            raise self._error(f"the command printed no JSON line with {wanted}")
+
+    def _started(self) -> subprocess.Popen[str]:
+        program, *others = self.arguments
+        try:
+            return subprocess.Popen(
+                [sys.executable if program in ("python", "python3") else program, *others],
+                cwd=self.folder,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},  # epochs arrive when they end
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+            )
+        except OSError as error:
+            raise self._error(f"the command cannot be run: {error.strerror}") from error
+
+    def _error(self, what: str) -> TrialError:
+        """An error whose first line says what is wrong; the command and its last lines follow."""
+        lines = [f"{self.where}: {what}", f"$ {shlex.join(self.arguments)}", *self.last]
+        return TrialError("\n".join(line.rstrip("\n") for line in lines))
 
 
 def _ending(status: int) -> str:
@@ -109,23 +150,6 @@ def _ending(status: int) -> str:
 def _signal(number: int) -> str:
     known = {known.value: known.name for known in signal.Signals}
     return known.get(number, f"signal {number}")
-
-
-def _started(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    program = sys.executable if arguments[0] in ("python", "python3") else arguments[0]
-    try:
-        return subprocess.Popen(
-            [program, *arguments[1:]],
-            cwd=folder,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},  # epochs arrive when they end
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-        )
-    except OSError as error:
-        raise TrialError(f"cannot run {shlex.join(arguments)}: {error.strerror}.") from error
 
 
 def _end_with_parent() -> None:

@@ -20,7 +20,7 @@ import inspect
 import math
 import textwrap
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.config.identity import Trial, digest
+from ablate.config.identity import Trial, digest, is_as_planned
 from ablate.config.metrics import Metric
 from ablate.config.streams import Streams
-from ablate.errors import TrialError
+from ablate.errors import TrialError, nearest
 from ablate.trial.checkpoint import weights_digest
 from ablate.trial.plain_state import join, load_state, read_state, split
 from ablate.trial.task import Conclusion, Diverged, Place
@@ -47,6 +47,7 @@ class Run:
     seed: int
     streams: Streams  # named random generators: run.streams.generator("shuffle", epoch)
     device: str  # "cpu" or "cuda"
+    precision: str  # "float32" or "bfloat16", as the scale says; the function does it
     data: Path  # a folder on this host for what trials download, shared by them
     reads_test: bool  # whether this trial may evaluate the test split
     _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
@@ -86,6 +87,7 @@ class Function:
         kind = trial.config.kind
         if kind.function is None:
             raise TrialError(f"the task '{kind.name}' has no function to run.")
+        _check_files(trial)
         self.trial, self.metrics, self.function = trial, kind.metrics, kind.function
         self.where = ":".join(map(str, kind.where))
         self.run = Run(
@@ -93,6 +95,7 @@ class Function:
             seed=trial.seed,
             streams=Streams(trial.seed, trial.device),
             device=trial.device,
+            precision=trial.precision,
             data=Path(place.data),
             reads_test=trial.reads_test,
         )
@@ -160,11 +163,10 @@ class Function:
         missing = [m.key(s) for m in self.metrics[:1] for s in splits if m.key(s) not in result]
         if not missing:
             return
-        given = ", ".join(result) or "nothing"
-        never = "" if self.epoch else " and never yielded"
+        never = "" if self.epoch else " never yielded, and"
         raise TrialError(
-            f"{self.where}: the task's function ended{never} without '{missing[0]}'. Given: "
-            f"{given}. Yield or return it: {_example(self.metrics[0], missing[0])}."
+            f"{self.where}: the task's function{never} ended without "
+            f"{unmet(self.metrics[0], missing[0], result)}"
         )
 
     def _numbers(self, given: Any, where: str, how: str) -> dict[str, float]:
@@ -182,8 +184,7 @@ class Function:
                 numbers[name] = float(value.item() if hasattr(value, "item") else value)
             except (TypeError, ValueError, RuntimeError):
                 raise TrialError(
-                    f"{where}: the task's function {how} {name} = {_short(value)}, which is not "
-                    "a number."
+                    f"{where}: the task {how} {name} = {_short(value)}, which is not a number."
                 ) from None
             if not math.isfinite(numbers[name]):
                 raise Diverged(f"{where}: {name} became {numbers[name]}")
@@ -201,6 +202,16 @@ class Function:
         return f"{file}:{frame.f_lineno}" if own and frame else self.where
 
 
+def _check_files(trial: Trial) -> None:
+    """Refuse files that were edited after the trial got its id from their contents."""
+    files = trial.config.files
+    if files and not is_as_planned(trial):
+        raise TrialError(
+            f"{', '.join(files.values())} changed after this trial was planned, or the version of "
+            f"the task '{trial.config.kind.name}' did. Run the study again: it plans new trials."
+        )
+
+
 def _returning(result: Any) -> Generator[Any, None, Any]:
     """A function without a yield, as a generator that only returns."""
     return result
@@ -212,6 +223,15 @@ def _check_metric(metric: Metric, value: float, where: str) -> None:
         metric.loss(value)
     except TrialError as error:
         raise TrialError(f"{where}: {error}") from None
+
+
+def unmet(metric: Metric, key: str, given: Iterable[str]) -> str:
+    """The end of a message on a result that lacks the metric's `key`, with what it has instead."""
+    names, right = list(given), [metric.key(split) for split in ("valid", "test")]
+    match = nearest(key, [name for name in names if name not in right])
+    hint = f" '{match}' may be misspelt." if match else ""
+    shown = ", ".join(names) or "nothing"
+    return f"'{key}'. Given: {shown}.{hint} Expected: {_example(metric, key)}."
 
 
 def _example(metric: Metric, key: str = "") -> str:

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,10 @@ class TrialRun:
     """A trial being run: its task, its journal, its checkpoints."""
 
     def __init__(
-        self, trial: Trial, store: Store, data: str, code: Mapping[str, str] | None = None
+        self, trial: Trial, store: Store, data: str, here: Mapping[str, str] | None = None
     ) -> None:
-        """`code`: path of a trial's module -> its path here, if different."""
-        self.trial, self.store, self._code = trial, store, code or {}
+        """`here`: path of a trial's module or file -> its path on this host, if different."""
+        self.trial, self.store, self._here = trial, store, here or {}
         self.journal = journals.read(store, trial.id) or journals.Journal(trial)
         self._saved_at, self._save_cost = time.monotonic(), 0.0
         self._uses, self._inherited = library.uses(), list[str]()
@@ -63,17 +63,26 @@ class TrialRun:
 
     def _begin(self, data: str) -> None:
         self.journal.attempts.append(self._attempt())
-        load_modules(self.trial.modules, self._code)
-        self.journal.config = self.trial.config.flat
+        load_modules(self.trial.modules, self._here)
+        trial = self._trial_here()
+        self.journal.config = {**self.trial.config.flat, **trial.config.beside}
         made_by = sources(self.trial)
         self.journal.attempts[-1] |= {"sources": made_by} if made_by else {}
+        neutral = trial.config.neutral
+        self.journal.attempts[-1] |= {"neutral": neutral} if neutral else {}
         self.journal.write(self.store)  # record the attempt before anything large can kill it
         self._seed_global("begin")
-        task = find_runner(self.trial.runner)(self.trial, Place(self.store, data))
+        task = find_runner(self.trial.runner)(trial, Place(self.store, data))
         saved = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
         if saved is not None or self.journal.epochs:
             self._resume(task, saved)
         self._task = task
+
+    def _trial_here(self) -> Trial:
+        """The trial with the paths of its files on this host."""
+        moved = {key: self._here[path] for key, path in self.trial.config.files.items()
+                 if path in self._here}  # fmt: skip
+        return replace(self.trial, values={**self.trial.values, **moved}) if moved else self.trial
 
     def _resume(self, task: Task, saved: Any) -> None:
         """Resume from the checkpoint, if any; epochs after it are trained again."""
@@ -212,13 +221,16 @@ class TrialRun:
 
 
 def load_modules(modules: tuple[str, ...], code: Mapping[str, str] | None = None) -> None:
-    """Import the files in which a study registers its own techniques, once each."""
+    """Import the files in which a study registers its own task or techniques, once each."""
     for path in modules:
         name = f"ablate_user.{Path(path).stem}_{digest(path)}"
         if name not in sys.modules:
             file = Path((code or {}).get(path, path))
             if not file.is_file():
-                raise StudyError(f"{file}: this file of the study's techniques does not exist.")
+                raise StudyError(
+                    f"{file} does not exist, and the trials need the task or the techniques that "
+                    "it registers. Instead: put it back at this path."
+                )
             executed(file, name)
 
 

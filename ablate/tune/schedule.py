@@ -62,6 +62,7 @@ class Schedule:
         self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
+        self._cut_after: dict[str, int] = {}  # trial cut by an earlier run -> its epochs
         self._confirmed: set[int] = set()
         self._clock = time.monotonic()
         self._begin_searches()
@@ -155,6 +156,15 @@ class Schedule:
     def retried(self, trial_id: str, why: str) -> None:
         """Take in that another worker resumes a trial whose worker died."""
         self.listener.retried(trial_id, why)
+        journal, trial = journals.read(self.store, trial_id), self._running.get(trial_id)
+        if journal is not None and trial is not None:
+            self._note_if_from_scratch(trial, len(journal.epochs))
+
+    def _note_if_from_scratch(self, trial: Trial, num_epochs: int) -> None:
+        """Note that a trial which was cut starts again, if it has no checkpoint to resume from."""
+        if num_epochs and not self.store.exists(checkpoint.last_key(trial.id)):
+            after = f"epoch {num_epochs}"
+            self.note(f"{trial.name} starts again: it was cut after {after}, and had saved nothing")
 
     def _start(self, trial: Trial) -> None:
         self.ledger.started(trial.id)
@@ -162,6 +172,7 @@ class Schedule:
         self._running[trial.id] = trial
         self.status[trial.id] = Status.RUNNING
         self.listener.started(trial)
+        self._note_if_from_scratch(trial, self._cut_after.pop(trial.id, 0))
 
     def _ended(self, trial_id: str, journal: Journal) -> None:
         if self._running.pop(trial_id, None) is None:
@@ -284,6 +295,8 @@ class Schedule:
     def _is_known(self, trial: Trial) -> bool:
         """Return whether the trial's outcome is stored. A failed trial is retried, once per run."""
         journal = journals.reopened(self.store, trial.id)
+        if journal is not None and journal.attempts and journal.outcome is None:
+            self._cut_after[trial.id] = len(journal.epochs)
         if journal is None or journal.outcome is None or self._lacks_weights(trial):
             return False
         self._settle(trial.id, journal)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.config.identity import Trial
-from ablate.data.travel import host_folder, receive
+from ablate.data.travel import host_folder, receive, receive_files
 from ablate.errors import StoreError
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
@@ -24,7 +24,7 @@ class Worker:
     """Starts a trial, or resumes it from its last checkpoint; advances it until it is done.
 
     Its order is {"trial", "store", "data"}; one from another host also has {"study", "corpus",
-    "modules"}.
+    "modules", "files"}.
     """
 
     def __init__(self, order: Mapping[str, Any]) -> None:
@@ -41,13 +41,14 @@ class Worker:
 
 
 def opened(order: Mapping[str, Any]) -> tuple[Trial, Store, str, dict[str, str]]:
-    """An order's trial, store, folder of corpora, and paths of the user's modules on this host."""
+    """An order's trial, store, folder of corpora, and paths of the user's files on this host."""
     trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
     if "study" in order:
         _check_store(store, order["study"])
     parcel = order.get("corpus")
     data = receive(parcel, store) if parcel else order["data"] or host_folder()
-    return trial, store, data, unpacked(order.get("modules", {}))
+    files = receive_files(order.get("files", {}), store)
+    return trial, store, data, unpacked(order.get("modules", {})) | files
 
 
 def _check_store(store: Store, study: str) -> None:

@@ -1,6 +1,7 @@
 """Kinds of tasks: registering one, and the configs that its values resolve to."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -89,6 +90,10 @@ def test_a_name_belongs_to_one_file():
         ({"name": "Shapes"}, "snake_case"),
         ({"config": dict}, "a frozen dataclass"),
         ({"metrics": ()}, "at least one Metric"),
+        ({"name": "head"}, "a task cannot be called 'head'.*such as 'my_head'"),
+        ({"name": "training"}, "a task cannot be called 'training'"),
+        ({"name": "model"}, "a task cannot be called 'model'"),
+        ({"name": "ngram"}, "'ngram' is already registered by ablate"),
         ({"metrics": ("accuracy",)}, "at least one Metric"),
         ({"version": 0}, "a whole number"),
     ],
@@ -97,6 +102,11 @@ def test_a_wrong_registration_is_refused(wrong, named):
     words = {"name": "other", "config": ShapesConfig, "metrics": ACCURACY, **wrong}
     with pytest.raises(ConfigError, match=named):
         task(**words)(nothing)
+
+
+def test_only_a_function_can_be_a_task():
+    with pytest.raises(ConfigError, match=r"@task = functools\.partial.* Expected: a function"):
+        task("other", config=ShapesConfig, metrics=ACCURACY)(partial(nothing))
 
 
 def test_characters_are_judged_by_bits_and_words_by_perplexity():

@@ -23,7 +23,9 @@ ROOT = str(places.ROOT)
 SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "PYTHONPATH": str(HERE / "studies"),  # where the studies' runners are
+    "PYTHONPATH": os.pathsep.join(  # where the studies' runners are, and what was there
+        filter(None, [str(HERE / "studies"), os.environ.get("PYTHONPATH")])
+    ),
 }
 PATIENCE = 240.0  # seconds for one command, on a busy machine
 

@@ -320,3 +320,17 @@ def test_an_unknown_trial_does_no_harm():
         screen.finished("other-1", ended("other-1"))
         screen.refresh()
     assert screen.board.total == 7
+
+
+def test_a_reason_is_told_once():
+    clock = Clock()
+    screen, text = plain(record_of(num_seeds=2), clock)
+    trials = [planned.id for planned in record_of(num_seeds=2).trials[:2]]
+    with screen:
+        for trial_id in trials:
+            screen.started(trial_of(trial_id))
+            screen.finished(trial_id, ended(trial_id, "failed", reason="train.py:3: no layer"))
+    lines = [line for line in text.getvalue().splitlines() if "failed" in line]
+    first = trial_of(trials[0]).name
+    assert lines[0].endswith(": train.py:3: no layer")
+    assert lines[1].endswith(f": as {first}")

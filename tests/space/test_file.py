@@ -280,12 +280,13 @@ def test_there_are_several_hundred_wrong_files():
     assert count > 2000
 
 
+OWN = ' A space over the settings of your own task has task = "..." instead.'
 BESIDE = {
     "paper = 7\ntables = []": ":1: paper = 7 is not allowed. Expected: text.",
     'paper = "p"\npapre = "p"\n': ":2: unknown key 'papre'. Did you mean 'paper'? Expected one of: "
     "paper, tables, task, note, require.",
-    'tables = ["T"]\n': ":1: the key 'paper' is required and was not given.",
-    'paper = "p"\n': ":1: the key 'tables' is required and was not given.",
+    'tables = ["T"]\n': ":1: the key 'paper' is required and was not given." + OWN,
+    'paper = "p"\n': ":1: the key 'tables' is required and was not given." + OWN,
     'paper = "p"\ntables = "T"\n': ":2: tables = 'T' is not allowed. Expected: list of text.",
     'paper = "p"\ntables = []\nnote = 3\n': ":3: note = 3 is not allowed. Expected: text.",
     'paper = "p"\ntables = []\nrequire = [3]\n': ":3: require = [3] is not allowed. "
@@ -296,7 +297,7 @@ BESIDE = {
     'paper = "p"\ntables = []\n[["Row"]]\nvalue = 3\n': ":1: unknown key 'Row'. "
     "Expected one of: paper, tables, task, note, require.",
     'paper = "p': ":1: this is not valid TOML: Unterminated string.",
-    "": ":1: the key 'paper' is required and was not given.",
+    "": ":1: the key 'paper' is required and was not given." + OWN,
     "\x00": ":1: this is not valid TOML: Invalid statement (column 1).",
 }
 

@@ -15,8 +15,6 @@ from ablate.space.space import load
 from tests.support.spaces import written
 
 SPACE = """\
-paper = "ours"
-tables = []
 task = "line"
 
 ["Rate"]
@@ -58,18 +56,18 @@ def test_rows_set_a_tasks_fields(tmp_path):
 
 
 WRONG = {
-    ('task = "line"', "task = 3"): ":3: task = 3 is not allowed. Expected: text.",
-    ('"line.rate"', '"lin.rate"'): ":6: row 'Rate': field 'lin.rate': unknown task 'lin'. "
+    ('task = "line"', "task = 3"): ":1: task = 3 is not allowed. Expected: text.",
+    ('"line.rate"', '"lin.rate"'): ":4: row 'Rate': field 'lin.rate': unknown task 'lin'. "
     "Did you mean 'line'?",
     ('"line.rate"', '"optimizer.learning_rate"'): "unknown task 'optimizer'. Expected one of: line",
-    ('"line.rate"', '"line.rat"'): ":5: row 'Rate': line: unknown field 'rat'. "
+    ('"line.rate"', '"line.rat"'): ":3: row 'Rate': line: unknown field 'rat'. "
     "Did you mean 'rate'?",
     ('"line.rate"', '"line"'): "field = 'line' is not allowed. Expected: 'line.<field>'",
     ("[1e-3, 1.0]", "[1e-3, 2.0]"): "line.rate = 2.0 is not allowed. Expected: number from 0 to 1.",
     ("[2, 4]", "[0, 4]"): "line.steps = 0 is not allowed. Expected: whole number, at least 1.",
-    ("line.shuffle = true", "backbone = lstm"): ":13: row 'Steps': when: unknown row or field "
+    ("line.shuffle = true", "backbone = lstm"): ":11: row 'Steps': when: unknown row or field "
     "'backbone'.",
-    ('task = "line"\n', ""): "unknown slot or section 'line'.",
+    ('task = "line"\n', ""): 'task has task = "..." instead.',
 }
 
 
@@ -82,6 +80,6 @@ def test_wrong_names_and_values_are_refused(tmp_path, old, new):
 
 def test_a_task_that_no_study_has_registered_is_named(tmp_path):
     with pytest.raises(
-        SpaceError, match=r"unknown task 'lime'. Did you mean 'line'\?.*ablate plan"
+        SpaceError, match=r"unknown task 'lime'. Did you mean 'line'\?.*--code STUDY_FILE"
     ):
         load(written(tmp_path, SPACE.replace("line", "lime"))).check()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
 import sys
-import time
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from ablate import run
+from ablate import run, smoke
 from ablate.compare.table.summary import summarise
 from ablate.config import tasks
 from ablate.errors import AblateError, ConfigError, StudyError
@@ -20,15 +18,18 @@ from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
 from ablate.store.store import Store
+from ablate.store.workspace import open_workspace
 from ablate.study.file import load
 from ablate.study.plan import make_plan
 from ablate.trial.run import TrialRun
 from tests.support import places
 from tests.support.tables import written
 
-EXAMPLES = ("digits_linear", "digits_cnn", "tiny_trainer")
-RESUMING = ("digits_cnn", "tiny_trainer")
-PATIENCE = 240.0  # seconds for one command, on a busy machine
+# The third example runs where `transformers` is installed, which no plain clone has: it was run by
+# hand (docs/your_own_training.md), and here its file is only planned.
+TRAINER = ("tiny_trainer",) if find_spec("transformers") else ()
+EXAMPLES = ("digits_linear", "digits_cnn", *TRAINER)
+RESUMING = ("digits_cnn", *TRAINER)
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +38,6 @@ def own_tasks(monkeypatch):
 
 
 def example(name: str) -> Path:
-    if name == "tiny_trainer":
-        pytest.importorskip("transformers", reason="tiny_trainer needs transformers")
     return places.STUDIES / f"{name}.py"
 
 
@@ -49,36 +48,59 @@ def markdown(workspace, key: str) -> str:
     return re.sub(r" *· *[\d.]+ ?\w+ of training in all", "", written(summary, "markdown"))
 
 
+@pytest.fixture(scope="module")
+def found_locally(tmp_path_factory):
+    """What an example's `smoke` scale gives without Ray, run once: summary and table."""
+    found = {}
+
+    def run_once(name: str):
+        if name not in found:
+            opened = open_workspace(str(tmp_path_factory.mktemp(name)))
+            summary = run(example(name), "smoke", workspace=str(opened.folder), local=True)
+            found[name] = summary, markdown(opened, f"{name}@smoke")
+        return found[name]
+
+    return run_once
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs_from_its_file(name, workspace):
-    summary = run(example(name), "smoke", workspace=str(workspace.folder), local=True)
+def test_an_example_runs_from_its_file(name, found_locally):
+    summary, table = found_locally(name)
     assert summary.whole and summary.metric.name == "accuracy"
-    table = markdown(workspace, f"{name}@smoke")
     assert "accuracy in %" in table and "perplexity" not in table and "nats" not in table
     for arm in summary.arms:
         shares = [summary.metric.show(loss) / 100 for loss in arm.values.values()]
         assert len(shares) == 2 and all(0.2 < share < 1 for share in shares), "chance is 0.1"
 
 
+def test_the_trainer_s_example_is_planned_and_its_labels_are_right(tmp_path):
+    plan = make_plan(load(example("tiny_trainer")), "smoke", data=str(tmp_path))
+    assert [trial.values["tiny_trainer.epochs"] for trial in plan.trials] == [1] * 4
+    study = sys.modules["ablate_study.tiny_trainer"]
+    for line in study.lines(1, 50):
+        tokens = line["input_ids"].tolist()
+        assert line["labels"] == (tokens.index(study.FIRST) < tokens.index(study.SECOND))
+
+
 @pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_over_ray_an_example_finds_what_it_finds_without(name, workspace, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", RESUMING)
+def test_over_ray_an_example_finds_what_it_finds_without(
+    name, workspace, found_locally, monkeypatch
+):
     pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a Ray of our own
     over_ray = run(example(name), "smoke", workspace=str(workspace.folder), workers=2)
-    without = run(example(name), "smoke", workspace=str(tmp_path / "without"), local=True)
+    without, _ = found_locally(name)
     assert [arm.values for arm in over_ray.arms] == [arm.values for arm in without.arms]
-
-
-def first_trial(name: str, scale: str, data: str):
-    return make_plan(load(example(name)), scale, data=data).trials[0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RESUMING)
 def test_a_network_cut_after_any_epoch_ends_with_the_same_bits(name, workspace, tmp_path):
-    trial = first_trial(name, "laptop", workspace.data)
+    study = load(example(name))
+    short = smoke(study.scales["laptop"], changes={f"{name}.epochs": 3})
+    trial = make_plan(replace(study, scales={"s": short}), data=workspace.data).trials[0]
 
     def end(store: Store, cut_after: int = 0) -> journals.Journal:
         going = TrialRun(trial, store, workspace.data)
@@ -98,36 +120,6 @@ def test_a_network_cut_after_any_epoch_ends_with_the_same_bits(name, workspace, 
 
 def bits(journal: journals.Journal) -> list[dict[str, float]]:
     return [{**epoch, "seconds": 0} for epoch in journal.epochs]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_a_killed_study_ends_with_the_table_of_an_undisturbed_one(name, workspace, tmp_path):
-    whole = run(example(name), "smoke", workspace=str(tmp_path / "undisturbed"), local=True)
-    for num_epochs in (1, 3):
-        process = started("study", str(example(name)), "--scale", "smoke", "--local", at=workspace)
-        deadline = time.monotonic() + PATIENCE
-        while process.poll() is None and epochs_done(workspace) < num_epochs:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    again = run(example(name), "smoke", workspace=str(workspace.folder), local=True)
-    assert again.whole and [arm.values for arm in again.arms] == [a.values for a in whole.arms]
-
-
-def started(*arguments: str, at) -> subprocess.Popen[bytes]:
-    command = "import sys; from ablate.cli import main; sys.exit(main())"
-    return subprocess.Popen(
-        [sys.executable, "-c", command, *arguments, "--workspace", str(at.folder)],
-        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
-def epochs_done(workspace) -> int:
-    return sum(len(journal.epochs) for journal in journals.read_all(workspace.store).values())
 
 
 @pytest.mark.slow
@@ -177,8 +169,6 @@ study = Study(
 )
 """
 HILL_SPACE = """
-paper = "ours"
-tables = []
 task = "hill"
 
 ["Rate"]

@@ -1,10 +1,10 @@
 """Studies of a task of one's own: how they are planned, and what is refused."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 
 import pytest
 
-from ablate import Arm, Metric, Scale, Stage, Study, setting, table, task
+from ablate import Arm, Metric, Scale, Search, Stage, Study, setting, smoke, table, task
 from ablate.config import tasks
 from ablate.errors import ConfigError, StudyError
 from ablate.study.file import load
@@ -70,6 +70,49 @@ def test_arms_of_two_metrics_are_refused(sums, tmp_path):
         match="arm 'other': its trials report seconds, and not accuracy in %, which decides",
     ):
         make_plan(replace(sums, design=design), data=str(tmp_path))
+
+
+RATES = """
+task = "sums"
+
+["Rate"]
+field = "sums.rate"
+range = [0.2, 0.4]
+"""
+
+
+def test_a_smoke_scale_has_one_epoch_and_a_short_search(sums, tmp_path):
+    (tmp_path / "rates.toml").write_text(RATES)
+    search = Search(space=str(tmp_path / "rates.toml"), trials=9, repeats=3)
+    scales = {"listed": smoke(Scale(seeds=3)), "tuned": smoke(Scale(seeds=3, search=search))}
+    study = replace(sums, scales=scales)
+    listed = make_plan(study, "listed", data=str(tmp_path))
+    assert [trial.values["sums.epochs"] for trial in listed.trials] == [1] * 4
+    tuned = make_plan(study, "tuned", data=str(tmp_path))
+    assert [search.words.trials for search in tuned.searches] == [2, 2]
+    trial = tuned.search_trial(tuned.searches[0], {"sums.rate": 0.3}, 0)
+    assert trial.config.sections["sums"] == SumsConfig(rate=0.3, epochs=1)
+
+
+def test_a_smoke_scale_of_a_task_without_epochs_has_fewer_seeds(sums, tmp_path):
+    config = make_dataclass("Config", [("rate", float)], frozen=True)
+    task("at_once", config=config, metrics=ACCURACY)(lambda run: {})
+    base = {"task": "at_once", "at_once.rate": 1}
+    study = replace(sums, base=base, design=table(Arm("slow")), scales={"s": smoke(Scale(seeds=3))})
+    assert [dict(t.values) for t in make_plan(study, data=str(tmp_path)).trials] == [base, base]
+
+
+def test_changes_of_a_smoke_scale_replace_what_makes_it_brief(sums, tmp_path):
+    study = replace(sums, scales={"s": smoke(Scale(seeds=1), changes={"sums.rate": 0.9})})
+    first = make_plan(study, data=str(tmp_path)).trials[0]
+    assert first.values == {"task": "sums", "sums.rate": 0.9}
+
+
+def test_a_recipe_of_a_task_is_a_base(sums, tmp_path):
+    (tmp_path / "rates.toml").write_text(RATES.replace("range = [0.2, 0.4]", "value = 0.3"))
+    study = replace(sums, base=str(tmp_path / "rates.toml"))
+    rates = [trial.config.sections["sums"].rate for trial in make_plan(study, data="").trials[:2]]
+    assert rates == [0.3, 0.5]
 
 
 def test_stages_need_the_weights_of_a_language_model(sums, tmp_path):

@@ -113,8 +113,9 @@ def test_a_failing_command_shows_its_last_lines(folder):
     (folder / "broken.py").write_text("print('step 7')\nraise ValueError('no such layer')\n")
     outcome = run_command("python broken.py --seed {seed}", folder).outcome
     assert outcome.status == Status.FAILED
-    assert "the command ended with status 1: " in outcome.reason
-    assert "broken.py --seed 3\n" in outcome.reason
+    first, *rest = outcome.reason.splitlines()
+    assert first == f"{folder / 'own.py'}:3: the command ended with status 1"
+    assert rest[0] == "$ python broken.py --seed 3"
     assert "step 7" in outcome.reason and "ValueError: no such layer" in outcome.reason
 
 
@@ -127,14 +128,28 @@ def test_a_killed_command_names_the_signal(folder):
 def test_no_such_program(folder):
     outcome = run_command("no-such-program --seed {seed}", folder).outcome
     assert outcome.status == Status.FAILED
-    assert outcome.reason == "cannot run no-such-program --seed 3: No such file or directory."
+    assert outcome.reason.splitlines() == [
+        f"{folder / 'own.py'}:3: the command cannot be run: No such file or directory",
+        "$ no-such-program --seed 3",
+    ]
 
 
 def test_a_command_that_prints_no_result(folder):
     outcome = run_command("echo nothing of note {seed}", folder).outcome
     assert outcome.status == Status.FAILED
-    assert f"{folder / 'own.py'}:3: " in outcome.reason
-    assert "ended and never yielded without 'valid_accuracy'" in outcome.reason
+    assert outcome.reason.splitlines() == [
+        f"{folder / 'own.py'}:3: the command printed no JSON line with 'valid_accuracy'. "
+        'Given: nothing. Expected: {"valid_accuracy": 0.9}.',
+        "$ echo nothing of note 3",
+        "nothing of note 3",
+    ]
+
+
+def test_a_command_that_prints_another_name(folder):
+    (folder / "other.py").write_text("""print('{"valid_acuracy": 0.5}')""")
+    outcome = run_command("python other.py {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert "Given: valid_acuracy. 'valid_acuracy' may be misspelt." in outcome.reason
 
 
 def test_a_wrong_number_names_the_declaration(folder):

@@ -1,6 +1,7 @@
 """Functions of the user's as trials: what they may give, how they resume, what is refused."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ from ablate.config import tasks
 from ablate.config.fields import setting
 from ablate.config.identity import make_trial
 from ablate.config.metrics import Metric
-from ablate.config.resolve import resolve
+from ablate.config.resolve import resolve, resolve_near
 from ablate.config.tasks import task
+from ablate.data.travel import receive_files, send_files
+from ablate.record.runs import config_toml
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
@@ -27,6 +30,7 @@ class LineConfig:
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ABLATE_WORKSPACE", str(tmp_path / "host"))
     monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
     return Store(str(tmp_path / "store"))
 
@@ -77,6 +81,7 @@ def test_a_killed_function_ends_with_the_same_bits(store, tmp_path, cut_after):
     assert whole.outcome.status == Status.COMPLETED, whole.outcome.frames
     assert cut.outcome == whole.outcome
     assert len(cut.attempts) == 2 and cut.attempts[1]["from_epoch"] == cut_after
+    assert cut.num_repeated == 0
     results = [[{**epoch, "seconds": 0} for epoch in each.epochs] for each in (whole, cut)]
     assert results[0] == results[1]
 
@@ -95,6 +100,7 @@ def test_a_function_that_saves_nothing_starts_again(store):
     journal = run_trial(no_epochs_saved, store, cut_after=2)
     assert journal.outcome.status == Status.COMPLETED
     assert journal.attempts[1]["from_epoch"] == 0
+    assert journal.num_repeated == 2
     assert [epoch["valid_accuracy"] for epoch in journal.epochs] == [0, 0.25, 0.5]
 
 
@@ -166,10 +172,12 @@ HERE = r"test_function\.py:\d+: "
     "function, message",
     [
         (wrong_yield, HERE + "the task's function yielded 0.5, which is not a mapping"),
-        (wrong_number, HERE + "the task's function yielded valid_accuracy = 'high'"),
+        (wrong_number, HERE + "the task yielded valid_accuracy = 'high'"),
         (wrong_name, HERE + "the task's function ended without 'valid_accuracy'. Given: valid_acu"),
+        (wrong_name, r"'valid_acuracy' may be misspelt\. Expected: {.valid_accuracy.: 0\.9}\."),
+        (no_test, r"Given: valid_accuracy\. Expected"),
         (no_test, HERE + "the task's function ended without 'test_accuracy'"),
-        (nothing, HERE + "the task's function ended and never yielded without 'valid_accuracy'"),
+        (nothing, HERE + "the task's function never yielded, and ended without 'valid_accuracy'"),
         (not_a_share, HERE + "accuracy = 1.5 is not a share between 0 and 1"),
         (code_after_the_yield, HERE + "this follows the yield of an epoch"),
         (saves_a_list, "cannot save a list"),
@@ -189,6 +197,51 @@ def test_an_exception_shows_the_users_line(store):
     assert outcome.status == Status.FAILED
     assert outcome.reason == "ValueError: no such layer"
     assert "test_function.py" in outcome.frames and 'raise ValueError("no such' in outcome.frames
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig:
+    words: str = setting("words.txt", doc="one word a line", file=True)
+
+
+def test_a_function_reads_its_file_where_it_is_on_this_host(store, tmp_path):
+    def share(run):
+        found = len(Path(run.config.words).read_text().split())
+        return {"valid_accuracy": found / 10, "test_accuracy": found / 10}
+
+    task("words", config=WordsConfig, metrics=ACCURACY)(share)
+    (tmp_path / "words.txt").write_text("one two")
+    config = resolve_near({"task": "words"}, tmp_path, "study.py")
+    values = {"task": "words", **config.files}
+    trial = make_trial(config, values=values, seed=1, corpus_digest="")
+
+    parcel = send_files(config.files.values(), store)
+    (tmp_path / "words.txt").unlink()  # as on another host
+    run = TrialRun(trial, store, "data", receive_files(parcel, store))
+    assert run.advance(1).done
+    assert run.journal.outcome.metrics["valid_accuracy"] == 0.2, run.journal.outcome
+    assert run.journal.config["words.words"] == str(tmp_path / "words.txt")
+    assert len(run.journal.config["words.words contents"]) == 16
+
+    (tmp_path / "words.txt").write_text("one two three")
+    edited = TrialRun(trial, Store(str(tmp_path / "again")), "data").journal.outcome
+    assert edited.status == Status.FAILED
+    assert "words.txt changed after this trial was planned" in edited.reason
+
+
+def test_what_cannot_change_a_result_is_recorded_as_such(store):
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        workers: int = setting(1, doc="processes that load", identity=False)
+        rate: float = setting(0.1, doc="learning rate")
+
+    task("loads", config=Config, metrics=ACCURACY, version=2)(no_epochs_saved)
+    values = {"task": "loads"}
+    trial = make_trial(resolve(values), values=values, seed=1, corpus_digest="")
+    journal = TrialRun(trial, store, "data").journal
+    assert journal.last_attempt["neutral"] == ["loads.workers"]
+    assert journal.config["task version"] == 2
+    assert "# task version: 2" in config_toml(journal)
 
 
 def test_a_number_that_is_none_diverges(store):

@@ -16,9 +16,10 @@ from ablate.study.check import check
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.words import Arm, Budget, Scale, Search, Stage, Study
+from ablate.trial import checkpoint
 from ablate.trial.stand_in import StandIn
 from ablate.tune import local
-from ablate.tune.schedule import Schedule
+from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search.arm import open_search
 from tests.support import small_studies
 from tests.support.small_studies import RATE_AND_WINDOW, order_in
@@ -174,6 +175,37 @@ def test_without_ray_a_trial_that_lost_workers_resumes_and_keeps_the_count(works
     assert schedule.complete
     journal = journals.read(workspace.store, trial_id)
     assert (journal.status, len(journal.deaths)) == (Status.COMPLETED, 1)
+
+
+class Notes(Listener):
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def cut(workspace, epochs: int, saved: bool) -> None:
+    """Leave the first trial as a killed driver does: with an attempt and these epochs."""
+    trial_id = start_first(scheduled(study_of(), workspace), epochs, workspace.store)
+    journal = journals.read(workspace.store, trial_id)
+    journal.attempts = [{"epochs_before": 0, "from_epoch": 0}]
+    journal.write(workspace.store)
+    if saved:
+        checkpoint.write(workspace.store, checkpoint.last_key(trial_id), {}, {})
+
+
+@pytest.mark.parametrize(("epochs", "saved"), [(2, False), (2, True), (0, False)])
+def test_a_cut_trial_that_had_saved_nothing_is_said_to_start_again(workspace, epochs, saved):
+    cut(workspace, epochs, saved)
+    notes = Notes()
+    schedule = scheduled(study_of(), workspace, notes)
+    first = schedule.next()
+    said = ["a seed 1 starts again: it was cut after epoch 2, and had saved nothing"]
+    assert notes.texts == (said if epochs and not saved else [])
+    notes.texts.clear()
+    schedule.retried(first.id, "its worker died")
+    assert notes.texts == (said if epochs and not saved else [])
 
 
 def test_a_budget_of_trials_is_kept_across_restarts(workspace):

@@ -2,8 +2,10 @@
 
 Two trials are a pair when they differ in what is named and in nothing else: same seed, same metric,
 corpus digest, runner, device, precision and threads, test read by both or by neither, every other
-field of their configs equal, whichever study they came from. The trials that a trial builds on
-count too: two fine-tuned trials are a pair when those they start from are.
+field of their configs equal, whichever study they came from. The versions of the task and of each
+technique count as fields (`--except head` names the head's too); of a file, the contents count. The
+trials that a trial builds on count too: two fine-tuned trials are a pair when those they start from
+are.
 
 A regularizer that is off leaves no trace. If its strength is named and it has other fields, such as
 the formula that the strength applies to, a trial without it pairs with each trial that has it,
@@ -26,23 +28,18 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from ablate.compare.formats import Table, table_of, table_of_values, text
 from ablate.compare.records.query import reading
-from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
-from ablate.compare.statistics.replication import counted
-from ablate.compare.text.figures import NONE, signed
 from ablate.config import fields
-from ablate.config.metrics import PERPLEXITY, Metric
-from ablate.config.resolve import SECTIONS
+from ablate.config.metrics import Metric
+from ablate.config.resolve import CONTENTS, SECTIONS, VERSION
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
 from ablate.record.mirror.syncing import Mirror
@@ -59,8 +56,6 @@ NEUTRAL = {  # fields that cannot change the result of a trial
     for info in fields.describe(config)
     if not info.limits.identity
 }
-NATS = PERPLEXITY.scale_name
-SHOWN = 40  # rows in a terminal
 
 
 class Unnamed(NamedTuple):
@@ -100,6 +95,7 @@ class Point:
     metric: Metric
     loss: float | None  # None: it diverged
     study: str
+    sources: str = ""  # the user's files that it ran: "digits.py 1a2b; ..."
 
     @property
     def judged_by(self) -> tuple[str, str, str]:
@@ -121,6 +117,7 @@ class Change:
     num_lost: int  # pairs with a diverged trial
     diverged: tuple[Point, ...]  # these trials
     not_alike: tuple[str, ...] = ()  # seeds of pairs computed by kernels and by torch
+    edited: tuple[str, ...] = ()  # the user's files that were edited between trials of a pair
 
     @property
     def num_pairs(self) -> int:
@@ -141,17 +138,34 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
     """All pairs of trials that differ in what is named and in nothing else."""
     columns = views.config_columns(mirror)
     named = _named(names, columns)
-    points = _points(mirror, [c for c in columns if c not in named | NEUTRAL], named, split)
+    neutral = NEUTRAL | _neutral(mirror, columns)
+    points = _points(mirror, [c for c in columns if c not in named | neutral], named, split)
     changes = sorted(_changes(points), key=lambda c: (-c.num_pairs, c.corpus, c.before, c.after))
     completed = sum(point.loss is not None for point in points)
     return Exchange(tuple(names), split, completed, tuple(changes))
+
+
+def _neutral(mirror: Mirror, columns: Sequence[str]) -> set[str]:
+    """The columns that the recorded kinds of tasks say cannot change a result.
+
+    Of a file, the contents count, and its path does not.
+    """
+    with reading(mirror, ["trials"]) as db:
+        listed = db.execute("SELECT DISTINCT neutral FROM trials WHERE neutral != ''").fetchall()
+    said = {name for (names,) in listed for name in names.split(", ")}
+    return said | {c for c in columns if f"{c} {CONTENTS}" in columns}
+
+
+def _field_of(column: str) -> str:
+    """The field or technique that a column is of: `head` of `head version`."""
+    return column.partition(" ")[0]
 
 
 def _named(names: Iterable[str], columns: Sequence[str]) -> set[str]:
     """The columns that a slot, a technique of a list, or a field names."""
     columns_named: set[str] = set()
     for name in names:
-        matching = {c for c in columns if c == name or c.startswith(f"{name}.")}
+        matching = {c for c in columns if name in (c, _field_of(c)) or c.startswith(f"{name}.")}
         if not matching:
             slots = sorted({c.partition(".")[0] for c in columns})
             meant = nearest(name, [*slots, *columns])
@@ -172,8 +186,8 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
     query = (
         f"SELECT trial, {own}, [{', '.join(_unnamed(*columns) for columns in partly)}], "
         f"CAST(seed AS VARCHAR), {_text(sorted(named))}, corpus, _judged_by, "
-        f"{views.reported(mirror, literal(split))}, study, computed_by, parents, status, "
-        "reads_test FROM trials LEFT JOIN _judged ON study_key = _study_key"
+        f"{views.reported(mirror, literal(split))}, study, computed_by, sources, parents, "
+        "status, reads_test FROM trials LEFT JOIN _judged ON study_key = _study_key"
     )
     with reading(mirror, ["trials"]) as db:
         rows = {row[0]: _Row(*row) for row in db.execute(query).fetchall()}
@@ -187,6 +201,7 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
             metric=row.metric,
             loss=row.loss,
             study=row.study or "",
+            sources=row.sources or "",
         )
         for row in rows.values()
         if row.is_paired(split)
@@ -206,6 +221,7 @@ class _Row(NamedTuple):
     reported: float | None
     study: str | None
     computed_by: str | None
+    sources: str | None
     parents: str | None
     status: str
     reads_test: bool | None
@@ -230,9 +246,13 @@ class _Row(NamedTuple):
 def _partly_named(named: set[str], rest: Sequence[str]) -> list[tuple[list[str], list[str]]]:
     """For every regularizer with named and unnamed fields: the unnamed, and the named."""
     partly = []
-    for technique in sorted({".".join(column.split(".")[:2]) for column in named}):
+    for technique in sorted({".".join(_field_of(column).split(".")[:2]) for column in named}):
         unnamed, ours = (
-            [column for column in sorted(some) if column.startswith(f"{technique}.")]
+            [
+                c
+                for c in sorted(some)
+                if c.startswith(f"{technique}.") or c == f"{technique} {VERSION}"
+            ]
             for some in (rest, named)
         )
         if technique.startswith("regularizer.") and unnamed:
@@ -243,8 +263,9 @@ def _partly_named(named: set[str], rest: Sequence[str]) -> list[tuple[list[str],
 def _unnamed(unnamed: Sequence[str], named: Sequence[str]) -> str:
     """SQL for a `Unnamed`. All strengths of a regularizer are numbers, and 0 is off."""
     present = " OR ".join(f"{quoted(c)} IS NOT NULL" for c in [*unnamed, *named])
-    numbers = (f"TRY_CAST(CAST({quoted(c)} AS VARCHAR) AS DOUBLE)" for c in unnamed)
-    inert = " AND ".join(f"coalesce({number}, 0) = 0" for number in numbers)
+    strengths = [c for c in unnamed if " " not in c]
+    numbers = (f"TRY_CAST(CAST({quoted(c)} AS VARCHAR) AS DOUBLE)" for c in strengths)
+    inert = " AND ".join([f"coalesce({number}, 0) = 0" for number in numbers]) or "true"
     return f"row({present}, {inert}, {_text(unnamed)})"
 
 
@@ -328,140 +349,14 @@ def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point
         num_lost=len(pairs) - len(deltas),
         diverged=tuple(diverged),
         not_alike=tuple(sorted(odd, key=lambda seed: (len(seed), seed))),
+        edited=tuple(sorted({file for a, b in pairs for file in _edited(a.sources, b.sources)})),
     )
 
 
-def table(exchanged: Exchange) -> Table:
-    """Every number of every change."""
-    metrics = [change.metric for change in exchanged.changes]
-    in_nats = all(metric.scale_name == NATS for metric in metrics)
-    delta = ["difference_nats"] if in_nats else ["metric", "better", "difference"]
-    names = ["before", "after", "corpus", "split", *delta, "low", "high", "p_holm"]
-    names += ["verdict", "pairs", "settings", "studies", "lost_pairs", "diverged"]
-    names += ["seeds_not_computed_alike"]
-    p_values = _p_holm(exchanged)
-    rows = []
-    for change, metric, p in zip(exchanged.changes, metrics, p_values, strict=True):
-        d = change.difference
-        row = [*describe_change(change.before, change.after), change.corpus, exchanged.split]
-        row += [] if in_nats else [metric.scale_name, metric.better]
-        row += [d and d.mean, *((d and d.interval) or (None, None)), p, statistics.verdict(d, p)]
-        row += [change.num_pairs, change.num_settings, ", ".join(change.studies), change.num_lost]
-        row += [", ".join(point.trial for point in change.diverged), ", ".join(change.not_alike)]
-        rows.append(row)
-    return table_of_values(names, rows)
-
-
-def _p_holm(exchanged: Exchange) -> list[float | None]:
-    differences = [change.difference for change in exchanged.changes]
-    return statistics.holm([d and d.p for d in differences])
-
-
-def describe_change(before: str, after: str) -> tuple[str, str]:
-    """Two variants, each by what the other does not have."""
-    one, other = (
-        dict.fromkeys(part for part in variant.replace(chr(30), chr(31)).split(chr(31)) if part)
-        for variant in (before, after)
+def _edited(one: str, other: str) -> list[str]:
+    """The files that both trials ran, in different versions."""
+    ours, theirs = (
+        dict(entry.rsplit(" ", 1) for entry in sources.split("; ") if entry)
+        for sources in (one, other)
     )
-    ours = [part for part in one if part not in other]
-    theirs = [part for part in other if part not in one]
-    return ", ".join(ours) or "not set", ", ".join(theirs) or "not set"
-
-
-def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
-    """The changes for a terminal."""
-    what, changes = ", ".join(exchanged.names), exchanged.changes
-    if not changes:
-        return f"No two of {exchanged.num_trials} completed trials differ only in {what}."
-    rows = _shown_rows(exchanged)
-    studies = sorted({study for change in changes for study in change.studies})
-    notes = [
-        f"{exchanged.num_trials} completed trials; pairs differ only in {what}. Mean "
-        f"difference on {exchanged.split}, {_better(changes)}; paired t, Holm-corrected over "
-        f"{counted(len(rows), 'row')}.",
-        *_left_out(exchanged),
-        f"From the studies {', '.join(studies)}.",
-        *_not_alike(changes),
-    ]
-    if len(rows) > SHOWN:
-        notes.append(f"{len(rows) - SHOWN} more rows: --format csv has them all.")
-    left = ["corpus", "metric", "verdict"]
-    body = [[*row.values()] for row in rows[:SHOWN]]
-    return text.write(table_of([*rows[0]], body, left, notes=notes), width)
-
-
-def _shown_rows(exchanged: Exchange) -> list[dict[str, str]]:
-    """A row for each change, by heading; without the columns that say nothing here."""
-    changes = exchanged.changes
-    scales = list(dict.fromkeys(change.metric.scale_name for change in changes))
-    delta = f"Δ {scales[0]}" if len(scales) == 1 else "Δ"
-    rows = []
-    for change, p in zip(changes, _p_holm(exchanged), strict=True):
-        d, digits = change.difference, _digits(change.metric)
-        ends = d and d.interval and [signed(end, digits) for end in d.interval]
-        rows.append(
-            {
-                "change": _arrow(change),
-                **({"corpus": change.corpus} if any(c.corpus for c in changes) else {}),
-                **({"metric": change.metric.scale_name} if len(scales) > 1 else {}),
-                delta: NONE if d is None else signed(d.mean, digits),
-                "95%\ninterval": f"[{', '.join(ends)}]" if ends else NONE,
-                "pairs": str(change.num_pairs),
-                "settings": str(change.num_settings),
-                "verdict": statistics.verdict(d, p),
-            }
-        )
-    return rows
-
-
-def _arrow(change: Change) -> str:
-    return " → ".join(describe_change(change.before, change.after))
-
-
-def _digits(metric: Metric) -> int:
-    """Decimal places of a difference on a metric's scale; of shown values it has `digits`."""
-    if metric.scale != "linear" or metric.reports_scaled:
-        return 4
-    return max(0, metric.digits + round(math.log10(metric.factor)))
-
-
-def _better(changes: Iterable[Change]) -> str:
-    """`below 0 is better`, with the names of the metrics if they differ in this."""
-    scales: dict[str, list[str]] = {}
-    for change in changes:
-        known = scales.setdefault(change.metric.better, [])
-        known += [name for name in [change.metric.scale_name] if name not in known]
-    side = {"lower": "below 0", "higher": "above 0", "neither": "neither side of 0"}
-    if len(scales) == 1:
-        return f"{side[next(iter(scales))]} is better"
-    return "better if " + ", ".join(
-        f"{side[better]} for {' and '.join(names)}" for better, names in sorted(scales.items())
-    )
-
-
-def _not_alike(changes: Iterable[Change]) -> list[str]:
-    """A note on the pairs of which kernels computed one trial and torch the other."""
-    named = [
-        f"{_arrow(change)}{change.corpus and f' on {change.corpus}'}, "
-        f"seeds {', '.join(change.not_alike)}"
-        for change in changes
-        if change.not_alike
-    ]
-    if not named:
-        return []
-    return [f"Pairs of a trial by kernels and one by torch: {'; '.join(named)}. {computed.ADVICE}"]
-
-
-def _left_out(exchanged: Exchange) -> list[str]:
-    """A note on the pairs without a difference, with the trials that diverged."""
-    num = sum(change.num_lost for change in exchanged.changes)
-    if not num:
-        return []
-    trials = dict.fromkeys(point for change in exchanged.changes for point in change.diverged)
-    named = [
-        f"{p.trial} ({p.study}, {describe_change('', p.lineage.variant)[1]}, seed {p.seed})"
-        for p in [*trials][:SHOWN]
-    ]
-    more = f", and {len(trials) - SHOWN} more" if len(trials) > SHOWN else ""
-    pairs = "1 pair is" if num == 1 else f"{num} pairs are"
-    return [f"{pairs} left out because a trial diverged: {', '.join(named)}{more}."]
+    return [file for file, text in ours.items() if theirs.get(file, text) != text]

@@ -67,6 +67,7 @@ class CompletionConfig:
         None,
         doc="folder with testing_data.csv and test_answer.csv; none: generate questions",
         identity=digest_of_questions,
+        file=True,
     )
     num_questions: int = setting(1000, doc="maximum number of generated questions", low=1)
     seed: int = setting(0, doc="random seed of the generated questions", low=0)

@@ -24,7 +24,7 @@ from pathlib import Path
 from ablate.errors import StoreError
 from ablate.store.files import lock, replace_synced, write_whole
 
-FORMAT = 4  # of the files: a mirror in another format is rebuilt
+FORMAT = 5  # of the files: a mirror in another format is rebuilt
 MANIFEST = "manifest.json"
 OLD_SECONDS = 120.0  # files not in the manifest are removed after this time: others may read them
 LOCK_SECONDS = 60.0  # to wait for another process that updates the mirror

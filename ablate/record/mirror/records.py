@@ -20,7 +20,16 @@ TAGGED = (
     *("trial", "study", "scale", "arm", "stage", "seed", "seed_index", "in_cell", "status"),
     *("reason", "paper", "table_name", "corpus", "corpus_digest", "parents", "device"),
     *("precision", "threads", "reads_test", "runner", "attempts", "num_epochs", "host"),
-    *("hardware", "versions", "computed_by", "git_commit", "git_dirty", "ablate_commit"),
+    *(
+        "hardware",
+        "versions",
+        "computed_by",
+        "sources",
+        "neutral",
+        "git_commit",
+        "git_dirty",
+        "ablate_commit",
+    ),
     *("ablate_dirty", "config_hash", "result_digest", "study_key"),
 )
 TAGS = {"trial": TRIAL, "table_name": "table", "num_epochs": "epochs", "study_key": HOME}

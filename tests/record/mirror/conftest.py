@@ -67,6 +67,7 @@ class Recorded:
         attempt = {"started": options["started"], "from_epoch": 0, "host": "box"}
         if "computed_by" in options:
             attempt["computed_by"] = options["computed_by"]
+        attempt |= {name: options[name] for name in ("sources", "neutral") if name in options}
         attempt["ablate_git"] = {"commit": "abc", "dirty": False}
         if "task" not in config:
             config = {"corpus.name": "grammar", **config}

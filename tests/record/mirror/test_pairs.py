@@ -8,7 +8,8 @@ import random
 import pytest
 from scipy import stats
 
-from ablate.compare.records import pairs
+from ablate.compare.records import pairs, pairs_table
+from ablate.config.metrics import Metric
 from ablate.errors import ConfigError
 from ablate.record.mirror.syncing import update_mirror
 
@@ -79,7 +80,7 @@ def test_what_differs_in_two_things_is_no_pair_for_one(recorded):
     recorded.study("one", {"a": [one], "b": [other]})
     mirror = update_mirror(recorded.workspace)
     assert pairs.exchange(mirror, ["head"]).changes == ()
-    assert "No two of 2" in pairs.plain_text(pairs.exchange(mirror, ["head"]))
+    assert "No two of 2" in pairs_table.plain_text(pairs.exchange(mirror, ["head"]))
     (change,) = pairs.exchange(mirror, ["head", "backbone"]).changes
     assert change.difference is not None
     assert abs(change.difference.mean) == pytest.approx(0.5)
@@ -149,8 +150,8 @@ def test_pairs_of_kernels_and_torch_are_named(recorded, befores, odd):
     result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
     (change,) = result.changes
     assert change.not_alike == odd
-    assert pairs.table(result).rows[0][-1] == ", ".join(odd)
-    printed = " ".join(pairs.plain_text(result).split())
+    assert pairs_table.table(result).rows[0][-2] == ", ".join(odd)
+    printed = " ".join(pairs_table.plain_text(result).split())
     assert ("seeds 1, 3. Kernels and torch round differently" in printed) == bool(odd)
 
 
@@ -184,8 +185,8 @@ def test_an_unknown_slot_names_the_nearest(recorded):
 def test_the_change_is_told_by_what_differs():
     sep = chr(31)
     before, after = f"head=mos{sep}head.experts=15", f"head=mos{sep}head.experts=20"
-    assert pairs.describe_change(before, after) == ("head.experts=15", "head.experts=20")
-    assert pairs.describe_change("", "gate=iog") == ("not set", "gate=iog")
+    assert pairs_table.describe_change(before, after) == ("head.experts=15", "head.experts=20")
+    assert pairs_table.describe_change("", "gate=iog") == ("not set", "gate=iog")
 
 
 def balanced(weight: float, mode: str) -> dict:
@@ -204,7 +205,7 @@ def test_a_technique_that_is_off_is_a_pair_for_its_only_strength(recorded):
         update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
     )
     deltas = {
-        pairs.describe_change(c.before, c.after): (
+        pairs_table.describe_change(c.before, c.after): (
             tuple(sorted(c.difference.deltas)),
             c.num_settings,
         )
@@ -261,9 +262,9 @@ def test_pairs_with_a_diverged_trial_are_counted_and_named(recorded):
     (change,) = result.changes
     assert change.num_pairs == 2
     assert [one.trial for one in change.diverged] == ["m3"]
-    (row,) = pairs.table(result).rows
-    assert dict(zip(pairs.table(result).headings, row, strict=True))["diverged"] == "m3"
-    text = " ".join(pairs.plain_text(result).split())
+    (row,) = pairs_table.table(result).rows
+    assert dict(zip(pairs_table.table(result).headings, row, strict=True))["diverged"] == "m3"
+    text = " ".join(pairs_table.plain_text(result).split())
     assert "1 pair is left out because a trial diverged: m3 (one, head=mos, seed 3)." in text
 
 
@@ -271,6 +272,110 @@ def test_a_change_of_which_every_pair_diverged_is_named(recorded):
     other = recorded.trial("t2", {**BASE, "head": "mos"}, status="diverged")
     recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
     result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
-    text = " ".join(pairs.plain_text(result).split())
+    text = " ".join(pairs_table.plain_text(result).split())
     assert "head=mos → head=softmax" in text or "head=softmax → head=mos" in text
     assert "undecided" in text and "t2 (one, head=mos, seed 1)" in text
+
+
+RATES = {"valid_accuracy": 0.5, "test_accuracy": 0.5}
+JUDGED = {"judged_by": Metric("accuracy", better="higher"), "corpus": "", "corpus_digest": ""}
+
+
+def digits(recorded, name: str, seed: int, values: dict, beside: dict | None = None, **more):
+    """A trial of a function, with what its config records besides its values."""
+    journal = recorded.function(name, values, RATES, seed=seed, **more)
+    journal.config.update(beside or {})
+    return journal
+
+
+def test_two_versions_of_a_task_are_no_pair_unless_the_version_is_named(recorded):
+    arms = {
+        f"{shift} {version}": [
+            digits(recorded, f"{shift}{version}", 1, {"shift": shift}, beside)
+            for beside in [{"task version": 2} if version == 2 else {}]
+        ]
+        for shift in (False, True)
+        for version in (1, 2)
+    }
+    recorded.study("one", arms, **JUDGED)
+    mirror = update_mirror(recorded.workspace)
+    (change,) = pairs.exchange(mirror, ["digits.shift"]).changes
+    assert change.num_pairs == 2, "one of each version, and none of both"
+    for name in ("task", "task version"):
+        (change,) = pairs.exchange(mirror, [name]).changes
+        sides = pairs_table.describe_change(change.before, change.after)
+        assert {*sides} == {"not set", "task version=2"} and change.num_pairs == 2
+
+
+def test_two_versions_of_a_technique_are_no_pair_either(recorded):
+    heads = {name: {**BASE, "head": name} for name in ("softmax", "mos")}
+    arms = {
+        "old": [recorded.trial("old", heads["mos"])],
+        "new": [recorded.trial("new", {**heads["mos"], "head version": 2}, nats=3.0)],
+        "base": [recorded.trial("base", heads["softmax"], nats=5.0)],
+    }
+    recorded.study("one", arms)
+    mirror = update_mirror(recorded.workspace)
+    assert pairs.exchange(mirror, ["backbone"]).changes == ()
+    changes = pairs.exchange(mirror, ["head"]).changes
+    assert sorted(round(abs(c.difference.mean), 6) for c in changes) == [1.0, 1.0, 2.0]
+
+
+def test_a_strength_of_a_version_pairs_with_the_technique_that_is_off(recorded):
+    name = "regularizer.weight_drop"
+    on = {**BASE, f"{name}.rate": 0.5, f"{name} version": 2}
+    arms = {"off": [recorded.trial("off", BASE)], "on": [recorded.trial("on", on, nats=3.0)]}
+    recorded.study("one", arms)
+    (change,) = pairs.exchange(update_mirror(recorded.workspace), [f"{name}.rate"]).changes
+    assert change.num_pairs == 1
+
+
+def test_what_a_task_says_is_neutral_makes_no_difference(recorded):
+    arms = {
+        "plain": [digits(recorded, "a", 1, {"shift": False, "workers": 1})],
+        "shifted": [
+            digits(recorded, "b", 1, {"shift": True, "workers": 4}, neutral=["digits.workers"])
+        ],
+    }
+    recorded.study("one", arms, **JUDGED)
+    result = pairs.exchange(update_mirror(recorded.workspace), ["digits.shift"])
+    assert [change.num_pairs for change in result.changes] == [1]
+
+
+def test_of_a_file_its_contents_count_and_its_path_does_not(recorded):
+    def trial(name: str, path: str, contents: str, shift: bool):
+        values = {"words": path, "shift": shift}
+        return digits(recorded, name, 1, values, {"digits.words contents": contents})
+
+    arms = {
+        "a": [trial("a", "/here/w.txt", "1a", False)],
+        "b": [trial("b", "/there/w.txt", "1a", True)],
+        "c": [trial("c", "/here/w.txt", "2b", True)],
+    }
+    recorded.study("one", arms, **JUDGED)
+    mirror = update_mirror(recorded.workspace)
+    (change,) = pairs.exchange(mirror, ["digits.shift"]).changes
+    assert change.num_pairs == 1
+    (change,) = pairs.exchange(mirror, ["digits.words"]).changes
+    assert {"digits.words contents=1a", "digits.words contents=2b"} <= {
+        part
+        for side in pairs_table.describe_change(change.before, change.after)
+        for part in side.split(", ")
+    }
+
+
+def test_pairs_across_an_edit_of_the_file_are_named(recorded):
+    def trial(name: str, text: str, shift: bool, seed: int):
+        return digits(recorded, name, seed, {"shift": shift}, sources={"digits.py": text})
+
+    arms = {
+        "a": [trial("a1", "1a", False, 1), trial("a2", "1a", False, 2)],
+        "b": [trial("b1", "1a", True, 1), trial("b2", "2b", True, 2)],
+    }
+    recorded.study("one", arms, **JUDGED)
+    result = pairs.exchange(update_mirror(recorded.workspace), ["digits.shift"])
+    assert [change.edited for change in result.changes] == [("digits.py",)]
+    printed = " ".join(pairs_table.plain_text(result).split())
+    assert "from before and after an edit of a file (digits.shift=" in printed
+    assert "raise the version in its @register or @task" in printed
+    assert pairs_table.table(result).rows[0][-1] == "digits.py"
