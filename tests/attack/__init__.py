@@ -1,1 +1,1 @@
-"""Attacks on a finished `ablate`: seeded, repeatable, and counted. `make attack` runs all of them."""
+"""Seeded, repeatable attacks, whose failures are counted. `make attack` runs all of them."""
