@@ -15,7 +15,7 @@ import numpy as np
 from ablate.errors import TrialError
 from ablate.store import checksum
 from ablate.store.arrow import as_arrow  # `pa.table` would import pandas
-from ablate.store.store import Store, damaged
+from ablate.store.store import Store, damaged, remake
 
 
 def write(store: Store, trial_id: str, split: str, log_probs: np.ndarray) -> None:
@@ -40,9 +40,9 @@ def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray
     data = store.read(_key(trial_id, split))
     if data is None:
         raise TrialError(
-            f"trial {trial_id} saved no log-probabilities of {split} in {store.uri}. Trials save "
-            "those of the splits that they read token by token: valid, and test in an arm's "
-            "final trials."
+            f"the store {store.uri} has no log-probabilities of {split} of trial {trial_id}. Trials "
+            "save those of the splits that they read token by token: valid, and test in an arm's "
+            f"final trials. If they were lost: {remake(trial_id)}"
         )
     try:
         values = _log_probs(data)
