@@ -40,9 +40,9 @@ def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray
     data = store.read(_key(trial_id, split))
     if data is None:
         raise TrialError(
-            f"the store {store.uri} has no log-probabilities of {split} of trial {trial_id}. Trials "
-            "save those of the splits that they read token by token: valid, and test in an arm's "
-            f"final trials. If they were lost: {remake(trial_id)}"
+            f"the store {store.uri} has no log-probabilities of {split} of trial {trial_id}. "
+            "Trials save those of the splits that they read token by token: valid, and test in an "
+            f"arm's final trials. If they were lost: {remake(trial_id)}"
         )
     try:
         values = _log_probs(data)
