@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import sqlite3
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,7 +85,16 @@ def ablate(*words: str) -> Said:
             status = cli.main(words)
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 1
+        finally:
+            _wait_for_records()
     return Said(status, out.getvalue(), error.getvalue())
+
+
+def _wait_for_records() -> None:
+    """Wait for a recorder that a slow machine has left behind: it writes into the workspace."""
+    for thread in threading.enumerate():
+        if thread.name == "ablate-records":
+            thread.join(120)
 
 
 class Cut(Listener):
@@ -139,25 +149,36 @@ class Pristine:
         return {}
 
     @cached_property
-    def results(self) -> Any:
-        self.restore("finished")
-        return results(self.workspace.store)
+    def undamaged(self) -> Store:
+        """The store of the finished workspace, which no command touches."""
+        return Store(str(self.folder / "finished" / "store"))
 
     @cached_property
-    def trials(self) -> list[str]:
-        """The finished trials that saved weights; the first has a child."""
-        self.restore("finished")
-        known = journals.read_all(self.workspace.store)
-        parents = {p for journal in known.values() for p in journal.trial.parent_ids()}
-        with_weights = [name for name in known if self._has_weights(name)]
-        return sorted(with_weights, key=lambda name: name not in parents)
+    def results(self) -> Any:
+        return results(self.undamaged)
+
+    @cached_property
+    def finals(self) -> list[str]:
+        """The trials whose results the table shows."""
+        return finals(self.undamaged)
+
+    @cached_property
+    def trained(self) -> str:
+        """A finished trial that saved weights."""
+        return self._of_parent(False)
 
     @cached_property
     def child(self) -> str:
         """A finished trial that builds on another's weights."""
-        self.restore("finished")
-        known = journals.read_all(self.workspace.store)
-        return next(name for name, journal in sorted(known.items()) if journal.trial.parents)
+        return self._of_parent(True)
+
+    def _of_parent(self, has_parents: bool) -> str:
+        known = journals.read_all(self.undamaged)
+        return next(
+            name
+            for name, journal in sorted(known.items())
+            if bool(journal.trial.parents) == has_parents and journal.trial.stage != "search"
+        )
 
     @cached_property
     def table(self) -> str:
@@ -167,9 +188,6 @@ class Pristine:
     @cached_property
     def runs(self) -> list[tuple[str, int]]:
         return runs_by_trial(self.folder / "finished/mlflow.db")
-
-    def _has_weights(self, trial_id: str) -> bool:
-        return (self.work / "store/trials" / trial_id / "weights.safetensors").exists()
 
 
 def build(folder: Path) -> Pristine:
@@ -184,15 +202,14 @@ def build(folder: Path) -> Pristine:
         made.keep(name)
         before = epochs
     run_study(made)
-    trial = next(iter(journals.read_all(made.workspace.store)))
     for words in (
         ("query", QUERY),
         ("table", KEY, "--format", "latex"),
-        ("tokens", *made_finals(made), "--split", "test"),
+        ("tokens", *finals(made.workspace.store), "--split", "test"),
     ):
         said = ablate(*words, "--workspace", str(made.work))
         if said.status != 0:
-            raise RuntimeError(f"{words}: {said.error} ({trial})")
+            raise RuntimeError(f"{words}: {said.error}")
     made.keep("finished")
     return made
 
@@ -200,8 +217,8 @@ def build(folder: Path) -> Pristine:
 QUERY = "SELECT trial, arm, seed, status, valid_nll FROM trials ORDER BY trial"
 
 
-def made_finals(made: Pristine) -> list[str]:
-    record = study_record.read(made.workspace.store, KEY)
+def finals(store: Store) -> list[str]:
+    record = study_record.read(store, KEY)
     return [planned.id for planned in record.trials if planned.final]
 
 

@@ -163,7 +163,7 @@ def test_a_damaged_ledger_stops_only_a_study_with_a_budget(workspace):
     schedule.ledger.write()
     flip(workspace, key)
     assert run(trained(), workspace)[1] == []
-    with pytest.raises(DamagedError, match="What q@s has spent is lost. Delete the file"):
+    with pytest.raises(DamagedError, match=r"What q@s has spent is lost\. Delete the file"):
         run(trained(budget=Budget(trials=9)), workspace)
     workspace.store.delete(key)
     assert run(trained(budget=Budget(trials=9)), workspace)[1] == []
