@@ -45,8 +45,8 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
             write_whole(folder / corpus.FROM_DRIVER, json.dumps(parcel).encode())
         except encoded.Damaged as error:
             raise StoreError(
-                f"the corpus in corpora/{key} in the store {store.uri} is damaged ({error}). Delete "
-                "that folder and run the study again: its driver writes it again."
+                f"corpora/{key} in the store {store.uri} is damaged ({error}). Delete that folder "
+                "and run the study again: its driver writes the corpus again."
             ) from error
         except (OSError, CorpusError) as error:
             errors.append(str(error))

@@ -1,4 +1,4 @@
-"""A short slice of the attack on files; and that what an error advises about a damaged file works."""
+"""A short slice of the attack on files; what an error advises about a damaged file works."""
 
 from __future__ import annotations
 

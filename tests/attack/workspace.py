@@ -85,8 +85,8 @@ def ablate(*words: str) -> Said:
             status = cli.main(words)
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 1
-        finally:
-            _wait_for_records()
+    if status == 0:
+        _wait_for_records()
     return Said(status, out.getvalue(), error.getvalue())
 
 
