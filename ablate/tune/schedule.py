@@ -297,7 +297,7 @@ class Schedule:
         journal = journals.reopened(self.store, trial.id)
         if journal is None or journal.outcome is None:
             return False
-        if self._lacks_weights(trial):
+        if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
             journals.run_again(self.store, journal)
             return False
         self._settle(trial.id, journal)

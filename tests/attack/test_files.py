@@ -9,6 +9,7 @@ import pytest
 from tests.attack.files import attack, zero_last_quarter
 from tests.attack.workspace import KEY, Pristine, ablate, build, results
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # minutes on a busy machine
 SEED, TRIES = 17, 34  # twice around all kinds
 
 

@@ -79,20 +79,20 @@ class Said:
 
 def ablate(*words: str) -> Said:
     """Run a command in this process."""
-    out, error = io.StringIO(), io.StringIO()
+    out, error, before = io.StringIO(), io.StringIO(), set(threading.enumerate())
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         try:
             status = cli.main(words)
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 1
     if status == 0:
-        _wait_for_records()
+        _wait_for_records(before)
     return Said(status, out.getvalue(), error.getvalue())
 
 
-def _wait_for_records() -> None:
+def _wait_for_records(before: set[threading.Thread]) -> None:
     """Wait for a recorder that a slow machine has left behind: it writes into the workspace."""
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - before:
         if thread.name == "ablate-records":
             thread.join(120)
 
