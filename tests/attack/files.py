@@ -185,8 +185,9 @@ class Attempt:
         lost = [name for name in expected if name not in now]
         self.counts["lost"] += bool(lost)
         self.counts["wrong"] += any(now[name] != expected[name] for name in now if name in expected)
-        if self.command == "study":  # a slow machine leaves records to be delivered later
-            ablate("sync", "--workspace", str(self.made.work))
+        # A slow machine leaves records to be delivered later, and says so.
+        if ablate("sync", "--workspace", str(self.made.work)).status != 0:
+            return
         runs = runs_by_trial(self.made.work / "mlflow.db")
         self.counts["doubled"] += any(num > 1 for _, num in runs)
         self.counts["lost"] += self.command == "study" and len(runs) < len(self.made.runs)
