@@ -7,6 +7,7 @@ AblateError                  exit code
 │   └── CombinationError     2   techniques that cannot be combined
 ├── CorpusError              3   a corpus that is missing, damaged or not the pinned one
 ├── StoreError               4   a workspace or store that cannot be read or written
+│   ├── DamagedError         4   a file in the store that is not what was written
 │   └── HeldError            4   another process is running this study
 ├── TrialError               5   a trial that cannot run or does not exist
 ├── RecordError              6   a tracking server that does not accept records
@@ -51,6 +52,17 @@ class CorpusError(AblateError):
 
 class StoreError(AblateError):
     exit_code = 4
+
+
+class DamagedError(StoreError):
+    """`DamagedError(what, remedy)`: the damage, and what to do about it."""
+
+    @property
+    def what(self) -> str:
+        return self.args[0]
+
+    def __str__(self) -> str:
+        return " ".join(self.args)
 
 
 class HeldError(StoreError):

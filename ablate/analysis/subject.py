@@ -19,7 +19,7 @@ from ablate.model.reading import in_float64, read
 from ablate.store import tokens as saved
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
-from ablate.store.store import Store
+from ablate.store.store import Store, remake
 from ablate.trial.checkpoint import weights_key
 from ablate.trial.finished import finished
 from ablate.trial.run import load_modules
@@ -152,8 +152,8 @@ class Subject:
             members = ", ".join(self.journal.trial.parent_ids(Role.MEMBER))
             reason = f" (it evaluates those of {members})" if members else ""
             raise TrialError(
-                f"trial {self.id} saved no weights in {self.store.uri}{reason}. Only training "
-                "trials outside a search do."
+                f"the store {self.store.uri} has no weights of trial {self.id}{reason}. Only "
+                f"training trials outside a search save some. If they were lost: {remake(self.id)}"
             )
 
 

@@ -14,7 +14,7 @@ from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.store.journal import KERNELS, TORCH, UNKNOWN, Journal, find
 from ablate.store.outcome import Status
-from ablate.store.store import Store
+from ablate.store.store import Store, remake
 from ablate.store.workspace import Workspace
 from ablate.trial.checkpoint import weights_key
 
@@ -63,7 +63,7 @@ def _with_parents(store: Store, recorded: Store, trial: Trial) -> Store:
         for key in (weights_key(parent), journals.key(parent)):
             data = recorded.read(key)
             if data is None:
-                raise TrialError(f"{key} is missing from {recorded.uri}: run its study again.")
+                raise TrialError(f"{key} is missing from {recorded.uri}. {remake(parent)}")
             store.write(key, data)
     return store
 

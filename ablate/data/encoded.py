@@ -141,7 +141,8 @@ def read_or_make(folder: Path, make: Callable[[str], Columns]) -> Encoded:
 
 
 def copy_into(folder: Path, read_file: Callable[[str], bytes | None]) -> None:
-    """Copy an encoding that was made elsewhere into `folder`, once per host."""
+    """Copy an encoding that was made elsewhere into `folder`, once per host; raise `Damaged` if it
+    is not what was sealed."""
     if _sound(folder):
         return
     with _writing(folder):
@@ -154,7 +155,7 @@ def copy_into(folder: Path, read_file: Callable[[str], bytes | None]) -> None:
                     _write_synced(partial / name, data)
         if not _sound(folder):
             shutil.rmtree(folder, ignore_errors=True)
-            raise CorpusError(f"the encoded corpus {folder.name} was damaged when it was copied.")
+            raise Damaged("the copy differs from what was sealed")
 
 
 def _map(path: Path, dtype: type) -> tuple[Streams, dict[str, Any]]:

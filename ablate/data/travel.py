@@ -46,6 +46,11 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
         try:
             encoded.copy_into(folder / "encoded" / key, lambda name: store.read(_key(key, name)))
             write_whole(folder / corpus.FROM_DRIVER, json.dumps(parcel).encode())
+        except encoded.Damaged as error:
+            raise StoreError(
+                f"corpora/{key} in the store {store.uri} is damaged ({error}). Delete that folder "
+                "and run the study again: its driver writes the corpus again."
+            ) from error
         except (OSError, CorpusError) as error:
             errors.append(str(error))
             continue

@@ -15,6 +15,7 @@ between two calls leaves behind, the next delivery completes.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -34,7 +35,7 @@ from ablate.record.tracking import Refused, RunLocation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
-from ablate.store.store import Store
+from ablate.store.store import Store, damaged
 from ablate.store.study_record import StudyRecord
 
 
@@ -142,10 +143,13 @@ class Recorder:
 
     def save_results(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> None:
         """Save the results in the store, so that they can be delivered later."""
+        hashes = {}
         for name, data in artifacts.items():
             content = data if isinstance(data, bytes) else data.encode()
             self.store.write(f"{self._results}/files/{name}", content)
-        self._save_state(StudyStatus.FINISHED, table=table_markdown, artifacts=list(artifacts))
+            hashes[name] = hashlib.sha256(content).hexdigest()
+        details = {"table": table_markdown, "artifacts": list(artifacts), "hashes": hashes}
+        self._save_state(StudyStatus.FINISHED, **details)
 
     def save_pause(self) -> None:
         self._save_state(StudyStatus.INTERRUPTED)
@@ -190,12 +194,19 @@ class Recorder:
         return self._server.put(self._experiment, run)
 
     def _files(self, state: Mapping[str, Any]) -> dict[str, bytes]:
-        names = state.get("artifacts", [])
-        stored = {name: self.store.read(f"{self._results}/files/{name}") for name in names}
+        stored = {name: self._file(name, state) for name in state.get("artifacts", [])}
         files = {name: data for name, data in stored.items() if data is not None}
         if self._note.elsewhere():
             files["reused_trials.csv"] = runs.reused_table(self._note.elsewhere())
         return files
+
+    def _file(self, name: str, state: Mapping[str, Any]) -> bytes | None:
+        """One file of the results; older versions stored no hash of it."""
+        key = f"{self._results}/files/{name}"
+        data, expected = self.store.read(key), state.get("hashes", {}).get(name)
+        if data is not None and expected not in (None, hashlib.sha256(data).hexdigest()):
+            raise damaged(self.store, key, "its hash is not the one that was stored")
+        return data
 
     def _counts(self) -> dict[str, int]:
         """The number of trials by status."""

@@ -44,7 +44,7 @@ class Note:
             saved = self._store.read_json(self._key)
         except StoreError:  # damaged: query the server again
             saved = None
-        return saved if isinstance(saved, dict) else {}
+        return saved if saved is not None and _is_note(saved) else {}
 
     def has(self, trial_id: str, mark: str) -> bool:
         return self._trials.get(trial_id) == mark
@@ -83,3 +83,13 @@ class Note:
         self._changed = False
         self._written_at = time.monotonic()
         self._cost = self._written_at - start
+
+
+def _is_note(saved: dict[str, Any]) -> bool:
+    trials, elsewhere = saved.get("trials", {}), saved.get("elsewhere", {})
+    return (
+        isinstance(trials, dict)
+        and isinstance(elsewhere, dict)
+        and all(isinstance(mark, str) for mark in trials.values())
+        and all(isinstance(run, list) and len(run) == 3 for run in elsewhere.values())
+    )

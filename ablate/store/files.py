@@ -12,12 +12,12 @@ PARTIAL = ".partial"
 POLL_SECONDS = 0.02
 
 
-def write_whole(path: Path, data: bytes | memoryview) -> None:
+def write_whole(path: Path, *parts: bytes | memoryview) -> None:
     """Write, sync, rename: readers see the old file or the new one, even after a crash."""
     handle, partial = tempfile.mkstemp(dir=path.parent, suffix=PARTIAL)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.writelines(parts)
         replace_synced(Path(partial), path)
     except BaseException:
         Path(partial).unlink(missing_ok=True)

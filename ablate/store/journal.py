@@ -54,6 +54,12 @@ class Journal:
         return self.attempts[-1] if self.attempts else {}
 
     @property
+    def differs_from_lost(self) -> bool:
+        """Return whether it was run again for its lost weights, and ended with other ones."""
+        lost = {attempt["lost_digest"] for attempt in self.attempts if "lost_digest" in attempt}
+        return bool(lost) and self.outcome is not None and {self.outcome.digest} != lost
+
+    @property
     def deaths_in_vain(self) -> int:
         """How many workers have died since the trial last finished a new epoch."""
         epochs = [death["epochs"] for death in self.deaths]
@@ -93,11 +99,24 @@ def read(store: Store, trial_id: str) -> Journal | None:
     if plain is None:
         return None
     try:
-        trial, result = Trial.from_plain(plain["trial"]), plain.get("outcome")
-        outcome = None if result is None else Outcome.from_plain(result)
-        return Journal(**{**plain, "trial": trial, "outcome": outcome})
-    except (TypeError, KeyError, ValueError) as error:
+        return _from_plain(plain, trial_id)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise damaged(store, key(trial_id), f"{type(error).__name__}: {error}") from error
+
+
+def _from_plain(plain: Mapping[str, Any], trial_id: str) -> Journal:
+    trial, result = Trial.from_plain(plain["trial"]), plain.get("outcome")
+    if trial.id != trial_id:
+        raise ValueError(f"it is the journal of trial {trial.id}")
+    outcome = None if result is None else Outcome.from_plain(result)
+    journal = Journal(**{**plain, "trial": trial, "outcome": outcome})
+    for name in ("attempts", "epochs", "deaths"):
+        rows = getattr(journal, name)
+        if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+            raise ValueError(f"its {name} are not a list of objects")
+    if not all(isinstance(epoch.get("epoch"), int) for epoch in journal.epochs):
+        raise ValueError("its epochs are not numbered")
+    return journal
 
 
 def read_all(store: Store, trial_ids: Iterable[str] | None = None) -> dict[str, Journal]:
@@ -152,6 +171,17 @@ def reopened(store: Store, trial_id: str) -> Journal | None:
         journal.outcome, journal.attempts, journal.deaths = None, [], []
         journal.write(store)
     return journal
+
+
+def run_again(store: Store, journal: Journal) -> None:
+    """Take the outcome away from a trial whose saved weights are lost, so that it is run again.
+
+    Its last attempt records the digest of the lost weights, to compare with the new ones.
+    """
+    if journal.outcome is not None and journal.attempts:
+        journal.attempts[-1]["lost_digest"] = journal.outcome.digest
+    journal.outcome, journal.deaths = None, []
+    journal.write(store)
 
 
 def ways(entries: Iterable[str]) -> frozenset[str]:

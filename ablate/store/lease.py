@@ -94,13 +94,14 @@ class Lease:
 
     def _read(self) -> dict[str, Any] | None:
         stored = self._store.read_json(self._key)
-        return stored if isinstance(stored, dict) and "token" in stored else None
+        return stored if stored is not None and "token" in stored else None
 
 
 def holder(store: Store, key: str) -> str | None:
     """The driver that seems to run the study, without waiting for a beat."""
-    stored = store.read_json(f"studies/{key}/lease.json")
-    if not isinstance(stored, dict) or abs(time.time() - stored.get("at", 0)) > RECENT_SECONDS:
+    stored = store.read_json(f"studies/{key}/lease.json") or {}
+    at = stored.get("at")
+    if not isinstance(at, int | float) or abs(time.time() - at) > RECENT_SECONDS:
         return None
     return name(stored)
 

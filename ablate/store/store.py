@@ -1,7 +1,8 @@
 """The study's store: a folder, or any filesystem that pyarrow opens by URI.
 
 Every write is atomic and durable: a local file is written next to its final path, synced and
-renamed; an object store shows an object once it is complete. Nothing here is pickled.
+renamed; an object store shows an object once it is complete. Nothing here is pickled. A file that
+has room for a checksum gets one when it is written, and is verified when it is read.
 
     trials/<id>/journal.json           what the trial is, its attempts, its epochs, its outcome
     trials/<id>/last.safetensors       where a stopped trial resumes
@@ -20,19 +21,40 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ablate.errors import StoreError
-from ablate.store import files
+from ablate.errors import DamagedError, StoreError
+from ablate.store import checksum, files
 
 T = TypeVar("T")
 OBJECT_STORES = ("s3", "gcs", "abfs")  # where an object is visible only once it is complete
 ANSWERS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 PATIENCE_SECONDS = 60.0  # with a store over the network: a cut cable, a server that restarts
 PAUSE_SECONDS = 1.0  # between two attempts
-TORN = 8  # rereads of a remote JSON file: one that grew while it was read was cut short
+TORN = 8  # rereads of a remote file: one that grew while it was read was cut short
+WHY = 200  # characters of a reason that a message shows
+REMAKE = (
+    "Delete the folder trials/{name} in the store and run its study again: the trial is run again, "
+    "with the same result."
+)
+REWRITE = "Delete the file, and run its study again: trials that are done are not run again."
+REMEDIES = {  # for a damaged file, by its name or else its folder: what is lost, and what to do
+    "readings.json": (
+        "How often the test split of trial {name} was read after its study is lost. Delete the "
+        "file: its readings are then counted from zero."
+    ),
+    "ledger.json": (
+        "What {name} has spent is lost. Delete the file, and run the study again: its budget is "
+        "then counted from zero, and trials that are done are not run again."
+    ),
+    "lease.json": "Delete the file, if no driver runs {name}.",
+    "trials": f"What trial {{name}} learned cannot be trusted. {REMAKE}",
+    "tables": (
+        "What the table {name} was made of is lost. Delete the file, and export the table again."
+    ),
+}
 FOR_GOOD = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY", "SIGNATURE_DOES_NOT_MATCH")
 
 
@@ -51,25 +73,34 @@ class Store:
         return Store, (self.uri,)
 
     def write(self, key: str, data: bytes) -> None:
-        """Write `data` under `key`, atomically and durably."""
-        self._patiently("write", key, lambda: self._write(key, data))
+        """Write `data` under `key`, atomically and durably, with its checksum filled in."""
+        parts = checksum.pieces(data, checksum.start_of(key))
+        self._patiently("write", key, lambda: self._write(key, *parts))
 
     def read(self, key: str) -> bytes | None:
-        """The data under `key`, or None."""
-        return self._patiently("read", key, lambda: self._read(key))
+        """The data under `key`, or None; a damaged file is an error that names it."""
+        return self._sound(key, lambda data: data)
 
-    def write_json(self, key: str, data: Any) -> None:
-        self.write(key, json.dumps(data, indent=1, sort_keys=True).encode())
+    def write_json(self, key: str, data: Mapping[str, Any]) -> None:
+        plain = {**data, checksum.FIELD: checksum.BLANK}
+        self.write(key, json.dumps(plain, indent=1, sort_keys=True).encode())
 
-    def read_json(self, key: str) -> Any | None:
-        """The plain data under `key`, or None; a damaged file is an error that names it."""
+    def read_json(self, key: str, *, bare: str | None = None) -> dict[str, Any] | None:
+        """The plain data under `key`, or None; a damaged file is an error that names it.
+
+        `bare`: the name of a list that older versions wrote as the whole file.
+        """
+        return self._sound(key, lambda data: _plain(data, bare))
+
+    def _sound(self, key: str, parse: Callable[[bytes], T]) -> T | None:
         for again in range(TORN if self.folder is None else 0, -1, -1):
-            data = self.read(key)
+            data = self._patiently("read", key, lambda: self._read(key))
             if data is None:
                 return None
             try:
-                return json.loads(data)
-            except ValueError as error:
+                checksum.check(data, checksum.start_of(key))
+                return parse(data)
+            except (ValueError, RecursionError) as error:
                 if not again:
                     raise damaged(self, key, str(error)) from error
             time.sleep(0.1)
@@ -107,11 +138,11 @@ class Store:
             text = f"cannot {verb} {key} in the store {self.uri}: {why}."
             raise StoreError(text + (advice if verb == "write" else "")) from error
 
-    def _write(self, key: str, data: bytes) -> None:
+    def _write(self, key: str, *parts: bytes | memoryview) -> None:
         if self.folder is None:
-            self._write_remote(key, data)
+            self._write_remote(key, *parts)
         else:
-            _write_local(self.folder / _safe(key), data)
+            _write_local(self.folder / _safe(key), *parts)
 
     def _read(self, key: str) -> bytes | None:
         try:
@@ -157,14 +188,15 @@ class Store:
     def _path(self, key: str) -> str:
         return f"{self._root}/{_safe(key)}"
 
-    def _write_remote(self, key: str, data: bytes) -> None:
+    def _write_remote(self, key: str, *parts: bytes | memoryview) -> None:
         path = self._path(key)
         whole = self._remote.type_name in OBJECT_STORES
         if not whole:  # an object store has no folders: this would cost a request for each
             self._remote.create_dir(path.rsplit("/", 1)[0], recursive=True)
         partial = path if whole else f"{path}.{secrets.token_hex(4)}{files.PARTIAL}"
         with self._remote.open_output_stream(partial) as stream:
-            stream.write(data)
+            for part in parts:
+                stream.write(part)
         if not whole:
             self._remote.move(partial, path)
 
@@ -183,12 +215,32 @@ def _patiently(work: Callable[[], T]) -> T:
         time.sleep(PAUSE_SECONDS)
 
 
-def damaged(store: Store, key: str, why: str) -> StoreError:
-    """The error for a file in the store that cannot be read as what was written."""
-    return StoreError(
-        f"{key} in the store {store.uri} is damaged ({why}). Delete it, and run the "
-        "same command again to recreate it."
-    )
+def damaged(store: Store, key: str, why: str) -> DamagedError:
+    """The error for a file in the store that is not what was written."""
+    why = why[:WHY].partition("\n")[0]
+    return DamagedError(f"{key} in the store {store.uri} is damaged ({why}).", _remedy(key))
+
+
+def _remedy(key: str) -> str:
+    folder, _, rest = key.partition("/")
+    name, file = rest.partition("/")[0].removesuffix(".json"), key.rpartition("/")[2]
+    return REMEDIES.get(file, REMEDIES.get(folder, REWRITE)).format(name=name)
+
+
+def remake(trial_id: str) -> str:
+    """How to get a trial's files back."""
+    return REMAKE.format(name=trial_id)
+
+
+def _plain(data: bytes, bare: str | None) -> dict[str, Any]:
+    """The plain data in a JSON file, without its checksum."""
+    plain = json.loads(data)
+    if bare is not None and isinstance(plain, list):
+        return {bare: plain}
+    if not isinstance(plain, dict):
+        raise ValueError(f"it has a JSON {type(plain).__name__} in place of an object")
+    plain.pop(checksum.FIELD, None)
+    return plain
 
 
 def _safe(key: str) -> str:
@@ -215,12 +267,12 @@ def _open_remote(uri: str) -> tuple[Any, str]:
     return filesystem, root.rstrip("/")
 
 
-def _write_local(path: Path, data: bytes, *, again: bool = True) -> None:
+def _write_local(path: Path, *parts: bytes | memoryview, again: bool = True) -> None:
     """Write; try once more if the folder or the partial file was removed meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        files.write_whole(path, data)
+        files.write_whole(path, *parts)
     except FileNotFoundError:
         if not again:
             raise
-        _write_local(path, data, again=False)
+        _write_local(path, *parts, again=False)

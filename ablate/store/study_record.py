@@ -60,6 +60,7 @@ class SearchRecord:
     chosen: str | None = None  # the winner on validation, once the search is over
     inherits: str | None = None  # the arm whose winner it starts from
     over: tuple[str, ...] = ()  # the rows that it searches after that
+    key: str = ""  # its name in the searches' file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,14 +132,18 @@ def read(store: Store, key: str) -> StudyRecord:
     path = f"studies/{matching[0]}/study.json"
     try:
         return from_plain(store.read_json(path) or {})
-    except (TypeError, KeyError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise damaged(store, path, f"{type(error).__name__}: {error}") from error
 
 
 def names(store: Store) -> list[str]:
     """Every study started in this store."""
     folders = store.names("studies")
-    return [name for name in folders if store.exists(f"studies/{name}/study.json")]
+    return [name for name in folders if exists(store, name)]
+
+
+def exists(store: Store, key: str) -> bool:
+    return store.exists(f"studies/{key}/study.json")
 
 
 def from_plain(plain: Mapping[str, Any]) -> StudyRecord:

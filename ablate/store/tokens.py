@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ablate.errors import TrialError
+from ablate.store import checksum
 from ablate.store.arrow import as_arrow  # `pa.table` would import pandas
-from ablate.store.store import Store
+from ablate.store.store import Store, damaged, remake
 
 
 def write(store: Store, trial_id: str, split: str, log_probs: np.ndarray) -> None:
@@ -23,7 +24,9 @@ def write(store: Store, trial_id: str, split: str, log_probs: np.ndarray) -> Non
 
     positions = as_arrow(np.arange(1, len(log_probs) + 1, dtype=np.int32), pa.int32())
     values = as_arrow(np.ascontiguousarray(log_probs, np.float32), pa.float32())
-    batch = pa.record_batch([positions, values], names=["position", "log_prob"])
+    batch = pa.record_batch(
+        {"position": positions, "log_prob": values}, metadata={checksum.FIELD: checksum.BLANK}
+    )
     buffer = io.BytesIO()
     with pa.ipc.new_file(buffer, batch.schema) as writer:
         writer.write_batch(batch)
@@ -37,13 +40,14 @@ def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray
     data = store.read(_key(trial_id, split))
     if data is None:
         raise TrialError(
-            f"trial {trial_id} saved no log-probabilities of {split} in {store.uri}. Trials save "
-            "those of the splits that they read token by token: valid, and test in an arm's "
-            "final trials."
+            f"the store {store.uri} has no log-probabilities of {split} of trial {trial_id}. "
+            "Trials save those of the splits that they read token by token: valid, and test in an "
+            f"arm's final trials. If they were lost: {remake(trial_id)}"
         )
-    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-        column = reader.get_batch(0).column("log_prob")  # to_numpy would import pandas
-    values = np.frombuffer(column.buffers()[1], np.float32, len(column), 4 * column.offset)
+    try:
+        values = _log_probs(data)
+    except (pa.ArrowException, ValueError, LookupError, TypeError, OSError) as error:
+        raise damaged(store, _key(trial_id, split), str(error)) from error
     if len(values) != num_tokens:
         raise TrialError(
             f"trial {trial_id} saved {len(values)} log-probabilities of {split}, which has "
@@ -52,12 +56,24 @@ def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray
     return values.astype(np.float64)
 
 
+def _log_probs(data: bytes) -> np.ndarray:
+    import pyarrow as pa
+
+    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+        batch = reader.get_batch(0)
+    batch.validate(full=True)
+    column = batch.column("log_prob")  # to_numpy would import pandas
+    if column.type != pa.float32() or column.null_count:
+        raise ValueError("it has no log-probabilities")
+    return np.frombuffer(column.buffers()[1], np.float32, len(column), 4 * column.offset)
+
+
 def remember_reading(store: Store, trial_id: str, by: str, others: Sequence[str] = ()) -> int:
     """Record another read of the test split; return the number of reads so far."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     entry = {"at": now, "split": "test", "by": by, "with": list(others)}
     readings = [*_readings(store, trial_id), entry]
-    store.write_json(f"trials/{trial_id}/readings.json", readings)
+    store.write_json(_readings_key(trial_id), {"readings": readings})
     return len(readings)
 
 
@@ -66,7 +82,15 @@ def num_readings(store: Store, trial_id: str) -> int:
 
 
 def _readings(store: Store, trial_id: str) -> list[dict]:
-    return store.read_json(f"trials/{trial_id}/readings.json") or []
+    plain = store.read_json(_readings_key(trial_id), bare="readings") or {"readings": []}
+    readings = plain.get("readings")
+    if not isinstance(readings, list):
+        raise damaged(store, _readings_key(trial_id), "it has no list of readings")
+    return readings
+
+
+def _readings_key(trial_id: str) -> str:
+    return f"trials/{trial_id}/readings.json"
 
 
 def _key(trial_id: str, split: str) -> str:

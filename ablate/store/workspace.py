@@ -147,6 +147,7 @@ def running_driver(workspace: Workspace, key: str) -> str | None:
 def _holder(file: TextIO) -> dict[str, Any]:
     file.seek(0)
     try:
-        return json.loads(file.read())
+        stored = json.loads(file.read())
     except ValueError:  # it has locked the file, and not written it yet
-        return {}
+        stored = {}
+    return stored if isinstance(stored, dict) else {}

@@ -16,8 +16,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from ablate.config.identity import Trial
-from ablate.errors import TrialError
-from ablate.store.store import Store
+from ablate.errors import DamagedError, TrialError
+from ablate.store import checksum
+from ablate.store.store import Store, damaged, remake
 
 
 def last_key(trial_id: str) -> str:
@@ -31,7 +32,8 @@ def weights_key(trial_id: str) -> str:
 def write(store: Store, key: str, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
     """Write tensors and plain data as one file, atomically."""
     ready = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
-    store.write(key, save(ready, metadata={"plain": json.dumps(plain)}))
+    more = {checksum.FIELD: checksum.BLANK, "plain": json.dumps(plain)}
+    store.write(key, save(ready, metadata=more))
 
 
 def read(store: Store, key: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -43,10 +45,7 @@ def read(store: Store, key: str) -> tuple[dict[str, Tensor], dict[str, Any]] | N
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         return load(data), json.loads(header["__metadata__"]["plain"])
     except Exception as error:
-        raise TrialError(
-            f"{key} in the store {store.uri} is damaged ({error}). The same command ignores "
-            f"it and trains from scratch; if it holds another trial's weights, delete its folder."
-        ) from error
+        raise damaged(store, key, str(error)) from error
 
 
 def write_weights(store: Store, trial: Trial, weights: Mapping[str, Tensor]) -> None:
@@ -61,10 +60,18 @@ def read_weights(store: Store, trial_id: str) -> dict[str, Tensor]:
     saved_weights = read(store, weights_key(trial_id))
     if saved_weights is None:
         raise TrialError(
-            f"trial {trial_id} saved no weights in the store {store.uri}, and another trial "
-            "builds on them. Was its folder deleted? Run the study that trained it again."
+            f"the store {store.uri} has no weights of trial {trial_id}, which another trial builds "
+            f"on. {remake(trial_id)}"
         )
     return saved_weights[0]
+
+
+def has_weights(store: Store, trial_id: str) -> bool:
+    """Return whether a trial's saved weights are there and undamaged."""
+    try:
+        return read(store, weights_key(trial_id)) is not None
+    except DamagedError:
+        return False
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str:

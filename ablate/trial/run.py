@@ -10,6 +10,7 @@ inside it become its outcome (diverged, failed) and are never raised to the call
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import sys
@@ -19,21 +20,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ablate.config.identity import Keep, Trial, digest
 from ablate.config.streams import Streams
 from ablate.config.tasks import find_runner
-from ablate.errors import AblateError, StoreError, StudyError, TrialError
+from ablate.errors import AblateError, DamagedError, StoreError, StudyError, TrialError
 from ablate.model.native import library
 from ablate.store import journal as journals
 from ablate.store import tokens
 from ablate.store.outcome import Outcome, Status
-from ablate.store.store import Store
+from ablate.store.store import Store, damaged
 from ablate.trial import checkpoint
 from ablate.trial.environment import environment
 from ablate.trial.task import Conclusion, Diverged, Place, Task, check_conclusion, check_epoch
 from ablate.trial.user_code import RAISED, executed, user_frames
 from ablate.trial.user_sources import sources
 
+log = logging.getLogger("ablate.trial")
 SAVE_SECONDS = 5.0  # the shortest time between checkpoints ...
 SAVE_SHARE = 20  # ... which take at most a twentieth of the time
 
@@ -73,7 +77,7 @@ class TrialRun:
         self.journal.write(self.store)  # record the attempt before anything large can kill it
         self._seed_global("begin")
         task = find_runner(self.trial.runner)(trial, Place(self.store, data))
-        saved = checkpoint.read(self.store, checkpoint.last_key(self.trial.id))
+        saved = self._last_checkpoint()
         if saved is not None or self.journal.epochs:
             self._resume(task, saved)
         self._task = task
@@ -83,6 +87,20 @@ class TrialRun:
         moved = {key: self._here[path] for key, path in self.trial.config.files.items()
                  if path in self._here}  # fmt: skip
         return replace(self.trial, values={**self.trial.values, **moved}) if moved else self.trial
+
+    def _last_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The last checkpoint, or None if it is missing or damaged: training from the start ends
+        with the same bits."""
+        key = checkpoint.last_key(self.trial.id)
+        try:
+            saved = checkpoint.read(self.store, key)
+            if saved is not None and not _fits(saved[1], self.journal):
+                raise damaged(self.store, key, "it does not belong to the trial's journal")
+            return saved
+        except DamagedError as error:
+            log.warning("%s Trial %s starts from its beginning.", error.what, self.trial.id)
+            self.journal.attempts[-1]["discarded"] = error.what
+            return None
 
     def _resume(self, task: Task, saved: Any) -> None:
         """Resume from the checkpoint, if any; epochs after it are trained again."""
@@ -218,6 +236,12 @@ class TrialRun:
         except RAISED as error:
             self._close(_failure(error, self.trial), resumable=_out_of_memory(error))
         return None
+
+
+def _fits(plain: Mapping[str, Any], journal: journals.Journal) -> bool:
+    """Return whether a checkpoint is one of this trial, of an epoch that its journal has."""
+    task, epochs = plain.get("task"), plain.get("num_epochs")
+    return isinstance(task, dict) and isinstance(epochs, int) and epochs <= len(journal.epochs)
 
 
 def load_modules(modules: tuple[str, ...], code: Mapping[str, str] | None = None) -> None:

@@ -6,8 +6,11 @@ reservations of a driver that died stay, and the same trials resume under them.
 
 from __future__ import annotations
 
+from typing import Any
+
+from ablate.errors import DamagedError
 from ablate.store.journal import Journal
-from ablate.store.store import Store
+from ablate.store.store import Store, damaged
 from ablate.study.words import Budget
 
 
@@ -18,11 +21,23 @@ class Ledger:
         self.store, self.budget, self.gpus = store, budget, gpus
         self._limited = budget != Budget()
         self._key = f"studies/{key}/ledger.json"
-        saved = store.read_json(self._key) or {}
+        saved = self._saved()
         self.reserved: dict[str, float] = saved.get("reserved", {})
         self.spent: dict[str, float] = saved.get("spent", {})
         self.seconds: float = saved.get("seconds", 0.0)
         self.epochs_of: dict[str, int] = saved.get("epochs_of", {})  # by trial
+
+    def _saved(self) -> dict[str, Any]:
+        """What was saved earlier. Without a budget nothing depends on it."""
+        try:
+            saved = self.store.read_json(self._key) or {}
+            if not _is_ledger(saved):
+                raise damaged(self.store, self._key, "it is no ledger")
+            return saved
+        except DamagedError:
+            if self._limited:
+                raise
+            return {}
 
     @property
     def trials(self) -> int:
@@ -95,3 +110,11 @@ class Ledger:
     def write(self) -> None:
         names = ("reserved", "spent", "seconds", "epochs_of")
         self.store.write_json(self._key, {name: getattr(self, name) for name in names})
+
+
+def _is_ledger(saved: dict[str, Any]) -> bool:
+    by_trial = [saved.get(name, {}) for name in ("reserved", "spent", "epochs_of")]
+    if not all(isinstance(part, dict) for part in by_trial):
+        return False
+    numbers = [saved.get("seconds", 0.0), *(n for part in by_trial for n in part.values())]
+    return all(isinstance(number, int | float) for number in numbers)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ablate.config.identity import Keep, Trial
-from ablate.errors import TrialError
+from ablate.errors import DamagedError, TrialError
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.journal import Journal
@@ -26,6 +26,10 @@ from ablate.trial.user_sources import edited_since, reused
 from ablate.tune.budget import Ledger
 from ablate.tune.search.arm import ArmSearch
 
+DIFFERS = (
+    "was run again because its weights were lost, and ended with others: it was not computed as it "
+    "was the first time (another machine, other kernels or other code?)"
+)
 MAY_COMPLETE = (None, Status.RUNNING, Status.COMPLETED)
 
 
@@ -65,6 +69,8 @@ class Schedule:
         self._cut_after: dict[str, int] = {}  # trial cut by an earlier run -> its epochs
         self._confirmed: set[int] = set()
         self._clock = time.monotonic()
+        self._has_weights: dict[str, bool] = {}
+        self._searched = _searched_before(store, plan.record.key)
         self._begin_searches()
         self._admit(plan.trials)
         self._record()
@@ -178,6 +184,8 @@ class Schedule:
         if self._running.pop(trial_id, None) is None:
             return
         self.ended[trial_id] = journal
+        if journal.differs_from_lost:
+            self.note(f"{journal.trial.name} {DIFFERS}")
         self._settle(trial_id, journal)
         self.ledger.write_if_limited()
 
@@ -262,11 +270,14 @@ class Schedule:
                 return
             self.plan = self.plan.with_winner(index, other.planned, other.sampled[winner[0]])
         search = self._open_search(self.plan.searches[index], self.plan)
+        search.check_whole(self._searched.get(search.planned.key, 0))
         self.searches[index] = search
         for trial_id in search.ended:  # they ended in an earlier run of the search
             journal = journals.read(self.store, trial_id)
             if journal is not None and journal.outcome is not None:
                 self._settle(trial_id, journal)
+            else:  # its folder was deleted, or is an older copy
+                self._waiting[trial_id] = search.trials[trial_id]
 
     def _inherited_from(self, heir: PlannedSearch) -> ArmSearch | None:
         """The search that it inherits from (same repeat), if that is open."""
@@ -297,18 +308,39 @@ class Schedule:
         journal = journals.reopened(self.store, trial.id)
         if journal is not None and journal.attempts and journal.outcome is None:
             self._cut_after[trial.id] = len(journal.epochs)
-        if journal is None or journal.outcome is None or self._lacks_weights(trial):
+        if journal is None or journal.outcome is None:
+            return False
+        if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
+            journals.run_again(self.store, journal)
             return False
         self._settle(trial.id, journal)
         return True
 
     def _lacks_weights(self, trial: Trial) -> bool:
-        """Return whether this study needs weights that the study that ran it did not save."""
+        """Return whether a trial still to be run builds on weights of this one that are damaged,
+        were deleted, or were not saved by the study that ran it."""
         if trial.keep != Keep.WEIGHTS or self.plan.study.runner is not None:
             return False
-        parents = [p for child in self.plan.trials for p in child.parent_ids()]
-        parents += [p.id for search in self.plan.searches for p in search.parents]
-        return trial.id in parents and not self.store.exists(checkpoint.weights_key(trial.id))
+        if not self._is_built_on(trial.id):
+            return False
+        if trial.id not in self._has_weights:
+            self._has_weights[trial.id] = checkpoint.has_weights(self.store, trial.id)
+        return not self._has_weights[trial.id]
+
+    def _is_built_on(self, trial_id: str) -> bool:
+        """Return whether a trial that is still to be run builds on this one."""
+        for index, planned in enumerate(self.plan.searches):
+            search = self.searches.get(index)
+            over = search is not None and search.over
+            if not over and trial_id in [parent.id for parent in planned.parents]:
+                return True
+        children = (child for child in self.plan.trials if trial_id in child.parent_ids())
+        return any(not self._is_done(child) for child in children)
+
+    def _is_done(self, trial: Trial) -> bool:
+        journal = journals.read(self.store, trial.id)
+        status = None if journal is None else journal.status
+        return status not in (None, Status.FAILED) and not self._lacks_weights(trial)
 
     def _searches_of(self, trial_id: str) -> list[ArmSearch]:
         """The searches of a trial: arms that differ only in later stages share trials."""
@@ -319,7 +351,8 @@ class Schedule:
         records = list(self.plan.record.searches)
         for index, search in self.searches.items():
             chosen = (search.winner() or (None,))[0] if search.over else None
-            records[index] = replace(records[index], trials=tuple(search.trials), chosen=chosen)
+            started, key = tuple(search.trials), search.planned.key
+            records[index] = replace(records[index], trials=started, chosen=chosen, key=key)
         notes = (*self._design_notes, *reused(self._edited))
         record = replace(self.plan.record, searches=tuple(records), notes=notes)
         self.plan = replace(self.plan, record=record)
@@ -334,3 +367,12 @@ class Schedule:
 
     def note(self, text: str) -> None:
         self.listener.note(text)
+
+
+def _searched_before(store: Store, key: str) -> dict[str, int]:
+    """How many trials each search had started when the study's record was last written, by key."""
+    try:
+        searches = study_record.read(store, key).searches if study_record.exists(store, key) else ()
+    except DamagedError:  # this run writes it again
+        searches = ()
+    return {search.key: len(search.trials) for search in searches}

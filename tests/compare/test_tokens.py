@@ -175,7 +175,7 @@ def test_reading_the_test_split_again_is_recorded(workspace, trained):
     assert "read number 1 after" in show_tokens(workspace, [first[:8], second], "test")
     assert "read number 2 after" in show_tokens(workspace, [first, second], "test")
     kept = workspace.store.read_json(f"trials/{second}/readings.json")
-    assert [entry["with"] for entry in kept] == [[first], [first]]
+    assert [entry["with"] for entry in kept["readings"]] == [[first], [first]]
 
 
 def test_what_cannot_be_compared_is_refused(workspace, trained):

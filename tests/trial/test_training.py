@@ -170,7 +170,7 @@ def test_a_parent_without_weights_is_told(tmp_path, data):
     child = trial_of(data, parents=(Parent("start", "0123456789abcdef"),))
     journal = finish(child, Store(tmp_path), data)
     assert journal.status == Status.FAILED
-    assert "0123456789abcdef saved no weights" in journal.outcome.reason
+    assert "has no weights of trial 0123456789abcdef" in journal.outcome.reason
 
 
 def test_a_loss_that_is_no_number_is_recorded_as_diverged(tmp_path, data):
@@ -281,16 +281,30 @@ def test_an_optimizer_is_told_how_many_tokens_an_update_has(tmp_path, data):
 
 
 @pytest.mark.slow
-def test_a_damaged_checkpoint_is_told_by_name(tmp_path, data):
+@pytest.mark.parametrize("damage", ["no checkpoint", "zeroed", "of a later epoch"])
+def test_a_damaged_checkpoint_is_named_and_changes_no_result(tmp_path, data, caplog, damage):
     trial, store = trial_of(data), Store(tmp_path)
     run = TrialRun(trial, store, data)
-    run.advance(0)
+    while run.advance(0).epoch is None:
+        pass
     run.save()
-    store.write(checkpoint.last_key(trial.id), b"\x08" + b"\x00" * 20)
-    outcome = TrialRun(trial, store, data).journal.outcome
-    assert "last.safetensors" in outcome.reason and "is damaged" in outcome.reason
-    journals.reopened(store, trial.id)
-    assert finish(trial, store, data).outcome == finish(trial, Store(tmp_path / "b"), data).outcome
+    key = checkpoint.last_key(trial.id)
+    saved = store.read(key)
+    if damage == "no checkpoint":
+        store.write(key, b"\x08" + b"\x00" * 20)
+    elif damage == "zeroed":
+        quarter = len(saved) // 4
+        (tmp_path / key).write_bytes(saved[:-quarter] + bytes(quarter))
+    else:
+        store.delete(journals.key(trial.id))
+    journal = finish(trial, store, data)
+    assert f"{key} in the store {tmp_path} is damaged" in caplog.text
+    assert key in journal.attempts[-1]["discarded"]
+    whole = finish(trial, Store(tmp_path / "b"), data)
+    assert journal.outcome == whole.outcome
+    assert [epoch["valid_nll"] for epoch in journal.epochs] == [
+        epoch["valid_nll"] for epoch in whole.epochs
+    ]
 
 
 @pytest.mark.slow

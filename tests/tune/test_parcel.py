@@ -92,6 +92,11 @@ def test_a_corpus_damaged_on_the_way_is_not_used(
     monkeypatch.setenv("ABLATE_WORKSPACE", str(tmp_path / "host"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))  # or what lies there is used
     monkeypatch.setattr(travel, "MEMORY", tmp_path / "memory")
-    with pytest.raises(StoreError, match="was damaged when it was copied"):
+    with pytest.raises(
+        StoreError, match=rf"corpora/{sent['key']} .* is damaged .*Delete that folder"
+    ):
         travel.receive(sent, store)
     assert not list((tmp_path / "host" / "data").rglob("tokens*"))
+    store.delete(f"corpora/{sent['key']}")
+    assert travel.send(CorpusConfig(), data, store) == sent
+    assert list((Path(travel.receive(sent, store))).rglob("tokens.arrow"))

@@ -20,6 +20,7 @@ from ablate.commands.doctor import database as doctor_database
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.commands.doctor.machine import existing
 from ablate.record.places import check_uri, is_server
+from ablate.store import checksum
 from ablate.store.files import write_whole
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace
@@ -143,12 +144,16 @@ def searches(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _is_log(file: Path) -> bool:
-    """Return whether every line is complete; after a crash, the last one may not be."""
+    """Return whether every line is undamaged; after a crash, the last one may be cut off."""
+    data, total = file.read_bytes(), checksum.start_of(file.stem)
     try:
-        *lines, _ = file.read_bytes().split(b"\n")
-        return all(isinstance(json.loads(line), dict) for line in lines)
-    except ValueError:
+        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
+            total = checksum.check_line(line, total)
+            if not isinstance(json.loads(line), dict):
+                return False
+    except (ValueError, RecursionError):
         return False
+    return True
 
 
 def _database(url: str, remedy: str) -> Finding:

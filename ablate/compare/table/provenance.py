@@ -23,7 +23,7 @@ from ablate.errors import TrialError, unknown
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite, without_nan
-from ablate.store.store import Store
+from ablate.store.store import Store, damaged
 
 SHORTEST = 4  # digits that a prefix of a hash has at least
 NLL = PERPLEXITY.name  # tables of before have no other
@@ -77,10 +77,16 @@ def _result(journal: Journal | None) -> dict[str, Any]:
 def show(store: Store, key: str) -> str:
     """Trials, configs, data, code and environment behind a hash or a prefix of one."""
     whole = _whole_hash(store, key)
-    saved = store.read_json(f"tables/{whole}.json") or {}
-    contents = saved["contents"]
-    results = {trial: r for arm in contents["arms"] for trial, r in arm["trials"].items()}
-    results |= contents["ensembles"]
+    path = f"tables/{whole}.json"
+    saved = store.read_json(path) or {}
+    try:
+        contents = saved["contents"]
+        results = {trial: r for arm in contents["arms"] for trial, r in arm["trials"].items()}
+        results |= contents["ensembles"]
+        if digest(contents) != whole:
+            raise ValueError("its contents have another hash")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise damaged(store, path, f"{type(error).__name__}: {error}") from error
     known = journals.read_all(store, results)
     lines = [
         f"table {whole} of {contents['study']}, made {saved['made']}",

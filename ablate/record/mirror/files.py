@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ablate.errors import StoreError
+from ablate.store import checksum
 from ablate.store.files import lock, replace_synced, write_whole
 
 FORMAT = 5  # of the files: a mirror in another format is rebuilt
@@ -67,14 +68,17 @@ class Folder:
     def read(self) -> Manifest | None:
         """The manifest, or None if there is no mirror. Raises `Damaged` if a file is not whole."""
         try:
-            data = json.loads(self.path_to(MANIFEST).read_bytes())
-            manifest = Manifest(**data)
+            data = self.path_to(MANIFEST).read_bytes()
+            checksum.check(data, checksum.start_of(MANIFEST))
+            plain = json.loads(data)
+            plain.pop(checksum.FIELD, None)
+            manifest = Manifest(**plain)
         except FileNotFoundError:
             if any(self.path.glob("*.parquet")):  # the manifest alone was deleted
                 raise Damaged(f"{MANIFEST} is missing") from None
             return None
-        except (ValueError, TypeError) as error:
-            raise Damaged(f"{MANIFEST} cannot be read") from error
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise Damaged(f"{MANIFEST} cannot be read ({error})") from error
         if manifest.format != FORMAT:
             raise Damaged(f"it has format {manifest.format}, this version writes {FORMAT}")
         for name in manifest.files:
@@ -105,7 +109,9 @@ class Folder:
     def write(self, manifest: Manifest) -> None:
         """Make this manifest the current one."""
         manifest.seals = {name: manifest.seals[name] for name in manifest.files}
-        write_whole(self.path_to(MANIFEST), json.dumps(asdict(manifest)).encode())
+        plain = {checksum.FIELD: checksum.BLANK, **asdict(manifest)}
+        parts = checksum.pieces(json.dumps(plain).encode(), checksum.start_of(MANIFEST))
+        write_whole(self.path_to(MANIFEST), *parts)
         self.sweep(manifest)
 
     def sweep(self, manifest: Manifest) -> None:

@@ -34,7 +34,7 @@ from ablate.study.plan import Plan
 from ablate.study.searches import PlannedSearch
 from ablate.study.words import Search
 from ablate.trial.task import validation_of
-from ablate.tune.search.log import LoggedStorage
+from ablate.tune.search.log import LoggedStorage, damaged
 from ablate.tune.search.patient import PatientStorage, patiently
 
 MAX_REFUSALS = 200  # combinations that a space's `require` may refuse in a row
@@ -106,6 +106,7 @@ class ArmSearch:
         self._ready: list[Trial] = []
         self._abandoned = False
         self._values: dict[str, float] = {}  # validation loss of completed trials
+        self._stopped: dict[str, int] = {}  # last epochs of earlier trials
         self._reported: set[tuple[str, int]] = set()  # (trial, epoch)
         self._load_earlier()
 
@@ -144,6 +145,18 @@ class ArmSearch:
         self.tokens += frozen.user_attrs.get("ablate.tokens", 0)
         if frozen.state == TrialState.COMPLETE and frozen.value is not None:
             self._values[trial.id] = frozen.value
+        if frozen.user_attrs.get("ablate.status") == Status.PRUNED:
+            self._stopped[trial.id] = max(frozen.intermediate_values, default=0)
+
+    def check_whole(self, num_known: int) -> None:
+        """Refuse a file that was cut short: the study's record lists `num_known` of its trials.
+
+        A synchronous search suggests the same again, and a file that was moved away has none.
+        """
+        cut = 0 < len(self.trials) < num_known and not self.planned.words.synchronous
+        if cut and isinstance(self._storage, LoggedStorage):
+            why = f"only {len(self.trials)} of {num_known} trials of {self.planned.arm} are left"
+            raise damaged(self._storage.path, why)
 
     @property
     def ended(self) -> list[str]:
@@ -216,8 +229,13 @@ class ArmSearch:
         )
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
-        """Take in an epoch; return False if the trial should stop early."""
+        """Take in an epoch; return False if the trial should stop early.
+
+        A trial that is run again because its files were lost stops where it stopped before.
+        """
         suggestion, step = self._open.get(trial_id), epoch["epoch"]
+        if trial_id in self._stopped:
+            return step < self._stopped[trial_id]
         if suggestion is None or self.planned.words.early_stopping is None:
             return True  # without early stopping, reported values are not used
         with self._durable():
@@ -245,6 +263,7 @@ class ArmSearch:
             self._values[journal.trial.id] = value
         else:
             pruned = journal.status in (Status.PRUNED, Status.DIVERGED)
+            suggestion.set_user_attr("ablate.status", journal.status)
             self.study.tell(suggestion, state=TrialState.PRUNED if pruned else TrialState.FAIL)
 
     def winner(self) -> tuple[str, dict[str, Any]] | None:

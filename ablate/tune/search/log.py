@@ -6,7 +6,7 @@ instead of 64), since nothing is read back, and the file is synced once per tria
 per value.
 
 The lock on the study ensures that one process writes at a time. A line that a crash cut off is
-dropped when the file is opened the next time.
+dropped when the file is opened the next time. Every line has a checksum of the file up to there.
 """
 
 from __future__ import annotations
@@ -20,18 +20,24 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import BaseJournalBackend
 
 from ablate.errors import RecordError, StoreError
+from ablate.store import checksum
 from ablate.store.files import sync
+
+MOVE_AWAY = (
+    "Move the file away and run the study again: its searches start from scratch, and trials that "
+    "are done are not run again. A synchronous search finds the same; another may suggest others."
+)
 
 
 class LoggedStorage(JournalStorage):
     """Optuna's storage in a file. What was written survives a power cut after `sync`."""
 
     def __init__(self, path: Path) -> None:
-        self._lines = _Lines(path)
+        self.path, self._lines = path, _Lines(path)
         try:
             super().__init__(self._lines)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _damaged(path, f"{type(error).__name__}: {error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+            raise damaged(path, f"{type(error).__name__}: {error}") from error
 
     def sync(self) -> None:
         self._lines.sync()
@@ -44,6 +50,7 @@ class _Lines(BaseJournalBackend):
         self._path = path
         self._logs: list[dict[str, Any]] = []
         self._size = 0
+        self._sum = checksum.start_of(path.stem)  # of the lines so far
         self._synced = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,11 +60,12 @@ class _Lines(BaseJournalBackend):
 
     def _read(self, data: bytes) -> None:
         whole = data[: data.rfind(b"\n") + 1]
-        for number, line in enumerate(whole.splitlines(), 1):
+        for number, line in enumerate(whole.splitlines(keepends=True), 1):
             try:
+                self._sum = checksum.check_line(line, self._sum)
                 self._logs.append(json.loads(line))
-            except ValueError as error:
-                raise _damaged(self._path, f"line {number}: {error}") from error
+            except (ValueError, RecursionError) as error:
+                raise damaged(self._path, f"line {number}: {error}") from error
         self._size = len(whole)
         if len(whole) < len(data):
             os.truncate(self._path, self._size)
@@ -66,8 +74,13 @@ class _Lines(BaseJournalBackend):
         return self._logs[log_number_from:]
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        lines = [json.dumps(log, separators=(",", ":")) for log in logs]
-        data = "".join(f"{line}\n" for line in lines).encode()
+        lines, total = [], self._sum
+        for log in logs:
+            plain = {checksum.FIELD: checksum.BLANK, **log}
+            text = json.dumps(plain, separators=(",", ":"))
+            line, total = checksum.next_line(f"{text}\n".encode(), total)
+            lines.append(line)
+        data = b"".join(lines)
         try:
             with self._path.open("ab") as file:
                 file.write(data)
@@ -75,7 +88,7 @@ class _Lines(BaseJournalBackend):
             if self._path.exists():
                 os.truncate(self._path, self._size)
             raise _refused(self._path, "write", error) from error
-        self._size += len(data)
+        self._size, self._sum = self._size + len(data), total
         self._logs += map(json.loads, lines)
 
     def sync(self) -> None:
@@ -96,8 +109,5 @@ def _refused(path: Path, verb: str, error: OSError) -> StoreError:
     )
 
 
-def _damaged(path: Path, why: str) -> RecordError:
-    return RecordError(
-        f"the searches in {path} are damaged ({why}). Move the file away: the study's searches "
-        "start from scratch, and trials that are done are not run again."
-    )
+def damaged(path: Path, why: str) -> RecordError:
+    return RecordError(f"the searches in {path} are damaged ({why}). {MOVE_AWAY}")

@@ -92,7 +92,7 @@ def test_frozen_and_re_tuned_deltas_come_from_the_other_scale(study, workspace):
 def test_further_readings_of_the_test_split_are_reported(study, workspace):
     assert "read again" not in kept(study, workspace)
     trial = study.trials[0].id
-    workspace.store.write_json(f"trials/{trial}/readings.json", [{"split": "test"}])
+    workspace.store.write_json(f"trials/{trial}/readings.json", {"readings": [{"split": "test"}]})
     assert "read again 1 time," in kept(study, workspace)
 
 

@@ -1,0 +1,67 @@
+"""A short slice of the attack on files; what an error advises about a damaged file works."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.attack.files import attack, zero_last_quarter
+from tests.attack.workspace import KEY, Pristine, ablate, build, results
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # minutes on a busy machine
+SEED, TRIES = 17, 34  # twice around all kinds
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Pristine:
+    return build(tmp_path_factory.mktemp("attack"))
+
+
+def test_damaged_files_give_the_right_result_or_a_clear_error(made):
+    tallies = attack(SEED, TRIES, made)
+    assert sum(tally.tried for tally in tallies) == TRIES
+    assert [example for tally in tallies for example in tally.examples] == []
+
+
+STORE = "store/trials/{trial}"
+ADVICE = {  # a damaged file -> a command that reads it, what to delete
+    f"{STORE}/journal.json": (("table", KEY), STORE),
+    f"{STORE}/weights.safetensors": (("analyze", "rank", "{trial}"), STORE),
+    f"{STORE}/tokens/valid.arrow": (("tokens", "{trial}", "{other}"), STORE),
+    "store/studies/asked@s/study.json": (("status", KEY), "store/studies/asked@s/study.json"),
+}
+FILE = {  # the same, where the damaged file itself is to be deleted and another command helps
+    f"{STORE}/readings.json": (("tokens", "{trial}", "{other}", "--split", "test"), "status"),
+    "store/studies/asked@s/results/state.json": (("sync",), "study"),
+    "store/studies/asked@s/results/files/table.txt": (("sync",), "study"),
+    "store/tables/{table}.json": (("provenance", "{table}"), "table"),
+}
+
+
+@pytest.mark.parametrize("file", [*ADVICE, *FILE])
+def test_what_is_advised_about_a_damaged_file_works(made, file):
+    trial, other = made.finals
+    names = {"trial": trial, "other": other, "table": made.table}
+    helping = {
+        "study": ("study", made.study, "--local"),
+        "status": ("status", KEY),
+        "table": ("table", KEY, "--format", "latex"),
+    }
+    words, more = ADVICE.get(file) or FILE[file]
+    command = (*(word.format(**names) for word in words), "--workspace", str(made.work))
+    remedy = (*helping["study" if file in ADVICE else more], "--workspace", str(made.work))
+    made.restore("finished")
+    path = made.work / file.format(**names)
+    path.write_bytes(zero_last_quarter(path.read_bytes(), None, []))
+    said = ablate(*command)
+    assert said.status == 4 and "Delete the f" in said.error, said
+    deleted = made.work / more.format(**names) if file in ADVICE else path
+    if deleted.is_dir():
+        assert f"Delete the folder trials/{trial} " in said.error
+        shutil.rmtree(deleted)
+    else:
+        deleted.unlink()
+    assert ablate(*remedy).status == 0
+    assert ablate(*command).status == 0
+    assert results(made.workspace.store) == made.results
