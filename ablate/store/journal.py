@@ -18,6 +18,7 @@ from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.errors import TrialError, nearest
+from ablate.redaction import redacted
 from ablate.store.numbers import without_nan
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store, damaged
@@ -88,6 +89,8 @@ def read(store: Store, trial_id: str) -> Journal | None:
         return None
     try:
         trial, result = Trial.from_plain(plain["trial"]), plain.get("outcome")
+        if trial.id != trial_id:  # ids become names of files
+            raise ValueError(f"it is the journal of a trial {trial.id!r}")
         outcome = None if result is None else Outcome.from_plain(result)
         return Journal(**{**plain, "trial": trial, "outcome": outcome})
     except (TypeError, KeyError, ValueError) as error:
@@ -131,7 +134,7 @@ def died(store: Store, trial: Trial, why: str) -> Journal:
     if journal.outcome is not None:
         return journal
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    journal.deaths.append({"epochs": len(journal.epochs), "seen": now, "why": why})
+    journal.deaths.append({"epochs": len(journal.epochs), "seen": now, "why": redacted(why)})
     if journal.deaths_in_vain >= MOST_DEATHS:
         reason = f"{MOST_DEATHS} workers died without finishing another epoch; the last: {why}"
         journal.outcome = Outcome(status=Status.FAILED, reason=reason)
