@@ -29,6 +29,14 @@ def add_locations(parser: argparse.ArgumentParser, *names: str) -> None:
         group.add_argument(f"--{name}", metavar=metavar, help=explained)
 
 
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run files of code that the records name, and trust what they contain from now on",
+    )
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add --format for a query's result; plain text is called `table` here."""
     parser.add_argument(

@@ -17,7 +17,7 @@ from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, make_folders
-from ablate.trial.run import TrialRun, load_modules
+from ablate.trial.run import TrialRun, load_own
 
 SHOWN = {  # metrics of an epoch; a custom runner may lack some
     "train_nll": "train {:.4f} nats",
@@ -56,7 +56,7 @@ def run_config(
     from ablate.data.corpus import corpus_digest
 
     modules = tuple(str(Path(file).resolve()) for file in code)
-    load_modules(modules)
+    load_own(modules)
     values = read_values(Path(config))
     resolved = resolve(values, config)
     make_folders(workspace)
