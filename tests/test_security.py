@@ -289,6 +289,29 @@ def test_no_location_is_shown_with_its_secret(
     assert "***" in printed.out + printed.err and SECRET not in printed.out + printed.err
 
 
+def test_a_terminal_is_sent_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A record could set the clipboard, or hide what was printed before."""
+    from ablate import cli
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    result = "arm \x1b]52;c;x\x07 \x9b2J\r two\tthree\n"
+    out, error, file = Terminal(), Terminal(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", error)
+    cli._finish(result)
+    cli._fail(result, 5)
+    for printed in (out.getvalue(), error.getvalue()):
+        assert "two\tthree\n" in printed and not set(printed) & set("\x1b\x07\x9b\r")
+    monkeypatch.setattr(sys, "stdout", file)
+    cli._finish(result)
+    assert file.getvalue() == f"{result}\n"
+
+
 def test_a_bugs_traceback_has_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
