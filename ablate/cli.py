@@ -12,8 +12,10 @@ from typing import Any
 
 from ablate import commands
 from ablate.errors import AblateError
+from ablate.redaction import redacted
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 EXAMPLES = """examples:
   ablate study studies/doc_layer_mix.py            run a study, or resume it
   ablate study studies/doc_layer_mix.py --local    the same without Ray, to step through
@@ -36,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a missing letter is no reason to fail
             stream.reconfigure(errors="replace")
+    sys.excepthook = _show_bug
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         options = parser(*words[:1]).parse_args(words)
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.filename is None and error.errno not in DISK_FULL:
             raise
         path = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{path}{error.strerror}.", 4)
+        return _fail(redacted(f"{path}{error.strerror}."), 4)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ablate"):
             raise
@@ -63,15 +66,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _finish(result: str | int | None) -> int:
     """Print a command's result; return its exit status."""
     if isinstance(result, str):
-        print(result)
+        print(_for_a_terminal(result, sys.stdout))
     if sys.stdout is not None:
         sys.stdout.flush()
     return result if isinstance(result, int) else 0
 
 
+def _show_bug(kind: type[BaseException], error: BaseException, frames: Any) -> None:
+    """Print a traceback as Python does, without secrets."""
+    import traceback
+
+    print(redacted("".join(traceback.format_exception(kind, error, frames))), file=sys.stderr)
+
+
 def _fail(message: str, status: int) -> int:
-    print(f"ablate: {message}", file=sys.stderr)
+    print(f"ablate: {_for_a_terminal(message, sys.stderr)}", file=sys.stderr)
     return status
+
+
+def _for_a_terminal(text: str, stream: Any) -> str:
+    """A text without the control characters that a terminal obeys: records may have any."""
+    return text.translate(CONTROLS) if stream is not None and stream.isatty() else text
 
 
 def parser(*chosen: str) -> argparse.ArgumentParser:

@@ -21,13 +21,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from ablate.redaction import redacted
+
 MAX_SHOWN = 120  # characters of a wrong value that a message shows
 
 
 class AblateError(Exception):
-    """A failure with a message fit to be the last thing a user reads."""
+    """A failure with a message fit to be the last thing a user reads, which has no secrets."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redacted(str(message)))
 
 
 class ConfigError(AblateError):

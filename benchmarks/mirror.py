@@ -357,7 +357,10 @@ def server(workspace: Any) -> Iterator[tuple[str, int]]:
     command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(
-        command, env={**os.environ, **ui_environment()}, start_new_session=True, **quiet
+        command,
+        env={**os.environ, **ui_environment(workspace.tracking_uri)},
+        start_new_session=True,
+        **quiet,
     )
     try:
         end = time.monotonic() + 120

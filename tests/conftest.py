@@ -50,6 +50,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(load_library()[1])
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests trust no file of code in the account of whoever runs them."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(scope="session")
 def kills(request: pytest.FixtureRequest) -> int:
     """How often a study is killed."""

@@ -21,6 +21,7 @@ STUDY = places.STUDIES / "doc_layer_mix.py"
 # The folders of `ablate/`, lowest first: each imports from floors below its own, never from its
 # own floor or from one above.
 FLOORS = [
+    ["redaction"],
     ["errors"],
     ["config", "papers"],
     ["space", "store"],

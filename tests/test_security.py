@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import os
 import pickle
@@ -143,7 +144,7 @@ sys.exit(3 if switch.get() else 0)
     assert subprocess.run([sys.executable, "-c", script], env=env).returncode == 0
     from ablate.record.places import ui_environment
 
-    assert ui_environment()["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] == "false"
+    assert ui_environment("sqlite:///x")["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -267,6 +268,102 @@ def _check_records(workspace: Workspace) -> None:
             assert values and not any(SECRET in str(value) for value in values), kind
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "--store", f"s3://KEY:{SECRET}@bucket/x?nonsense=1"],
+        ["status", "--store", f"s3://KEY:{SECRET} with a space@bucket/x"],
+        ["status", "--store", f"nonsense://host/x?secret_key={SECRET}"],
+        ["sync", "--mlflow", f"ftp://{SECRET}@host"],
+        ["ui", "--mlflow", f"https://{SECRET}@host"],
+        ["doctor", "--store", f"s3://KEY:{SECRET}@bucket/x?nonsense=1"],
+    ],
+)
+def test_no_location_is_shown_with_its_secret(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ablate import cli
+
+    assert cli.main([*words, "--workspace", str(tmp_path)])
+    printed = capsys.readouterr()
+    assert "***" in printed.out + printed.err and SECRET not in printed.out + printed.err
+
+
+def test_a_terminal_is_sent_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A record could set the clipboard, or hide what was printed before."""
+    from ablate import cli
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    result = "arm \x1b]52;c;x\x07 \x9b2J\r two\tthree\n"
+    out, error, file = Terminal(), Terminal(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", error)
+    cli._finish(result)
+    cli._fail(result, 5)
+    for printed in (out.getvalue(), error.getvalue()):
+        assert "two\tthree\n" in printed and not set(printed) & set("\x1b\x07\x9b\r")
+    monkeypatch.setattr(sys, "stdout", file)
+    cli._finish(result)
+    assert file.getvalue() == f"{result}\n"
+
+
+def test_a_bugs_traceback_has_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ablate import cli
+    from ablate.commands import status
+
+    def broken(*_: object) -> None:
+        raise RuntimeError(f"no connection to https://user:{SECRET}@host")
+
+    monkeypatch.setattr(status, "show_status", broken)
+    try:
+        cli.main(["status", "--workspace", str(tmp_path)])
+    except RuntimeError:
+        sys.excepthook(*sys.exc_info())
+    error = capsys.readouterr().err
+    assert "Traceback" in error and "user:***@host" in error and SECRET not in error
+
+
+def test_an_exception_is_recorded_without_a_secret(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablate.trial.stand_in import StandIn
+
+    def broken(*_: object) -> None:
+        raise ConnectionError(f"psql 'host=x password={SECRET}' or https://u:{SECRET}@host")
+
+    monkeypatch.setattr(StandIn, "advance", broken)
+    trial = planted(workspace)
+    text = workspace.store.read(f"trials/{trial}/journal.json") or b""
+    assert b"ConnectionError" in text and b"***" in text and SECRET.encode() not in text
+
+
+def test_a_lock_that_somebody_planted_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names under /tmp are easy to guess, and a link there would lead to any file."""
+    import tempfile
+
+    from ablate.record.client import server_lock
+    from ablate.record.places import digest
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder, victim = tmp_path / f"ablate-{os.getuid()}", tmp_path / "victim"
+    with server_lock("http://host"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    (folder / f"{digest('http://other')}.lock").symlink_to(victim)
+    with pytest.raises(StoreError, match="only you can write to"), server_lock("http://other"):
+        pass
+    assert not victim.exists()
+
+
 def test_a_searches_url_keeps_its_password(workspace: Workspace) -> None:
     from ablate.errors import RecordError
     from ablate.tune.search import patient as patient_storage
@@ -288,3 +385,221 @@ def test_the_command_that_is_kept_has_no_password(capsys: pytest.CaptureFixture[
     words = ["study", "x.py", "--mlflow", f"http://user:{SECRET}@host:5000"]
     words += ["--searches", f"postgresql://user:{SECRET}@host/x"]
     assert SECRET not in resume_command(cli.parser("study").parse_args(words))
+
+
+# -- code that a record names --
+
+PLANTED = """
+from pathlib import Path
+from ablate.components import Regularizer, register
+from dataclasses import dataclass
+
+Path(r"{mark}").write_text("executed")
+
+@dataclass(frozen=True, kw_only=True)
+class C: ...
+
+@register("regularizer", "{name}", config=C)
+class Planted(Regularizer):
+    def __init__(self, config): ...
+"""
+
+
+def planted(workspace: Workspace, **changed: object) -> str:
+    """Run a trial, then write into its journal as anybody can who shares the store."""
+    from ablate.config.identity import make_trial
+    from ablate.config.resolve import resolve
+    from ablate.data.corpus import corpus_digest
+    from ablate.store import journal as journals
+    from ablate.trial.run import TrialRun
+
+    values = {**small_studies.BASE, "training.epochs": 1}
+    config = resolve(values)
+    trial = make_trial(
+        config,
+        values=values,
+        seed=1,
+        corpus_digest=corpus_digest(config.corpus, workspace.data),
+        runner="stand_in",
+    )
+    run = TrialRun(trial, workspace.store, workspace.data)
+    while not run.advance(1.0).done:
+        pass
+    plain = workspace.store.read_json(journals.key(trial.id))
+    plain["trial"] |= changed
+    workspace.store.write_json(journals.key(trial.id), plain)
+    return trial.id
+
+
+@pytest.fixture
+def evil(tmp_path: Path) -> tuple[Path, Path]:
+    """A file of code, and the file that it writes when it runs."""
+    file, mark = tmp_path / "shared" / "evil.py", tmp_path / "executed"
+    file.parent.mkdir()
+    file.write_text(PLANTED.format(mark=mark, name=f"planted_{tmp_path.name[-6:]}".lower()))
+    return file, mark
+
+
+def ran(*words: str, workspace: Workspace) -> int:
+    from ablate import cli
+
+    return cli.main([*words, "--workspace", str(workspace.folder)])
+
+
+@pytest.mark.parametrize("command", [["rerun"], ["analyze", "mixture_use"]])
+def test_a_file_that_a_record_names_is_run_only_after_trust(
+    workspace: Workspace, evil: tuple[Path, Path], command: list[str], capsys
+) -> None:
+    file, mark = evil
+    file.write_text(f"{file.read_text()}# {command[0]}: other contents than the other test's\n")
+    trial = planted(workspace, modules=[str(file)])
+    assert ran(*command, trial, workspace=workspace) == 5
+    error = capsys.readouterr().err
+    assert str(file) in error and "--trust" in error and "ablate study FILE" in error
+    assert not mark.exists()
+    with contextlib.suppress(RuntimeError):  # the stand-in's weights are not a model's
+        ran(*command, trial, "--trust", workspace=workspace)
+    assert mark.read_text() == "executed"
+
+
+def test_trust_is_of_the_contents_and_not_of_the_path(evil: tuple[Path, Path]) -> None:
+    from ablate.trial import trust
+
+    file, _ = evil
+    trust.remember([file])
+    moved = file.with_name("moved.py")
+    file.rename(moved)
+    assert trust.checked(moved)
+    moved.write_text(moved.read_text() + "# edited by somebody else\n")
+    with pytest.raises(AblateError, match="--trust"):
+        trust.checked(moved)
+
+
+def test_a_list_of_trust_that_others_can_write_is_not_believed(
+    tmp_path: Path, evil: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import hashlib
+
+    from ablate.trial import trust
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file, _ = evil
+    folder = tmp_path / "state" / "ablate" / "trusted"
+    folder.mkdir(parents=True)
+    (folder / hashlib.sha256(file.read_bytes()).hexdigest()).touch()
+    folder.chmod(0o777)
+    with pytest.raises(StoreError, match="chmod 700"):
+        trust.checked(file)
+    folder.chmod(0o700)
+    assert trust.checked(file)
+
+
+def test_where_no_state_can_be_written_a_users_own_files_still_run(
+    tmp_path: Path, evil: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablate.trial.run import load_own
+
+    (tmp_path / "state").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    load_own([str(evil[0])])
+    assert evil[1].exists()
+
+
+def test_a_user_without_a_home_folder_runs_their_own_files(
+    evil: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablate.trial import trust
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(AblateError, match="--trust"):
+        trust.checked(evil[0])
+    trust.remember([evil[0]])
+    assert trust.checked(evil[0])
+
+
+def test_compiled_code_next_to_a_trusted_file_is_not_run(
+    tmp_path: Path, evil: tuple[Path, Path]
+) -> None:
+    """Python itself would run it: it only compares the time and the size."""
+    import importlib.util
+    import py_compile
+
+    from ablate.trial.run import load_own
+
+    file, mark = evil
+    good = tmp_path / "good.py"
+    good.write_text("x = 1".ljust(file.stat().st_size))
+    os.utime(good, (1e9, 1e9))
+    os.utime(file, (1e9, 1e9))
+    cached = importlib.util.cache_from_source(str(good))
+    py_compile.compile(str(file), cached, doraise=True)
+    load_own([str(good)])
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("runner", ["evil_package.evil:Runner", "evil_runner:Runner"])
+def test_a_runner_that_a_record_names_is_not_imported(
+    workspace: Workspace, tmp_path: Path, runner: str, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """Not even when a study looks whether files of its trials were edited."""
+    from ablate.store import journal as journals
+    from ablate.trial.user_sources import edited_since
+
+    mark = tmp_path / "executed"
+    code = f"open({str(mark)!r}, 'w').close()\n"
+    (tmp_path / "evil_package").mkdir()
+    for name in ("evil_package/__init__", "evil_package/evil", "evil_runner"):
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    trial = planted(workspace, runner=runner)
+    for words in (["rerun", trial], ["rerun", trial, "--trust"]):
+        assert ran(*words, workspace=workspace) == 2
+        assert "ablate study FILE" in capsys.readouterr().err
+    journal = journals.read(workspace.store, trial)
+    assert journal is not None
+    journal.attempts[-1]["sources"] = {"evil.py": "0" * 16}
+    assert edited_since(journal) == {"evil.py"}
+    assert not mark.exists()
+
+
+def test_a_worker_runs_what_its_driver_sends_without_a_list(
+    workspace: Workspace, evil: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """On another host: the file has another path there, and no list of trust exists."""
+    from ablate.store import journal as journals
+    from ablate.tune.worker import Worker
+
+    file, mark = evil
+    trial = planted(workspace, modules=["/of/the/driver/sent.py"])
+    journal = journals.read(workspace.store, trial)
+    assert journal is not None
+    workspace.store.delete(journals.key(trial))
+    file.write_text(f"{file.read_text()}# of the driver\n")
+    order = {"store": workspace.store.uri, "data": workspace.data}
+    order |= {"trial": journal.trial.to_plain(), "modules": {"/of/the/driver/sent.py": str(file)}}
+    Worker(order)
+    assert mark.read_text() == "executed"
+
+
+@pytest.mark.parametrize("id", ["../../../out", "/tmp/out"])
+def test_no_record_writes_outside_its_folder(workspace: Workspace, id: str, capsys) -> None:
+    """Ids and keys in records become names of files."""
+    trial = planted(workspace, id=id)
+    assert ran("analyze", "learning_curve", trial, workspace=workspace) == 4
+    assert "is damaged" in capsys.readouterr().err
+    run_by_hand(workspace)
+    store = workspace.store
+    plain = store.read_json("studies/secretive@s/study.json")
+    store.write_json("studies/secretive@s/study.json", {**plain, "name": id})
+    assert ran("report", "secretive", workspace=workspace) == 4
+    assert "is damaged" in capsys.readouterr().err
+
+
+def run_by_hand(workspace: Workspace) -> None:
+    from ablate.engine.run import RunOptions, run_study
+
+    run_study(study(), "s", workspace, RunOptions(local=True, quiet=True))

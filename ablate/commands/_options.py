@@ -39,11 +39,19 @@ def add_code(parser: argparse.ArgumentParser, explained: str) -> None:
 
 def executed_code(options: argparse.Namespace) -> tuple[str, ...]:
     """Execute the files of --code, and return their paths."""
-    from ablate.trial.run import load_modules
+    from ablate.trial.run import load_own
 
     files = tuple(str(Path(file).resolve()) for file in options.code)
-    load_modules(files)
+    load_own(files)
     return files
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run files of code that the records name, and trust what they contain from now on",
+    )
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:

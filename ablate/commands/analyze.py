@@ -22,6 +22,7 @@ from ablate.config import fields
 from ablate.errors import ConfigError
 from ablate.store.journal import LISTED, find
 from ablate.store.workspace import Workspace
+from ablate.trial import trust
 
 EXAMPLE = "ablate analyze next_words 3f2a9c 81bb02 --set num=5"
 
@@ -38,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OPTION=VALUE",
         help="set an option of the analysis",
     )
+    _options.add_trust(parser)
     _options.add_locations(parser, "workspace", "store")
 
 
@@ -47,19 +49,32 @@ def run(options: argparse.Namespace) -> str:
     if not options.trials:
         return describe(options.analysis)
     workspace = _options.workspace(options)
-    return analyze(options.analysis, options.trials, options.set, workspace)
+    trusted = options.trust
+    return analyze(options.analysis, options.trials, options.set, workspace, trusted=trusted)
 
 
 WIDTH = 100
 WORDS = {"true": True, "false": False, "none": None}
 
 
-def analyze(name: str, trials: Sequence[str], options: Sequence[str], workspace: Workspace) -> str:
-    """Run an analysis on the trials with these ids, and return the text to print."""
+def analyze(
+    name: str,
+    trials: Sequence[str],
+    options: Sequence[str],
+    workspace: Workspace,
+    *,
+    trusted: bool = False,
+) -> str:
+    """Run an analysis on the trials with these ids, and return the text to print.
+
+    `trusted`: the user trusts the files of code that the trials' records name.
+    """
     chosen = analysis.get(name)
     settings = _parse_options(chosen, name, options)
     _check_number(name, chosen, len(trials))
     journals = [find(workspace.store, trial) for trial in trials]
+    if trusted:
+        trust.remember(file for journal in journals for file in journal.trial.modules)
     subjects = [Subject(journal, workspace.store, workspace.data) for journal in journals]
     finding = chosen.run(*subjects, options=settings)
     folder = workspace.folder / "analyses" / "-".join(subject.id for subject in subjects)

@@ -29,9 +29,9 @@ WIDTH = 100
 def show_components(slot: str | None, name: str | None, techniques: str | None = None) -> str:
     """Return the list of slots, one slot's techniques, or one technique's page."""
     if techniques is not None:
-        from ablate.trial.run import load_modules
+        from ablate.trial.run import load_own
 
-        load_modules((techniques,))
+        load_own((techniques,))
     if slot is None:
         return _slots()
     if name is None:

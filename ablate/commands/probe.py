@@ -121,12 +121,14 @@ def _rate(trial: Trial, workers: int, data: str, seconds: float) -> float:
 
 
 def _train(order: Mapping[str, Any], seconds: float, together: Any, results: Any) -> None:
+    from ablate.trial import trust
     from ablate.trial.run import load_modules
     from ablate.trial.task import Place
     from ablate.trial.training import Training
 
     try:
         trial = Trial.from_plain(order["trial"])
+        trust.accept(trial.modules)  # the order is our parent's
         load_modules(trial.modules)
         task = Training(trial, Place(Store(os.devnull), order["data"]))
         task.advance(0)

@@ -16,7 +16,9 @@ from ablate.store.journal import KERNELS, TORCH, UNKNOWN, Journal, find
 from ablate.store.outcome import Status
 from ablate.store.store import Store, remake
 from ablate.store.workspace import Workspace
+from ablate.trial import trust
 from ablate.trial.checkpoint import weights_key
+from ablate.trial.run import load_recorded
 
 DIFFERS_BY_ATTEMPT = {"started", "from_epoch", "epochs_before", "pid", "computed_by"}
 DIFFERENT = (
@@ -28,20 +30,27 @@ EXAMPLE = "ablate rerun 3f2a9c"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trial", help="a trial's id (a unique prefix is enough)")
+    _options.add_trust(parser)
     _options.add_locations(parser, "workspace", "store")
 
 
 def run(options: argparse.Namespace) -> int:
-    return rerun_trial(options.trial, _options.workspace(options))
+    return rerun_trial(options.trial, _options.workspace(options), trusted=options.trust)
 
 
-def rerun_trial(trial_id: str, workspace: Workspace) -> int:
-    """Repeat a recorded trial from its start, in a temporary store, and compare every bit."""
+def rerun_trial(trial_id: str, workspace: Workspace, *, trusted: bool = False) -> int:
+    """Repeat a recorded trial from its start, in a temporary store, and compare every bit.
+
+    `trusted`: the user trusts the files of code that its record names.
+    """
     recorded = find(workspace.store, trial_id)
     if recorded.outcome is None or recorded.status != Status.COMPLETED:
         raise TrialError(
             f"trial {recorded.trial.id} has not completed: there is nothing to repeat."
         )
+    if trusted:
+        trust.remember(recorded.trial.modules)
+    load_recorded(recorded.trial)
     print(f"trial {recorded.trial.id}: {recorded.trial.name}")
     with tempfile.TemporaryDirectory() as folder:
         store = _with_parents(Store(folder), workspace.store, recorded.trial)

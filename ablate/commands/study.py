@@ -15,7 +15,7 @@ from ablate.commands import _options
 from ablate.compare.formats import text
 from ablate.compare.table.study_table import study_table
 from ablate.errors import Interrupted, TrialError
-from ablate.record.places import redacted
+from ablate.redaction import redacted
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.workspace import Workspace
@@ -64,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 def resume_command(options: argparse.Namespace) -> str:
     """Return the command that resumes a study, with secrets removed."""
+    _options.workspace(options)  # its locations' secrets are known from here on
     words = ["ablate", "study", options.file]
     for name in ("scale", "workers", "cluster", "workspace", "store", "mlflow", "searches"):
         value = getattr(options, name)

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     with log.open("w") as file:
         server = subprocess.Popen(
             command,
-            env={**os.environ, **ui_environment()},
+            env={**os.environ, **ui_environment(workspace.tracking_uri)},
             stdout=file,
             stderr=file,
             start_new_session=True,  # its child processes end with it

@@ -43,6 +43,7 @@ _PATHS = {
     "slow": "ablate.train.stand_in:Slow",
 }
 _NAMES = {path: name for name, path in _PATHS.items()}
+_own_runners: set[str] = set()  # of studies that the user runs
 
 
 ONE_EPOCH = {"training.epochs": 1}
@@ -181,7 +182,18 @@ def name_in_id(runner: str) -> str:
     return _PATHS.get(runner, runner)
 
 
+def allow_runner(name: str) -> None:
+    """Let a class that a study of the user's names run trials in this process."""
+    _own_runners.add(name)
+
+
 def find_runner(name: str) -> Any:
-    """Import and return the class that runs such trials."""
+    """Import and return the class that runs such trials; a record may name only ours."""
+    if name not in RUNNERS and name not in _own_runners:
+        raise ConfigError(
+            f"runner '{name}' is the import path of a study's own class, and whoever can write to "
+            "the store can write any path there, so it was not run. Instead: run its study (ablate "
+            f"study FILE). A record itself may name: {', '.join(RUNNERS)}."
+        )
     module, _, attribute = RUNNERS.get(name, name).partition(":")
     return getattr(importlib.import_module(module), attribute)

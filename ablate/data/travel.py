@@ -16,6 +16,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,11 @@ from ablate.config.contents import digest_of_contents, files_of
 from ablate.config.sections import CorpusConfig
 from ablate.data import corpus, encoded
 from ablate.errors import CorpusError, StoreError
-from ablate.store.files import write_whole
+from ablate.store.files import private_folder, write_whole
 from ablate.store.store import Store
 
 MEMORY = Path("/dev/shm")
+_REMEDY = "If its disk is full, set ABLATE_WORKSPACE there to a folder with enough space."
 
 
 def send(config: CorpusConfig, folder: str, store: Store) -> dict[str, Any]:
@@ -55,10 +57,8 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
             errors.append(str(error))
             continue
         return str(folder)
-    raise StoreError(
-        f"the host {socket.gethostname()} cannot store the corpus: {errors[0]} If its disk is "
-        "full, set ABLATE_WORKSPACE there to a folder with enough space."
-    )
+    why = errors[0] if errors else "it has no folder for it."
+    raise StoreError(f"the host {socket.gethostname()} cannot store the corpus: {why} {_REMEDY}")
 
 
 def send_files(paths: Iterable[str], store: Store) -> dict[str, list[str]]:
@@ -91,7 +91,9 @@ def receive_files(parcel: Mapping[str, Sequence[str]], store: Store) -> dict[str
 
 def host_folder() -> str:
     """This host's folder for data, where a task's function may keep what it downloads."""
-    folder = next(_folders())
+    folder = next(_folders(), None)
+    if folder is None:
+        raise StoreError(f"the host {socket.gethostname()} has no folder for data. {_REMEDY}")
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
 
@@ -102,7 +104,8 @@ def _folders() -> Iterator[Path]:
     if workspace:
         yield Path(workspace) / "data"
     for folder in (Path(tempfile.gettempdir()), MEMORY):
-        yield folder / f"ablate-{os.getuid()}" / "data"
+        with suppress(OSError, StoreError):  # full, or somebody else's: the next one
+            yield private_folder(folder / f"ablate-{os.getuid()}") / "data"
 
 
 def _key(key: str, name: str) -> str:

@@ -25,6 +25,7 @@ from ablate.compare.table.study_table import study_table
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial
 from ablate.errors import StoreError
+from ablate.redaction import redacted
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.journal import Journal
@@ -314,7 +315,8 @@ def _report(
         return {FILE: page(Material(summary, ended), store)}
     except Exception as error:
         name = summary.record.key
-        note(f"no report: {type(error).__name__}: {error}. Later: ablate report {name}")
+        why = redacted(f"{type(error).__name__}: {error}")
+        note(f"no report: {why}. Later: ablate report {name}")
         return {}
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from ablate.errors import AblateError
 from ablate.record.mlflow_records import Delivery, Recorder
-from ablate.record.places import redacted
 from ablate.record.tracking import Away
+from ablate.redaction import redacted
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
@@ -175,4 +175,4 @@ class BackgroundRecorder:
 def _text(error: Exception) -> str:
     """The message of an error. Even a bug in this package must not stop training."""
     is_bug = not isinstance(error, AblateError)
-    return f"records: {type(error).__name__}: {error}" if is_bug else str(error)
+    return redacted(f"records: {type(error).__name__}: {error}") if is_bug else str(error)

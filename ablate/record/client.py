@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.record import quiet
-from ablate.record.places import digest, is_server, local_folder, redacted
+from ablate.record.places import digest, is_server, local_folder
 from ablate.record.tracking import (
     HOME,
     MARK,
@@ -32,7 +32,8 @@ from ablate.record.tracking import (
     RunLocation,
     new_points,
 )
-from ablate.store.files import lock
+from ablate.redaction import redacted
+from ablate.store.files import lock, private_folder
 
 ORIGIN = "ablate.origin"  # who created a run: only its creator deletes duplicates
 EXPERIMENTS_SECONDS = 30.0  # after which the server's list of experiments is queried again
@@ -268,7 +269,7 @@ def _translate(error: Exception, uri: str) -> Away | Refused | None:
     if not isinstance(error, mlflow.MlflowException | database | OSError):
         return None
     shown = redacted(uri)
-    text = redacted(str(error).replace(uri, shown)).strip().split("\n")[0][:300] or repr(error)
+    text = redacted(str(error)).strip().split("\n")[0][:300] or repr(error)
     if "out-of-date database schema" in text:
         return Away(
             f"the database {shown} was made by another version of MLflow. Keep a copy of it, then "
@@ -282,8 +283,8 @@ def _translate(error: Exception, uri: str) -> Away | Refused | None:
 @contextlib.contextmanager
 def server_lock(uri: str) -> Iterator[None]:
     """Lock a server among this user's processes on this host; a process that dies releases it."""
-    path = Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}-{digest(uri)}.lock"
-    with path.open("a") as file:
+    folder = private_folder(Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}")
+    with (folder / f"{digest(uri)}.lock").open("a") as file:
         lock(file)
         yield
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from ablate.record import quiet
 from ablate.record.client import ClientTracking, translate_errors, write_files
-from ablate.record.places import check_uri, local_folder, redacted
+from ablate.record.places import check_uri, local_folder
 from ablate.record.tracking import (
     HOME,
     LARGEST,
@@ -29,6 +29,7 @@ from ablate.record.tracking import (
     RunLocation,
     new_points,
 )
+from ablate.redaction import redacted
 from ablate.store.files import PARTIAL
 
 BUSY_SECONDS = 20.0  # to wait for another writer; the same as in MLflow

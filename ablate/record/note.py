@@ -10,7 +10,8 @@ import time
 from typing import Any
 
 from ablate.errors import StoreError
-from ablate.record.places import digest, redacted
+from ablate.record.places import digest
+from ablate.redaction import redacted
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 

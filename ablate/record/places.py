@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ablate.errors import RecordError
+from ablate.redaction import redacted
 
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 SERVERS = ("http", "https")
@@ -42,24 +43,20 @@ def local_folder(artifact_uri: str) -> Path | None:
     return Path(artifact_uri) if parts.scheme == "" else None
 
 
-def redacted(uri: str) -> str:
-    """The URI without its password, safe to show and to store."""
-    return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", uri)
-
-
 def digest(uri: str) -> str:
     """A short name for a server, under which the store notes what was delivered to it."""
     return hashlib.sha256(uri.rstrip("/").encode()).hexdigest()[:12]
 
 
 def ui_command(uri: str, artifacts: str | Path, port: int = 5000) -> list[str]:
-    """The command that shows the records of a database at http://127.0.0.1:<port>."""
+    """The command that shows the records of a database at http://127.0.0.1:<port>, in
+    `ui_environment`."""
     check_uri(uri)
     if is_server(uri):
         raise RecordError(f"{redacted(uri)} is already a server: open it in a browser.")
     if not 0 < port < 65536:
         raise RecordError(f"--port {port} is not valid. Expected 1 to 65535.")
-    storage = ["--backend-store-uri", uri, "--artifacts-destination", str(artifacts)]
+    storage = ["--artifacts-destination", str(artifacts)]
     address = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     return [sys.executable, "-m", "mlflow", "server", *storage, *address]
 
@@ -90,9 +87,11 @@ def first_error(log: str) -> str:
     return next(errors, lines[-1] if lines else "it logged nothing")
 
 
-def ui_environment() -> dict[str, str]:
-    """Variables to set for `ui_command`: no telemetry, no pickles, no job runner."""
+def ui_environment(uri: str) -> dict[str, str]:
+    """Variables to set for `ui_command`: the records, whose password every user of this machine
+    could read among a process's arguments; no telemetry, no pickles, no job runner."""
     return {
+        "MLFLOW_BACKEND_STORE_URI": uri,
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "true",
         "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",

@@ -3,13 +3,48 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import time
 from pathlib import Path
 from typing import IO
 
+from ablate.errors import StoreError
+
 PARTIAL = ".partial"
 POLL_SECONDS = 0.02
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder that only this user can write to. One that others own or may write to is an
+    error: they could have put anything there."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not is_ours(folder, stat.S_IFDIR):
+        raise StoreError(
+            f"{folder} is not a folder that only you can write to, so nothing in it is used. If it "
+            f"is yours, remove what others put there, then: chmod 700 {folder}"
+        )
+    return folder
+
+
+def is_ours(path: Path, kind: int = stat.S_IFREG) -> bool:
+    """Return whether a file of this kind, which is no link, can be written by this user alone."""
+    info = path.lstat()
+    written_by_others = stat.S_IMODE(info.st_mode) & 0o022
+    return (
+        stat.S_IFMT(info.st_mode) == kind and info.st_uid == os.getuid() and not written_by_others
+    )
+
+
+def allow_group() -> None:
+    """Let this user's group read what the process writes from now on, if
+    ABLATE_GROUP_READABLE=on."""
+    if _is_shared():
+        os.umask(os.umask(0o077) & ~0o050)
+
+
+def _is_shared() -> bool:
+    return os.environ.get("ABLATE_GROUP_READABLE") == "on"
 
 
 def write_whole(path: Path, *parts: bytes | memoryview) -> None:
@@ -17,6 +52,8 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
     handle, partial = tempfile.mkstemp(dir=path.parent, suffix=PARTIAL)
     try:
         with os.fdopen(handle, "wb") as file:
+            if _is_shared():
+                os.fchmod(handle, 0o640)
             file.writelines(parts)
         replace_synced(Path(partial), path)
     except BaseException:

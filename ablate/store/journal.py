@@ -18,6 +18,7 @@ from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.errors import TrialError, nearest
+from ablate.redaction import redacted
 from ablate.store.numbers import without_nan
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store, damaged
@@ -106,8 +107,8 @@ def read(store: Store, trial_id: str) -> Journal | None:
 
 def _from_plain(plain: Mapping[str, Any], trial_id: str) -> Journal:
     trial, result = Trial.from_plain(plain["trial"]), plain.get("outcome")
-    if trial.id != trial_id:
-        raise ValueError(f"it is the journal of trial {trial.id}")
+    if trial.id != trial_id:  # ids become names of files
+        raise ValueError(f"it is the journal of a trial {trial.id!r}")
     outcome = None if result is None else Outcome.from_plain(result)
     journal = Journal(**{**plain, "trial": trial, "outcome": outcome})
     for name in ("attempts", "epochs", "deaths"):
@@ -156,7 +157,7 @@ def died(store: Store, trial: Trial, why: str) -> Journal:
     if journal.outcome is not None:
         return journal
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    journal.deaths.append({"epochs": len(journal.epochs), "seen": now, "why": why})
+    journal.deaths.append({"epochs": len(journal.epochs), "seen": now, "why": redacted(why)})
     if journal.deaths_in_vain >= MOST_DEATHS:
         reason = f"{MOST_DEATHS} workers died without finishing another epoch; the last: {why}"
         journal.outcome = Outcome(status=Status.FAILED, reason=reason)

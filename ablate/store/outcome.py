@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from ablate.redaction import redacted
+
 
 class Status(StrEnum):
     """A trial's status. Only the first four are outcomes."""
@@ -32,6 +34,11 @@ class Outcome:
     frames: str | None = None  # a traceback; only the user's own files if they are in it
     error: str | None = None  # the text of an out-of-memory error
     orphan_of: str | None = None  # the parent that did not complete
+
+    def __post_init__(self) -> None:
+        for part in ("reason", "frames", "error"):
+            text = getattr(self, part)
+            object.__setattr__(self, part, text and redacted(text))
 
     def to_plain(self) -> dict[str, Any]:
         parts = {part.name: getattr(self, part.name) for part in fields(self)}

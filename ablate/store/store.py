@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ablate.errors import DamagedError, StoreError
+from ablate.redaction import keep_secret
 from ablate.store import checksum, files
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ class Store:
         self.uri = str(uri)
         self.folder = _local_folder(self.uri)
         if self.folder is None:
+            keep_secret(self.uri)  # a worker is given nothing but the store
             self._remote, self._root = _open_remote(self.uri)
         else:
             self.uri = str(self.folder)

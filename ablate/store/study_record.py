@@ -131,7 +131,10 @@ def read(store: Store, key: str) -> StudyRecord:
         raise ConfigError(unknown("study", key, matching or known, store.uri))
     path = f"studies/{matching[0]}/study.json"
     try:
-        return from_plain(store.read_json(path) or {})
+        record = from_plain(store.read_json(path) or {})
+        if record.key != matching[0]:  # keys become names of folders
+            raise ValueError(f"it is the record of a study {record.key!r}")
+        return record
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise damaged(store, path, f"{type(error).__name__}: {error}") from error
 

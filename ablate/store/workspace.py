@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ablate.errors import StoreError
+from ablate.redaction import keep_secret
 from ablate.store import lease
-from ablate.store.files import lock
+from ablate.store.files import allow_group, lock
 from ablate.store.lease import Lease
 from ablate.store.store import Store
 
@@ -70,12 +71,15 @@ def open_workspace(
 ) -> Workspace:
     """The workspace at `folder`, else at $ABLATE_WORKSPACE, else at `.ablate` here."""
     chosen = Path(folder or os.environ.get("ABLATE_WORKSPACE") or DEFAULT).absolute()
-    return Workspace(
-        chosen,
+    elsewhere = (
         store or os.environ.get("ABLATE_STORE"),
         mlflow or os.environ.get("MLFLOW_TRACKING_URI"),
         searches or os.environ.get("ABLATE_SEARCHES"),
     )
+    allow_group()
+    for uri in filter(None, elsewhere):
+        keep_secret(uri)
+    return Workspace(chosen, *elsewhere)
 
 
 def make_folders(workspace: Workspace) -> None:

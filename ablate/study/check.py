@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ablate.config import registry
 from ablate.config.identity import StageName
-from ablate.config.tasks import RUNNERS
+from ablate.config.tasks import RUNNERS, allow_runner
 from ablate.errors import StudyError, unknown, wrong_value
 
 if TYPE_CHECKING:
@@ -138,3 +138,4 @@ def _check_runner(runner: str | None) -> None:
     if spec is None:
         expected = f"'module:Class' of a task that can be imported, or one of {', '.join(RUNNERS)}"
         raise StudyError(wrong_value("runner", runner, expected))
+    allow_runner(runner)

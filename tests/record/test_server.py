@@ -48,7 +48,7 @@ class Server:
         command = ui_command(self.workspace.uri, self.workspace.artifacts, self.port)
         self.process = subprocess.Popen(
             command,
-            env={**os.environ, **ui_environment()},
+            env={**os.environ, **ui_environment(self.workspace.uri)},
             cwd=self.workspace.folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

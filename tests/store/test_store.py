@@ -14,6 +14,7 @@ import pytest
 
 from ablate.errors import StoreError
 from ablate.store.store import Store
+from ablate.store.workspace import open_workspace
 
 BYTES = b"\x00\xff" * 1000
 
@@ -27,6 +28,24 @@ def store(request, tmp_path: Path) -> Store:
     if request.param == "local://":
         place = tmp_path / "store"  # Arrow takes no space in its URIs
     return Store(str(place) if request.param == "folder" else f"{request.param}{place}")
+
+
+@pytest.mark.parametrize(("setting", "bits"), [("", 0), ("on", 0o040)])
+def test_a_setting_lets_the_group_read(
+    setting: str, bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever the umask: in folders, in what is written whole, and in databases."""
+    monkeypatch.setenv("ABLATE_GROUP_READABLE", setting)
+    before = os.umask(0o077)
+    try:
+        workspace = open_workspace(str(tmp_path / "shared"))
+        workspace.store.write("trials/x/journal.json", b"{}")
+        (workspace.folder / "mlflow.db").touch()
+    finally:
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in workspace.folder.rglob("*")]
+    assert len(modes) == 5 and {mode & 0o040 for mode in modes} == {bits}
+    assert {mode & 0o027 for mode in modes} == {0}
 
 
 def test_what_is_written_is_read(store: Store):

@@ -5,7 +5,6 @@ A temporary table is filled and rolled back, since only a write fails when the d
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -44,8 +43,8 @@ def driver() -> Any | None:
     return next((import_module(name) for name in ("psycopg", "psycopg2") if find_spec(name)), None)
 
 
-def postgres(url: str, name: str, hidden: Callable[[str], str]) -> Finding:
-    """Query the database at `url`, shown as `name`; `hidden` removes secrets from a text."""
+def postgres(url: str) -> Finding:
+    """Query the database at `url`."""
     package = driver()
     scheme, _, rest = url.partition("://")
     plain = f"{scheme.partition('+')[0]}://{rest}"
@@ -56,13 +55,13 @@ def postgres(url: str, name: str, hidden: Callable[[str], str]) -> Finding:
         finally:
             connection.close()
     except Exception as error:
-        last = hidden(" ".join(str(error).split()))
+        last = " ".join(str(error).split())
         remedy = next((text for phrase, text in REMEDIES.items() if phrase in last), None)
         default = "Is the database up, and is this its host?"
-        return Finding(FAIL, f"{name}: {last}", remedy or default, 6)
+        return Finding(FAIL, f"{url}: {last}", remedy or default, 6)
     if free < NEEDED:
-        return Finding(WARN, f"{name} answers, and has {free} free connections", MORE_CONNECTIONS)
-    return Finding(OK, f"{name} answers, can be written, and has {free} free connections")
+        return Finding(WARN, f"{url} answers, and has {free} free connections", MORE_CONNECTIONS)
+    return Finding(OK, f"{url} answers, can be written, and has {free} free connections")
 
 
 def _free_connections(connection: Any) -> int:

@@ -73,12 +73,12 @@ def store(workspace: Workspace) -> Iterator[Finding]:
         read = opened.read(probe)
         opened.delete(probe.partition("/")[0])
     except Exception as error:
-        yield Finding(FAIL, _without_secrets(str(error), uri), _store_remedy(uri))
+        yield Finding(FAIL, str(error), _store_remedy(uri))
         return
     if read != b"probe":
-        yield Finding(FAIL, f"{shown(uri)} does not return what was written", _store_remedy(uri))
+        yield Finding(FAIL, f"{uri} does not return what was written", _store_remedy(uri))
     else:
-        yield Finding(OK, f"{shown(uri)} can be written and read")
+        yield Finding(OK, f"{uri} can be written and read")
 
 
 def _store_remedy(uri: str) -> str:
@@ -95,20 +95,20 @@ def mlflow(workspace: Workspace) -> Iterator[Finding]:
         return
     try:
         with urllib.request.urlopen(_request(uri), timeout=NETWORK_SECONDS):
-            yield Finding(OK, f"{shown(uri)} answers")
+            yield Finding(OK, f"{uri} answers")
     except urllib.error.HTTPError as error:
         error.close()
-        yield Finding(FAIL, f"{shown(uri)} answers {error.code}", _http_remedy(error.code), 6)
+        yield Finding(FAIL, f"{uri} answers {error.code}", _http_remedy(error.code), 6)
     except (OSError, ValueError) as error:
-        why = _without_secrets(str(getattr(error, "reason", error)), uri)
+        why = getattr(error, "reason", error)
         later = "Training continues without it; `ablate sync` delivers what it missed."
-        yield Finding(FAIL, f"{shown(uri)} does not answer: {why}", later, 6)
+        yield Finding(FAIL, f"{uri} does not answer: {why}", later, 6)
 
 
 def _request(uri: str) -> urllib.request.Request:
     """Return a request that a server answers only for users with write access."""
     query = "/api/2.0/mlflow/experiments/search?max_results=1"
-    request = urllib.request.Request(shown(uri).rstrip("/") + query)
+    request = urllib.request.Request(_without_login(uri).rstrip("/") + query)
     parts, environment = urlsplit(uri), os.environ
     user = unquote(parts.username or "") or environment.get("MLFLOW_TRACKING_USERNAME")
     password = unquote(parts.password or "") or environment.get("MLFLOW_TRACKING_PASSWORD", "")
@@ -118,6 +118,11 @@ def _request(uri: str) -> urllib.request.Request:
     elif token := environment.get("MLFLOW_TRACKING_TOKEN"):
         request.add_header("Authorization", f"Bearer {token}")
     return request
+
+
+def _without_login(uri: str) -> str:
+    parts = urlsplit(uri)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
 
 def _http_remedy(code: int) -> str:
@@ -162,13 +167,13 @@ def _database(url: str, remedy: str) -> Finding:
         return _sqlite(Path(unquote(urlsplit(url).path)[1:]), remedy)
     if kind not in PORTS:
         allowed = f"Expected one of: sqlite, {', '.join(PORTS)}."
-        return Finding(FAIL, f"{shown(url)} is not a database URL", allowed, 6)
+        return Finding(FAIL, f"{url} is not a database URL", allowed, 6)
     drivers = DRIVERS.get(kind, ())
     if drivers and "+" not in urlsplit(url).scheme and not any(map(find_spec, drivers)):
-        missing = f"{shown(url)} needs a driver for {kind}"
+        missing = f"{url} needs a driver for {kind}"
         return Finding(FAIL, missing, f"pip install {drivers[0]}", 7)
     if kind == "postgresql" and doctor_database.driver() is not None:
-        return doctor_database.postgres(url, shown(url), lambda text: _without_secrets(text, url))
+        return doctor_database.postgres(url)
     return _connect(url, PORTS[kind], "Is the database up, and is this its host?", 6)
 
 
@@ -206,7 +211,7 @@ def ray(workspace: Workspace) -> Iterator[Finding]:
 def ray_client(name: str, address: str) -> Finding:
     """Return the finding for an address that no study accepts."""
     remedy = "Use the address of the cluster itself (HOST:6379), from a machine inside it."
-    return Finding(FAIL, f"{name} is an address of Ray Client: {shown(address)}", remedy, 5)
+    return Finding(FAIL, f"{name} is an address of Ray Client: {address}", remedy, 5)
 
 
 def _connect(url: str, port: int, remedy: str, exit_code: int) -> Finding:
@@ -215,25 +220,5 @@ def _connect(url: str, port: int, remedy: str, exit_code: int) -> Finding:
         address = (urlsplit(url).hostname or "", urlsplit(url).port or port)
         socket.create_connection(address, timeout=NETWORK_SECONDS).close()
     except (OSError, ValueError) as error:
-        return Finding(FAIL, f"{shown(url)} does not answer: {error}", remedy, exit_code)
-    return Finding(OK, f"{shown(url)} answers")
-
-
-def shown(uri: str) -> str:
-    """Return the URI without its login and query, which may contain secrets."""
-    if "://" not in uri:
-        return uri
-    scheme, _, rest = uri.partition("://")
-    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
-
-
-def _without_secrets(text: str, uri: str) -> str:
-    """Replace the secrets of a URI in a text."""
-    text = text.replace(uri, shown(uri))
-    rest = uri.partition("://")[2]
-    login, _, location = rest.partition("?")[0].rpartition("@")
-    hidden = [*login.split(":"), login, rest.partition("?")[2]]
-    hidden += [pair.partition("=")[2] for pair in rest.partition("?")[2].split("&")]
-    for secret in sorted({*hidden, *map(unquote, hidden)}, key=len, reverse=True):
-        text = text.replace(secret, "***") if len(secret) > 2 and secret not in location else text
-    return text
+        return Finding(FAIL, f"{url} does not answer: {error}", remedy, exit_code)
+    return Finding(OK, f"{url} answers")

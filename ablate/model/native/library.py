@@ -2,18 +2,25 @@
 
 torch can compute the same, and does so without a compiler, on a GPU, in double precision or with
 ABLATE_NATIVE=off. The library is stored in the user's cache, under a name derived from the sources,
-compiler and processor. Kernels take a range of independent rows, which are distributed over as many
-threads as torch uses; the bits do not depend on the number of threads.
+compiler and processor. Next to it are the hash of its contents and the result of its self-test,
+which runs once, in a process of its own. Nothing else is loaded: neither a damaged library nor one
+that somebody else put there.
+
+Kernels take a range of independent rows, which are distributed over as many threads as torch uses;
+the bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -23,7 +30,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.store.files import lock
+from ablate.errors import StoreError
+from ablate.store.files import is_ours, lock, private_folder, replace_synced, write_whole
 
 SOURCES = Path(__file__).parent
 FLAGS = ("-O3", "-std=c++17", "-fno-math-errno", "-fPIC", "-shared")
@@ -31,6 +39,7 @@ FOR_THIS_PROCESSOR = ("-march=native", "-mcpu=native")  # a compiler knows one o
 COMPILERS = ("c++", "g++", "clang++")
 BUILD_SECONDS = 120.0
 SWITCH = "ABLATE_NATIVE"
+CRASHES = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP")
 
 _uses = {"kernels": 0, "torch": 0}
 
@@ -83,19 +92,16 @@ def load_library() -> tuple[ctypes.CDLL | None, str]:
     if compiler is None:
         return None, "no C++ compiler is found (CXX, c++, g++ or clang++)"
     try:
-        return _open_library(*compiler), compiler[1]
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        return opened(_library_file(*compiler)), compiler[1]
+    except (RuntimeError, StoreError) as error:
+        return None, str(error)
+    except (OSError, subprocess.SubprocessError) as error:
         return None, f"{compiler[0]} could not build them: {error}"
 
 
-def _open_library(compiler: str, version: str) -> ctypes.CDLL:
-    """Open the library; build it again if the file is corrupt (full disk, power failure)."""
-    path = _library_file(compiler, version)
-    try:
-        kernels = ctypes.CDLL(str(path))
-    except OSError:
-        path.unlink(missing_ok=True)
-        kernels = ctypes.CDLL(str(_library_file(compiler, version)))
+def opened(file: Path) -> ctypes.CDLL:
+    """Load a library's file into this process."""
+    kernels = ctypes.CDLL(str(file))
     kernels.packed_numbers.restype = ctypes.c_long  # the default is an int, which is too short
     return kernels
 
@@ -116,31 +122,85 @@ def _compiler() -> tuple[str, str] | None:
 
 
 def _library_file(compiler: str, version: str) -> Path:
-    """The library's file, built if missing, by one process at a time."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ablate"
+    """The library's file, built if there is no sound one, by one process at a time."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = private_folder(cache / "ablate")
     target = folder / f"native-{_digest(version)}.so"
-    if target.exists():
-        return target
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "native.lock").open("w") as file:
-        lock(file)
-        if not target.exists():
-            _build(compiler, target)
+    if not _is_sound(target):
+        with (folder / "native.lock").open("w") as file:
+            lock(file)
+            if not _is_sound(target):
+                _build(compiler, target)
     return target
 
 
+def _is_sound(target: Path) -> bool:
+    """Return whether this user built the file, and it passed its test and is still the same.
+
+    A library that failed its test is not built again: that is an error, which says why.
+    """
+    try:
+        verdict = json.loads(_verdict(target).read_bytes())
+        if not verdict["failure"]:
+            return is_ours(target) and verdict["sha256"] == _sha256(target)
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+    raise RuntimeError(f"{verdict['failure']}. To try again: rm {_verdict(target)}")
+
+
+def _verdict(target: Path) -> Path:
+    """The file that says what was built, and how its test ended."""
+    return target.with_suffix(".json")
+
+
 def _build(compiler: str, target: Path) -> None:
-    reason = ""
+    """Build, test and install the library; one that fails its test is set aside for good."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        built = f"{folder}/{target.name}"
-        for processor in FOR_THIS_PROCESSOR:
-            command = [compiler, *FLAGS, processor, str(SOURCES / "kernels.cpp"), "-o", built]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
-            if done.returncode == 0:
-                os.replace(built, target)
-                return
-            reason = reason or done.stderr.strip().partition("\n")[0]
-    raise RuntimeError(reason)
+        built = Path(folder) / target.name
+        _compile(compiler, built)
+        failure, digest = _failure(built), _sha256(built)
+        if not failure:
+            built.chmod(0o700)  # whatever the umask is
+            replace_synced(built, target)
+    verdict = {"sha256": digest, "failure": failure}
+    write_whole(_verdict(target), json.dumps(verdict).encode())
+    if failure:
+        print(f"ablate: kernels are not used, torch does their work: {failure}", file=sys.stderr)
+        raise RuntimeError(failure)
+
+
+def _compile(compiler: str, built: Path) -> None:
+    reason = ""
+    for processor in FOR_THIS_PROCESSOR:
+        command = [compiler, *FLAGS, processor, str(SOURCES / "kernels.cpp"), "-o", str(built)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
+        if done.returncode == 0:
+            return
+        reason = reason or done.stderr.strip().partition("\n")[0]
+    raise RuntimeError(f"{compiler} could not build them: {reason}")
+
+
+def _failure(built: Path) -> str:
+    """Why a new library fails its test, in a process that it may crash; empty if it passes."""
+    command = [sys.executable, "-P", "-m", "ablate.model.native.self_test", str(built)]
+    code = os.pathsep.join(filter(None, (str(SOURCES.parents[2]), *sys.path)))
+    environment = {**os.environ, "PYTHONPATH": code, "OMP_NUM_THREADS": "1", SWITCH: "on"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=BUILD_SECONDS, env=environment
+    )
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        if name in CRASHES:
+            return f"they crashed their self-test with {name}"
+        raise RuntimeError(f"their self-test was stopped by {name}")  # the next process tries again
+    if done.returncode:
+        last = (done.stderr.strip() or "no reason given").splitlines()[-1]
+        return f"they failed their self-test: {last}"
+    return ""
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _digest(version: str) -> str:

@@ -21,8 +21,9 @@ from ablate.errors import MissingDependency, RecordError
 from ablate.record.mirror.database import DatabaseSource
 from ablate.record.mirror.files import LOCK_SECONDS, MANIFEST, Damaged, Folder, Manifest
 from ablate.record.mirror.writing import Generation
-from ablate.record.places import check_uri, digest, redacted
+from ablate.record.places import check_uri, digest
 from ablate.record.tracking import Seen
+from ablate.redaction import redacted
 from ablate.store.workspace import Workspace
 
 if TYPE_CHECKING:

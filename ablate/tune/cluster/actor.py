@@ -12,6 +12,7 @@ from typing import Any
 from ray.tune import Trainable
 
 from ablate.errors import AblateError, StoreError
+from ablate.redaction import redacted
 
 WORKER = "ablate.tune.worker:Worker"
 
@@ -70,4 +71,4 @@ def _as_text(error: Exception) -> str:
     """An error as text: the message of an `AblateError`, the whole traceback of any other."""
     if isinstance(error, AblateError):
         return str(error)
-    return "".join(traceback.format_exception(error)).rstrip()
+    return redacted("".join(traceback.format_exception(error)).rstrip())

@@ -26,6 +26,7 @@ from ablate.config.metrics import Metric
 from ablate.config.resolve import merge
 from ablate.config.streams import derived_seed
 from ablate.errors import RecordError, SpaceError, StudyError, TrialError
+from ablate.redaction import redacted
 from ablate.space.row import Choices, Range, Row
 from ablate.space.space import SpaceViolation
 from ablate.store.journal import Journal
@@ -50,7 +51,7 @@ def answering(url: str) -> Iterator[None]:
     except (SQLAlchemyError, StorageInternalError, ImportError) as error:
         why = str(error.__cause__ or error).split("\n")[0]
         raise RecordError(
-            f"the search storage {url.split('@')[-1]} does not answer: {why}. Is the database "
+            f"the search storage {redacted(url)} does not answer: {why}. Is the database "
             "up, and its disk not full? The same command resumes where this one stopped."
         ) from error
 

@@ -22,7 +22,7 @@ from optuna.importance import (
 )
 
 from ablate.errors import MissingDependency, TrialError
-from ablate.record.places import redacted
+from ablate.redaction import redacted
 from ablate.store.study_record import SearchRecord, StudyRecord
 from ablate.tune.search.arm import open_storage
 

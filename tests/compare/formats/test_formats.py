@@ -72,6 +72,14 @@ def test_exact_formats_have_values():
     assert found == [{"a": 1 / 3, "b": None}, {"a": "nan", "b": "x,y"}]
 
 
+@pytest.mark.parametrize("formula", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-x"])
+def test_a_spreadsheet_takes_no_text_of_a_csv_for_a_formula(formula):
+    rows = [[formula], ["-0.5"], ["+1e-3"], [-0.5], ["a=b"]]
+    text = formats.writer("csv").write(table_of_values([formula], rows))
+    cells = [row[0] for row in csv.reader(io.StringIO(text, newline=""))]
+    assert cells == [f"'{formula}", f"'{formula}", "-0.5", "+1e-3", "-0.5", "a=b"]
+
+
 def test_columns_of_numbers_are_aligned_right():
     table = table_of_values(["a", "b", "c"], [(1, "x", None), (2.5, "y", None)])
     assert [column.left for column in table.columns] == [False, True, True]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from ablate.errors import StoreError
 from ablate.model.native import library as module
-from ablate.model.native.library import SWITCH, library, pointer, usable
+from ablate.model.native import self_test
+from ablate.model.native.library import SWITCH, library, load_library, pointer, usable
+from ablate.store.files import is_ours, private_folder
 
 SCRIPT = """
 from ablate.model.native.library import load_library, library
@@ -25,8 +31,7 @@ def load_in_process(cache: Path, **settings: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
     )
-    assert not done.stderr
-    return done.stdout.strip()
+    return done.stdout.strip() + done.stderr
 
 
 def script(folder: Path, text: str) -> str:
@@ -48,15 +53,114 @@ def test_they_are_built_once_by_the_first_process(tmp_path):
     assert built.stat().st_mtime_ns == when
 
 
+def cut_off(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)  # to load it would be SIGBUS
+
+
+def flip_a_bit(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3] ^= 4
+    file.write_bytes(data)
+
+
+def open_to_all(file: Path) -> None:
+    file.chmod(0o777)  # anybody may have written it
+
+
+def link_elsewhere(file: Path) -> None:
+    file.rename(file.with_suffix(".elsewhere"))
+    file.symlink_to(file.with_suffix(".elsewhere"))
+
+
+def of_before(file: Path) -> None:
+    """What older versions left: a library without a verdict."""
+    file.with_suffix(".json").unlink()
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+DAMAGES = [cut_off, flip_a_bit, open_to_all, link_elsewhere, of_before, delete]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_library_that_may_not_be_ours_is_not_sound(tmp_path, damage):
+    library = tmp_path / "native-0.so"
+    library.write_bytes(bytes(range(256)) * 9)
+    library.chmod(0o700)
+    verdict = {"sha256": hashlib.sha256(library.read_bytes()).hexdigest(), "failure": ""}
+    library.with_suffix(".json").write_text(json.dumps(verdict))
+    assert module._is_sound(library)
+    damage(library)
+    assert not module._is_sound(library)
+
+
 @pytest.mark.slow
 @pytest.mark.kernels
 def test_a_library_that_is_cut_off_is_built_again(tmp_path):
+    """By the next process, which would die of it."""
     load_in_process(tmp_path)
     (built,) = (tmp_path / "ablate").glob("*.so")
-    size = built.stat().st_size
-    built.write_bytes(b"\x7fELF")
+    sound = built.read_bytes()
+    cut_off(built)
     assert load_in_process(tmp_path).startswith("True ")
-    assert built.stat().st_size == size
+    assert built.read_bytes() == sound and is_ours(built)
+
+
+@pytest.mark.slow
+def test_a_cache_that_others_may_write_to_is_not_used(tmp_path):
+    """The library in it would crash."""
+    (tmp_path / "ablate").mkdir()
+    (tmp_path / "ablate").chmod(0o777)
+    report = load_in_process(tmp_path)
+    assert report.startswith(f"False {tmp_path / 'ablate'} is not a folder that only you can write")
+    assert not list((tmp_path / "ablate").iterdir())
+
+
+def test_what_another_user_owns_is_not_ours(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    assert is_ours(tmp_path / "file")
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    assert not is_ours(tmp_path / "file")
+    with pytest.raises(StoreError, match="only you can write to"):
+        private_folder(tmp_path)
+
+
+CRASHING = """
+test "$1" = --version && exec echo crashing 1.0
+for built; do :; done
+echo built >> {log}
+echo 'extern "C" long packed_numbers(long, long) {{ return 0; }}
+extern "C" void multiply() {{ *(volatile int*)0 = 1; }}' | c++ -shared -fPIC -x c++ - -o $built
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.kernels
+def test_a_library_that_crashes_is_set_aside_once(tmp_path):
+    """Its first process says so in one line; no other one builds or tries it."""
+    log = tmp_path / "log"
+    compiler = script(tmp_path, CRASHING.format(log=log))
+    why = "they crashed their self-test with SIGSEGV"
+    report = load_in_process(tmp_path, CXX=compiler)
+    assert report == f"False {why}ablate: kernels are not used, torch does their work: {why}\n"
+    again = load_in_process(tmp_path, CXX=compiler)
+    (verdict,) = (tmp_path / "ablate").glob("*.json")
+    assert again == f"False {why}. To try again: rm {verdict}"
+    assert not list((tmp_path / "ablate").glob("*.so"))
+    assert log.read_text() == "built\n"
+
+
+@pytest.mark.kernels
+def test_a_library_that_computes_something_else_fails(monkeypatch):
+    """In this process: with another kernel in the place of the one that is tested."""
+    file = Path(load_library()[0]._name)
+    monkeypatch.setattr(module, "load_library", load_library)  # undone afterwards
+    self_test.check(file)
+    monkeypatch.setattr(self_test, "exponentials_", lambda logits, _: (logits.exp_().sum(1), None))
+    with pytest.raises(AssertionError):
+        self_test.check(file)
 
 
 @pytest.mark.slow

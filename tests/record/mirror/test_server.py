@@ -36,7 +36,7 @@ def server(recorded) -> Iterator[str]:
     workspace = recorded.workspace
     process = subprocess.Popen(
         ui_command(workspace.tracking_uri, workspace.artifacts, port),
-        env={**os.environ, **ui_environment()},
+        env={**os.environ, **ui_environment(workspace.tracking_uri)},
         cwd=workspace.folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,0 +1,66 @@
+"""Which files of code this user trusts: those that they ran here, known by their contents.
+
+A journal names the files of code that its trial needs, and whoever can write to a shared store can
+write any name there. So a file is run only if a command of this user named it, or a study that they
+ran. The hashes of those contents are kept in the user's own folder for state, never in a workspace
+or a store. A worker is given its files by the driver that the user started, and keeps no list.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ablate.errors import StoreError, TrialError
+from ablate.store.files import private_folder
+
+_accepted: set[str] = set()  # by this process alone
+
+
+def accept(files: Iterable[str | Path]) -> dict[str, str]:
+    """Trust these files, where they exist, in this process: path -> hash of its contents."""
+    present = [Path(file) for file in files if Path(file).is_file()]
+    hashes = {str(file): _hash(file.read_bytes()) for file in present}
+    _accepted.update(hashes.values())
+    return hashes
+
+
+def remember(files: Iterable[str | Path]) -> None:
+    """Trust these files from now on. Where nothing can be written, only in this process."""
+    for file, name in accept(files).items():
+        with contextlib.suppress(OSError, RuntimeError, StoreError):
+            (private_folder(_folder()) / name).write_text(f"{file}\n")
+
+
+def checked(file: Path) -> bytes:
+    """The contents of a file of code, if they are trusted."""
+    source = file.read_bytes()
+    name = _hash(source)
+    if name in _accepted or _is_remembered(name):
+        return source
+    raise TrialError(
+        f"{file} is code that a record names, and nothing that you ran on this machine contained "
+        f"it (sha256 {name[:12]}). Whoever can write to the store can name any file there, so it "
+        "was not run. Read it first; then run its study yourself (ablate study FILE), or repeat "
+        "this command with --trust, which also remembers it."
+    )
+
+
+def _is_remembered(name: str) -> bool:
+    try:
+        folder = _folder()
+        return folder.is_dir() and (private_folder(folder) / name).is_file()
+    except (OSError, RuntimeError):  # not readable; a user without a home folder
+        return False
+
+
+def _folder() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "ablate" / "trusted"
+
+
+def _hash(source: bytes) -> str:
+    return hashlib.sha256(source).hexdigest()
