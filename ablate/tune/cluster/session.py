@@ -22,6 +22,7 @@ from ray._private import node, services, worker
 
 from ablate.errors import TrialError
 
+LOOPBACK = "127.0.0.1"  # no other host reaches the services of a local node
 OBJECT_STORE_BYTES = 80 * 1024**2  # results are small and travel inside messages
 CONNECT_SECONDS = 10.0
 LONGEST_FOLDER = 30  # Ray makes sockets below it, whose paths the system limits to 107 bytes
@@ -40,6 +41,7 @@ class Fleet:
     verbose: bool = False
     tmp: str | None = None  # for Tune's files; None: the system's default
     working_dir: str | None = None  # sent to workers on other hosts, which start in it
+    advice: str = "The same command resumes the study."  # for the message that Ray has died
 
 
 @contextlib.contextmanager
@@ -77,6 +79,7 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
             num_cpus=max(1, round((fleet.workers or 1) * fleet.cpus_per_trial)),
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,
+            _node_ip_address=LOOPBACK,
             _temp_dir=_session_folder(fleet, stack),
             **_loudness(fleet),
         )
@@ -172,6 +175,8 @@ def _bare_node() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name in ("start_api_server", "start_log_monitor", "start_monitor"):
             stack.enter_context(_replaced(node.Node, name, _nothing))
+        # Ray would replace a loopback address by the machine's own.
+        stack.enter_context(_replaced(services, "resolve_ip_for_localhost", lambda host: host))
         if sys.platform != "win32":
             stack.enter_context(_replaced(services, "ConsolePopen", _Detached))
         yield
