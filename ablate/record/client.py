@@ -33,7 +33,7 @@ from ablate.record.tracking import (
     RunLocation,
     new_points,
 )
-from ablate.store.files import lock
+from ablate.store.leftovers import lock_file
 
 ORIGIN = "ablate.origin"  # who created a run: only its creator deletes duplicates
 EXPERIMENTS_SECONDS = 30.0  # after which the server's list of experiments is queried again
@@ -293,9 +293,7 @@ def _translate(error: Exception, uri: str) -> Away | Refused | None:
 @contextlib.contextmanager
 def server_lock(uri: str) -> Iterator[None]:
     """Lock a server among this user's processes on this host; a process that dies releases it."""
-    path = Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}-{digest(uri)}.lock"
-    with path.open("a") as file:
-        lock(file)
+    with lock_file(Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}-{digest(uri)}.lock"):
         yield
 
 

@@ -17,6 +17,7 @@ def write_whole(path: Path, data: bytes | memoryview) -> None:
     handle, partial = tempfile.mkstemp(dir=path.parent, suffix=PARTIAL)
     try:
         with os.fdopen(handle, "wb") as file:
+            lock(file, seconds=0)  # while its writer lives, nobody sweeps it
             file.write(data)
         replace_synced(Path(partial), path)
     except BaseException:

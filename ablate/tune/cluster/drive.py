@@ -15,6 +15,7 @@ from ray.tune import PlacementGroupFactory, TuneError
 from ray.tune.experiment import Experiment
 
 from ablate.errors import TrialError
+from ablate.store.leftovers import owned_folder
 from ablate.tune.cluster.actor import WarmWorker
 from ablate.tune.cluster.controller import Controller
 from ablate.tune.cluster.roles import Drive, Feed
@@ -57,17 +58,22 @@ def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, 
 
 def _run_once(drive: Drive, fleet: Fleet) -> None:
     """Run trials until none is left, or until Ray dies."""
-    folder = tempfile.TemporaryDirectory(prefix="tune-", dir=fleet.tmp, ignore_cleanup_errors=True)
+    parent = Path(fleet.tmp or tempfile.gettempdir())
     watch = Watch(drive.schedule.note, fleet.advice)
     drive.check_ray = watch.check
-    with folder as path, watch.on(), connected(fleet), contextlib.closing(watch):
+    with (
+        owned_folder("tune-", parent) as folder,
+        watch.on(),
+        connected(fleet),
+        contextlib.closing(watch),
+    ):
         if fleet.gpu_shared_by is not None:
             fleet = replace(fleet, gpus_per_trial=_share(fleet.gpu_shared_by))
             share = round(1 / fleet.gpus_per_trial)
             drive.schedule.note(f"trials that share a GPU: {share} (measured)")
         drive.workers = fleet.workers or room(fleet)
         with environment(_tune_settings(fleet, drive.workers)):
-            _control(drive, fleet, path, watch)
+            _control(drive, fleet, str(folder), watch)
 
 
 def _share(order: Mapping[str, Any]) -> float:

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -21,6 +20,7 @@ import ray
 from ray._private import node, services, worker
 
 from ablate.errors import TrialError
+from ablate.store.leftovers import owned_folder, temporary_folders
 
 LOOPBACK = "127.0.0.1"  # no other host reaches the services of a local node
 OBJECT_STORE_BYTES = 80 * 1024**2  # results are small and travel inside messages
@@ -149,13 +149,11 @@ def _loudness(fleet: Fleet) -> dict[str, Any]:
 
 def _session_folder(fleet: Fleet, stack: contextlib.ExitStack) -> str | None:
     """A temporary folder for the node's logs and sockets; None: Ray's default, which stays."""
-    parent = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
-    if fleet.verbose or len(parent) > LONGEST_FOLDER:
+    short = [path for path in temporary_folders() if len(str(path)) <= LONGEST_FOLDER]
+    parent = next((path for path in short if os.access(path, os.W_OK)), None)
+    if fleet.verbose or parent is None:
         return None
-    folder = tempfile.TemporaryDirectory(
-        prefix="ablate-ray-", dir=parent, ignore_cleanup_errors=True
-    )
-    return stack.enter_context(folder)
+    return str(stack.enter_context(owned_folder("ablate-ray-", parent)))
 
 
 class _Detached(subprocess.Popen):
