@@ -21,7 +21,7 @@ class WarmWorker(Trainable):
 
     def setup(self, config: dict[str, Any]) -> None:
         _die_with_parent()
-        # Ray's handler raises SystemExit inside the trial, which would count as the trial's failure.
+        # Ray's handler raises SystemExit inside the trial, which would fail it.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self.reset_config(config)
 
