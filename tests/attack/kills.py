@@ -186,10 +186,15 @@ class Storm:
         return sent
 
     def _strike(self, number: signal.Signals) -> bool:
-        """Send a signal after some epochs; False if the study ended before."""
-        driver = self._running()
-        start, epochs = self.place.progress(), self.rng.randint(1, 6)
-        if not self._until(lambda: self.place.progress() >= start + epochs, driver):
+        """Send a signal after some epochs; False if the study was complete before."""
+        epochs = self.rng.randint(1, 6)
+        for _ in range(RESUMES):
+            driver, start = self._running(), self.place.progress()
+            if self._until(lambda start=start: self.place.progress() >= start + epochs, driver):
+                break
+            if driver.poll() == 0:
+                return False
+        else:
             return False
         time.sleep(self.rng.uniform(0, 0.3))
         pids = self._targets(driver)
@@ -209,6 +214,9 @@ class Storm:
     def _running(self) -> subprocess.Popen[bytes]:
         """The study's command, started if it has ended."""
         if self.driver is None or self.driver.poll() is not None:
+            if self.driver is not None and "ended" not in self.story[-1]:
+                said = self._said().strip().splitlines()[-1][:200]
+                self.story.append(f"ended with {self.driver.poll()} ({said})")
             if self.role == "MLflow" and self.server is None:
                 self._start_server()
             clock = str(self.rng.choice(CLOCKS))
