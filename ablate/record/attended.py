@@ -19,13 +19,13 @@ from typing import Any
 GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL
 
 
-def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+def start(command: list[str], **options: Any) -> subprocess.Popen[Any]:
     """Start a command that ends with this process, in a group of its own."""
     words = [sys.executable, "-m", __name__, *command]
     return subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, **options)
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[Any]) -> None:
     """End a command that `start` has started, and everything that it has started."""
     if process.stdin is not None:
         process.stdin.close()

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from ray._private import worker
 
@@ -104,7 +105,7 @@ def _patience(what: str) -> float:
 
 def _dead_child() -> RayDied | None:
     """A part that this process has started, and that has ended."""
-    node = worker._global_node
+    node: Any = worker._global_node
     if node is None:
         return None
     # Copied first: the node may be starting or stopping its processes now.
@@ -123,7 +124,7 @@ def _how(status: int) -> str:
 
 def _silent_part() -> str | None:
     """A part of a running cluster that does not answer: this host's raylet, or the GCS."""
-    node = worker._global_node
+    node: Any = worker._global_node
     if node is None or node.all_processes:
         return None
     host, _, port = node.gcs_address.rpartition(":")
