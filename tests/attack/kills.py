@@ -416,7 +416,7 @@ def _one_storm(
             sent = storm.run(signals)
         finally:
             storm.close()
-        print(f"{role}: {storm._story()}", file=sys.stderr, flush=True)
+        print(f"{role}: {storm._story()}; so far {counts}", file=sys.stderr, flush=True)
     return max(sent, 1)
 
 

@@ -82,6 +82,7 @@ class Plan:
         self.pruned: list[str] = []
         self.losses: dict[str, str] = {}
         self.retries: list[tuple[str, str]] = []
+        self.notes: list[str] = []
         self.deaths: Counter[str] = Counter()
         self.epochs: list[tuple[str, dict[str, Any]]] = []
         self.most_at_once = 0
@@ -128,6 +129,9 @@ class Plan:
 
     def retried(self, trial_id: str, why: str) -> None:
         self.retries.append((trial_id, why))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def trials(num: int, **does: Any) -> list[dict[str, Any]]:

@@ -27,17 +27,13 @@ from tests.tune.test_cluster import WORKER, Plan, run, trials
 pytestmark = pytest.mark.cluster
 
 
-class Noting(Plan):
-    """A plan that keeps what it is told, and at some numbers of epochs kills a part of Ray."""
+class Killing(Plan):
+    """A plan that kills a part of Ray at some numbers of epochs."""
 
     def __init__(self, *trials: dict[str, Any], kill: dict[int, str]) -> None:
         super().__init__(*trials)
-        self.notes: list[str] = []
         self.listening: list[str] = []
         self.kill, self.on_progress = kill, self._kill
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
     def _kill(self, trial_id: str) -> None:
         name = self.kill.pop(len(self.epochs), None)
@@ -74,7 +70,7 @@ def test_a_raylet_and_then_a_gcs_die_and_ray_is_started_again(tmp_path, monkeypa
     (tmp_path / "modules" / "fake_worker.py").write_text(WORKER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"), prepend=os.pathsep)
     monkeypatch.setenv("RAY_worker_niceness", "0")
-    plan = Noting(*trials(3, epochs=3, sleep=0.2), kill={2: "raylet", 4: "gcs_server"})
+    plan = Killing(*trials(3, epochs=3, sleep=0.2), kill={2: "raylet", 4: "gcs_server"})
     lines = run(plan, cluster.Fleet(workers=1, tmp=str(tmp_path / "tmp")), tmp_path / "store")
     assert not worker.global_worker.connected
     assert sorted(plan.done) == ["t0", "t1", "t2"]
@@ -137,7 +133,7 @@ def test_a_ray_that_cannot_be_started_again_is_an_error_that_says_so(monkeypatch
         raise watch.RayDied("Ray's raylet died", ours)
 
     monkeypatch.setattr(cluster, "_run_once", dies)
-    plan = Noting(kill={})
+    plan = Killing(kill={})
     with pytest.raises(TrialError, match=r"^Ray's raylet died\. resume with: x$"):
         cluster.run(plan, cluster.Fleet(advice="resume with: x"), lambda trial: {})
     assert len(runs) == (cluster.MOST_DEATHS + 1 if ours else 1)
