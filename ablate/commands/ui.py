@@ -22,8 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve the records until Ctrl-C or SIGTERM."""
-    import subprocess
-
+    from ablate.record import attended
     from ablate.record.places import check_port, first_error, ui_command, ui_environment, ui_page
 
     workspace, port = _options.workspace(options), options.port
@@ -33,19 +32,13 @@ def run(options: argparse.Namespace) -> int:
     log = workspace.folder / "mlflow-ui.log"
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with log.open("w") as file:
-        server = subprocess.Popen(
-            command,
-            env={**os.environ, **ui_environment(workspace.tracking_uri)},
-            stdout=file,
-            stderr=file,
-            start_new_session=True,  # its child processes end with it
-        )
+        environment = {**os.environ, **ui_environment(workspace.tracking_uri)}
+        server = attended.start(command, env=environment, stdout=file, stderr=file)
         print(f"MLflow is starting at {ui_page(port)} (Ctrl-C stops it)", flush=True)
         try:
             status = server.wait()
         except KeyboardInterrupt:
-            os.killpg(server.pid, signal.SIGTERM)
-            server.wait()
+            attended.stop(server)
             return 0
     why = first_error(log.read_text())
     raise RecordError(f"the MLflow UI ended with status {status}: {why} (log: {log})")

@@ -28,8 +28,10 @@ from ablate.errors import StoreError
 from ablate.redaction import redacted
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.files import PARTIAL
 from ablate.store.journal import Journal
 from ablate.store.lease import Lease
+from ablate.store.leftovers import owned_folder, sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, make_folders, open_workspace
 from ablate.study.check import check
@@ -96,8 +98,18 @@ def run_study(
     make_folders(workspace)
     plan = make_plan(loaded, scale, data=workspace.data, command=command)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
+    sweep(workspace.folder, temporary_folders())
     with held(workspace, plan.record.key) as lease:
+        _sweep_study(workspace.store, plan.record)
         return _run_plan(plan, workspace, options, lease)
+
+
+def _sweep_study(store: Store, record: study_record.StudyRecord) -> None:
+    """Remove the partial files that killed writers of this study left in its store."""
+    if store.folder is not None:
+        sweep_partial((store.folder / "studies" / record.key).rglob(f"*{PARTIAL}"))
+        trials = (store.folder / "trials" / trial_id for trial_id in record.trial_ids())
+        sweep_partial(path for trial in trials for path in trial.glob(f"*{PARTIAL}"))
 
 
 def _run_plan(
@@ -179,10 +191,10 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         files = {"files": send_files([*trial.config.files.values()], workspace.store)}
         return {**_order(trial, workspace), **more, **(files if more else {})}
 
-    with tempfile.TemporaryDirectory(prefix="ablate-parcel-") as folder:
+    with owned_folder("ablate-parcel-", Path(tempfile.gettempdir())) as folder:
         if fleet.address not in (None, "local"):
-            more = _order_to_other_hosts(plan, workspace, Path(folder))
-            fleet = replace(fleet, working_dir=folder)
+            more = _order_to_other_hosts(plan, workspace, folder / "parcel")
+            fleet = replace(fleet, working_dir=str(folder / "parcel"))
         if plan.scale.share_gpus:
             fleet = replace(fleet, gpu_shared_by=order(largest_trial(plan)))
         cluster.run(schedule, fleet, order)
@@ -218,6 +230,7 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
         address=address,
         verbose=options.verbose,
         tmp=str(workspace.folder / "ray"),
+        advice=f"Nothing is lost; resume with: {plan.record.command or 'the same command'}",
     )
 
 

@@ -14,7 +14,7 @@ import re
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,20 @@ from ablate.record.tracking import (
     RUNNING,
     TRIAL,
     Away,
+    Recorded,
     Refused,
     Run,
     RunLocation,
     new_points,
 )
 from ablate.redaction import redacted
-from ablate.store.files import lock, private_folder
+from ablate.store.files import private_folder
+from ablate.store.leftovers import lock_file
 
 ORIGIN = "ablate.origin"  # who created a run: only its creator deletes duplicates
 EXPERIMENTS_SECONDS = 30.0  # after which the server's list of experiments is queried again
 PAGE = 1000
+ACTIVE = 1  # MLflow's ViewType.ACTIVE_ONLY: runs that nobody has deleted
 REFUSALS = (
     "INVALID_PARAMETER_VALUE",
     "INVALID_STATE",
@@ -116,6 +119,15 @@ class ClientTracking:
         with translate_errors(self.uri):
             running = self._search([experiment_id], "attributes.status = 'RUNNING'")
         return [run.data.tags[TRIAL] for run in running if TRIAL in run.data.tags]
+
+    def recorded(self, experiments: Collection[str]) -> list[Recorded]:
+        """The trials in the experiments of these names, with those deleted by somebody."""
+        with translate_errors(self.uri):
+            found = [self.client.get_experiment_by_name(name) for name in sorted(experiments)]
+            ids = [experiment.experiment_id for experiment in found if experiment is not None]
+            runs = self._search(ids, "", self._entities.ViewType.ALL) if ids else []
+        known = [Recorded(run.info.status, dict(run.data.tags)) for run in runs]
+        return [run for run in known if TRIAL in run.tags]
 
     def settle(self) -> None:
         """Clean up what calls that got no answer may have left behind."""
@@ -216,10 +228,10 @@ class ClientTracking:
             write_files(Path(buffer), artifacts)
             self.client.log_artifacts(known.run_id, buffer)
 
-    def _search(self, experiment_ids: list[str], condition: str) -> list[Any]:
+    def _search(self, experiment_ids: list[str], condition: str, view: int = ACTIVE) -> list[Any]:
         return read_pages(
             lambda token: self.client.search_runs(
-                experiment_ids, condition, max_results=PAGE, page_token=token
+                experiment_ids, condition, view, max_results=PAGE, page_token=token
             )
         )
 
@@ -284,8 +296,7 @@ def _translate(error: Exception, uri: str) -> Away | Refused | None:
 def server_lock(uri: str) -> Iterator[None]:
     """Lock a server among this user's processes on this host; a process that dies releases it."""
     folder = private_folder(Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}")
-    with (folder / f"{digest(uri)}.lock").open("a") as file:
-        lock(file)
+    with lock_file(folder / f"{digest(uri)}.lock"):
         yield
 
 

@@ -11,7 +11,7 @@ import getpass
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +23,9 @@ from ablate.record.tracking import (
     HOME,
     LARGEST,
     RUN_NAME,
+    TRIAL,
     Point,
+    Recorded,
     Refused,
     Run,
     RunLocation,
@@ -47,6 +49,7 @@ class DatabaseTracking(ClientTracking):
         self._runs, self._tags = models.SqlRun.__table__, models.SqlTag.__table__
         self._params, self._metrics = models.SqlParam.__table__, models.SqlMetric.__table__
         self._latest = models.SqlLatestMetric.__table__
+        self._experiments_table = models.SqlExperiment.__table__
         self._engine = _engine(uri)
         self._user = _user()
         self._locations: dict[str, str] = {}  # of artifacts, by experiment
@@ -67,6 +70,23 @@ class DatabaseTracking(ClientTracking):
             self._store_artifacts(row["artifact_uri"], run.artifacts)
         home = {**tags, **old_tags}.get(HOME, run.home[HOME])
         return RunLocation(run_id, experiment_id, home, created=existing is None)
+
+    def recorded(self, experiments: Collection[str]) -> list[Recorded]:
+        runs, tags, known = self._runs.c, self._tags.c, self._experiments_table.c
+        query = (
+            self._tags.select()
+            .with_only_columns(runs.run_uuid, runs.status, tags.key, tags.value)
+            .join(self._runs, runs.run_uuid == tags.run_uuid)
+            .join(self._experiments_table, runs.experiment_id == known.experiment_id)
+            .where(known.name.in_(sorted(experiments)))
+        )
+        with translate_errors(self.uri), self._engine.begin() as db:
+            rows = list(db.execute(query))
+        result: dict[str, Recorded] = {}
+        for run_id, status, key, value in rows:
+            run = result.setdefault(run_id, Recorded(status, {}))
+            run.tags[key] = value
+        return [run for run in result.values() if TRIAL in run.tags]
 
     def _find(self, db: Any, identity: tuple[str, str]) -> Mapping[str, Any] | None:
         """The row with our id for the run, or of one that was created through a server."""

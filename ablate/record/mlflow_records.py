@@ -31,7 +31,7 @@ from ablate.record.database import DatabaseTracking
 from ablate.record.note import Note
 from ablate.record.places import check_uri
 from ablate.record.runs import StudyStatus
-from ablate.record.tracking import Refused, RunLocation
+from ablate.record.tracking import HOME, MARK, TRIAL, Refused, RunLocation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
@@ -93,11 +93,24 @@ class Recorder:
         self._experiment = self._server.open_experiment(self.record.key, tags)
         run = self._put_study(status)
         self._note.open(f"{self._experiment}/{run.run_id}", fresh=run.created)
+        self._note.keep(self._held())
         self._parent = run.run_id
 
     @property
     def is_open(self) -> bool:
         return bool(self._parent)
+
+    def _held(self) -> set[str]:
+        """The trials of which the server has what the note says that it has."""
+        also_ours = runs.also_in(self.record)
+        experiments = {self.record.key, *(home for _, _, home, _ in self._note.elsewhere())}
+        return {
+            run.tags[TRIAL]
+            for run in self._server.recorded(experiments)
+            if self._note.has(run.tags[TRIAL], run.tags.get(MARK, ""))
+            and run.status == runs.status_of_mark(run.tags[MARK])
+            and (run.tags.get(HOME) == self.record.key or also_ours in run.tags)
+        }
 
     def backlog(self) -> list[str]:
         """The trials that may have something to deliver."""

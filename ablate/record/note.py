@@ -1,12 +1,14 @@
 """What was delivered of a study to a server, noted in the store so that only changes are sent.
 
 It is a cache and never the truth: a note that is lost, or older than the server after a crash,
-costs another query of the server and nothing else.
+costs another query of the server and nothing else. A server may also be older than the note, if a
+copy of its database was put back: it is asked which of the noted trials it has.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import Any
 
 from ablate.errors import StoreError
@@ -71,8 +73,14 @@ class Note:
         if time.monotonic() - self._written_at > max(INTERVAL, SHARE * self._cost):
             self.write()
 
+    def keep(self, trial_ids: Collection[str]) -> None:
+        """Forget the trials that are not among these."""
+        for trial_id in self._trials.keys() - set(trial_ids):
+            self.forget(trial_id)
+
     def forget(self, trial_id: str) -> None:
         self._trials.pop(trial_id, None)
+        self._changed = True
 
     def write(self) -> None:
         """Write the note to the store."""

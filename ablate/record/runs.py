@@ -104,6 +104,16 @@ def mark_of(journal: Journal, running: bool) -> str:
     return f"{status}:{len(journal.epochs)}:{len(journal.attempts)}"
 
 
+def status_of_mark(mark: str) -> str:
+    """The status of a run that shows all that its mark says."""
+    return STATUSES[Status(mark.partition(":")[0])]
+
+
+def also_in(record: StudyRecord) -> str:
+    """The tag by which a trial of another study is also one of this study's."""
+    return f"{ALSO_IN}{tag_key(record.key)}"
+
+
 def trial_run(
     record: StudyRecord, parent_run_id: str, journal: Journal, label: Label | None, running: bool
 ) -> Run:
@@ -118,7 +128,7 @@ def trial_run(
         start=start,
         end=None if status == Status.RUNNING else end,
         home=_tags(_home(record, parent_run_id, journal, label)),
-        guest=_tags({f"{ALSO_IN}{tag_key(record.key)}": label.arm}),
+        guest=_tags({also_in(record): label.arm}),
         tags=_tags(_facts(journal, status)) | {MARK: mark_of(journal, running)},
         params=_params(journal),
         points=_points(journal, start),

@@ -72,6 +72,14 @@ class RunLocation:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """What a server has of a trial: its run's status and tags."""
+
+    status: str
+    tags: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Record:
     """One run: its tags and params as text, its last metrics, and its metrics by step."""
 

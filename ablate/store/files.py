@@ -52,6 +52,7 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
     handle, partial = tempfile.mkstemp(dir=path.parent, suffix=PARTIAL)
     try:
         with os.fdopen(handle, "wb") as file:
+            lock(file, seconds=0)  # while its writer lives, nobody sweeps it
             if _is_shared():
                 os.fchmod(handle, 0o640)
             file.writelines(parts)

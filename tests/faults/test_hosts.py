@@ -354,10 +354,11 @@ def test_second_driver_leaves(cluster, case, report) -> None:
     report("a second driver started by mistake (it leaves)", case.repeated(), seconds)
 
 
-def test_clock_an_hour_off(cluster, case, report) -> None:
+@pytest.mark.parametrize("hours", [1, -1])
+def test_clock_an_hour_off(cluster, case, report, hours: int) -> None:
     case.scale = "middle"  # its workers may be late
     cluster.stop_pod("b")
-    clock = {"FAULTS_CLOCK": "3600", "PYTHONPATH": str(lab.HERE / "clock")}
+    clock = {"FAULTS_CLOCK": str(hours * 3600), "PYTHONPATH": str(lab.HERE / "clock")}
     cluster.start_worker("b", clock)
     start = time.monotonic()
     driver = case.start()
@@ -365,9 +366,10 @@ def test_clock_an_hour_off(cluster, case, report) -> None:
     seconds = time.monotonic() - start
     started = case.known[name].attempts[-1]["started"]
     off = calendar.timegm(time.strptime(started, "%Y-%m-%dT%H:%M:%SZ")) - time.time()
-    assert 3000 < off < 3660, started
+    assert 3600 * hours - 600 < off < 3600 * hours + 60, started
     case.check(driver)
-    report("a worker's clock an hour ahead", f"{case.repeated()}, start included", seconds)
+    way = "ahead" if hours > 0 else "behind"
+    report(f"a worker's clock an hour {way}", f"{case.repeated()}, start included", seconds)
     cluster.stop_pod("b")
     cluster.start_worker("b")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from ablate.record import client, database, mlflow_records
+from ablate.record import client, database, mlflow_records, quiet
 from ablate.record.mlflow_records import Recorder, sync
 from ablate.store import journal as journals
 from tests.support.records_by_hand import (
@@ -437,3 +438,87 @@ def test_long_values_are_cut_and_whole_in_the_config(workspace) -> None:
     note = study_runs(workspace.uri)["mix@laptop"]["tags"]["mlflow.note.content"]
     assert len(note) <= 8000
     assert "table.md" in note
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_database_put_back_from_a_copy_gets_what_it_lacks(workspace, via) -> None:
+    """The store's note says that all is delivered; the server is asked what it has."""
+    trials = [trial_id("mix", index) for index in range(4)]
+    record = make_study(trials=4)
+    write_study(workspace.store, record)
+    write(workspace.store, *(make_journal(trial) for trial in trials[:2]))
+    pause(_opened(workspace, record, via))
+    write(workspace.store, make_journal(trials[2], 1, None))
+    pause(_opened(workspace, record, via))
+    copy = _copied(workspace)
+    expected = _whole(workspace, record, trials[2:], via)
+    _put_back(workspace, copy)
+    assert set(trial_runs(workspace.uri)) == set(trials[:3])
+    assert trial_runs(workspace.uri)[trials[2]]["status"] == "KILLED"
+    delivery = sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"]
+    assert (delivery.delivered, delivery.complete) == (2, True)
+    assert _without_times(trial_runs(workspace.uri)) == expected
+    again = sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"]
+    assert again.delivered == 0
+
+
+def _opened(workspace: Any, record: Any, via: str) -> Recorder:
+    recorder = workspace.recorder(record, via)
+    recorder.begin()
+    recorder.open()
+    return recorder
+
+
+def _whole(workspace: Any, record: Any, trials: list[str], via: str) -> dict[str, Any]:
+    """Finish the study; what the server then has."""
+    recorder = _opened(workspace, record, via)
+    write(workspace.store, *(make_journal(trial) for trial in trials))
+    assert finish(recorder, "| arm |").complete
+    return _without_times(trial_runs(workspace.uri))
+
+
+def _without_times(known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    keys = ("status", "stage", "history", "latest", "params")
+    return {trial: {key: run[key] for key in keys} for trial, run in known.items()}
+
+
+def _copied(workspace: Any) -> bytes:
+    gc.collect()
+    return (workspace.folder / "mlflow.db").read_bytes()
+
+
+def _put_back(workspace: Any, copy: bytes) -> None:
+    """Replace the database, as a user does who restores a backup."""
+    quiet.load("mlflow.tracking").MlflowClient(
+        workspace.uri
+    )._tracking_client.store.engine.dispose()
+    for name in ("mlflow.db-wal", "mlflow.db-shm"):
+        (workspace.folder / name).unlink(missing_ok=True)
+    (workspace.folder / "mlflow.db").write_bytes(copy)
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_run_that_somebody_deleted_is_not_made_again(workspace, via) -> None:
+    write_study(workspace.store, make_study())
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
+    finish(_opened(workspace, make_study(), via))
+    client = quiet.load("mlflow.tracking").MlflowClient(workspace.uri)
+    client.delete_run(trial_runs(workspace.uri)[FIRST]["id"])
+    recorder = _opened(workspace, make_study(), via)
+    assert recorder.backlog() == []
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_shared_trial_is_asked_of_the_other_studys_experiment(workspace, via) -> None:
+    """Its run is there, and lacks our tag once an older database is put back."""
+    mine = replace(make_study(), name="second")
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
+    finish(_opened(workspace, make_study(), via))
+    recorder = _opened(workspace, mine, via)
+    copy = _copied(workspace)
+    finish(recorder)
+    assert "ablate.also_in.second.laptop" in trial_runs(workspace.uri)[FIRST]["tags"]
+    assert _opened(workspace, mine, via).backlog() == []
+    _put_back(workspace, copy)
+    finish(_opened(workspace, mine, via))
+    assert "ablate.also_in.second.laptop" in trial_runs(workspace.uri)[FIRST]["tags"]

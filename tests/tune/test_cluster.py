@@ -48,7 +48,11 @@ class Worker:
         if does.get("raises"):
             raise ZeroDivisionError("our own bug")
         if does.get("dies_at") == num and self.begins() <= does.get("deaths", 1):
-            os.kill(os.getpid(), signal.SIGKILL)
+            try:
+                os.kill(os.getpid(), does.get("signal", signal.SIGKILL))
+                time.sleep(5)
+            except SystemExit:
+                self.note("raised")
         self.note(f"epoch {num}")
         epoch = {"epoch": num, "pid": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"]}
         return {"done": num >= does.get("epochs", 1), "epoch": epoch}
@@ -78,6 +82,7 @@ class Plan:
         self.pruned: list[str] = []
         self.losses: dict[str, str] = {}
         self.retries: list[tuple[str, str]] = []
+        self.notes: list[str] = []
         self.deaths: Counter[str] = Counter()
         self.epochs: list[tuple[str, dict[str, Any]]] = []
         self.most_at_once = 0
@@ -125,6 +130,9 @@ class Plan:
     def retried(self, trial_id: str, why: str) -> None:
         self.retries.append((trial_id, why))
 
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
 
 def trials(num: int, **does: Any) -> list[dict[str, Any]]:
     return [{"id": f"t{index}", **does} for index in range(num)]
@@ -169,7 +177,8 @@ def rough(fleet: cluster.Fleet, tmp_path_factory: pytest.TempPathFactory):
     """A run in which workers die and fail."""
     killed = {"id": "killed", "epochs": 3, "dies_at": 2}
     doomed = {"id": "doomed", "dies_at": 1, "deaths": 99}
-    plan = Plan({"id": "buggy", "raises": True}, killed, *trials(4), doomed)
+    ended = {"id": "ended", "epochs": 3, "dies_at": 2, "signal": int(signal.SIGTERM)}
+    plan = Plan({"id": "buggy", "raises": True}, killed, *trials(4), doomed, ended)
     return plan, run(plan, fleet, tmp_path_factory.mktemp("rough"))
 
 
@@ -203,11 +212,12 @@ def test_a_pruned_trial_stops(calm) -> None:
 
 def test_a_killed_worker_is_replaced_and_its_trial_goes_on(rough) -> None:
     plan, lines = rough
-    assert sorted(plan.done) == ["killed", "t0", "t1", "t2", "t3"]
-    words = [line.split()[0] for line in lines["killed"]]
-    assert words == ["begin", "epoch", "begin", "epoch", "epoch"]
-    reasons = [why for trial_id, why in plan.retries if trial_id == "killed"]
-    assert len(reasons) == 1 and "was killed" in reasons[0] and "\n" not in reasons[0]
+    assert sorted(plan.done) == ["ended", "killed", "t0", "t1", "t2", "t3"]
+    for name in ("ended", "killed"):  # by SIGTERM, which raises nothing in the trial, or SIGKILL
+        words = [line.split()[0] for line in lines[name]]
+        assert words == ["begin", "epoch", "begin", "epoch", "epoch"]
+        reasons = [why for trial_id, why in plan.retries if trial_id == name]
+        assert len(reasons) == 1 and "was killed" in reasons[0] and "\n" not in reasons[0]
 
 
 def test_the_schedule_decides_how_often_a_worker_may_die(rough) -> None:

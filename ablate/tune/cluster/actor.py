@@ -22,6 +22,8 @@ class WarmWorker(Trainable):
 
     def setup(self, config: dict[str, Any]) -> None:
         _die_with_parent()
+        # Ray's handler raises SystemExit inside the trial, which would fail it.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

@@ -38,11 +38,15 @@ class Drive(FIFOScheduler):
     """
 
     def __init__(
-        self, schedule: Schedule, order: Callable[[Trial], Mapping[str, Any]], workers: int
+        self, schedule: Schedule, order: Callable[[Trial], Mapping[str, Any]], workers: int = 1
     ) -> None:
         super().__init__()
         self.schedule, self.order, self.workers = schedule, order, workers
         self.live: dict[str, TuneTrial] = {}
+        self.check_ray: Callable[[], None] = lambda: None  # raises an error if it has died
+        self.learned = False  # whether an epoch has ended since Ray was started
+        self._trials: dict[str, Trial] = {}  # those of `live`
+        self._again: list[Trial] = []  # those that ran when Ray died
         self.failure: Exception | None = None
         self._nothing_since: float | None = None
         self._saves: dict[str, Any] = {}
@@ -54,16 +58,30 @@ class Drive(FIFOScheduler):
     @property
     def over(self) -> bool:
         """Return whether no trial will be started any more."""
-        if self.stopping or self.schedule.exhausted:
+        if self.stopping:
+            return True
+        if self._again:
+            return False
+        if self.schedule.exhausted:
             return True
         return self._nothing_since is not None and not self.live
 
     def next(self) -> Trial | None:
         if self.over or len(self.live) >= self.workers or self._had_nothing_just_now():
             return None
-        trial = self.guard(self.schedule.next)
+        trial = self._again.pop(0) if self._again else self.guard(self.schedule.next)
         self._nothing_since = time.monotonic() if trial is None else None
+        if trial is not None:
+            self._trials[trial.id] = trial
         return trial
+
+    def put_back(self, why: str) -> None:
+        """Prepare for another Ray, on which the trials that were running resume first."""
+        self._again = [*self._again, *(self._trials[trial_id] for trial_id in self.live)]
+        for trial_id in self.live:
+            self.guard(self.schedule.retried, trial_id, why)
+        self.live, self._saves = {}, {}
+        self.learned, self._nothing_since = False, None
 
     def on_trial_result(
         self, tune_controller: Any, trial: TuneTrial, result: Mapping[str, Any]
@@ -81,6 +99,7 @@ class Drive(FIFOScheduler):
 
     def died(self, trial: TuneTrial, error: Exception) -> None:
         """Count the death of a trial's actor, and tell Tune whether to restart the trial."""
+        self.check_ray()  # if that is why, it does not count
         if getattr(error, "preempted", False):  # Ray drained its host: not the trial's fault
             restart = True
         else:
@@ -97,6 +116,7 @@ class Drive(FIFOScheduler):
 
     def ended(self, trial: TuneTrial) -> None:
         self.live.pop(trial.trial_id, None)
+        self._trials.pop(trial.trial_id, None)
         self._nothing_since = None
 
     def halted(self) -> bool:
@@ -113,6 +133,11 @@ class Drive(FIFOScheduler):
         for trial_id in running:
             self.guard(self._check_save, trial_id)
         return True
+
+    def raise_failure(self) -> None:
+        """Raise the first failure, if there was one."""
+        if self.failure is not None:
+            raise self.failure
 
     def guard(self, call: Callable[..., Any], *args: Any) -> Any:
         """Call the schedule. Its first error stops the run: Tune would turn the error into text."""
@@ -139,6 +164,7 @@ class Drive(FIFOScheduler):
             self.schedule.lost(trial_id, slice_["failure"])
             return False
         epoch = slice_["epoch"]
+        self.learned = self.learned or epoch is not None
         self.schedule.progress(trial_id, epoch)
         if slice_["done"]:
             self.schedule.finished(trial_id)

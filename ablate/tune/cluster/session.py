@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,9 @@ import ray
 from ray._private import node, services, worker
 
 from ablate.errors import TrialError
+from ablate.store.leftovers import owned_folder, temporary_folders
 
+LOOPBACK = "127.0.0.1"  # no other host reaches the services of a local node
 OBJECT_STORE_BYTES = 80 * 1024**2  # results are small and travel inside messages
 CONNECT_SECONDS = 10.0
 LONGEST_FOLDER = 30  # Ray makes sockets below it, whose paths the system limits to 107 bytes
@@ -40,6 +41,7 @@ class Fleet:
     verbose: bool = False
     tmp: str | None = None  # for Tune's files; None: the system's default
     working_dir: str | None = None  # sent to workers on other hosts, which start in it
+    advice: str = "The same command resumes the study."  # for the message that Ray has died
 
 
 @contextlib.contextmanager
@@ -77,6 +79,7 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
             num_cpus=max(1, round((fleet.workers or 1) * fleet.cpus_per_trial)),
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,
+            _node_ip_address=LOOPBACK,
             _temp_dir=_session_folder(fleet, stack),
             **_loudness(fleet),
         )
@@ -146,13 +149,11 @@ def _loudness(fleet: Fleet) -> dict[str, Any]:
 
 def _session_folder(fleet: Fleet, stack: contextlib.ExitStack) -> str | None:
     """A temporary folder for the node's logs and sockets; None: Ray's default, which stays."""
-    parent = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
-    if fleet.verbose or len(parent) > LONGEST_FOLDER:
+    short = [path for path in temporary_folders() if len(str(path)) <= LONGEST_FOLDER]
+    parent = next((path for path in short if os.access(path, os.W_OK)), None)
+    if fleet.verbose or parent is None:
         return None
-    folder = tempfile.TemporaryDirectory(
-        prefix="ablate-ray-", dir=parent, ignore_cleanup_errors=True
-    )
-    return stack.enter_context(folder)
+    return str(stack.enter_context(owned_folder("ablate-ray-", parent)))
 
 
 class _Detached(subprocess.Popen):
@@ -172,6 +173,8 @@ def _bare_node() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name in ("start_api_server", "start_log_monitor", "start_monitor"):
             stack.enter_context(_replaced(node.Node, name, _nothing))
+        # Ray would replace a loopback address by the machine's own.
+        stack.enter_context(_replaced(services, "resolve_ip_for_localhost", lambda host: host))
         if sys.platform != "win32":
             stack.enter_context(_replaced(services, "ConsolePopen", _Detached))
         yield

@@ -1,4 +1,6 @@
-"""For workers alone: Python's clock is off by as many seconds as FAULTS_CLOCK says.
+"""Python's clock is off by as many seconds as FAULTS_CLOCK says, ahead or (negative) behind.
+
+In Ray's workers alone, or in the commands that contain one of the words in FAULTS_CLOCK_IN.
 
 libfaketime is no help: Ray's servers do not come up with it, and `time.sleep` fails under it.
 """
@@ -7,7 +9,9 @@ import os
 import sys
 import time
 
-if "default_worker.py" in " ".join(sys.orig_argv) and "FAULTS_CLOCK" in os.environ:
+COMMAND = " ".join(sys.orig_argv)
+WORDS = os.environ.get("FAULTS_CLOCK_IN", "default_worker.py").split(",")
+if "FAULTS_CLOCK" in os.environ and any(word in COMMAND for word in WORDS):
     OFF = int(os.environ["FAULTS_CLOCK"])
     now, now_ns, gmtime, localtime, strftime = (
         time.time,

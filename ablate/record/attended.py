@@ -1,0 +1,48 @@
+"""Run a command that ends with its parent, however that ends.
+
+    python -m ablate.record.attended COMMAND...     stdin: a pipe that only the parent holds open
+
+A parent that is killed cannot end its children, and MLflow's server has children that would keep
+its port. This process leads their group, and ends all of it when the pipe is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL
+
+
+def start(command: list[str], **options: Any) -> subprocess.Popen[Any]:
+    """Start a command that ends with this process, in a group of its own."""
+    words = [sys.executable, "-m", __name__, *command]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, **options)
+
+
+def stop(process: subprocess.Popen[Any]) -> None:
+    """End a command that `start` has started, and everything that it has started."""
+    if process.stdin is not None:
+        process.stdin.close()
+    process.wait()
+
+
+def main(command: list[str]) -> None:
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    threading.Thread(target=lambda: os._exit(process.wait() % 256), daemon=True).start()
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is of the group, too
+    os.killpg(0, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE_SECONDS)
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,146 @@
+"""Notices that a part of Ray that this driver needs has died.
+
+Ray 2.60 itself says nothing of a dead raylet, ever, and ends the driver a minute after its GCS is
+gone, with a line of C++. Its calls block meanwhile, so a thread watches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ray._private import worker
+
+from ablate.errors import TrialError
+
+LOOK_SECONDS = 1.0
+CONNECT_SECONDS = 3.0
+PATIENCE_SECONDS = 15.0  # with a part of a cluster that does not answer: it may come back
+STUCK_SECONDS = 10.0  # for which a call of Ray's may block after a death is noticed
+RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"  # how long Ray waits for a GCS to come back
+
+
+class RayDied(Exception):
+    """A part of Ray has died. `ours`: this driver had started it."""
+
+    def __init__(self, text: str, ours: bool) -> None:
+        super().__init__(text)
+        self.ours = ours
+
+
+class Watch:
+    """Looks every second, from a thread, whether Ray is alive.
+
+    If Ray's calls then block the driver, so that it never calls `check`, the process is ended with
+    the same message: Ray would end it soon, with a worse one.
+    """
+
+    def __init__(self, note: Callable[[str], None], advice: str) -> None:
+        """`advice`: what the message says after what died."""
+        self._note, self._advice = note, advice
+        self._over = threading.Event()
+        self._died: RayDied | None = None
+        self._silent: str | None = None  # a part of a cluster that does not answer
+        self._since, self._noted = 0.0, False
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[Watch]:
+        """Watch inside the block, or until `close`."""
+        threading.Thread(target=self._look, name="ray-watch", daemon=True).start()
+        try:
+            yield self
+        finally:
+            self.close()
+
+    @property
+    def has_seen_a_death(self) -> bool:
+        return self._died is not None
+
+    def close(self) -> None:
+        """Look no more: Ray is about to be stopped."""
+        self._over.set()
+
+    def check(self) -> None:
+        """Raise `RayDied` if a part has died."""
+        self._died = self._died or _dead_child()
+        if self._died is not None:
+            self.close()
+            raise self._died
+
+    def _look(self) -> None:
+        while self._died is None and not self._over.wait(LOOK_SECONDS):
+            self._died = _dead_child() or self._given_up()
+        if not self._over.wait(STUCK_SECONDS):
+            print(f"ablate: {self._died}. {self._advice}", file=sys.stderr, flush=True)
+            os._exit(TrialError.exit_code)
+
+    def _given_up(self) -> RayDied | None:
+        """A part of a cluster that has been silent for too long."""
+        what = _silent_part()
+        if what != self._silent:
+            self._silent, self._since, self._noted = what, time.monotonic(), False
+        seconds = time.monotonic() - self._since
+        if what is None or seconds < PATIENCE_SECONDS:
+            return None
+        longest = _patience(what)
+        if seconds >= longest:
+            return RayDied(f"{what} has not answered for {seconds:.0f} s", ours=False)
+        if not self._noted:
+            self._noted = True
+            self._note(f"{what} does not answer; waiting {longest:.0f} s for it in all")
+        return None
+
+
+def _patience(what: str) -> float:
+    """Seconds to wait for a silent part. A GCS may come back, if Ray is set to wait for it."""
+    longer = float(os.environ.get(RECONNECT, 0)) - 2 * PATIENCE_SECONDS
+    return max(PATIENCE_SECONDS, longer if "GCS" in what else 0)
+
+
+def _dead_child() -> RayDied | None:
+    """A part that this process has started, and that has ended."""
+    node: Any = worker._global_node
+    if node is None:
+        return None
+    # Copied first: the node may be starting or stopping its processes now.
+    for name, infos in list(node.all_processes.items()):
+        for info in list(infos):
+            status = info.process.poll()
+            if status is not None:
+                text = f"Ray's {name} on this machine (pid {info.process.pid}) died{_how(status)}"
+                return RayDied(text, ours=True)
+    return None
+
+
+def _how(status: int) -> str:
+    return f" by signal {-status}" if status < 0 else f" with status {status}"
+
+
+def _silent_part() -> str | None:
+    """A part of a running cluster that does not answer: this host's raylet, or the GCS."""
+    node: Any = worker._global_node
+    if node is None or node.all_processes:
+        return None
+    host, _, port = node.gcs_address.rpartition(":")
+    if not _answers(socket.AF_UNIX, node.raylet_socket_name):
+        return f"Ray's raylet on this host ({socket.gethostname()})"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if not _answers(family, (host.strip("[]"), int(port))):
+        return f"Ray's GCS at {node.gcs_address}"
+    return None
+
+
+def _answers(family: int, address: str | tuple[str, int]) -> bool:
+    try:
+        with socket.socket(family) as probe:
+            probe.settimeout(CONNECT_SECONDS)
+            probe.connect(address)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""A command that ends with its parent, with all that it has started: as MLflow's server under
+`ablate ui`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ablate.record import attended
+from tests.support import lab, places
+
+# As MLflow's server does, it starts another process and waits for it.
+SERVER = """
+import os, subprocess, sys, time
+from pathlib import Path
+
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+Path(sys.argv[1]).write_text(f"{os.getpid()} {child.pid}")
+child.wait()
+"""
+PARENT = f"""
+import sys
+from ablate.record import attended
+
+attended.start([sys.executable, "-c", {SERVER!r}, sys.argv[1]]).wait()
+"""
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Those that have not ended; one that nobody has waited for has."""
+    states = {pid: Path(f"/proc/{pid}/stat") for pid in pids}
+    there = {pid: path.read_text() for pid, path in states.items() if path.exists()}
+    return [pid for pid, text in there.items() if text.rpartition(")")[2].split()[0] != "Z"]
+
+
+def started(note: Path) -> list[int]:
+    lab.wait_for(lambda: note.exists() and len(note.read_text().split()) == 2, "the command", 60)
+    return [int(word) for word in note.read_text().split()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
+def test_it_ends_with_its_parent(tmp_path, number) -> None:
+    words = [sys.executable, "-c", PARENT, str(tmp_path / "pids")]
+    parent = subprocess.Popen(words, cwd=places.ROOT)
+    pids = started(tmp_path / "pids")
+    assert alive(pids) == pids
+    os.kill(parent.pid, number)
+    assert parent.wait() == -number
+    lab.wait_for(lambda: not alive(pids), "its end", 30)
+
+
+def test_it_is_stopped_with_its_children(tmp_path) -> None:
+    process = attended.start([sys.executable, "-c", SERVER, str(tmp_path / "pids")])
+    pids = started(tmp_path / "pids")
+    attended.stop(process)
+    lab.wait_for(lambda: not alive(pids), "its end", 30)
+
+
+def test_its_status_is_its_parents_to_see() -> None:
+    process = attended.start([sys.executable, "-c", "raise SystemExit(3)"])
+    assert process.wait() == 3
+    attended.stop(process)

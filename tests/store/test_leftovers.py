@@ -1,0 +1,147 @@
+"""What a killed process leaves is removed at the next start; what a living one has stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ablate.store import leftovers
+from ablate.store.files import write_whole
+from ablate.store.leftovers import lock_file, owned_folder, sweep, sweep_partial
+from tests.support import places
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from ablate.store.leftovers import lock_file, owned_folder
+
+folder = Path(sys.argv[1])
+with owned_folder("ablate-ray-", folder), owned_folder("tune-", folder / "ray"):
+    with lock_file(folder / f"ablate-{sys.argv[2]}-x.lock"):
+        print("ready", flush=True)
+        time.sleep(600)
+"""
+
+
+def there(folder: Path) -> list[str]:
+    return sorted(path.name.split("-")[0] for path in folder.rglob("*-*"))
+
+
+def test_what_a_driver_leaves_is_removed_once_it_is_dead(tmp_path) -> None:
+    (tmp_path / "ray").mkdir()
+    words = [sys.executable, "-c", OWNER, str(tmp_path), str(os.getuid())]
+    owner = subprocess.Popen(words, cwd=places.ROOT, stdout=subprocess.PIPE)
+    assert owner.stdout is not None and owner.stdout.readline() == b"ready\n"
+    sweep(tmp_path, [tmp_path])
+    assert there(tmp_path) == ["ablate", "ablate", "tune"]
+    owner.send_signal(signal.SIGKILL)
+    owner.communicate()
+    sweep(tmp_path, [tmp_path])
+    assert there(tmp_path) == []
+
+
+def test_folders_without_an_owners_mark_are_left_alone(tmp_path) -> None:
+    (tmp_path / "ablate-something").mkdir()
+    sweep(tmp_path, [tmp_path])
+    assert (tmp_path / "ablate-something").is_dir()
+
+
+def test_an_error_inside_comes_out_and_the_folder_goes(tmp_path) -> None:
+    with pytest.raises(FileNotFoundError), owned_folder("a-", tmp_path) as folder:
+        assert folder.is_dir()
+        raise FileNotFoundError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_partial_files_are_removed_unless_somebody_writes_them(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(leftovers, "YOUNG_SECONDS", -1.0)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    (tmp_path / "abandoned.partial").touch()
+    (tmp_path / f"mlflow.db.{dead.pid}.partial").touch()
+    (tmp_path / f"text.{os.getpid()}.partial").touch()
+    with (tmp_path / "written.partial").open("w") as file:
+        leftovers.lock(file)
+        sweep_partial(tmp_path.glob("*.partial"))
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [f"text.{os.getpid()}.partial", "written.partial"]
+
+
+def test_a_partial_file_that_is_young_may_not_be_locked_yet(tmp_path) -> None:
+    (tmp_path / "new.partial").touch()
+    sweep_partial(tmp_path.glob("*.partial"))
+    assert (tmp_path / "new.partial").exists()
+
+
+def test_a_file_that_is_being_written_is_locked(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(leftovers, "YOUNG_SECONDS", -1.0)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    real, left = os.fdopen, []
+
+    def opened(*args):
+        class Slow:
+            def __enter__(self):
+                self.file = real(*args)
+                return self
+
+            def __exit__(self, *_):
+                self.file.close()
+
+            def fileno(self):
+                return self.file.fileno()
+
+            def __getattr__(self, name):
+                sweep_partial(tmp_path.glob("*.partial"))
+                left.append(len(list(tmp_path.glob("*.partial"))))
+                return getattr(self.file, name)
+
+        return Slow()
+
+    monkeypatch.setattr(os, "fdopen", opened)
+    write_whole(tmp_path / "a", b"data")
+    assert left == [1] and (tmp_path / "a").read_bytes() == b"data"
+
+
+def test_a_lock_file_is_held_by_one_at_a_time_and_is_gone_afterwards(tmp_path) -> None:
+    """Though each removes the file that others may be waiting for."""
+    inside, most = [0], [0]
+
+    def work() -> None:
+        for _ in range(30):
+            with lock_file(tmp_path / "l.lock"):
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+                sweep(tmp_path, [tmp_path])
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] and list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_file_that_is_a_link_is_refused(tmp_path) -> None:
+    (tmp_path / "l.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError), lock_file(tmp_path / "l.lock"):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_long_folder_for_temporary_files_is_not_used_for_rays_sockets(monkeypatch) -> None:
+    import contextlib
+
+    session = pytest.importorskip("ablate.tune.cluster.session")
+    monkeypatch.setenv("RAY_TMPDIR", "/" + "long/" * 30)
+    with contextlib.ExitStack() as stack:
+        folder = session._session_folder(session.Fleet(), stack)
+        assert len(folder) <= session.LONGEST_FOLDER + len("/ablate-ray-") + 8
+        assert os.path.isdir(folder)
+    assert not os.path.exists(folder)

@@ -1,0 +1,170 @@
+"""Ray's own processes die: noticed at once, started again if they are ours, else reported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray")
+
+from ray._private import worker
+
+from ablate.errors import TrialError
+from ablate.tune.cluster import drive as cluster
+from ablate.tune.cluster import watch
+from tests.support import lab, places
+from tests.tune.test_cluster import WORKER, Plan, run, trials
+
+pytestmark = pytest.mark.cluster
+
+
+class Killing(Plan):
+    """A plan that kills a part of Ray at some numbers of epochs."""
+
+    def __init__(self, *trials: dict[str, Any], kill: dict[int, str]) -> None:
+        super().__init__(*trials)
+        self.listening: list[str] = []
+        self.kill, self.on_progress = kill, self._kill
+
+    def _kill(self, trial_id: str) -> None:
+        name = self.kill.pop(len(self.epochs), None)
+        if name is not None:
+            processes = worker._global_node.all_processes
+            pids = [info.process.pid for infos in processes.values() for info in infos]
+            self.listening += _addresses({*pids, *lab.descendants(os.getpid())})
+            os.kill(processes[name][0].process.pid, signal.SIGKILL)
+
+
+def _addresses(pids: set[int]) -> list[str]:
+    """The addresses on which processes listen, as /proc/net/tcp has them."""
+    sockets = set()
+    for pid in pids:
+        for handle in Path(f"/proc/{pid}/fd").iterdir():
+            sockets.add(os.readlink(handle))
+    rows = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    listening = 10
+    return [
+        row[1].split(":")[0]
+        for row in rows
+        if int(row[3], 16) == listening and f"socket:[{row[9]}]" in sockets
+    ]
+
+
+def test_a_raylet_and_then_a_gcs_die_and_ray_is_started_again(tmp_path, monkeypatch) -> None:
+    """Every trial resumes, no death is counted; all of it listened on loopback only."""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "store").mkdir()
+    (tmp_path / "modules" / "fake_worker.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"), prepend=os.pathsep)
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    plan = Killing(*trials(3, epochs=3, sleep=0.2), kill={2: "raylet", 4: "gcs_server"})
+    lines = run(plan, cluster.Fleet(workers=1, tmp=str(tmp_path / "tmp")), tmp_path / "store")
+    assert not worker.global_worker.connected
+    assert sorted(plan.done) == ["t0", "t1", "t2"]
+    assert not plan.deaths and not plan.losses
+    assert len(plan.retries) == 2 and "died by signal 9" in plan.retries[0][1]
+    assert ["raylet" in plan.notes[0], "gcs_server" in plan.notes[1]] == [True, True]
+    for text in lines.values():
+        epochs = [line for line in text if "epoch" in line]  # perhaps one that was not reported
+        assert epochs[:3] == ["epoch 1", "epoch 2", "epoch 3"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+    assert plan.listening and set(plan.listening) <= loopback
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A cluster that this process has only joined: a raylet's socket and a GCS's port."""
+    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.0)
+    with socket.socket(socket.AF_UNIX) as raylet, socket.socket() as gcs:
+        raylet.bind(path := str(tmp_path / "raylet"))
+        gcs.bind(("127.0.0.1", 0))
+        port = gcs.getsockname()[1]
+        node = SimpleNamespace(
+            all_processes={}, raylet_socket_name=path, gcs_address=f"127.0.0.1:{port}"
+        )
+        monkeypatch.setattr(worker, "_global_node", node)
+        raylet.listen()
+        gcs.listen()
+        yield SimpleNamespace(raylet=raylet, gcs=gcs)
+
+
+@pytest.mark.parametrize("part", ["raylet", "gcs"])
+def test_a_part_of_a_cluster_that_does_not_answer(elsewhere, part) -> None:
+    looking = watch.Watch(print, "resume with: x")
+    assert looking._given_up() is None
+    getattr(elsewhere, part).close()
+    died = looking._given_up()
+    assert died is not None and not died.ours
+    assert f"Ray's {part}".lower() in str(died).lower() and "has not answered for" in str(died)
+
+
+def test_a_gcs_may_come_back_as_long_as_ray_waits_for_it(elsewhere, monkeypatch) -> None:
+    monkeypatch.setenv(watch.RECONNECT, "300")
+    notes: list[str] = []
+    looking = watch.Watch(notes.append, "")
+    elsewhere.gcs.close()
+    assert looking._given_up() is None and looking._given_up() is None
+    assert len(notes) == 1 and "does not answer; waiting 300 s" in notes[0]
+    elsewhere.raylet.close()  # Ray never waits for a raylet
+    assert "raylet" in str(looking._given_up())
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_ray_that_cannot_be_started_again_is_an_error_that_says_so(monkeypatch, ours) -> None:
+    """One that keeps dying, or one that this driver has not started."""
+    runs: list[int] = []
+
+    def dies(drive: Any, fleet: Any) -> None:
+        runs.append(1)
+        raise watch.RayDied("Ray's raylet died", ours)
+
+    monkeypatch.setattr(cluster, "_run_once", dies)
+    plan = Killing(kill={})
+    with pytest.raises(TrialError, match=r"^Ray's raylet died\. resume with: x$"):
+        cluster.run(plan, cluster.Fleet(advice="resume with: x"), lambda trial: {})
+    assert len(runs) == (cluster.MOST_DEATHS + 1 if ours else 1)
+
+
+STUCK = """
+import threading, types
+from ray._private import worker
+from ablate.tune.cluster import watch
+
+watch.LOOK_SECONDS = watch.STUCK_SECONDS = 0.05
+process = types.SimpleNamespace(pid=7, poll=lambda: -9)
+infos = [types.SimpleNamespace(process=process)]
+worker._global_node = types.SimpleNamespace(all_processes={"gcs_server": infos})
+with watch.Watch(print, "Resume with: x").on():
+    threading.Event().wait()  # as a call of Ray's that never returns
+"""
+
+
+def test_a_driver_that_ray_blocks_is_ended_with_the_same_message() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STUCK], cwd=places.ROOT, capture_output=True, text=True, timeout=120
+    )
+    said = "ablate: Ray's gcs_server on this machine (pid 7) died by signal 9. Resume with: x\n"
+    assert (done.returncode, done.stderr) == (TrialError.exit_code, said)
+
+
+def test_a_watch_that_is_closed_ends_nothing(monkeypatch) -> None:
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(os, "_exit", lambda status: pytest.fail("ended"))
+    before = threading.active_count()
+    with watch.Watch(print, "").on():
+        pass
+    lab.wait_for(lambda: threading.active_count() == before, "the thread ends", 20)
