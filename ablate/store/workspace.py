@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from ablate.config.fields import is_text
 from ablate.errors import StoreError
 from ablate.store import lease
 from ablate.store.files import lock
@@ -70,12 +71,18 @@ def open_workspace(
 ) -> Workspace:
     """The workspace at `folder`, else at $ABLATE_WORKSPACE, else at `.ablate` here."""
     chosen = Path(folder or os.environ.get("ABLATE_WORKSPACE") or DEFAULT).absolute()
-    return Workspace(
-        chosen,
-        store or os.environ.get("ABLATE_STORE"),
-        mlflow or os.environ.get("MLFLOW_TRACKING_URI"),
-        searches or os.environ.get("ABLATE_SEARCHES"),
-    )
+    others = {
+        "store": store or os.environ.get("ABLATE_STORE"),
+        "mlflow": mlflow or os.environ.get("MLFLOW_TRACKING_URI"),
+        "searches": searches or os.environ.get("ABLATE_SEARCHES"),
+    }
+    for name, location in {"workspace": str(chosen), **others}.items():
+        if location is not None and not is_text(location):
+            raise StoreError(
+                f"the {name} {location!r} has a name that is not UTF-8, which databases cannot "
+                f"store. Choose another with --{name}."
+            )
+    return Workspace(chosen, others["store"], others["mlflow"], others["searches"])
 
 
 def make_folders(workspace: Workspace) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ablate.study.words import Scale, Stage, Study
 
 RESERVED_STAGES = ("train", "search", "ensemble")
+MAX_ARMS = 10_000
 
 
 def check(study: Study) -> None:
@@ -22,6 +23,7 @@ def check(study: Study) -> None:
     _check_key("name", study.name or "study")
     if not study.scales:
         raise StudyError("a study needs at least one scale.")
+    check_num_arms(len(study.design.arms), "design")
     names = [arm.name for arm in study.design.arms]
     twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:
@@ -44,6 +46,16 @@ def check(study: Study) -> None:
         _check_known("stage", arm.stages, stages, f"arm '{arm.name}'")
         for scale in study.scales.values():
             _check_stages((*scale.stages, *arm.then), f"arm '{arm.name}'")
+
+
+def check_num_arms(num: int, where: str, what: str = "arms") -> None:
+    """Check how many arms a design has, before they are made."""
+    if num > MAX_ARMS:
+        shown = f"{num:,}" if num < 10**15 else "more than 10**15"
+        raise StudyError(
+            f"{where}: {shown} {what} are too many for one study. The limit is {MAX_ARMS:,}. "
+            "Instead: fewer factors or levels, or a search over a space."
+        )
 
 
 def _check_known(kind: str, names: Iterable[str], valid: Sequence[str], where: str = "") -> None:

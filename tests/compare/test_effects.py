@@ -196,7 +196,7 @@ def test_a_design_that_is_not_crossed_is_not_balanced():
 
 
 def test_an_interaction_of_three_levels_weighs_only_the_arms_at_its_two(by_hand):
-    """[b's effect at `middle`] - [b's effect at `low`], over both levels of c; `high` has no say."""
+    """[b's effect at `middle`] - [b's effect at `low`], over both levels of c; not at `high`."""
     design = factorial({"rate": {"low": {}, "middle": {}, "high": {}}, "b": TWO, "c": TWO})
     losses = drawn(9, design, lambda at: 0.3 * (at["rate"] == "high"), num_seeds=4)
     effects = {e.name: e.difference.deltas for e in effects_of(by_hand, design, losses).effects}

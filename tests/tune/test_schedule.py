@@ -474,7 +474,7 @@ def test_arms_that_search_for_the_same_share_its_trials_and_both_are_confirmed(w
 
 
 def test_a_search_of_how_to_evaluate_a_model_that_failed_is_abandoned(workspace, tmp_path):
-    """It suggests nothing, has no winner, and keeps nobody waiting; the other seeds are searched."""
+    """It suggests nothing and has no winner; the other seed's model is searched."""
     space = tmp_path / "share.toml"
     space.write_text("""
 paper = "none"
