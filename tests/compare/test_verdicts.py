@@ -191,7 +191,7 @@ def test_only_cells_with_the_published_number_say_of_which_corpus_it_is(by_hand,
 def test_a_printed_number_may_have_been_rounded_by_half_of_its_last_digit(
     by_hand, monkeypatch, decimals, expected
 ):
-    """Three equal losses have no spread: 20.4 lies within 20 +- 0.5, and not within 20.0 +- 0.05."""
+    """Three equal losses have no spread: 20.4 is within 20 +- 0.5, and not within 20.0 +- 0.05."""
     cell = papers.Cell(
         table=TABLE,
         model="m",

@@ -1,0 +1,1 @@
+"""Seeded, repeatable attacks, whose failures are counted. `make attack` runs all of them."""
