@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 QUICK := not slow and not cluster and not root and not faults
 
-.PHONY: study test quick goldens lint types readme bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper clean
+.PHONY: study test quick goldens lint types readme bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper attack mutate clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -45,6 +45,12 @@ bench-cluster: $(READY)  # does one driver keep 1 to 64 workers busy? ARGS="--si
 
 test-kills: $(READY)  # drivers and workers killed thirty times, not the three of `make test`
 	$(VENV)/bin/pytest tests/end_to_end/test_killed.py --kills 30
+
+attack: $(READY)  # wrong inputs, damaged files, kills; ARGS="--seed 2 --quick --only inputs"
+	$(VENV)/bin/python -m tests.attack $(ARGS)
+
+mutate: $(READY)  # does a test notice each small change of the code? ARGS="--only tune --number 20"
+	$(VENV)/bin/python -m tests.mutate $(ARGS)
 
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
 	$(VENV)/bin/pytest tests/paper_scale.py

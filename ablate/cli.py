@@ -16,6 +16,7 @@ from ablate.redaction import redacted
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
+OUT_OF_MEMORY = "out of memory. See how much a process may use with: ulimit -v; free -h"
 EXAMPLES = """examples:
   ablate study studies/doc_layer_mix.py            run a study, or resume it
   ablate study studies/doc_layer_mix.py --local    the same without Ray, to step through
@@ -61,6 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         need = "pip install 'ablate[study]'"
         return _fail(f"this command needs the package {error.name}: {need}.", 7)
+    except ImportError as error:  # a library that does not fit under `ulimit -v`
+        if "failed to map segment" not in str(error) and "allocate memory" not in str(error):
+            raise
+        return _fail(OUT_OF_MEMORY, 5)
+    except RecursionError:
+        return _fail("something in the input is nested too deeply to be read.", 2)
+    except MemoryError:
+        return _fail(OUT_OF_MEMORY, 5)
 
 
 def _finish(result: str | int | None) -> int:

@@ -113,7 +113,14 @@ def unknown(kind: str, name: object, valid: Iterable[str], where: str = "") -> s
 def wrong_value(field: str, value: object, expected: str, where: str = "") -> str:
     """Compose the message for a value that a field cannot have."""
     prefix = f"{where}: " if where else ""
-    return f"{prefix}{field} = {_shortened(repr(value))} is not allowed. Expected: {expected}."
+    return f"{prefix}{field} = {_shortened(_written(value))} is not allowed. Expected: {expected}."
+
+
+def _written(value: object) -> str:
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # Python writes no whole number of over 4,300 digits
+        return f"{type(value).__name__} too long to show"
 
 
 def _shortened(text: str) -> str:

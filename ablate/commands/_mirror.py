@@ -15,6 +15,15 @@ from ablate.store.workspace import Workspace
 
 def ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
     """Return the result of `query` on a mirror that is up to date and intact."""
+    from ablate.record.mirror.syncing import duckdb
+
+    try:
+        return _ask(workspace, query)
+    except duckdb().OutOfMemoryException as error:
+        raise MemoryError from error
+
+
+def _ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
     from ablate.compare.records.query import MirrorDamaged
     from ablate.record.mirror.syncing import update_mirror
 

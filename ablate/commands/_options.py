@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.compare import formats
+from ablate.config.fields import LARGEST
 
 if TYPE_CHECKING:
     from ablate.store.workspace import Workspace
@@ -18,6 +19,8 @@ LOCATIONS = {
     "mlflow": ("URI", "MLflow tracking server (default: a database in the workspace)"),
     "searches": ("URL", "database for searches (default: files in the workspace)"),
 }
+MOST = 65_535  # workers; also the largest port
+MOST_THREADS = 1024
 STUDY = "a study's name, or name@scale"
 TRIALS = "ids of finished trials (a unique prefix is enough)"
 
@@ -70,8 +73,22 @@ def table_format(options: argparse.Namespace) -> str:
 
 def count(text: str) -> int:
     number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    if not 1 <= number <= MOST:
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not from 1 to {MOST}")
+    return number
+
+
+def threads(text: str) -> int:
+    number = count(text)
+    if number > MOST_THREADS:
+        raise argparse.ArgumentTypeError(f"{text} is not from 1 to {MOST_THREADS}")
+    return number
+
+
+def seed(text: str) -> int:
+    number = int(text)
+    if abs(number) > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text[:40]}... is larger than 2**63 - 1")
     return number
 
 

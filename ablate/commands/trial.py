@@ -30,10 +30,11 @@ EXAMPLE = "ablate trial config.toml --seed 2"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", help="a TOML file of values")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
-    parser.add_argument(
-        "--threads", type=_options.count, default=1, metavar="N", help="torch threads (default: 1)"
-    )
+    for name, help in (("seed", "random seed"), ("threads", "torch threads")):
+        kind = getattr(_options, name)
+        parser.add_argument(
+            f"--{name}", type=kind, default=1, metavar="N", help=f"{help} (default: 1)"
+        )
     _options.add_code(parser, "a file that registers the config's task or techniques")
     _options.add_locations(parser, "workspace", "store")
 
@@ -77,7 +78,7 @@ def read_values(path: Path) -> dict[str, Any]:
     backbone = { name = "lstm", units = 200 }     # or: [backbone] name = "lstm"
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        return dict(_flat(tomllib.loads(path.read_text(encoding="utf-8"))))
     except FileNotFoundError:
         near = sorted(str(file) for file in path.parent.glob("*.toml"))
         raise ConfigError(unknown("config file", str(path), near)) from None
@@ -85,7 +86,8 @@ def read_values(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error.strerror or error}.") from None
     except ValueError as error:  # the errors of TOML and of UTF-8 include the position
         raise ConfigError(f"{path}: {error}.") from None
-    return dict(_flat(data))
+    except RecursionError:
+        raise ConfigError(f"{path}: its values are nested too deeply to be read.") from None
 
 
 def _flat(data: Mapping[str, Any], prefix: str = ""):

@@ -24,6 +24,7 @@ from ablate.config.contents import digest_of_contents
 from ablate.errors import AblateError, ConfigError, nearest, unknown, wrong_value
 
 REQUIRED = dataclasses.MISSING
+LARGEST = 2**63 - 1  # whole numbers beyond it fit in no tensor, Parquet file or database
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def check_value(
     converted = _convert(value, hint)
     if converted is REQUIRED:
         name, value, hint = _wrong_part(name, value, hint)
-        raise error(wrong_value(name, value, _type_name(hint), where))
+        raise error(wrong_value(name, value, _type_name(hint), where) + _beyond(value))
     if limits is not None and not _within(converted, limits):
         raise error(_refusal(name, value, hint, limits, where))
     return converted
@@ -228,10 +229,30 @@ def _limits(field: dataclasses.Field) -> Limits:
 
 def _refusal(name: str, value: Any, hint: Any, limits: Limits, where: str = "") -> str:
     """Compose the message for a wrong value, with the closest valid choice."""
-    text = wrong_value(name, value, _expected(_type_name(hint), limits), where)
+    text = wrong_value(name, value, _expected(_type_name(hint), limits), where) + _beyond(value)
     choices = [choice for choice in limits.choices or () if isinstance(choice, str)]
     match = nearest(value, choices) if isinstance(value, str) else None
     return f"{text} Did you mean '{match}'?" if match else text
+
+
+def _beyond(value: Any) -> str:
+    """The limit that any number or text has, if the value exceeds it."""
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f" No whole number may be larger than 2**63 - 1 = {LARGEST}."
+    if isinstance(value, str) and not is_text(value):
+        return " Text must be valid UTF-8, without zero bytes."
+    return ""
+
+
+def is_text(value: str) -> bool:
+    """Return whether files and databases can hold the text.
+
+    What Python reads from file names and arguments that are not UTF-8 has lone surrogates.
+    """
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _convert(value: Any, hint: Any) -> Any:
@@ -250,11 +271,20 @@ def _convert(value: Any, hint: Any) -> Any:
         return _check_mapping(value, *typing.get_args(hint))
     if origin is Callable:
         return value if callable(value) else REQUIRED
-    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if hint is int and isinstance(value, bool):
+    if isinstance(value, int) and hint in (int, float):
+        return REQUIRED if isinstance(value, bool) else _convert_whole(value, hint)
+    if isinstance(value, str) and not is_text(value):
         return REQUIRED
     return value if isinstance(value, hint) else REQUIRED
+
+
+def _convert_whole(value: int, hint: type[int] | type[float]) -> Any:
+    if hint is int:
+        return value if abs(value) <= LARGEST else REQUIRED
+    try:
+        return float(value)
+    except OverflowError:
+        return REQUIRED
 
 
 def _convert_tuple(value: Any, arguments: tuple[Any, ...]) -> Any:

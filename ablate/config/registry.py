@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,14 @@ def register(
 def names(slot: str) -> list[str]:
     """List a slot's techniques, shipped or registered by a study, without importing any."""
     _check_slot(slot)
+    return sorted(_shipped(slot) | {name for known, name in _techniques if known == slot})
+
+
+@cache
+def _shipped(slot: str) -> frozenset[str]:
+    """The techniques that come with the package. Cached: a plan asks for each of its trials."""
     files = (path.stem for path in (_COMPONENTS / slot).glob("*.py"))
-    shipped = {name for name in files if not name.startswith("_")}
-    return sorted(shipped | {name for known, name in _techniques if known == slot})
+    return frozenset(name for name in files if not name.startswith("_"))
 
 
 def get(slot: str, name: str, where: str = "") -> Technique:

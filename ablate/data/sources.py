@@ -18,7 +18,15 @@ from typing import BinaryIO
 from ablate.config.sections import CorpusConfig
 from ablate.data.encoding import encode
 from ablate.data.published import PUBLISHED, SPLITS
-from ablate.data.texts import GRAMMAR, GrammarText, PublishedText, find_text, sha256, writing
+from ablate.data.texts import (
+    GRAMMAR,
+    GrammarText,
+    PublishedText,
+    expanded,
+    find_text,
+    sha256,
+    writing,
+)
 from ablate.errors import CorpusError
 from ablate.store.files import replace_synced
 
@@ -70,7 +78,7 @@ def get(
         if from_dir is None:
             _fetch(text, split, progress)
         else:
-            _copy_from(text, split, Path(from_dir).expanduser(), progress)
+            _copy_from(text, split, expanded(from_dir), progress)
     return {split: text.path(split) for split in SPLITS}
 
 

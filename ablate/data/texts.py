@@ -57,10 +57,19 @@ def find_text(name: str, folder: Path | None) -> Text:
 def custom_folder(name: str) -> Path | None:
     """Return the folder of text that `name` refers to, or None if it is not a path."""
     if name.startswith("folder:"):
-        return Path(name.removeprefix("folder:")).expanduser().absolute()
+        return expanded(name.removeprefix("folder:"))
     if os.sep in name or name.startswith((".", "~")) or Path(name).is_dir():
-        return Path(name).expanduser().absolute()
+        return expanded(name)
     return None
+
+
+def expanded(path: str | Path) -> Path:
+    """Return the absolute path, with the home folder in place of ~."""
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError:
+        user = Path(path).parts[0]
+        raise CorpusError(f"{path}: there is no home folder {user} on this machine.") from None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -34,7 +35,7 @@ def assemble(
     Without a text, the model is only good for counting parameters.
     """
     _check_training(config)
-    with torch.device(device):
+    with torch.device(device), _counting_bytes():
         model = _model(config, vocabulary, text)
     assembly = _with_loss(model, config, text)
     for regularizer in assembly.regularizers:
@@ -75,6 +76,20 @@ def count_parameters(config: Config, vocabulary: int) -> int:
     model = assemble(config, vocabulary, "meta").model
     check_evaluators(config, model)
     return num_parameters(model)
+
+
+@contextlib.contextmanager
+def _counting_bytes() -> Iterator[None]:
+    """Refuse a tensor that has more bytes than torch can count."""
+    try:
+        yield
+    except (RuntimeError, TypeError) as error:
+        if "overflow" not in str(error).lower():
+            raise
+        raise CombinationError(
+            "the model is too large: one of its matrices would have more than 2**63 - 1 bytes, the "
+            "most that a tensor can have. Instead: fewer units, experts or words."
+        ) from error
 
 
 def _with_loss(model: LanguageModel, config: Config, text: TrainingText | None) -> Assembly:

@@ -41,6 +41,7 @@ ORIGIN = "ablate.origin"  # who created a run: only its creator deletes duplicat
 EXPERIMENTS_SECONDS = 30.0  # after which the server's list of experiments is queried again
 PAGE = 1000
 ACTIVE = 1  # MLflow's ViewType.ACTIVE_ONLY: runs that nobody has deleted
+CONNECT_SECONDS = 10  # to wait for a database's host
 REFUSALS = (
     "INVALID_PARAMETER_VALUE",
     "INVALID_STATE",
@@ -76,8 +77,7 @@ class ClientTracking:
         self.uri, self._artifacts = uri, artifacts
         tracking = quiet.load("mlflow.tracking")
         self._entities = quiet.load("mlflow.entities")
-        with translate_errors(uri), quiet.silent_warnings():
-            self.client = tracking.MlflowClient(uri, registry_uri=uri)
+        self.client = open_client(uri, tracking)
         self._origin = f"{socket.gethostname()}:{artifacts}"
         self._running: dict[tuple[str, str], RemoteRun] = {}
         self._uncertain: set[tuple[str, str]] = set()  # perhaps created twice
@@ -241,6 +241,25 @@ class ClientTracking:
             ids = [experiment.experiment_id for experiment in read_experiments(self.client)]
             self._experiments = (time.monotonic(), ids)
         return ids
+
+
+def open_client(uri: str, tracking: Any) -> Any:
+    """MLflow's client of a server or a database that answers."""
+    with translate_errors(uri), quiet.silent_warnings():
+        if not is_server(uri):
+            _connect(uri)
+        return tracking.MlflowClient(uri, registry_uri=uri)
+
+
+def _connect(uri: str) -> None:
+    """Connect to a database once. MLflow tries ten times, for 100 seconds, before it gives up."""
+    sqlalchemy, dialect = quiet.load("sqlalchemy"), uri.partition("://")[0].partition("+")[0]
+    limits = {"connect_timeout": CONNECT_SECONDS} if dialect in ("postgresql", "mysql") else {}
+    engine = sqlalchemy.create_engine(uri, connect_args=limits)
+    try:
+        engine.connect().close()
+    finally:
+        engine.dispose()
 
 
 def read_experiments(client: Any) -> list[Any]:

@@ -18,8 +18,8 @@ SERVERS = ("http", "https")
 
 def check_uri(uri: str) -> str:
     """Return the URI if its scheme can hold records; nothing is connected to."""
-    scheme = urlsplit(uri).scheme.split("+")[0]
-    if scheme in SERVERS and urlsplit(uri).hostname:
+    scheme = uri.partition("://")[0].lower().split("+")[0]
+    if scheme in SERVERS and _names_host(uri):
         return uri
     if scheme in DATABASES and uri.partition("://")[2].strip("/"):
         return uri
@@ -31,8 +31,16 @@ def check_uri(uri: str) -> str:
     )
 
 
+def _names_host(uri: str) -> bool:
+    """Return whether the URI has a host, and a port that is one."""
+    try:
+        return bool(urlsplit(uri).hostname) and urlsplit(uri).port != 0
+    except ValueError:  # a bracket without its pair, or a port that is no number or too large
+        return False
+
+
 def is_server(uri: str) -> bool:
-    return urlsplit(uri).scheme in SERVERS
+    return uri.partition("://")[0].lower() in SERVERS
 
 
 def local_folder(artifact_uri: str) -> Path | None:

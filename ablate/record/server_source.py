@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.record import quiet, runs
-from ablate.record.client import pages, read_experiments, read_pages, translate_errors
+from ablate.record.client import open_client, pages, read_experiments, read_pages, translate_errors
 from ablate.record.listing import PAGE, Entry, Listing, Span
 from ablate.record.places import is_server
 from ablate.record.tracking import (
@@ -55,8 +55,7 @@ class ServerSource:
         # Loaded here: `quiet` admits one thread at a time, and several query histories.
         self._rest = quiet.load("mlflow.utils.rest_utils")
         self._credentials = quiet.load("mlflow.utils.credentials")
-        with translate_errors(uri), quiet.silent_warnings():
-            self._client = tracking.MlflowClient(uri, registry_uri=uri)
+        self._client = open_client(uri, tracking)
         self._runs: dict[str, Any] = {}
 
     def changes(self, known: Mapping[str, Seen]) -> tuple[dict[str, Seen], list[str]]:

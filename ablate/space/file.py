@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ablate.config.fields import LARGEST
 from ablate.config.registry import LISTED_SLOTS
 from ablate.config.resolve import SINGLE_SLOTS
 from ablate.errors import SpaceError, unknown, wrong_value
@@ -212,4 +213,6 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
+    if isinstance(value, int):
+        return is_number(value) and abs(value) <= LARGEST
     return is_number(value) and math.isfinite(value)

@@ -71,3 +71,12 @@ def parse_toml(text: str, lines: Lines) -> dict[str, Any]:
         column = f" (column {match[2]})" if match and match[2] else ""
         where = lines.of_number(number)
         raise SpaceError(f"{where}: this is not valid TOML: {problem}{column}.") from None
+    except (ValueError, RecursionError) as error:
+        raise SpaceError(f"{lines.path}:1: this is not valid TOML: {too_much(error)}.") from None
+
+
+def too_much(error: ValueError | RecursionError) -> str:
+    """Why Python refuses TOML whose syntax is right."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error).partition(":")[0]  # a whole number of more than 4,300 digits

@@ -266,6 +266,11 @@ def _open_remote(uri: str) -> tuple[Any, str]:
         filesystem, root = fs.FileSystem.from_uri(uri)
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot open the store {uri}: {error}.") from error
+    if not root.strip("/"):
+        raise StoreError(
+            f"cannot open the store {uri}: it names no bucket or folder. Expected, for example: "
+            "s3://bucket/folder."
+        )
     return filesystem, root.rstrip("/")
 
 

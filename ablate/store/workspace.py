@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from ablate.config.fields import is_text
 from ablate.errors import StoreError
 from ablate.redaction import keep_secret
 from ablate.store import lease
@@ -71,15 +72,21 @@ def open_workspace(
 ) -> Workspace:
     """The workspace at `folder`, else at $ABLATE_WORKSPACE, else at `.ablate` here."""
     chosen = Path(folder or os.environ.get("ABLATE_WORKSPACE") or DEFAULT).absolute()
-    elsewhere = (
-        store or os.environ.get("ABLATE_STORE"),
-        mlflow or os.environ.get("MLFLOW_TRACKING_URI"),
-        searches or os.environ.get("ABLATE_SEARCHES"),
-    )
+    others = {
+        "store": store or os.environ.get("ABLATE_STORE"),
+        "mlflow": mlflow or os.environ.get("MLFLOW_TRACKING_URI"),
+        "searches": searches or os.environ.get("ABLATE_SEARCHES"),
+    }
     allow_group()
-    for uri in filter(None, elsewhere):
+    for name, location in {"workspace": str(chosen), **others}.items():
+        if location is not None and not is_text(location):
+            raise StoreError(
+                f"the {name} {location!r} has a name that is not UTF-8, which databases cannot "
+                f"store. Choose another with --{name}."
+            )
+    for uri in filter(None, others.values()):
         keep_secret(uri)
-    return Workspace(chosen, *elsewhere)
+    return Workspace(chosen, others["store"], others["mlflow"], others["searches"])
 
 
 def make_folders(workspace: Workspace) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ablate.study.words import Scale, Stage, Study
 
 RESERVED_STAGES = tuple(StageName)
+MAX_ARMS = 10_000
 
 
 def check(study: Study) -> None:
@@ -24,6 +25,7 @@ def check(study: Study) -> None:
     _check_key("name", study.name or "study")
     if not study.scales:
         raise StudyError("a study needs at least one scale.")
+    check_num_arms(len(study.design.arms), "design")
     names = [arm.name for arm in study.design.arms]
     twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:
@@ -64,6 +66,16 @@ def _check_metrics(study: Study) -> None:
         named = (name for name in (study.metric, *study.columns) if "." in name)
         evaluators = registry.names("evaluator")
         _check_known("evaluator", (n.partition(".")[0] for n in named), evaluators, "columns")
+
+
+def check_num_arms(num: int, where: str, what: str = "arms") -> None:
+    """Check how many arms a design has, before they are made."""
+    if num > MAX_ARMS:
+        shown = f"{num:,}" if num < 10**15 else "more than 10**15"
+        raise StudyError(
+            f"{where}: {shown} {what} are too many for one study. The limit is {MAX_ARMS:,}. "
+            "Instead: fewer factors or levels, or a search over a space."
+        )
 
 
 def _check_known(kind: str, names: Iterable[str], valid: Sequence[str], where: str = "") -> None:

@@ -17,7 +17,7 @@ def training_tokens(config: Config, num_train: int) -> int:
     if not config.kind.slots:
         return 0
     rows = config.training.batch_size
-    return config.training.epochs * (num_train // rows - 1) * rows
+    return config.training.epochs * max(0, num_train // rows - 1) * rows
 
 
 def flops_per_token(config: Config, vocabulary: int) -> float:

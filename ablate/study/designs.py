@@ -9,6 +9,7 @@ from typing import Any
 
 from ablate.config import fields
 from ablate.errors import StudyError, unknown, wrong_value
+from ablate.study.check import check_num_arms
 from ablate.study.words import Arm, Design, Factors, Values
 
 
@@ -41,6 +42,7 @@ def factorial(factors: Factors) -> Design:
     """Compare every combination of the factors' levels."""
     fields.check_value(factors, Factors, "factors", StudyError, "factorial")
     _check_apart(factors)
+    check_num_arms(math.prod(map(len, factors.values())), "factorial")
     crossed = itertools.product(*(factor for factor in factors.values()))
     chosen = (dict(zip(factors, levels, strict=True)) for levels in crossed)
     return Design("factorial", tuple(_combination(factors, levels) for levels in chosen))
@@ -71,6 +73,9 @@ def fractional_factorial(factors: Factors, generators: Mapping[str, Sequence[str
     for factor, levels in factors.items():
         if len(levels) != 2:
             raise StudyError(wrong_value("levels", list(levels), "two levels", f"{what}: {factor}"))
+    check_num_arms(2 ** len(free), what)
+    combined = f"combinations of {len(generators)} generators"
+    check_num_arms(2 ** len(generators), what, combined)
     signs = (
         dict(zip(free, row, strict=True)) for row in itertools.product((-1, 1), repeat=len(free))
     )
@@ -133,4 +138,5 @@ def grid(space: str, corpus: str | None = None, *, points: int | None = None) ->
             open_rows[name]: f"{value}" for name, value in values.items() if name in open_rows
         }
         arms.append(Arm(", ".join(f"{k} {v}" for k, v in levels.items()), values, levels=levels))
+        check_num_arms(len(arms), f"grid of {table.name}: at least")
     return Design("grid", tuple(arms))

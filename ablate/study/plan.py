@@ -23,6 +23,8 @@ from ablate.study.record import arm_location, make_record
 from ablate.study.searches import PlannedSearch, plan_search_trial, plan_searches, search_record
 from ablate.study.words import Arm, Scale, Study, Values
 
+MAX_TRIALS = 20_000  # which take about a minute to plan
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -58,6 +60,7 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     load_own(study.techniques)
     name, scale = study.scale(scale_name)
     arms = _chosen_arms(study, scale)
+    _check_size(study, name, scale, arms)
     _check_column(study, name, scale, arms)
     values = {arm.name: arm_values(study, scale, arm) for arm in arms}
     configs = {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
@@ -96,6 +99,18 @@ def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
     in_order = sorted(trials.values(), key=lambda trial: first[trial.id])  # arms may share a trial
     record = replace(plan.record, trials=every, searches=tuple(map(search_record, searches)))
     return replace(plan, trials=tuple(in_order), record=record, searches=searches)
+
+
+def _check_size(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]) -> None:
+    """Check how many trials are listed, or confirm winners, before they are made."""
+    stages = sum(1 + len(scale.stages) + len(arm.then) for arm in arms)
+    repeats = scale.search.repeats if scale.search else 1
+    num = stages * scale.seeds * repeats
+    if num > MAX_TRIALS:
+        raise StudyError(
+            f"{study.file or study.name}: scale '{scale_name}': {num:,} trials are too many for one "
+            f"study. The limit is {MAX_TRIALS:,}. Instead: fewer seeds, arms, stages or repeats."
+        )
 
 
 def _check_column(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]) -> None:

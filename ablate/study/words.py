@@ -75,7 +75,7 @@ class Search(Word):
         None, doc="how to stop unpromising trials", choices=(None, "asha", "hyperband")
     )
     synchronous: bool = False
-    batch: int = setting(4, doc="trials per batch of a synchronous search", low=1)
+    batch: int = setting(4, doc="trials per batch of a synchronous search", low=1, high=1000)
     repeats: int = setting(1, doc="number of independent searches, each with its own seed", low=1)
     changes: Values = field(default_factory=dict)  # for the search's trials, such as fewer epochs
     rows: Values = field(default_factory=dict)  # rows of the space, by name, to fix
@@ -200,7 +200,7 @@ class Scale(Word):
     ensemble: bool = False  # also evaluate each arm's seeds together, by mean probability
     search: Search | None = None
     budget: Budget = field(default_factory=Budget)
-    threads: int = setting(1, doc="CPU threads per trial", low=1)
+    threads: int = setting(1, doc="CPU threads per trial", low=1, high=1024)
     gpus: float = setting(0.0, doc="GPUs per trial; trials with a fraction share one", low=0)
     share_gpus: bool = setting(
         False, doc="run as many trials on a GPU as the largest arm's measured memory allows"

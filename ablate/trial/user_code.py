@@ -71,6 +71,8 @@ def _as_ablate_error(error: BaseException, file: Path) -> AblateError:
         return type(error)(f"{location}: {error}")
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "ablate":
         return StudyError(_failed_import(error, file, location))
+    if not line_of(error, file) and isinstance(error, ValueError | RecursionError | MemoryError):
+        return StudyError(f"{file}: Python cannot read this file: {error or 'it is too deep'}.")
     return raised(error, f"{file}: this file", [str(file)])
 
 

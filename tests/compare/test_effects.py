@@ -193,3 +193,23 @@ def test_a_design_that_is_not_crossed_is_not_balanced():
     assert Design(crossed, {}).balanced
     assert not Design(crossed[:-1], {}).balanced
     assert not Design([{"a": "x"}, {"b": "u"}], {}).balanced
+
+
+def test_an_interaction_of_three_levels_weighs_only_the_arms_at_its_two(by_hand):
+    """[b's effect at `middle`] - [b's effect at `low`], over both levels of c; not at `high`."""
+    design = factorial({"rate": {"low": {}, "middle": {}, "high": {}}, "b": TWO, "c": TWO})
+    losses = drawn(9, design, lambda at: 0.3 * (at["rate"] == "high"), num_seeds=4)
+    effects = {e.name: e.difference.deltas for e in effects_of(by_hand, design, losses).effects}
+
+    def mean_at(**levels):
+        at = [all(arm.levels[f] == level for f, level in levels.items()) for arm in design.arms]
+        return losses[at].mean(axis=0)
+
+    def of_b(rate):
+        return mean_at(b="on", rate=rate) - mean_at(b="off", rate=rate)
+
+    for rate in ("middle", "high"):
+        assert effects[f"b × rate: {rate}"] == pytest.approx(of_b(rate) - of_b("low"))
+        assert effects[f"rate: {rate} vs low"] == pytest.approx(
+            mean_at(rate=rate) - mean_at(rate="low")
+        )

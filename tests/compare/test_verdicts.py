@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,3 +163,58 @@ def test_every_verdict_is_one_of_four(rounding):
         losses = [*generator.normal(4, generator.uniform(0, 0.1), generator.integers(1, 6))]
         there = math.exp(generator.normal(4, 0.1))
         assert judged(seeds(losses), there, PPL, rounding=rounding).startswith(words)
+
+
+def test_only_cells_with_the_published_number_say_of_which_corpus_it_is(by_hand, monkeypatch):
+    """The table also has the model on another corpus, with other numbers."""
+    ours = papers.Cell(
+        table=TABLE, model="m", corpus="ptb", metric="ppl", value=60.0, decimals=0, split="test"
+    )
+    lower, higher = (replace(ours, corpus="wikitext-2", value=v) for v in (55.25, 75.25))
+    paper = replace(papers.load(PAPER), cells=(lower, ours, higher))
+    monkeypatch.setattr(papers, "load", lambda paper_id: paper)
+
+    def verdict(value, loss, corpus="ptb"):
+        study = by_hand({"base": [math.log(loss)] * 3})
+        study.arm_fields = {"base": {"published": {"test": value}}}
+        place = {"paper": PAPER, "tables": (TABLE,), "published_scale": True, "corpus": corpus}
+        study.record_fields = place
+        return verdict_on(study)
+
+    assert verdict(60.0, 60.0) == "reproduced"
+    assert verdict(60.0, 60.0, "wikitext-2") == "not comparable: another corpus (wikitext-2)"
+    assert verdict(75.25, 75.25, "ptb") == "not comparable: another corpus (ptb)"
+    assert verdict(75.25, 75.25, "wikitext-2") == "reproduced"
+
+
+@pytest.mark.parametrize(("decimals", "expected"), [(0, "within seed noise"), (1, "not repro")])
+def test_a_printed_number_may_have_been_rounded_by_half_of_its_last_digit(
+    by_hand, monkeypatch, decimals, expected
+):
+    """Three equal losses have no spread: 20.4 is within 20 +- 0.5, and not within 20.0 +- 0.05."""
+    cell = papers.Cell(
+        table=TABLE,
+        model="m",
+        corpus="ptb",
+        metric="ppl",
+        value=20.0,
+        decimals=decimals,
+        split="test",
+    )
+    finer = [
+        replace(cell, value=21.0, decimals=4),
+        replace(cell, table="Table 9", decimals=4),
+        replace(cell, split="valid", decimals=4),
+        replace(cell, metric="bpc", decimals=4),
+    ]
+    paper = replace(papers.load(PAPER), cells=(cell, *finer))
+    monkeypatch.setattr(papers, "load", lambda paper_id: paper)
+    study = by_hand({"base": [math.log(20.4)] * 3})
+    study.arm_fields = {"base": {"published": {"test": 20.0}}}
+    study.record_fields = {
+        "paper": PAPER,
+        "tables": (TABLE,),
+        "corpus": "ptb",
+        "published_scale": True,
+    }
+    assert verdict_on(study).startswith(expected)

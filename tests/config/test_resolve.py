@@ -1,6 +1,7 @@
 """Flat values and the configs they resolve to; which part of a config determines a trial.
 
-The defaults of every config are kept in tests/golden/defaults.json (`tests/support/golden.py`).
+The defaults of every config are kept in tests/golden/defaults.json, and what its fields accept in
+limits.json (`tests/support/golden.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ablate.config import fields, registry
 from ablate.config.resolve import SECTIONS, SINGLE_SLOTS, Config, merge, resolve
 from ablate.errors import ConfigError
 from ablate.space.space import load
+from ablate.study.words import Arm, Budget, Design, Inherit, Scale, Search, Stage, Study
 from tests.support import places
 from tests.support.golden import golden, regenerating
 
@@ -173,6 +175,35 @@ def test_no_default_has_changed_behind_the_back_of_old_ids():
     for part, known in json.loads(golden("defaults.json", as_json(now), "ids")).items():
         if part in now:  # otherwise it has another version, or is gone
             assert {name: now[part].get(name, "gone") for name in known} == known, part
+
+
+@pytest.mark.golden
+def test_no_limit_has_changed_unnoticed():
+    """Those of every config, and of the classes of study files with their defaults.
+
+    A wider limit lets through what no test has tried, a narrower one refuses recorded trials.
+    """
+    configs = {**SECTIONS}
+    for slot in registry.SLOTS:
+        for name in registry.names(slot):
+            technique = registry.get(slot, name)
+            if technique.module.startswith("ablate."):
+                configs[f"{slot} {name}"] = technique.config
+    limits = {part: limits_of(config) for part, config in configs.items()}
+    words = (Arm, Budget, Design, Inherit, Scale, Search, Stage, Study)
+    limits |= {word.__name__: limits_of(word, with_defaults=True) for word in words}
+    for part, known in json.loads(golden("limits.json", as_json(limits))).items():
+        assert {name: limits[part].get(name, "gone") for name in known} == known, part
+
+
+def limits_of(config: type, *, with_defaults: bool = False) -> dict[str, str]:
+    """What each field of a dataclass accepts, as messages and help pages say it."""
+    return {
+        info.name: f"{info.allowed}, default {info.default!r}"
+        if with_defaults and not info.required
+        else info.allowed
+        for info in fields.describe(config)
+    }
 
 
 def add_new_defaults(now: dict) -> None:

@@ -20,6 +20,7 @@ from ablate.record.places import (
     ui_page,
 )
 from ablate.record.runs import tag_key
+from ablate.record.tracking import Away
 
 
 @pytest.mark.parametrize(
@@ -111,3 +112,13 @@ def test_the_ui_ended_for_its_first_error_not_its_last_line() -> None:
 )
 def test_keys_that_mlflow_takes(name, key) -> None:
     assert tag_key(name) == key
+
+
+@pytest.mark.parametrize("uri", ["sqlite:////proc", "postgresql+psycopg://nobody@127.0.0.1:1/x"])
+def test_a_database_that_cannot_be_opened_is_tried_once(monkeypatch, uri):
+    """MLflow's own client, which is not reached, would try for 100 seconds."""
+    from ablate.record import client, quiet
+
+    monkeypatch.setattr(quiet.load("mlflow.tracking"), "MlflowClient", None)
+    with pytest.raises(Away, match="cannot store records now"):
+        client.open_client(uri, quiet.load("mlflow.tracking"))

@@ -418,6 +418,7 @@ def test_all_seeds_of_an_arm_under_one_stage_are_one_result(data: str):
     plan = make_plan(study_with(Arm("joint", then=(TOGETHER,)), seeds=3), data=data)
     assert placed(plan, "joint") == [("train", False)] * 3 + [("together", True)]
     joint = next(trial for trial in plan.trials if trial.stage == "together")
+    assert joint.seed == 0  # part of its id
     assert [parent.role for parent in joint.parents] == ["base"] * 3
     indices = {p.arm: p.seed_index for p in plan.record.trials if p.final}
     assert indices["joint"] == 3  # no seed of any arm's
@@ -451,6 +452,8 @@ def test_an_evaluation_is_searched_for_each_finished_model(data: str, tmp_path: 
     (result,) = plan.confirmations(plan.searches[0], {"evaluator.standard.batch_size": 2}).trials
     assert (result.reads_test, result.seed, result.stage) == (True, 1, "how")
     assert len({search.key for search in plan.searches}) == 2
+    planned = [(search.repeat, search.seed, search.model) for search in plan.searches]
+    assert planned == [(0, 1, {"seed": seed, "seed_index": seed - 1}) for seed in (1, 2)]
 
 
 def test_what_leaves_nothing_to_go_on_from_comes_last():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ from ablate.study.designs import (
     path,
 )
 from ablate.study.small import smoke
-from ablate.study.words import Scale
+from ablate.study.words import Scale, Search, Stage
 
 FACTORS = {
     "head": {"softmax": {"head": "softmax"}, "mos": {"head": "mos", "head.experts": 3}},
@@ -124,3 +125,21 @@ def test_a_path_adds_step_by_step_and_compares_with_the_step_before():
 def test_a_smoke_scale_has_the_first_of_its_scale_s_seeds():
     small = smoke(Scale(seeds=12, first_seed=13))
     assert (small.seeds, small.first_seed) == (2, 13)
+    assert smoke(Scale(seeds=1)).seeds == 1
+    assert smoke(Scale(seeds=12), seeds=3).seeds == 3
+
+
+def test_a_smoke_scale_is_short_in_everything_that_trains():
+    search = Search(space="s", trials=40, repeats=3, changes={"training.epochs": 9})
+    long = {"training.epochs": 50, "training.window": 7}
+    stages = (Stage("more", long), Stage("judge", {"evaluator": "cache"}, kind="evaluate"))
+    scale = Scale(changes={**long, "corpus.eval_tokens": 5000}, stages=stages, search=search)
+    small = smoke(scale)
+    assert small.changes == {
+        "training.epochs": 1,
+        "training.window": 7,
+        "corpus.train_tokens": 800,
+        "corpus.eval_tokens": 150,
+    }
+    assert small.stages == (replace(stages[0], changes={**long, "training.epochs": 1}), stages[1])
+    assert small.search == replace(search, trials=2, repeats=1, changes={"training.epochs": 1})

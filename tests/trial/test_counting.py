@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,15 @@ def test_a_neural_trial_is_refused(tmp_path, data):
     trial = make_trial(config, values=NEURAL, seed=1, corpus_digest="")
     with pytest.raises(ConfigError, match="model != 'ngram'"):
         Counting(trial, Place(Store(str(tmp_path)), data))
+
+
+def test_the_perplexity_is_that_of_the_loss_and_stays_finite(concluded, monkeypatch):
+    found, _ = concluded()
+    for split in ("valid", "test"):
+        assert found.metrics[f"{split}_ppl"] == pytest.approx(
+            math.exp(found.metrics[f"{split}_nll"])
+        )
+    monkeypatch.setattr(ngram.KneserNey, "log_probs", lambda model, stream: np.full(9, -800.0))
+    hopeless, _ = concluded()
+    assert hopeless.metrics["valid_nll"] == pytest.approx(800)
+    assert hopeless.metrics["valid_ppl"] == math.exp(700)

@@ -362,3 +362,37 @@ def test_log_probabilities_are_kept_only_where_every_token_has_one(tmp_path, dat
     by_rows = finish(trial_of(data, {"evaluator.standard.batch_size": 4}), store, data)
     assert "valid_nll" in by_rows.outcome.metrics
     assert not store.exists(f"trials/{by_rows.trial.id}/tokens/valid.arrow")
+
+
+def test_the_loss_of_two_passes_is_their_mean(tmp_path, data):
+    """Fraternal dropout's two passes have masks of their own, and so losses of their own."""
+    task = Training(trial_of(data, TWICE), Place(Store(tmp_path), data))
+    rows_TB = task.train_rows[:9].to(torch.long)
+    chance, targets_N = Chance(task.streams, 0), rows_TB[1:].reshape(-1)
+    passes = task._passes(rows_TB[:-1], task.state, chance)
+    embedding = task.model.embedding.weight
+    first, second = (task.loss(one, targets_N, embedding, chance) for one in passes)
+    assert abs(first - second) > 1e-3
+    both = task._losses(passes, targets_N, chance)
+    torch.testing.assert_close(both, (first + second) / 2)
+    task._backward(rows_TB[:-1], rows_TB[1:], 1.0, chance)
+    assert task.nll_sum.item() == pytest.approx(both.item())
+
+
+def test_a_round_starts_with_a_fresh_optimizer(tmp_path, data):
+    """Neither the averages nor the falling rate of the round before are carried over."""
+    task = Training(trial_of(data, TWICE), Place(Store(tmp_path), data))
+    task._keep_best()
+    task._train_window(*task.windows[0])
+    task.optimizer.epoch_ended(1, 3.0)
+    task.optimizer.epoch_ended(2, 2.0)
+    assert task.optimizer.saved()[0] and task.optimizer.rate < 0.5
+    task._begin_round()
+    assert task.optimizer.rate == 0.5
+    assert task.optimizer.saved()[0] == {}
+    before = [parameter.clone() for parameter in task.model.parameters()]
+    task._train_window(*task.windows[1])
+    assert any(
+        not torch.equal(one, other)
+        for one, other in zip(before, task.model.parameters(), strict=True)
+    )

@@ -6,12 +6,13 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from optuna.samplers import RandomSampler
 
 from ablate.config.identity import Trial
 from ablate.errors import StudyError, TrialError
 from ablate.store import journal as journals
 from ablate.store import study_record
-from ablate.store.outcome import Status
+from ablate.store.outcome import Outcome, Status
 from ablate.study.check import check
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
@@ -19,8 +20,9 @@ from ablate.study.words import Arm, Budget, Scale, Search, Stage, Study
 from ablate.trial import checkpoint
 from ablate.trial.stand_in import StandIn
 from ablate.tune import local
+from ablate.tune.budget import Ledger
 from ablate.tune.schedule import Listener, Schedule
-from ablate.tune.search.arm import open_search
+from ablate.tune.search.arm import ArmSearch, open_search
 from tests.support import small_studies
 from tests.support.small_studies import RATE_AND_WINDOW, order_in
 
@@ -105,6 +107,37 @@ def test_what_builds_on_a_failed_trial_fails_by_name(workspace):
     journal = journals.read(workspace.store, child.id)
     assert journal.status == Status.FAILED
     assert first.id in journal.outcome.reason
+
+
+def test_one_failed_seed_of_several_fails_their_ensemble_by_name(workspace):
+    study = study_of(ensemble=True)
+    schedule = scheduled(study, workspace)
+    first = schedule.next()
+    schedule.lost(first.id, "its worker died")
+    while (trial := schedule.next()) is not None:
+        journals.close(workspace.store, trial, Status.COMPLETED)
+        schedule.finished(trial.id)
+    assert schedule.complete
+    ensembles = [trial for trial in schedule.plan.trials if trial.stage == "ensemble"]
+    (failed,) = (trial for trial in ensembles if first.id in trial.parent_ids())
+    outcome = journals.read(workspace.store, failed.id).outcome
+    assert (outcome.status, outcome.orphan_of) == (Status.FAILED, first.id)
+    assert {schedule.status[trial.id] for trial in ensembles if trial is not failed} == {
+        Status.COMPLETED
+    }
+
+
+@pytest.mark.parametrize("journal", ["missing", "without an outcome"])
+def test_a_worker_that_says_done_without_an_outcome_has_failed(workspace, journal):
+    schedule = scheduled(study_of(), workspace)
+    trial = schedule.next()
+    if journal == "without an outcome":
+        journals.Journal(trial, epochs=[{"epoch": 1}]).write(workspace.store)
+    schedule.finished(trial.id)
+    stored = journals.read(workspace.store, trial.id)
+    assert schedule.status[trial.id] == stored.status == Status.FAILED
+    assert stored.outcome.reason == "its journal is missing from the store"
+    assert schedule.ended[trial.id].outcome == stored.outcome
 
 
 def test_a_failed_trial_is_tried_again_by_the_same_command(workspace):
@@ -216,6 +249,29 @@ def test_a_budget_of_trials_is_kept_across_restarts(workspace):
     assert run(study, workspace)[1] == []
 
 
+def test_a_budget_of_epochs_starts_no_trial_once_it_is_spent(workspace):
+    """Three epochs a trial: after two trials all six are spent, and a running one may end."""
+    study = study_of(budget=Budget(epochs=6))
+    schedule, started = run(study, workspace)
+    assert len(started) == 2 and schedule.ledger.epochs == 6
+    assert schedule.closed_reason == "the budget of 6 epochs is spent"
+    assert run(study, workspace)[1] == []
+    more, started = run(study_of(budget=Budget(epochs=7)), workspace)
+    assert len(started) == 1 and more.ledger.epochs == 9
+
+
+def test_what_a_trial_has_spent_is_durable_when_it_ends(workspace):
+    """Its driver dies at once afterwards, without starting another trial."""
+    study = study_of(budget=Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0), gpus=1)
+    schedule = scheduled(study, workspace)
+    trial = schedule.next()
+    journals.Journal(trial, epochs=[{"epoch": 1, "seconds": 900.0}]).write(workspace.store)
+    journals.close(workspace.store, trial, Status.COMPLETED)
+    schedule.finished(trial.id)
+    ledger = Ledger(workspace.store, schedule.plan.record.key, study.scales["s"].budget, 1)
+    assert (ledger.spent, ledger.reserved, ledger.epochs) == ({trial.id: 0.25}, {}, 1)
+
+
 def test_gpu_hours_are_reserved_before_launch_and_survive_a_dead_driver(workspace):
     budget = Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0)
     study = study_of(budget=budget, gpus=1)
@@ -323,6 +379,45 @@ class Killed(BaseException):
     """As if the process had been killed here."""
 
 
+def samplers_used(monkeypatch) -> list[tuple[int, bool]]:
+    """The index of each suggestion and whether its sampler draws at random, as they are made."""
+    used: list[tuple[int, bool]] = []
+    ask = ArmSearch._ask_one
+
+    def ask_one(search):
+        index, suggest = len(search.trials), search.study.ask
+
+        def noticed():
+            used.append((index, isinstance(search.study.sampler, RandomSampler)))
+            return suggest()
+
+        monkeypatch.setattr(search.study, "ask", noticed)
+        trial = ask(search)
+        monkeypatch.setattr(search.study, "ask", suggest)
+        return trial
+
+    monkeypatch.setattr(ArmSearch, "_ask_one", ask_one)
+    return used
+
+
+def test_tpe_suggests_as_long_as_it_does_not_repeat_itself(workspace, tmp_path, monkeypatch):
+    used = samplers_used(monkeypatch)
+    run(search_study(tmp_path, arms=["a"], trials=12), workspace)
+    assert len(used) >= 12 and not any(at_random for _, at_random in used)
+
+
+def test_after_four_repeats_it_draws_at_random_and_accepts_the_twenty_first(
+    workspace, tmp_path, monkeypatch
+):
+    """The space has two points, so that the third trial must repeat one."""
+    used = samplers_used(monkeypatch)
+    study = search_study(tmp_path, arms=["a"], trials=3, synchronous=True, batch=1)
+    two = RATE_AND_WINDOW.replace('range = [1e-3, 10.0]\nscale = "log"', "choices = [0.1]")
+    (tmp_path / "search_spaces" / "rates.toml").write_text(two)
+    run(replace(study, design=table(Arm("a"))), workspace)
+    assert [at_random for index, at_random in used if index == 2] == [False] * 4 + [True] * 17
+
+
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_a_finite_space_is_asked_for_everything_before_anything_twice(workspace, tmp_path, sampler):
     study = search_study(tmp_path, arms=["a"], trials=7, synchronous=True, sampler=sampler)
@@ -342,7 +437,6 @@ def test_a_finite_space_is_asked_for_everything_before_anything_twice(workspace,
 def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypatch, killed_at):
     """The rest of a batch is requested before the search gets a result, as without the crash."""
     from ablate.store.workspace import make_folders, open_workspace
-    from ablate.tune.search.arm import ArmSearch
 
     ask, tables = ArmSearch._ask_one, []
     for name in ("undisturbed", "killed"):
@@ -409,6 +503,37 @@ def test_arms_that_search_for_the_same_share_its_trials_and_both_are_confirmed(w
     )  # searched, a's seeds, and what continues from them
     chosen = [record.chosen for record in schedule.plan.record.searches]
     assert chosen[0] is not None and chosen[0] == chosen[1]
+
+
+def test_a_search_of_how_to_evaluate_a_model_that_failed_is_abandoned(workspace, tmp_path):
+    """It suggests nothing and has no winner; the other seed's model is searched."""
+    space = tmp_path / "share.toml"
+    space.write_text("""
+paper = "none"
+tables = ["T"]
+
+["Share"]
+field = "evaluator.cache.share"
+range = [0.0, 0.5]
+""")
+    how = Search(space=str(space), trials=2, synchronous=True, batch=2)
+    stage = Stage("judge", {"evaluator.cache.window": 5}, kind="evaluate", search=how)
+    study = replace(study_of(stages=(stage,)), design=table(Arm("a")))
+    schedule = scheduled(study, workspace)
+    first = schedule.next()
+    schedule.lost(first.id, "its worker died")
+    while (trial := schedule.next()) is not None:
+        journal = journals.Journal(trial, epochs=[{"epoch": 1, "valid_nll": 4.0}])
+        outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
+        replace(journal, outcome=outcome).write(workspace.store)
+        schedule.finished(trial.id)
+    assert schedule.complete
+    searched = {s.planned.parents[0].id: s for s in schedule.searches.values()}
+    assert len(searched) == 2
+    for model, search in searched.items():
+        assert len(search.trials) == (0 if model == first.id else 2)
+        assert (search.winner() is None) == (model == first.id)
+    assert not any(first.id in trial.parent_ids() for trial in schedule.plan.trials)
 
 
 class TestRunners:

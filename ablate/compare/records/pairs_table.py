@@ -72,7 +72,8 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
         *_edited_between(changes),
     ]
     if len(rows) > SHOWN:
-        notes.append(f"{len(rows) - SHOWN} more rows: --format csv has them all.")
+        more = counted(len(rows) - SHOWN, "more row")
+        notes.append(f"{more}: --format csv has them all.")
     left = ["corpus", "metric", "verdict"]
     body = [[*row.values()] for row in rows[:SHOWN]]
     return text.write(table_of([*rows[0]], body, left, notes=notes), width)

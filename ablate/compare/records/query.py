@@ -2,7 +2,8 @@
 
 DuckDB gets the views of `ablate.record.mirror.views` and is then locked down: no file except the
 mirror's, no network, no extension, and no setting that would undo this. One SELECT (or an EXPLAIN
-of one) is accepted; anything else is refused before it runs.
+of one) is accepted; anything else is refused before it runs. What takes too long, needs too much memory
+or returns too many rows is stopped.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +20,7 @@ from ablate.compare import formats
 from ablate.compare.formats import Table, table_of_values, text
 from ablate.compare.statistics.replication import counted
 from ablate.compare.text.plain import printable
+from ablate.config.fields import is_text
 from ablate.errors import ConfigError, StoreError, nearest
 from ablate.record.mirror import views
 from ablate.record.mirror.syncing import Mirror, duckdb
@@ -29,6 +32,8 @@ INSTEAD = "`ablate query` only reads and changes nothing. Instead: one SELECT ov
 )
 EXPLAIN = r"(?:\s|--[^\n\r]*[\n\r])*EXPLAIN\s*(?:ANALYZE\b|\(\s*(?:ANALYZE|FORMAT)\b[\w\s,]*\))?"
 WIDEST = 60  # characters of a text that a terminal shows
+MOST_SECONDS, MOST_ROWS, MEMORY = 60.0, 1_000_000, "4GB"
+FEWER = "Instead: a condition (WHERE) or a LIMIT that asks for less."
 UNLIMITED = 10_000  # columns: a terminal wraps, or a pager scrolls
 SHUT = (
     "SET autoinstall_known_extensions = false",
@@ -36,6 +41,7 @@ SHUT = (
     "SET allow_community_extensions = false",
     "SET python_enable_replacements = false",
     "SET temp_directory = ''",
+    f"SET memory_limit = '{MEMORY}'",
     "SET TimeZone = 'UTC'",
     "SET enable_external_access = false",
     "SET lock_configuration = true",
@@ -68,11 +74,32 @@ def ask(mirror: Mirror, sql: str) -> Table:
     with reading(mirror, needed) as db:
         _check(sql)
         try:
-            with _from_files():
+            with _from_files(), _limited(db):
                 result = db.sql(sql)
-                return table_of_values(result.columns, _in_utc(result).fetchall())
+                names = result.columns
+                rows = _in_utc(result).limit(MOST_ROWS + 1).fetchall()
         except duckdb().Error as error:
             raise ConfigError(_explained(db, error)) from error
+    if len(rows) > MOST_ROWS:
+        raise ConfigError(f"query: there are more than {MOST_ROWS:,} rows, the limit. {FEWER}")
+    return table_of_values(names, rows)
+
+
+@contextlib.contextmanager
+def _limited(db: Any) -> Iterator[None]:
+    """Stop a query that would not end. Its memory is limited by a setting (see SHUT)."""
+    timer = threading.Timer(MOST_SECONDS, db.interrupt)
+    timer.start()
+    try:
+        yield
+    except duckdb().InterruptException as error:
+        raise ConfigError(
+            f"query: stopped after {MOST_SECONDS:g} seconds, the limit. {FEWER}"
+        ) from error
+    except duckdb().OutOfMemoryException as error:
+        raise ConfigError(f"query: it needs more than {MEMORY}, the limit. {FEWER}") from error
+    finally:
+        timer.cancel()
 
 
 def _in_utc(result: Any) -> Any:
@@ -87,6 +114,8 @@ def _in_utc(result: Any) -> Any:
 
 def _check(sql: str) -> None:
     """Refuse anything but one SELECT."""
+    if not is_text(sql):
+        raise ConfigError("query: it is not valid UTF-8, or has a zero byte.")
     try:
         statements = duckdb().extract_statements(sql)
     except duckdb().Error as error:

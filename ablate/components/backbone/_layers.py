@@ -18,7 +18,7 @@ Layer = Callable[[int, Tensor, State], tuple[Tensor, ...]]
 class LayersConfig:
     """Gated layers, and how their parameters start."""
 
-    num_layers: int = setting(2, doc="number of layers", low=1)
+    num_layers: int = setting(2, doc="number of layers", low=1, high=1000)
     units: int | tuple[int, ...] = setting(
         200, doc="units of every layer, or a list with one number per layer", low=1
     )

@@ -18,7 +18,7 @@ from ablate.model.activation import ACTIVATIONS
 class RecurrenceConfig:
     """The settings that all backbones of simple recurrent layers have."""
 
-    num_layers: int = setting(1, doc="number of layers", low=1)
+    num_layers: int = setting(1, doc="number of layers", low=1, high=1000)
     units: int | tuple[int, ...] = setting(
         200, doc="units of every layer, or a list with one number per layer", low=1
     )

@@ -29,7 +29,7 @@ from ablate.model.keras import GATES, check_initialization, lstm_parameter
 class MogrifierConfig(LstmConfig):
     """Layers of an LSTM, each with rounds of gating before every step."""
 
-    rounds: int = setting(5, doc="rounds of gating before every step; 0: an LSTM", low=0)
+    rounds: int = setting(5, doc="rounds of gating before every step; 0: an LSTM", low=0, high=1000)
     rank: int = setting(0, doc="rank of the factorized round matrices; 0: not factorized", low=0)
     dropout: float = setting(
         0.0,

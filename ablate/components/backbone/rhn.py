@@ -31,7 +31,7 @@ class RhnConfig:
     """One recurrent highway layer."""
 
     units: int = setting(830, doc="units of the state", low=1)
-    depth: int = setting(10, doc="micro-steps per word", low=1)
+    depth: int = setting(10, doc="micro-steps per word", low=1, high=1000)
     transform_bias: float = setting(
         -2.0, doc="initial b_t; below 0, most of the state is carried over", low=-100, high=100
     )

@@ -379,3 +379,30 @@ def test_pairs_across_an_edit_of_the_file_are_named(recorded):
     assert "from before and after an edit of a file (digits.shift=" in printed
     assert "raise the version in its @register or @task" in printed
     assert pairs_table.table(result).rows[0][-1] == "digits.py"
+
+
+def test_the_rows_of_a_terminal(recorded, monkeypatch):
+    """On c0, two settings of three seeds each, lower by 0.5 +- 0.01; on c1, one pair."""
+    arms: dict[str, list] = {"softmax": [], "mos": []}
+    for corpus, units, seed in [*itertools.product(["c0"], [20, 30], [1, 2, 3]), ("c1", 20, 1)]:
+        for head, trials in arms.items():
+            config = {**BASE, "head": head, "backbone.units": units, "corpus.name": corpus}
+            gain = (0.49 + seed / 200) * (head == "softmax")
+            name = f"{head}-{corpus}-{units}-{seed}"
+            options = {"seed": seed, "corpus_digest": corpus, "nats": 4.5 - gain}
+            trials.append(recorded.trial(name, config, **options))
+    recorded.study("one", arms)
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    lines = [" ".join(line.split()) for line in pairs_table.plain_text(result).splitlines()]
+    half = (stats.t.ppf(0.975, 5) * stats.sem([0.495, 0.5, 0.505] * 2)).round(4)
+    low, high = (f"−{0.5 + side * half:.4f}" for side in (1, -1))
+    row = f"head=mos → head=softmax c0 −0.5000 [{low}, {high}] 6 2 lower"
+    assert row in lines
+    assert "head=mos → head=softmax c1 −0.4950 – 1 1 undecided" in lines
+    text = " ".join(lines)
+    assert "14 completed trials; pairs differ only in head." in text
+    assert "Holm-corrected over 2 rows. From the studies one." in text
+    monkeypatch.setattr(pairs_table, "SHOWN", 1)
+    text = " ".join(pairs_table.plain_text(result).split())
+    assert row in text and " c1 " not in text
+    assert "1 more row: --format csv has them all." in text

@@ -177,3 +177,31 @@ def test_now_is_compared_with_times_in_utc(mirror, monkeypatch):
         monkeypatch.undo()
         time.tzset()
     assert abs(utc - datetime.now(UTC).replace(tzinfo=None)) < timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT count(*) FROM range(10000000000000)", "stopped after 0.2 seconds, the limit"),
+        (
+            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT sum(n) FROM t",
+            "stopped after 0.2 seconds, the limit",
+        ),
+        ("SELECT range FROM range(101)", "more than 100 rows, the limit. Instead: a condition"),
+        ("SELECT list(range) FROM range(100000000)", "needs more than 100MB, the limit"),
+        ("SELECT '\udcff'", "not valid UTF-8"),
+        ("SELECT '\0'", "has a zero byte"),
+    ],
+)
+def test_a_query_without_end_is_stopped(mirror, monkeypatch, sql, message):
+    monkeypatch.setattr(query, "MOST_SECONDS", 60 if "list" in sql else 0.2)
+    monkeypatch.setattr(query, "MOST_ROWS", 100)
+    monkeypatch.setattr(query, "MEMORY", "100MB")
+    monkeypatch.setattr(query, "SHUT", ("SET memory_limit = '100MB'", *query.SHUT[6:]))
+    with pytest.raises(ConfigError, match=message):
+        query.ask(mirror, sql)
+
+
+def test_a_query_may_return_as_many_rows_as_the_limit(mirror, monkeypatch):
+    monkeypatch.setattr(query, "MOST_ROWS", 100)
+    assert len(query.ask(mirror, "SELECT range FROM range(100)").rows) == 100

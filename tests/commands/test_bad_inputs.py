@@ -1,0 +1,188 @@
+"""Inputs that no machine can hold, and text that no file can: one clear error each, at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate import cli
+
+STUDY = """
+from ablate import Arm, Scale, Search, Study, factorial, fractional_factorial, table
+
+BASE = {
+    "embedding.size": 4,
+    "backbone": "lstm",
+    "backbone.num_layers": 1,
+    "backbone.units": 4,
+    "head": "softmax",
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 1.0,
+}
+SWITCH = {"off": {}, "on": {}}
+
+study = Study(
+    question="What is wrong?",
+    base=BASE,
+    base_arm="a",
+    design=table(Arm("a"), Arm("b", {"optimizer.learning_rate": 2.0})),
+    scales={"small": Scale(seeds=2)},
+)
+"""
+CONFIG = """
+embedding.size = 4
+backbone = "lstm"
+head = "softmax"
+optimizer = "sgd"
+"""
+HUGE = "9" * 401  # digits: more than a float has
+ENDLESS = "9" * 5000  # digits: more than Python reads
+
+
+@pytest.fixture
+def refused(tmp_path, monkeypatch, capsys):
+    """Run a command in an empty folder; return its message, which must be all that it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, status: int = 2) -> str:
+        assert cli.main(arguments) == status
+        out, err = capsys.readouterr()
+        assert out == "" and err.startswith("ablate: "), (out, err)
+        return err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seeds=2", f"seeds={HUGE}", "No whole number may be larger than 2**63 - 1"),
+        ("seeds=2", "seeds=10**5000", "seeds = int too long to show is not allowed"),
+        ("seeds=2", "seeds=10**7", "20,000,000 trials are too many for one study. The limit is"),
+        ("seeds=2", "seeds=2, threads=10**9", "whole number from 1 to 1024"),
+        ("2.0", HUGE, "optimizer sgd.learning_rate = 999"),
+        ('units": 4', f'units": {HUGE}', "No whole number may be larger than"),
+        ('units": 4', 'units": 10**18', "the model is too large: one of its matrices"),
+        ('size": 4', 'size": 2**62', "the model is too large"),
+        ('layers": 1', 'layers": 10**6', "whole number from 1 to 1000"),
+        ('"What', '"Wh\\udcff', "Text must be valid UTF-8, without zero bytes."),
+        ('"What', '"Wh\\0', "Text must be valid UTF-8, without zero bytes."),
+        ('"b"', '"b\\udcff"', "Arm: name = 'b\\udcff' is not allowed"),
+        ('"small"', '"sm\\udcff"', "is not allowed"),
+        ("seeds=2", "seeds=2, corpus='~nosuchuser/x'", "there is no home folder ~nosuchuser"),
+        ("SWITCH = ", "x = " + "-" * 100_000 + "1\nS = ", "Python cannot read this file"),
+        (
+            'table(Arm("a"), Arm("b", {"optimizer.learning_rate": 2.0}))',
+            "factorial({f'{i}': SWITCH for i in range(30)})",
+            "factorial: 1,073,741,824 arms are too many for one study. The limit is 10,000.",
+        ),
+        (
+            'table(Arm("a"), Arm("b", {"optimizer.learning_rate": 2.0}))',
+            "fractional_factorial({f'{i}': SWITCH for i in range(40)}, {'39': ('0', '1')})",
+            "fractional_factorial: 549,755,813,888 arms are too many",
+        ),
+        (
+            'table(Arm("a"), Arm("b", {"optimizer.learning_rate": 2.0}))',
+            "fractional_factorial({f'{i}': SWITCH for i in range(30)},"
+            " {f'{i}': ('0', '1') for i in range(2, 30)})",
+            "268,435,456 combinations of 28 generators are too many",
+        ),
+    ],
+)
+def test_a_study(refused, tmp_path, old, new, message):
+    assert STUDY.count(old) == 1
+    (tmp_path / "asked.py").write_text(STUDY.replace(old, new))
+    status = 3 if "nosuchuser" in new else 2
+    assert message in refused("plan", "asked.py", status=status)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{CONFIG}training.epochs = {HUGE}", "No whole number may be larger than 2**63 - 1"),
+        (f"{CONFIG}training.epochs = {ENDLESS}", "Exceeds the limit (4300 digits)"),
+        (f"{CONFIG}training.clip = {HUGE}", "training.clip = 999"),
+        (f"{CONFIG}x = {'[' * 5000}{']' * 5000}", "nested too deeply"),
+        (f"{CONFIG}{'.'.join('a' * 3000)} = 1", "nested too deeply"),
+    ],
+)
+def test_a_config(refused, tmp_path, text, message):
+    (tmp_path / "one.toml").write_text(text)
+    assert message in refused("trial", "one.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"range = [1, {HUGE}]", "two numbers, the lower one first"),
+        (f"choices = [1, {HUGE}]", "a number, or a list of these"),
+        (f"value = {ENDLESS}", "is not valid TOML: Exceeds the limit (4300 digits)"),
+        (f"value = {'[' * 5000}{']' * 5000}", "is not valid TOML: it is nested too deeply"),
+    ],
+)
+def test_a_space(refused, tmp_path, text, message):
+    head = 'paper = "none"\ntables = ["T"]\n["Rate"]\nfield = "training.clip"\n'
+    (tmp_path / "one.toml").write_text(head + text)
+    assert message in refused("spaces", "./one.toml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["status", "--workspace", "/tmp/\udcff"], 4, "has a name that is not UTF-8"),
+        (["status", "--store", "s3://\udcff"], 4, "has a name that is not UTF-8"),
+        (["query", "SELECT 1", "--mlflow", "sqlite:////\udcff"], 4, "name that is not UTF-8"),
+        (["status", "--store", "s3://"], 4, "it names no bucket or folder"),
+        (["sync", "--mlflow", "http://[::1"], 6, "records cannot be stored in 'http://[::1'"),
+        (["ui", "--mlflow", "http://[::1"], 6, "records cannot be stored in 'http://[::1'"),
+        (["query", "SELECT 1", "--mlflow", "http://[::1"], 6, "cannot be stored in 'http://[::1'"),
+        (["sync", "--mlflow", "http://host:99999999"], 6, "cannot be stored in 'http://host:9"),
+        (["data", "get", "ptb", "--from", "~nosuchuser/x"], 3, "no home folder ~nosuchuser"),
+    ],
+)
+def test_a_place(refused, arguments, status, message):
+    assert message in refused(*arguments, status=status)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--seed", HUGE],
+        ["--seed", ENDLESS],
+        ["--threads", HUGE],
+        ["--threads", "5000"],
+        ["--threads", "0"],
+    ],
+)
+def test_an_option(arguments, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["trial", "one.toml", *arguments])
+    assert f"error: argument {arguments[0]}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (MemoryError(), 5, "out of memory"),
+        (ImportError("libx.so: failed to map segment from shared object"), 5, "out of memory"),
+        (RecursionError(), 2, "nested too deeply"),
+    ],
+)
+def test_a_machine_without_enough_memory(refused, monkeypatch, error, status, message):
+    from ablate.commands import status as command
+
+    def run(options):
+        raise error
+
+    monkeypatch.setattr(command, "run", run)
+    assert message in refused("status", status=status)
+
+
+def test_an_import_that_fails_for_another_reason_is_our_bug(refused, monkeypatch):
+    from ablate.commands import status as command
+
+    def run(options):
+        raise ImportError("cannot import name 'x'")
+
+    monkeypatch.setattr(command, "run", run)
+    with pytest.raises(ImportError, match="cannot import name"):
+        refused("status")

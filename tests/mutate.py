@@ -1,0 +1,243 @@
+"""Changes the code in one place at a time and runs its tests: what they let pass is a survivor.
+
+    python -m tests.mutate [--only FOLDER...] [--number N] [--seed N] [--minutes M] [--seconds S]
+
+A sample of the possible changes of each folder: a comparison turned, + and - or `and` and `or`
+exchanged, a condition negated, a whole number off by one, true and false exchanged. Each is made
+in a copy of the checkout, where the tests of its folder run until one fails, those that name or
+import the changed module first. A survivor that changes nothing that anybody can see is listed in
+`tests/equivalent.txt` with the reason, and is not sampled.
+
+A development tool: `make mutate`. `make test` does not run it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import itertools
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import places
+
+TESTS_OF = {  # folder of ablate -> its tests, the quick ones first
+    "compare": ("tests/compare", "tests/record/mirror", "tests/commands/test_tasks.py"),
+    "tune": ("tests/tune",),
+    "study": ("tests/study",),
+    "store": ("tests/store", "tests/tune/test_schedule.py"),
+    "trial": ("tests/trial",),
+    "config": ("tests/config", "tests/study/test_file.py"),
+    "space": ("tests/space",),
+}
+DEFAULT = ("compare", "tune")
+EQUIVALENT = places.TESTS / "equivalent.txt"
+TURNED = {
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+SHIFTED = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+SWAPPED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div}  # / also joins paths
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file."""
+
+    file: str  # relative to the checkout
+    line: int
+    before: str
+    after: str
+    text: str  # of the whole file, changed
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}:{self.line}: {self.before}  ->  {self.after}"
+
+    @property
+    def key(self) -> str:
+        """The name without the line, by which equivalent ones are listed."""
+        return f"{self.file}: {self.before}  ->  {self.after}"
+
+
+def spots(tree: ast.AST) -> list[tuple[int, int]]:
+    """Every change of a file: the position of a node, and which of the node's changes it is."""
+    nodes = enumerate(ast.walk(tree))
+    return [(at, which) for at, node in nodes for which in range(len(list(changes(node))))]
+
+
+def mutant(file: str, text: str, at: int, which: int) -> Mutant:
+    """The file with one change made."""
+    tree = ast.parse(text)
+    node = list(ast.walk(tree))[at]
+    before, change = ast.unparse(node), list(changes(node))[which]
+    change(node)
+    return Mutant(file, getattr(node, "lineno", 0), before, ast.unparse(node), ast.unparse(tree))
+
+
+def changes(node: ast.AST) -> Iterator:
+    """Functions that change a copy of the node in place."""
+    match node:
+        case ast.Compare(ops=[op]):
+            for new in (TURNED.get(type(op)), SHIFTED.get(type(op))):
+                if new is not None:
+                    yield lambda n, new=new: n.ops.__setitem__(0, new())
+        case ast.BoolOp(op=op):
+            new = ast.Or if isinstance(op, ast.And) else ast.And
+            yield lambda n: setattr(n, "op", new())
+        case ast.BinOp(op=op) if type(op) in SWAPPED and not _is_text(node):
+            yield lambda n: setattr(n, "op", SWAPPED[type(op)]())
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) if not isinstance(
+            test, ast.Compare | ast.BoolOp
+        ):
+            yield lambda n: setattr(n, "test", ast.UnaryOp(ast.Not(), n.test))
+        case ast.Constant(value=bool(value)):
+            yield lambda n: setattr(n, "value", not value)
+        case ast.Constant(value=int(value)):
+            yield lambda n: setattr(n, "value", value + 1)
+
+
+def _is_text(node: ast.BinOp) -> bool:
+    sides = (node.left, node.right)
+    texts = (ast.JoinedStr, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp)
+    return any(
+        isinstance(side, texts) or isinstance(getattr(side, "value", None), str) for side in sides
+    )
+
+
+def sample(folder: str, number: int, rng: random.Random) -> list[Mutant]:
+    """Some changes of a folder, without those that nobody can see."""
+    texts = {
+        str(path.relative_to(places.ROOT)): path.read_text(encoding="utf-8")
+        for path in sorted((places.ROOT / "ablate" / folder).rglob("*.py"))
+    }
+    every = [(file, *spot) for file, text in texts.items() for spot in spots(ast.parse(text))]
+    rng.shuffle(every)
+    made = (mutant(file, texts[file], at, which) for file, at, which in every)
+    known = equivalent()
+    return list(itertools.islice((one for one in made if one.key not in known), number))
+
+
+def equivalent() -> set[str]:
+    """The changes that nobody can see; what follows the two bars is the reason."""
+    lines = EQUIVALENT.read_text(encoding="utf-8").splitlines() if EQUIVALENT.exists() else []
+    return {line.partition("  ||  ")[0] for line in lines if line and not line.startswith("#")}
+
+
+class Checkout:
+    """A copy of the checkout, in which files are changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".ablate", "*.png")
+        shutil.copytree(places.ROOT, folder, ignore=ignored, dirs_exist_ok=True)
+
+    @contextlib.contextmanager
+    def changed(self, mutant: Mutant) -> Iterator[None]:
+        path = self.folder / mutant.file
+        text = path.read_text()
+        path.write_text(mutant.text)
+        try:
+            yield
+        finally:
+            path.write_text(text)
+
+    def notices(self, tests: list[str], seconds: float) -> bool:
+        """Return whether a test fails, or does not end."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.folder),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "ABLATE_TEST_DATA": str(places.DATA),
+        }
+        process = subprocess.Popen(
+            [*command, *tests],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(seconds) != 0
+        except subprocess.TimeoutExpired:
+            return True
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def tests_of(mutant: Mutant) -> list[str]:
+    """The tests of the mutant's folder, those that name its module first."""
+    module = Path(mutant.file).stem
+    folder = Path(mutant.file).parts[1]
+    files = [
+        path
+        for part in TESTS_OF.get(folder, (f"tests/{folder}",))
+        for path in ([places.ROOT / part] if part.endswith(".py") else tests_in(part))
+    ]
+    ranked = sorted(files, key=lambda path: -_relevance(path, module, Path(mutant.file)))
+    return [str(path.relative_to(places.ROOT)) for path in ranked]
+
+
+def tests_in(folder: str) -> list[Path]:
+    return sorted((places.ROOT / folder).rglob("test_*.py"))
+
+
+def _relevance(path: Path, module: str, file: Path) -> int:
+    """How likely a test file is to notice: it has the module's name, or imports it."""
+    imported = ".".join(file.with_suffix("").parts)
+    return 2 * (module in path.stem) + (imported in path.read_text())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
+    parser.add_argument("--only", nargs="+", default=DEFAULT, metavar="FOLDER")
+    parser.add_argument("--number", type=int, default=40, help="changes of each folder")
+    parser.add_argument("--seed", type=int, default=1, help="another seed samples others")
+    parser.add_argument("--minutes", type=float, default=120, help="for all of it")
+    parser.add_argument("--seconds", type=float, default=400, help="for the tests of one change")
+    options = parser.parse_args()
+    end = time.monotonic() + 60 * options.minutes
+    rates, survived = [], 0
+    with tempfile.TemporaryDirectory(prefix="ablate-mutate-") as temporary:
+        checkout = Checkout(Path(temporary))
+        for folder in options.only:
+            chosen = sample(folder, options.number, random.Random(f"{folder} {options.seed}"))
+            tried, noticed = 0, 0
+            for mutant in chosen:
+                if time.monotonic() > end:
+                    break
+                tried += 1
+                with checkout.changed(mutant):
+                    seen = checkout.notices(tests_of(mutant), options.seconds)
+                noticed += seen
+                print("noticed " if seen else "SURVIVED", mutant.name, flush=True)
+            survived += tried - noticed
+            rates.append(f"{folder}: {noticed} of {tried} noticed ({noticed / max(tried, 1):.0%})")
+    print(*rates, sep="\n")
+    return int(survived > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
