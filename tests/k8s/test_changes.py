@@ -114,6 +114,14 @@ def test_label_of_variants(name: str, tmp_path: Path) -> None:
         assert item["metadata"]["labels"][LABEL] == "ablate", item["metadata"]["name"]
 
 
+def test_what_is_gone_already_does_not_end_the_teardown() -> None:
+    """The first command deletes the RayCluster, which the second would ask for again."""
+    (section,) = re.findall(r"## Tearing down\n.*?```sh\n(.*?)```", README, re.DOTALL)
+    first, second = section.splitlines()
+    assert "delete rayjob,raycluster --all" in first
+    assert re.search(r"kubectl delete -k \S+ --ignore-not-found$", second)
+
+
 def test_readme_deletes_what_an_overlay_has_alone() -> None:
     """What one overlay has and another has not is deleted by one of the commands."""
     (section,) = re.findall(r"## Changing the overlay\n.*?```sh\n(.*?)```", README, re.DOTALL)

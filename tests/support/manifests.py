@@ -176,7 +176,7 @@ def amount(text: str) -> float:
 
 def asked(objects: Sequence[Mapping[str, Any]], bound: int) -> dict[str, float]:
     """What a quota would count of objects and their pods: the fewest (0) or the most (1)."""
-    total = dict.fromkeys(COUNTED, 0.0)
+    total: dict[str, float] = dict.fromkeys(COUNTED, 0.0)
     for pod in pods(objects):
         total["pods"] += pod.count[bound]
         for place, name in (("requests", "cpu"), ("requests", "memory"), ("limits", "memory")):
