@@ -13,6 +13,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,6 +92,9 @@ class ControlPlane:
 
     def __enter__(self) -> ControlPlane:
         self._servers: list[subprocess.Popen[bytes]] = []
+        # etcd waits for the disk at every change, and gives up on a busy one.
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self._data = tempfile.TemporaryDirectory(prefix="ablate-etcd-", dir=memory)
         try:
             self._start()
         except BaseException:
@@ -102,7 +106,8 @@ class ControlPlane:
         for server in reversed(self._servers):
             server.terminate()  # `timeout` passes it on
         for server in reversed(self._servers):
-            server.wait(30)
+            server.wait(60)
+        self._data.cleanup()
 
     def _start(self) -> None:
         etcd, peers, port = free_ports(3)
@@ -111,7 +116,7 @@ class ControlPlane:
         (self.folder / "kubeconfig").write_text(json.dumps(_kubeconfig(port, token)))
         key = str(self.folder / "key")
         subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
-        self._serve("etcd", _etcd(self.folder, etcd, peers))
+        self._serve("etcd", _etcd(self._data.name, etcd, peers))
         self._serve("kube-apiserver", _api_server(self.folder, etcd, port))
         wait(lambda: self._answers("/readyz"), self._log("kube-apiserver"))
         self._serve("kube-controller-manager", _controllers(self.folder))
@@ -199,10 +204,10 @@ def _kubeconfig(port: int, token: str) -> dict[str, Any]:
     }
 
 
-def _etcd(folder: Path, port: int, peers: int) -> dict[str, str]:
+def _etcd(folder: str, port: int, peers: int) -> dict[str, str]:
     clients, others = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peers}"
     return {
-        "data-dir": str(folder / "etcd"),
+        "data-dir": folder,
         "listen-client-urls": clients,
         "advertise-client-urls": clients,
         "listen-peer-urls": others,
