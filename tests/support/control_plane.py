@@ -65,7 +65,10 @@ def _build(folder: Path) -> str:
             return f"{program} is not installed"
     command = ["timeout", str(BUILD_SECONDS), "sh", str(BUILD), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else (done.stderr.strip() or f"status {done.returncode}")
+    if done.returncode == 0:
+        return ""
+    why = {124: f"not ready after {BUILD_SECONDS} s"}.get(done.returncode)
+    return why or f"{BUILD.name} ended with status {done.returncode}: {done.stderr[-500:].strip()}"
 
 
 def free_ports(number: int) -> list[int]:
