@@ -4,7 +4,8 @@ VENV := .venv
 READY := $(VENV)/.ready
 QUICK := not slow and not cluster and not root and not faults
 
-.PHONY: study test quick goldens lint types readme bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper attack mutate clean
+.PHONY: study test quick goldens lint types readme bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
+	test-cluster attack mutate clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -57,6 +58,9 @@ test-paper: $(READY)  # every model of every paper scale built at full size, and
 
 test-faults: $(READY)  # two hosts as network namespaces: needs root; about an hour
 	$(VENV)/bin/pytest tests/faults --faults $(ARGS)
+
+test-cluster: $(READY)  # k8s/ on a real API server, which it first builds from Debian 12's source
+	$(VENV)/bin/pytest tests/k8s/control_plane.py $(ARGS)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

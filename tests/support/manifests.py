@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -165,6 +166,58 @@ def ray_specs(objects: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return clusters + [
         item["spec"]["rayClusterSpec"] for item in objects if item["kind"] == "RayJob"
     ]
+
+
+def amount(text: str) -> float:
+    """Cores, gibibytes, or a number."""
+    number, unit = re.fullmatch(r"([\d.]+)([A-Za-z]*)", text).groups()  # type: ignore[union-attr]
+    return float(number) * {"": 1, "m": 1e-3, "Mi": 2**-10, "Gi": 1}[unit]
+
+
+def asked(objects: Sequence[Mapping[str, Any]], bound: int) -> dict[str, float]:
+    """What a quota would count of objects and their pods: the fewest (0) or the most (1)."""
+    total: dict[str, float] = dict.fromkeys(COUNTED, 0.0)
+    for pod in pods(objects):
+        total["pods"] += pod.count[bound]
+        for place, name in (("requests", "cpu"), ("requests", "memory"), ("limits", "memory")):
+            total[f"{place}.{name}"] += _of_pod(pod, place, name) * pod.count[bound]
+        total["requests.nvidia.com/gpu"] += _of_pod(pod, "requests", GPU) * pod.count[bound]
+    for claim in claims(objects):
+        total["persistentvolumeclaims"] += 1
+        total["requests.storage"] += amount(claim["spec"]["resources"]["requests"]["storage"])
+    return total
+
+
+GPU = "nvidia.com/gpu"
+COUNTED = (
+    "requests.cpu",
+    "requests.memory",
+    "limits.memory",
+    "requests.nvidia.com/gpu",
+    "requests.storage",
+    "persistentvolumeclaims",
+    "pods",
+)
+
+
+def _of_pod(pod: Pod, place: str, name: str) -> float:
+    """What a pod asks for: of all containers together, or of the largest one before they start."""
+
+    def of(container: Mapping[str, Any]) -> float:
+        return amount(container["resources"].get(place, {}).get(name, "0"))
+
+    first = [of(container) for container in pod.spec.get("initContainers", [])]
+    return max([sum(of(container) for container in pod.spec["containers"]), *first])
+
+
+def claims(objects: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The claims among objects, and those that their StatefulSets make."""
+    made = [
+        {**claim, "metadata": {"name": f"{claim['metadata']['name']}-{item['metadata']['name']}-0"}}
+        for item in of_kind(objects, "StatefulSet")
+        for claim in item["spec"]["volumeClaimTemplates"]
+    ]
+    return [*of_kind(objects, "PersistentVolumeClaim"), *made]
 
 
 def of_kind(objects: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
