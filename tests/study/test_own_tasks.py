@@ -261,7 +261,7 @@ def test_arms_of_two_metrics_are_refused(hill, workspace):
             'Arm("low", {"hill.height": 0.8})', 'Arm("low", {"task": "valley"})'
         ).replace('changes={"hill.rate": 0.1}', "")
     )  # fmt: skip
-    with pytest.raises(StudyError, match="report depth, and those of the base arm accuracy"):
+    with pytest.raises(StudyError, match="report depth, and not accuracy, which decides"):
         make_plan(load(hill), "listed", data=workspace.data)
 
 
