@@ -54,9 +54,9 @@ def test_a_trial_that_must_not_see_the_test_text(train, irlm):
 
 def test_a_trial_whose_files_are_gone(irlm):
     gone = changed(irlm, id="0" * 16)
-    with pytest.raises(TrialError, match="saved no weights"):
+    with pytest.raises(TrialError, match="has no weights"):
         _ = gone.model
-    with pytest.raises(TrialError, match="saved no log-probabilities of valid"):
+    with pytest.raises(TrialError, match="has no log-probabilities of valid"):
         gone.log_probs("valid")
     judging = changed(irlm, id="0" * 16, parents=(Parent("member", "a" * 16),))
     with pytest.raises(TrialError, match="it evaluates those of aaaaaaaaaaaaaaaa"):
@@ -67,7 +67,7 @@ def test_a_trial_that_was_evaluated_in_rows(train, irlm):
     """Not every token has a log-probability then, so none are saved."""
     rows = {"evaluator.standard.batch_size": 3}
     judged = train({**irlm.journal.trial.values, **rows}, "judged in rows")
-    with pytest.raises(TrialError, match="saved no log-probabilities of valid"):
+    with pytest.raises(TrialError, match="has no log-probabilities of valid"):
         judged.log_probs("valid")
 
 

@@ -192,5 +192,5 @@ def test_what_cannot_be_compared_is_refused(workspace, trained):
     workspace.store.delete(f"trials/{first}/tokens/test.arrow")
     journal.trial = replace(journal.trial, corpus_digest=trained.record.corpus_digest)
     journal.write(workspace.store)
-    with pytest.raises(TrialError, match="saved no log-probabilities of test"):
+    with pytest.raises(TrialError, match="has no log-probabilities of test"):
         show_tokens(workspace, [first, second], "test")
