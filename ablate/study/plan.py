@@ -109,7 +109,8 @@ def _check_size(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]
     if num > MAX_TRIALS:
         raise StudyError(
             f"{study.file or study.name}: scale '{scale_name}': {num:,} trials are too many for "
-            f"one study. The limit is {MAX_TRIALS:,}. Instead: fewer seeds, arms, stages or repeats."
+            f"one study. The limit is {MAX_TRIALS:,}. Instead: fewer seeds, "
+            "arms, stages or repeats."
         )
 
 

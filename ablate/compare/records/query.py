@@ -2,8 +2,8 @@
 
 DuckDB gets the views of `ablate.record.mirror.views` and is then locked down: no file except the
 mirror's, no network, no extension, and no setting that would undo this. One SELECT (or an EXPLAIN
-of one) is accepted; anything else is refused before it runs. What takes too long, needs too much memory or
-returns too many rows is stopped.
+of one) is accepted; anything else is refused before it runs. What takes too long, needs too much
+memory or returns too many rows is stopped.
 """
 
 from __future__ import annotations
