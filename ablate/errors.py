@@ -60,14 +60,18 @@ class StoreError(AblateError):
 
 
 class DamagedError(StoreError):
-    """`DamagedError(what, remedy)`: the damage, and what to do about it."""
+    """The damage, and what to do about it."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.args = (*self.args, redacted(remedy))
 
     @property
     def what(self) -> str:
         return self.args[0]
 
     def __str__(self) -> str:
-        return " ".join(self.args)
+        return " ".join(filter(None, self.args))
 
 
 class HeldError(StoreError):

@@ -41,6 +41,7 @@ TESTS_OF = {  # folder of ablate -> its tests, the quick ones first
     "space": ("tests/space",),
 }
 DEFAULT = ("compare", "tune")
+WORDS = {True: "noticed ", False: "SURVIVED", None: "no time "}  # the last is not counted
 EQUIVALENT = places.TESTS / "equivalent.txt"
 TURNED = {
     ast.Lt: ast.GtE,
@@ -160,8 +161,8 @@ class Checkout:
         finally:
             path.write_text(text)
 
-    def notices(self, tests: list[str], seconds: float) -> bool:
-        """Return whether a test fails, or does not end."""
+    def notices(self, tests: list[str], seconds: float) -> bool | None:
+        """Return whether a test fails; None if the time ends before the tests do."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         environment = {
             **os.environ,
@@ -180,7 +181,7 @@ class Checkout:
         try:
             return process.wait(seconds) != 0
         except subprocess.TimeoutExpired:
-            return True
+            return None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -228,11 +229,10 @@ def main() -> int:
             for mutant in chosen:
                 if time.monotonic() > end:
                     break
-                tried += 1
                 with checkout.changed(mutant):
                     seen = checkout.notices(tests_of(mutant), options.seconds)
-                noticed += seen
-                print("noticed " if seen else "SURVIVED", mutant.name, flush=True)
+                tried, noticed = tried + (seen is not None), noticed + bool(seen)
+                print(WORDS[seen], mutant.name, flush=True)
             survived += tried - noticed
             rates.append(f"{folder}: {noticed} of {tried} noticed ({noticed / max(tried, 1):.0%})")
     print(*rates, sep="\n")

@@ -25,7 +25,10 @@ def sync_records(workspace: Workspace) -> int:
     from ablate.record.mlflow_records import sync
 
     store = workspace.store
-    running = [key for key in study_record.names(store) if running_driver(workspace, key)]
+    names = study_record.names(store)
+    if not names:
+        print(f"No study has been run in {store.uri}: there is nothing to deliver.")
+    running = [key for key in names if running_driver(workspace, key)]
     delivered = sync(store, workspace.tracking_uri, workspace.artifacts, running)
     for key, delivery in delivered.items():
         missing = missing_records(delivery)

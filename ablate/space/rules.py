@@ -153,6 +153,8 @@ def _literal(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         pass
+    except (ValueError, RecursionError):  # of too many digits or brackets
+        return None
     if text.startswith("[") and text.endswith("]"):
         items = [_literal(item.strip()) for item in text[1:-1].split(",")]
         return None if any(item is None for item in items) else items

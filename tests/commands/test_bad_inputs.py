@@ -115,6 +115,8 @@ def test_a_config(refused, tmp_path, text, message):
     [
         (f"range = [1, {HUGE}]", "two numbers, the lower one first"),
         (f"choices = [1, {HUGE}]", "a number, or a list of these"),
+        (f"value = 1\nwhen = 'Rate = {ENDLESS}'", "is not a valid condition"),
+        (f"value = 1\nwhen = 'Rate in {'[' * 5000}'", "is not a valid condition"),
         (f"value = {ENDLESS}", "is not valid TOML: Exceeds the limit (4300 digits)"),
         (f"value = {'[' * 5000}{']' * 5000}", "is not valid TOML: it is nested too deeply"),
     ],
@@ -157,6 +159,11 @@ def test_an_option(arguments, capsys):
     with pytest.raises(SystemExit):
         cli.main(["trial", "one.toml", *arguments])
     assert f"error: argument {arguments[0]}: " in capsys.readouterr().err
+
+
+def test_sync_says_that_there_is_nothing_to_deliver(tmp_path, capsys):
+    assert cli.main(["sync", "--workspace", str(tmp_path)]) == 0
+    assert "nothing to deliver" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
