@@ -36,28 +36,26 @@ def dynamic(decay: float) -> Stage:
     return Stage("dynamic", {"evaluator": "dynamic", **named}, kind="evaluate")
 
 
-def both(static: Arm, decay: float) -> tuple[Arm, Arm]:
+def both(static: Arm, printed: str, decay: float) -> tuple[Arm, Arm]:
     """A finished model, and the same by dynamic evaluation."""
-    model, _ = static.published
     following = replace(
         static,
         name=f"{static.name}, dynamic",
         then=(*static.then, dynamic(decay)),
-        published=(model, "dyneval"),
+        published=(printed, "dyneval"),
         against=static.name,
     )
-    return static, following
+    return replace(static, published=(printed, "no dyneval")), following
 
 
 def awd(name: str, printed: str) -> tuple[Arm, Arm]:
-    published = (printed, "no dyneval")
-    return both(Arm(name, recipe="merity2018awd", then=(OF_AWD,), published=published), decay=0.02)
+    return both(Arm(name, recipe="merity2018awd", then=(OF_AWD,)), printed, decay=0.02)
 
 
 def mos(name: str, printed: str, changes: dict | None = None) -> tuple[Arm, Arm]:
-    published = (printed, "no dyneval")
-    static = Arm(name, changes or {}, recipe="yang2018mos", then=(OF_MOS,), published=published)
-    return both(static if name == "MoS" else replace(static, against="MoS"), decay=0.075)
+    against = None if name == "MoS" else "MoS"
+    static = Arm(name, changes or {}, recipe="yang2018mos", then=(OF_MOS,), against=against)
+    return both(static, printed, decay=0.075)
 
 
 laptop = Scale(

@@ -118,18 +118,25 @@ def _results(covered: CoveredRow, results: _Results) -> Iterator[str]:
         for scale in arm.scales:
             material = results.of(f"{arm.study}@{scale}")
             if material is not None:
-                yield from _cells(material, arm.arm, f"{scale}: " if scale != "paper" else "")
+                prefix = f"{scale}: " if scale != "paper" else ""
+                yield from (f"{prefix}{text}" for text in _cells(material, arm.arm, covered.row))
 
 
-def _cells(material: Material, name: str, prefix: str) -> Iterator[str]:
+def _cells(material: Material, name: str, row: papers.Row) -> Iterator[str]:
+    """Yield an arm's results of the row's metrics, each with the verdict on the printed number."""
     from ablate.compare.table.columns import decimals, mean_and_spread
 
-    summary = material.summary
+    summary, printed = material.summary, {cell.metric for cell in row.cells}
     arm = next((arm for arm in summary.arms if arm.name == name), None)
-    for split, cell in (arm.cells if arm else {}).items():
-        verdict = summary.verdicts.get((name, split))
-        shown = f"{split} {mean_and_spread(cell, decimals(summary))} (n={cell.num})"
-        yield f"{prefix}{shown}{f', {verdict}' if verdict else ''}"
+    for measured in arm.every if arm else ():
+        metric = measured.metric
+        if not printed.intersection(metric.published):
+            continue
+        digits = decimals(summary) if metric == summary.metric else metric.digits
+        for split, cell in measured.cells.items():
+            verdict = summary.verdicts.get((name, metric.name, split))
+            shown = f"{split} {mean_and_spread(cell, digits)} (n={cell.num})"
+            yield f"{shown}{f', {verdict}' if verdict else ''}"
 
 
 def _written(lines: Sequence[_Line], missing: bool, form: str) -> str:

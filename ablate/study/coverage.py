@@ -40,9 +40,17 @@ def _arms(studies: list[Study], paper: str, row: papers.Row) -> Iterator[Reprodu
     rows = {(paper, row.table, row.model, row.variant), row.same_as}
     for study in studies:
         for arm in study.design.arms:
-            if any((study.paper, table, *(arm.published or ())) in rows for table in study.tables):
+            if any(named in rows for named in _named(study, arm, row.corpus)):
                 scales = _scales(study, arm, row.corpus)
                 yield Reproduction(study=study.name, arm=arm.name, scales=scales)
+
+
+def _named(study: Study, arm: Arm, corpus: str) -> Iterator[tuple[str, ...]]:
+    """Yield the rows that an arm names, of all of its study's tables."""
+    for names in (*arm.also_published, *([arm.published] if arm.published else [])):
+        model, variant, *corpora = names
+        if not corpora or corpus in corpora:
+            yield from ((study.paper, table, model, variant) for table in study.tables)
 
 
 def _scales(study: Study, arm: Arm, corpus: str) -> tuple[str, ...]:
