@@ -76,7 +76,7 @@ class Clock:
         return time.strftime(form)
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), "?"])
+@pytest.mark.parametrize("pid", [os.getpid(), "?"], ids=["our own", "unknown"])
 def test_a_silent_holder_is_waited_for_twenty_seconds(store, monkeypatch, pid):
     """It may live (on this host, too), so that only its silence tells that it is gone."""
     clock = Clock({})
