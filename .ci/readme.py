@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 BLOCK = re.compile(r"(?:<!-- not run: (?P<why>[^>]*) -->\n)?```sh\n(?P<commands>.*?)```", re.DOTALL)
-LIMIT_S = 1200
+LIMIT_S = 1800
 
 
 def main(file: str) -> int:

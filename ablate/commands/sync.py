@@ -26,10 +26,10 @@ def sync_records(workspace: Workspace) -> int:
 
     store = workspace.store
     names = study_record.names(store)
-    if not names:
-        print(f"No study has been run in {store.uri}: there is nothing to deliver.")
     running = [key for key in names if running_driver(workspace, key)]
     delivered = sync(store, workspace.tracking_uri, workspace.artifacts, running)
+    if not names:
+        print(f"No study has been run in {store.uri}: there is nothing to deliver.")
     for key, delivery in delivered.items():
         missing = missing_records(delivery)
         state = f"missing: {missing}" if missing else "all recorded"

@@ -496,7 +496,9 @@ class TestDamage:
         journal.outcome = None
         journal.write(store)
         store.write(checkpoint.last_key(name), b"\x08" + b"\x00" * 20)
-        run(place, really()).succeeded()
+        ended = run(place, really())
+        assert ended.status == 0
+        assert ended.err.count("\n") == 1 and f"{name} starts from its beginning" in ended.err
         assert "is damaged" in journals.read(store, name).attempts[-1]["discarded"]
         assert _metrics(store) == before
 

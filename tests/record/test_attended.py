@@ -24,9 +24,10 @@ Path(sys.argv[1]).write_text(f"{os.getpid()} {child.pid}")
 child.wait()
 """
 PARENT = f"""
-import sys
+import signal, sys
 from ablate.record import attended
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 attended.start([sys.executable, "-c", {SERVER!r}, sys.argv[1]]).wait()
 """
 
@@ -50,7 +51,7 @@ def test_it_ends_with_its_parent(tmp_path, number) -> None:
     pids = started(tmp_path / "pids")
     assert alive(pids) == pids
     os.kill(parent.pid, number)
-    assert parent.wait() == -number
+    assert parent.wait(60) == -number
     lab.wait_for(lambda: not alive(pids), "its end", 30)
 
 
