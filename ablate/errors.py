@@ -109,9 +109,10 @@ def unknown(kind: str, name: object, valid: Iterable[str], where: str = "") -> s
     choices = [str(choice) for choice in valid]
     prefix = f"{where}: " if where else ""
     match = nearest(str(name), choices)
-    hint = f" Did you mean '{match}'?" if match else ""
-    expected = f"Expected one of: {', '.join(choices)}" if choices else "There are none"
-    return f"{prefix}unknown {kind} '{name}'.{hint} {expected}."
+    hint = f" Did you mean '{_shortened(match)}'?" if match else ""
+    shown = ", ".join(map(_shortened, choices))
+    expected = f"Expected one of: {shown}" if choices else "There are none"
+    return f"{prefix}unknown {kind} '{_shortened(str(name))}'.{hint} {expected}."
 
 
 def wrong_value(field: str, value: object, expected: str, where: str = "") -> str:

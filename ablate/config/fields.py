@@ -12,7 +12,6 @@ that says what is wrong with them. `non_defaults` is its inverse, and the basis 
 from __future__ import annotations
 
 import dataclasses
-import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from ablate.errors import AblateError, ConfigError, nearest, unknown, wrong_valu
 
 REQUIRED = dataclasses.MISSING
 LARGEST = 2**63 - 1  # whole numbers beyond it fit in no tensor, Parquet file or database
+LARGEST_NUMBER = (2 - 2**-23) * 2.0**127  # of float32, in which models compute
 
 
 @dataclass(frozen=True)
@@ -239,6 +239,8 @@ def _beyond(value: Any) -> str:
     """The limit that any number or text has, if the value exceeds it."""
     if isinstance(value, int) and abs(value) > LARGEST:
         return f" No whole number may be larger than 2**63 - 1 = {LARGEST}."
+    if isinstance(value, float) and abs(value) > LARGEST_NUMBER:
+        return f" No number may be larger than {LARGEST_NUMBER:.2g}, the largest of float32."
     if isinstance(value, str) and not is_text(value):
         return " Text must be valid UTF-8, without zero bytes."
     return ""
@@ -323,7 +325,7 @@ def _within(value: Any, limits: Limits) -> bool:
         return True
     if limits.choices is not None and value not in limits.choices:
         return False
-    if isinstance(value, float) and not math.isfinite(value):  # no range or JSON file can hold it
+    if isinstance(value, float) and not abs(value) <= LARGEST_NUMBER:  # also neither nan nor inf
         return False
     above = limits.low is None or value >= limits.low
     return above and (limits.high is None or value <= limits.high)

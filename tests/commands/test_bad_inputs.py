@@ -193,3 +193,18 @@ def test_an_import_that_fails_for_another_reason_is_our_bug(refused, monkeypatch
     monkeypatch.setattr(command, "run", run)
     with pytest.raises(ImportError, match="cannot import name"):
         refused("status")
+
+
+@pytest.mark.parametrize("rate", ["1e308", "inf", "-1e39"])
+def test_a_number_beyond_float32(refused, tmp_path, rate):
+    """torch cannot multiply by it: a trial failed with torch's own error."""
+    text = "backbone = 'lstm'\nhead = 'softmax'\nloss = 'cross_entropy'\n"
+    text += f"[optimizer]\nname = 'sgd'\nlearning_rate = {rate}\n"
+    (tmp_path / "one.toml").write_text(text)
+    message = refused("trial", "./one.toml")
+    assert "No number may be larger than 3.4e+38" in message
+
+
+def test_a_name_of_any_length_is_shown_in_part(refused, tmp_path):
+    (tmp_path / "one.toml").write_text(f"{'x' * 9000} = 1\n")
+    assert len(refused("trial", "./one.toml")) < 1000
