@@ -88,7 +88,7 @@ class _Results:
 
 def _line(paper: str, covered: CoveredRow, results: _Results) -> _Line:
     row = covered.row
-    here = list(_results(covered, results))
+    here = list(_given_here(covered, results))
     if not covered.arms:
         state, shown = ABSENT, row.absent
     elif here:
@@ -112,7 +112,7 @@ def _published(cells: Sequence[papers.Cell]) -> str:
     return ", ".join(numbers) + (" (quoted)" if any(cell.quoted for cell in cells) else "")
 
 
-def _results(covered: CoveredRow, results: _Results) -> Iterator[str]:
+def _given_here(covered: CoveredRow, results: _Results) -> Iterator[str]:
     """Yield what the row's arms gave here, at the scales that have its corpus."""
     for arm in covered.arms:
         for scale in arm.scales:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ablate import papers
 from ablate.study.file import load, shipped
@@ -29,13 +30,19 @@ class CoveredRow:
 
 def covered_rows(paper: str) -> list[CoveredRow]:
     """Return a paper's rows in its order, each with its arms."""
-    studies = [load(file) for file in shipped().values()]
+    studies = _studies()
     return [
         CoveredRow(row=row, arms=tuple(_arms(studies, paper, row))) for row in papers.rows(paper)
     ]
 
 
-def _arms(studies: list[Study], paper: str, row: papers.Row) -> Iterator[Reproduction]:
+@cache
+def _studies() -> tuple[Study, ...]:
+    """Return the shipped studies, each loaded once for all papers."""
+    return tuple(load(file) for file in shipped().values())
+
+
+def _arms(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator[Reproduction]:
     """Yield the arms whose published result is the row, or another row of the same system."""
     rows = {(paper, row.table, row.model, row.variant), row.same_as}
     for study in studies:

@@ -84,8 +84,8 @@ class TrialRun:
 
     def _trial_here(self) -> Trial:
         """The trial with the paths of its files on this host."""
-        moved = {key: self._here[path] for key, path in self.trial.config.files.items()
-                 if path in self._here}  # fmt: skip
+        files, here = self.trial.config.files, self._here
+        moved = {key: here[path] for key, path in files.items() if path in here}
         return replace(self.trial, values={**self.trial.values, **moved}) if moved else self.trial
 
     def _last_checkpoint(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

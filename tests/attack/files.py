@@ -40,7 +40,7 @@ from tests.attack.workspace import (
 )
 
 HANG_SECONDS = 600  # a busy machine may take minutes for seconds of work
-AS_PROCESS = 40  # one attempt of so many runs the command as a process of its own
+AS_PROCESS = 40  # every 40th attempt runs the command as a process of its own
 KINDS = {  # kind -> the workspace, and where its files are
     "journal": ("finished", "store/trials/*/journal.json"),
     "journal of a cut study": ("searching", "store/trials/*/journal.json"),

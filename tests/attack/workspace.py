@@ -66,7 +66,7 @@ range = [0.1, 10.0]
 scale = "log"
 """
 KEY = "asked@s"
-CUTS = {"searching": 3, "training": 13}  # after so many epochs, in the middle of a trial
+CUTS = {"searching": 3, "training": 13}  # epochs before the cut, which is in the middle of a trial
 TIMES = re.compile(r"\d+m\d+s|\b\d+(\.\d+)? ?(ms|s|min|h)\b")
 
 

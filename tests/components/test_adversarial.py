@@ -72,7 +72,7 @@ def test_equal_noise_on_all_rows_is_twice_the_noise_on_the_targets():
 
 
 def test_the_gradient_treats_the_noise_as_a_constant():
-    """That of h is w_y - epsilon h / |h| less the mean of the rows, with w_y moved likewise."""
+    """That of h is w_y - epsilon h / |h| less the mean of the rows, in which w_y has moved too."""
     one, target = mixture(1), torch.tensor([2])
     adversarial_nll(one, target, AdversarialConfig(alpha=0.3)).backward()
     with torch.no_grad():

@@ -122,7 +122,7 @@ def test_a_holder_beats_and_notices_who_took_over(store, monkeypatch):
     with own.held():
         first = store.read_json(KEY)["beats"]
         wait_until(lambda: store.read_json(KEY)["beats"] > first)
-        # The last write of a beat that has begun may come after ours: it is written until it stays.
+        # A beat may be about to write when we do: write until ours stays.
         wait_until(lambda: written_by(store) and lost)
     assert lost[0] == "q@s was taken over by process 7 on elsewhere since 10:00:00"
     assert store.read_json(KEY)["token"] == "theirs"
