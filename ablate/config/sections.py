@@ -34,6 +34,36 @@ class CorpusConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PairsConfig:
+    """The pairs of sentences to use, and their tokens."""
+
+    name: str = setting(
+        "pairs", doc="corpus of pairs from `ablate data list`, or path of a folder of text files"
+    )
+    source: str | None = setting(
+        None, doc="language to read, if the corpus has several; none: its own choice"
+    )
+    target: str | None = setting(
+        None, doc="language to write, if the corpus has several; none: its own choice"
+    )
+    merges: int | None = setting(
+        None, doc="byte-pair merges, learned on the training text; none: words", low=1
+    )
+    joint: bool = setting(False, doc="one vocabulary, and one list of merges, for both sides")
+    lowercase: bool = setting(False, doc="lower-case the text first")
+    min_count: int = setting(
+        1, doc="replace words rarer than this in the training text by <unk>", low=1
+    )
+    max_length: int | None = setting(
+        None, doc="leave out training pairs of which a side has more tokens", low=1
+    )
+    train_pairs: int | None = setting(None, doc="use only the first N training pairs", low=1)
+    eval_pairs: int | None = setting(
+        None, doc="use only the first N pairs of valid and of test", low=1
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class EmbeddingConfig:
     """The word vectors that the backbone reads, also the output matrix of a tied head."""
 
