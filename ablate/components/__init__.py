@@ -9,6 +9,7 @@ from ablate.config.fields import setting
 from ablate.config.registry import register
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
+from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.evaluator import Evaluator, Reading
 from ablate.model.flow import (
     Draw,
@@ -37,7 +38,7 @@ from ablate.model.slots import (
 )
 
 __all__ = [
-    "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
+    "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder", "EncoderDecoder",
     "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel", "Loss", "Masks",
     "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Reading", "Regularizer", "Shapes",
     "State", "Streams", "TrainingText", "register", "setting",

@@ -172,7 +172,7 @@ def _decoder(config: Config, shapes: Shapes) -> tuple[Backbone, Attention]:
 
 
 def _check_shared_words(config: Config) -> None:
-    if not config.corpus.joint:
+    if not config.sections["corpus"].joint:
         raise CombinationError(
             "encoder.share_words = true gives both sides the same word vectors, and corpus.joint = "
             "false gives each side its own vocabulary. Instead: both true, or both false."

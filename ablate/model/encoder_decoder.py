@@ -104,15 +104,15 @@ class EncoderDecoder(LanguageModel):
         self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, memory: Memory, masks: Masks
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]:
         """Step by step: each input is the word and what attention gave at the step before."""
-        *state, fed = state
+        *layers, fed = state
         steps: list[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = []
         for word_1BE, ids_1B in zip(inputs_TBE.split(1), ids_TB.split(1), strict=True):
             inputs = torch.cat((word_1BE, fed), -1)
-            raw, masked, state = self._at_once(inputs, ids_1B, tuple(state), memory, masks)
+            raw, masked, layers = self._at_once(inputs, ids_1B, tuple(layers), memory, masks)
             steps.append((raw, masked))
             fed = masked[-1]
         raw, masked = (_joined(every) for every in zip(*steps, strict=True))
-        return raw, masked, (*state, fed)
+        return raw, masked, (*layers, fed)
 
     def _fed(self) -> int:
         return self.attention.width or 0

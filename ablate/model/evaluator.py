@@ -32,6 +32,8 @@ class Reading:
     evaluators: Mapping[str, Evaluator] = field(default_factory=dict)  # by name, those chosen
     regularizers: Sequence[Sequence[Regularizer]] = ()  # of each model; (): no model has any
     cache: dict[Hashable, Any] = field(default_factory=dict)
+    sentences: dict[str, list[str]] = field(default_factory=dict)  # that were written, by split
+    signatures: dict[str, str] = field(default_factory=dict)  # of what computed a metric
 
     def cached(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """A value that is needed more than once, computed once."""

@@ -20,7 +20,7 @@ class Pairs:
     """A `Reader` of a corpus of pairs."""
 
     def __init__(self, trial: Trial, text: PairText, streams: Streams) -> None:
-        self.config: PairTrainingConfig = trial.config.training
+        self.config: PairTrainingConfig = trial.config.sections["training"]
         self.text, self.streams, self.device = text, streams, trial.device
         self.source, self.target = text.sentences("train")
 

@@ -31,7 +31,7 @@ class Stream:
     """A `Reader` of a corpus, as rows side by side."""
 
     def __init__(self, trial: Trial, corpus: Corpus, streams: Streams) -> None:
-        self.config: TrainingConfig = trial.config.training
+        self.config: TrainingConfig = trial.config.sections["training"]
         self.corpus, self.streams, self.device = corpus, streams, trial.device
         self.train_rows = self._rows("train", self.config.batch_size)
         self.valid_rows = self._rows("valid", self.config.valid_batch_size)

@@ -7,11 +7,11 @@ are undone; `bleu_tokenized` on its tokens, as older papers count it. ROUGE is t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-import torch
 
 from ablate.components import EncoderDecoder, Evaluator, Reading, register, setting
 from ablate.config.metrics import BLEU, ROUGE_1, ROUGE_2, ROUGE_L
@@ -77,15 +77,14 @@ class Generate(Evaluator):
         found = self.hypotheses(reading, split)
         ours = [text.text(one.tokens) for one in found]
         theirs = list(text.references(split))
-        reading.wrote(split, ours, {"bleu": bleu(ours, theirs, self.config.tokenizer).signature})
-        words, reference_words = (
-            sum(len(line.split()) for line in every) for every in (ours, theirs)
-        )
+        scored = bleu(ours, theirs, self.config.tokenizer)
+        reading.sentences[split] = ours
+        reading.signatures[f"{name}.{BLEU.name}"] = scored.signature
         return {
-            BLEU.name: bleu(ours, theirs, self.config.tokenizer).score,
+            BLEU.name: scored.score,
             "bleu_tokenized": tokenized_bleu(ours, theirs),
             **rouge(ours, theirs),
-            "length_ratio": words / max(reference_words, 1),
+            "length_ratio": _num_words(ours) / max(_num_words(theirs), 1),
             "unfinished": sum(not one.finished for one in found) / len(found),
             "num_sentences": float(len(found)),
         }
@@ -120,3 +119,7 @@ class Generate(Evaluator):
         return Search(
             width=config.beam, penalty=config.length_penalty, eos=int(text.eos or 0), never=never
         )
+
+
+def _num_words(lines: Sequence[str]) -> int:
+    return sum(len(line.split()) for line in lines)
