@@ -38,8 +38,8 @@ from ablate.model.slots import (
 )
 
 __all__ = [
-    "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder", "EncoderDecoder",
-    "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel", "Loss", "Masks",
-    "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Reading", "Regularizer", "Shapes",
-    "State", "Streams", "TrainingText", "register", "setting",
+    "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
+    "EncoderDecoder", "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel",
+    "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Reading",
+    "Regularizer", "Shapes", "State", "Streams", "TrainingText", "register", "setting",
 ]  # fmt: skip
