@@ -48,6 +48,7 @@ OUTSIDE = {
     "optuna": {"tune"},
     "mlflow": {"record"},
     "sqlalchemy": {"tune", "record"},
+    "subword_nmt": {"data"},
     "rich": {"engine"},
     "scipy": {"compare"},
     "duckdb": {"record"},

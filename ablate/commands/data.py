@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
-from ablate.config.sections import CorpusConfig
-from ablate.data import sources
+from ablate.config.sections import CorpusConfig, PairsConfig
+from ablate.data import pair_texts, sources
 from ablate.data.corpus import open_corpus
-from ablate.data.published import PUBLISHED
+from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS
 from ablate.errors import ConfigError
 
 MEGABYTE = 1e6
@@ -37,7 +37,8 @@ def run(options: argparse.Namespace) -> int:
             for file, digest in sources.verify(corpus, folder).items():
                 print(f"{corpus}: {file}: {digest} as pinned")
     elif name is None:
-        raise ConfigError(f"ablate data get needs a NAME. Expected one of: {', '.join(PUBLISHED)}.")
+        known = ", ".join([*PUBLISHED, *PUBLISHED_PAIRS])
+        raise ConfigError(f"ablate data get needs a NAME. Expected one of: {known}.")
     else:
         _get(name, options.source, folder)
     return 0
@@ -45,11 +46,21 @@ def run(options: argparse.Namespace) -> int:
 
 def _get(name: str, source: str | None, folder: str) -> None:
     """Download or import the files, and encode them so that the first trial need not."""
-    for split, path in sources.get(name, folder, source, progress=_progress).items():
-        print(f"{name}: {split} in {path}")
+    for part, path in sources.get(name, folder, source, progress=_progress).items():
+        print(f"{name}: {part} in {path}")
+    if name in pair_texts.names():
+        _encode_pairs(name, folder)
+        return
     corpus = open_corpus(CorpusConfig(name=name), Path(folder))
     tokens = ", ".join(f"{len(ids):,} {split}" for split, ids in corpus.splits.items())
     print(f"{name}: {tokens} tokens, {corpus.num_words:,} words, encoded")
+
+
+def _encode_pairs(name: str, folder: str) -> None:
+    pairs = open_corpus(PairsConfig(name=name), Path(folder))
+    numbers = ", ".join(f"{len(pairs.sentences(split)[0]):,} {split}" for split in pairs.splits)
+    words = f"{pairs.num_source_words:,} words to read and {pairs.num_words:,} to write"
+    print(f"{name}: {numbers} pairs, {words}, encoded")
 
 
 def _progress(file: str, done: int, total: int | None) -> None:
@@ -68,11 +79,18 @@ def _listing(folder: str) -> str:
         [
             corpus.name,
             corpus.state,
-            *(f"{corpus.num_tokens.get(split, 0):,}" for split in ("train", "valid", "test")),
-            f"{corpus.vocabulary:,}",
+            *(_size(corpus, split) for split in SPLITS),
+            "" if corpus.vocabulary is None else f"{corpus.vocabulary:,}",
             corpus.licence,
         ]
         for corpus in sources.listing(folder)
     ]
     titles = ["corpus", "state", "train", "valid", "test", "words", "licence"]
     return "\n".join(text.lines(table_of(titles, rows), 120))
+
+
+def _size(corpus: sources.Listed, split: str) -> str:
+    """The tokens of a text, or the number of pairs of sentences."""
+    if corpus.num_pairs:
+        return f"{corpus.num_pairs[split]:,} pairs"
+    return f"{corpus.num_tokens.get(split, 0):,}"

@@ -3,27 +3,30 @@
     corpus = open_corpus(config.corpus, folder)
     corpus.stream("train")          a torch tensor over the mapped file, without a copy
 
+The functions here take the `corpus` section of any task: a text (`Corpus`), or pairs of sentences
+(`Pairs`, in `pairs.py`), of which they count the targets.
+
 What is needed to plan a study (`corpus_digest`, `vocabulary_size`) is known without the text if the
 corpus is a published one.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ablate.config.identity import digest
-from ablate.config.sections import CorpusConfig
+from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.config.streams import derived_seed
-from ablate.data import encoded
+from ablate.data import encoded, pairs
 from ablate.data.encoding import EOS, encode
+from ablate.data.pairs import Pairs
 from ablate.data.sources import PUBLISHED, SPLITS
 from ablate.data.texts import GrammarText, Text, find_text
 from ablate.errors import CorpusError
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # version of encodings: raising it re-encodes every corpus and changes all trial ids
 log = logging.getLogger("ablate.data")
-FROM_DRIVER = "from_driver.json"  # marks a folder with one corpus, encoded on another host
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,15 +83,8 @@ class Corpus:
         return torch.from_numpy(np.bincount(self.splits["train"], minlength=self.num_words))
 
     def stream(self, split: str) -> Tensor:
-        """Return the split as a 32-bit tensor over the mapped file, without a copy.
-
-        It must not be written to. It goes through Arrow because torch warns about read-only numpy
-        arrays.
-        """
-        import pyarrow as pa
-        import torch
-
-        return torch.from_dlpack(encoded.as_arrow(self.splits[split], pa.int32()))
+        """Return the split as a 32-bit tensor over the mapped file; it must not be written to."""
+        return encoded.as_tensor(self.splits[split])
 
     def text(self, tokens: Iterable[int]) -> str:
         """Convert token ids back to text, with its line breaks."""
@@ -104,13 +99,21 @@ class Corpus:
         return "\n".join(map(between.join, lines))
 
 
-def open_corpus(config: CorpusConfig, folder: str | Path, seed: int = 0) -> Corpus:
+@overload
+def open_corpus(config: CorpusConfig, folder: str | Path, seed: int = 0) -> Corpus: ...
+@overload
+def open_corpus(config: PairsConfig, folder: str | Path, seed: int = 0) -> Pairs: ...
+def open_corpus(
+    config: CorpusConfig | PairsConfig, folder: str | Path, seed: int = 0
+) -> Corpus | Pairs:
     """Open a corpus, encoding it into `folder` first if necessary, and map it into memory.
 
     `seed` is the trial's, for a random slice.
     """
     folder = Path(folder)
-    key = _key_from_driver(config, folder)
+    if isinstance(config, PairsConfig):
+        return pairs.open_pairs(config, folder)
+    key = encoded.key_from_driver(encoding_options(config), folder)
     key = key or _encoding_digest(find_text(config.name, folder), config)
 
     def make(damage: str) -> encoded.Columns:
@@ -130,24 +133,21 @@ def open_corpus(config: CorpusConfig, folder: str | Path, seed: int = 0) -> Corp
     )
 
 
-def _key_from_driver(config: CorpusConfig, folder: Path) -> str | None:
-    """Return the key of an encoding that a driver sent to this host, which may lack the text."""
-    file = folder / FROM_DRIVER
-    sent = json.loads(file.read_text()) if file.exists() else None
-    return sent["key"] if sent and tuple(sent["asked"]) == encoding_options(config) else None
-
-
-def corpus_digest(config: CorpusConfig, folder: str | Path | None = None) -> str:
+def corpus_digest(config: CorpusConfig | PairsConfig, folder: str | Path | None = None) -> str:
     """Return a digest of the tokens, from the text's hashes and every option; never a path.
 
     A custom folder of text is hashed; the hashes are cached in `folder`, if given.
     """
+    if isinstance(config, PairsConfig):
+        return pairs.pairs_digest(config, folder)
     text = find_text(config.name, None if folder is None else Path(folder))
     return _digest(_encoding_digest(text, config), config)
 
 
-def vocabulary_size(config: CorpusConfig, folder: str | Path) -> int:
+def vocabulary_size(config: CorpusConfig | PairsConfig, folder: str | Path) -> int:
     """Return the size of the vocabulary, without the text if the corpus is a published one."""
+    if isinstance(config, PairsConfig):
+        return pairs.open_pairs(config, folder).num_words
     published = PUBLISHED.get(config.name)
     if published is not None and config.min_count == 1:
         known = published.vocabulary.get((config.level, config.lowercase))
@@ -160,8 +160,10 @@ def _encoding_digest(text: Text, config: CorpusConfig) -> str:
     return digest({"format": FORMAT, "sources": dict(text.hashes()), **_options(config)})
 
 
-def encoding_options(config: CorpusConfig) -> tuple:
+def encoding_options(config: CorpusConfig | PairsConfig) -> tuple:
     """Return the settings that select an encoding."""
+    if isinstance(config, PairsConfig):
+        return pairs.encoding_options(config)
     return config.name, *_options(config).values()
 
 
@@ -221,8 +223,11 @@ def _floor(text: Text, config: CorpusConfig) -> dict[str, np.ndarray]:
     return {split: np.array(text.log_probabilities(split)) for split in ("valid", "test")}
 
 
-def num_tokens(config: CorpusConfig, folder: str) -> dict[str, int]:
+def num_tokens(config: CorpusConfig | PairsConfig, folder: str) -> dict[str, int]:
     """Count the tokens of each split, as a trial would read them."""
+    if isinstance(config, PairsConfig):
+        opened = pairs.open_pairs(config, folder)
+        return {split: len(tokens) for split, tokens in opened.splits.items()}
     published = PUBLISHED.get(config.name)
     if published is None or config.level != "word":
         corpus = open_corpus(config, folder)

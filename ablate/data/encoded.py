@@ -3,6 +3,8 @@
     encoded/<key>/tokens.arrow       token ids, int32, one batch per split; facts as metadata
     encoded/<key>/vocabulary.arrow   the words in order of their ids
     encoded/<key>/floor.arrow        if known: each token's log probability under the source
+    encoded/<key>/source_vocabulary.arrow   of pairs: the words to read, unless they are the same
+    encoded/<key>/texts.arrow        of pairs: the sentences, one batch per split and side
     encoded/<key>/seal.json          the hashes of the files, and their stamps at that time
 
 A folder appears by a rename, so it is either complete or missing. Of several processes that start
@@ -22,10 +24,10 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +38,17 @@ from ablate.store.arrow import as_arrow
 from ablate.store.files import lock
 
 TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
+SOURCE_VOCABULARY, TEXTS = "source_vocabulary.arrow", "texts.arrow"
 SEAL = "seal.json"
-FILES = (TOKENS, VOCABULARY, FLOOR, SEAL)
+FILES = (TOKENS, VOCABULARY, SOURCE_VOCABULARY, TEXTS, FLOOR, SEAL)
+FROM_DRIVER = "from_driver.json"  # marks a folder with one corpus, encoded on another host
 ABANDONED_SECONDS = 3600  # after which the writer of a partial folder is assumed to be dead
 TRIES = 5  # without locks, a process may remove what another has just repaired
 
-Streams = Mapping[str, np.ndarray]  # by split
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Streams = Mapping[str, np.ndarray]  # by split; of pairs, by split and side
 
 
 class Damaged(Exception):
@@ -50,12 +57,14 @@ class Damaged(Exception):
 
 @dataclass(frozen=True)
 class Columns:
-    """The data to write: token ids, words, facts, and the floor's log probabilities."""
+    """The data to write: token ids, words, facts, and what else is known."""
 
     splits: Streams
     vocabulary: list[str]
     facts: Mapping[str, Any]
-    floor: Streams
+    floor: Streams = field(default_factory=dict)
+    source_vocabulary: list[str] = field(default_factory=list)  # if it is another one
+    texts: Mapping[str, list[str]] = field(default_factory=dict)  # sentences, by split and side
 
 
 @dataclass(frozen=True)
@@ -68,14 +77,51 @@ class Encoded:
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        with _reading(self.folder), pa.memory_map(str(self.folder / VOCABULARY)) as file:
+        return self._words(VOCABULARY)
+
+    @cached_property
+    def source_vocabulary(self) -> tuple[str, ...]:
+        """Return the words to read of a corpus of pairs; the other vocabulary if there is one."""
+        own = (self.folder / SOURCE_VOCABULARY).exists()
+        return self._words(SOURCE_VOCABULARY) if own else self.vocabulary
+
+    def _words(self, name: str) -> tuple[str, ...]:
+        with _reading(self.folder), pa.memory_map(str(self.folder / name)) as file:
             return tuple(pa.ipc.open_file(file).get_batch(0).column(0).to_pylist())
+
+    def texts(self, name: str) -> list[str]:
+        """Return the sentences of one split and side."""
+        with _reading(self.folder), pa.memory_map(str(self.folder / TEXTS)) as file:
+            reader = pa.ipc.open_file(file)
+            names = json.loads(reader.schema.metadata[b"ablate"])["splits"]
+            return reader.get_batch(names.index(name)).column(0).to_pylist()
 
     def floor(self) -> Streams:
         """Return each token's log probability except a split's first, if the source is known."""
         path = self.folder / FLOOR
         with _reading(self.folder):
             return _map(path, np.float64)[0] if path.exists() else {}
+
+
+def as_tensor(stream: np.ndarray) -> Tensor:
+    """Return a 32-bit tensor over the mapped file, without a copy.
+
+    It must not be written to. It goes through Arrow because torch warns about read-only numpy
+    arrays.
+    """
+    import torch
+
+    return torch.from_dlpack(as_arrow(stream, pa.int32()))
+
+
+def key_from_driver(options: tuple, folder: Path) -> str | None:
+    """Return the key of an encoding that a driver sent to this host, which may lack the text.
+
+    `options`: the settings that select an encoding.
+    """
+    file = folder / FROM_DRIVER
+    sent = json.loads(file.read_text()) if file.exists() else None
+    return sent["key"] if sent and tuple(sent["asked"]) == options else None
 
 
 def read(folder: Path) -> Encoded | None:
@@ -196,11 +242,14 @@ def _seal(folder: Path, hashes: Mapping[str, str]) -> str:
 
 def _write(folder: Path, columns: Columns) -> None:
     with _moved_to(folder) as partial:
-        _write_streams(partial / TOKENS, columns.splits, pa.int32(), columns.facts)
+        _write_columns(partial / TOKENS, columns.splits, pa.int32(), columns.facts, as_arrow)
         if columns.floor:
-            _write_streams(partial / FLOOR, columns.floor, pa.float64(), {})
-        words = pa.record_batch({"word": pa.array(columns.vocabulary, pa.string())})
-        _write_arrow(partial / VOCABULARY, words.schema, [words])
+            _write_columns(partial / FLOOR, columns.floor, pa.float64(), {}, as_arrow)
+        _write_words(partial / VOCABULARY, columns.vocabulary)
+        if columns.source_vocabulary:
+            _write_words(partial / SOURCE_VOCABULARY, columns.source_vocabulary)
+        if columns.texts:
+            _write_columns(partial / TEXTS, columns.texts, pa.large_string(), {}, pa.array)
         hashes = {name: sha256(partial / name) for name in sorted(os.listdir(partial))}
         _write_synced(partial / SEAL, _seal(partial, hashes).encode())
 
@@ -217,10 +266,18 @@ def _moved_to(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _write_streams(path: Path, streams: Streams, type_: pa.DataType, facts: Mapping) -> None:
-    plain = {**facts, "splits": list(streams)}
+def _write_words(path: Path, vocabulary: list[str]) -> None:
+    words = pa.record_batch({"word": pa.array(vocabulary, pa.string())})
+    _write_arrow(path, words.schema, [words])
+
+
+def _write_columns(
+    path: Path, columns: Mapping, type_: pa.DataType, facts: Mapping, as_array: Callable
+) -> None:
+    """Write one batch for each split, and the facts as metadata."""
+    plain = {**facts, "splits": list(columns)}
     schema = pa.schema([pa.field("value", type_, nullable=False)], {"ablate": json.dumps(plain)})
-    arrays = [as_arrow(stream, type_) for stream in streams.values()]
+    arrays = [as_array(values, type_) for values in columns.values()]
     batches = [pa.record_batch([array], schema=schema) for array in arrays]
     _write_arrow(path, schema, batches)
 

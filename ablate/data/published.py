@@ -1,29 +1,35 @@
 """The published corpora: their files, pinned hashes, and what is known without the files.
 
-These are the Penn Treebank as prepared by Mikolov, and WikiText-2. Their text is not part of this
-project.
+Texts: the Penn Treebank as prepared by Mikolov, and WikiText-2. Pairs of sentences: Multi30k, and
+titles of AG's news. None of this is part of this project.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SPLITS = ("train", "valid", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A published corpus; files, hashes and tokens (`<eos>` included) by split."""
+    """A published corpus; tokens (`<eos>` included) are by split.
+
+    A text has one file for each split. A corpus of pairs has one for each split and language, as
+    `train.en`, or a single one from which all splits are made.
+    """
 
     name: str
-    home: str  # URL of the public folder of its files
+    home: str | None  # URL of the public folder of its files; None: the user brings them
     files: Mapping[str, str]
     sha256: Mapping[str, str]
-    other_names: tuple[str, ...]  # usual names of users' copies, with {} for the split
+    other_names: tuple[str, ...]  # usual names of users' copies, with {} for the file's key
     licence: str
-    num_tokens: Mapping[str, int]
-    vocabulary: Mapping[tuple[str, bool], int]  # size, by level and lowercase
+    num_tokens: Mapping[str, int] = field(default_factory=dict)
+    vocabulary: Mapping[tuple[str, bool], int] = field(default_factory=dict)  # by level, lowercase
+    languages: tuple[str, ...] = ()  # of pairs; by default, from the first to the second
+    num_pairs: Mapping[str, int] = field(default_factory=dict)
 
 
 PTB = Published(
@@ -68,3 +74,40 @@ WIKITEXT_2 = Published(
 )
 
 PUBLISHED: dict[str, Published] = {corpus.name: corpus for corpus in (PTB, WIKITEXT_2)}
+
+_LANGUAGES = ("en", "de", "fr")
+_PARTS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+
+MULTI30K = Published(
+    name="multi30k",
+    home="https://raw.githubusercontent.com/multi30k/dataset/HEAD/data/task1/raw",
+    files={f"{s}.{side}": f"{_PARTS[s]}.{side}.gz" for side in _LANGUAGES for s in SPLITS},
+    sha256={
+        "train.en": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+        "valid.en": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+        "test.en": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+        "train.de": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+        "valid.de": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+        "test.de": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+        "train.fr": "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c",
+        "valid.fr": "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9",
+        "test.fr": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+    },
+    other_names=(),
+    licence="non-commercial research and education",
+    languages=_LANGUAGES,
+    num_pairs={"train": 29_000, "valid": 1_014, "test": 1_000},
+)
+
+AG_NEWS = Published(
+    name="ag_news",
+    home=None,  # public copies differ in some bytes
+    files={"news": "test.csv"},
+    sha256={"news": "d2a2cef4dfeb21ca17b463fd15e9e5a639c05823d03efabb3d28a75bbfe8d915"},
+    other_names=(),
+    licence="non-commercial research",
+    languages=("description", "title"),
+    num_pairs={"train": 6_080, "valid": 760, "test": 760},
+)
+
+PUBLISHED_PAIRS: dict[str, Published] = {corpus.name: corpus for corpus in (MULTI30K, AG_NEWS)}

@@ -3,7 +3,7 @@
 Only files with the pinned hashes enter the data folder, each by a rename. Only `get` uses the
 network.
 
-    DATA/ptb/ptb.train.txt ...    DATA/wikitext-2/train.txt ...    DATA/encoded/... (encoded.py)
+    DATA/ptb/ptb.train.txt ...    DATA/multi30k/train.en.gz ...    DATA/encoded/... (encoded.py)
 """
 
 from __future__ import annotations
@@ -11,23 +11,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from ablate.config.sections import CorpusConfig
+from ablate.config.sections import CorpusConfig, PairsConfig
+from ablate.data import pair_texts, texts
 from ablate.data.encoding import encode
-from ablate.data.published import PUBLISHED, SPLITS
+from ablate.data.pair_texts import SOURCE, find_pairs
+from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS
 from ablate.data.texts import (
     GRAMMAR,
+    PAIRS,
     GrammarText,
     PublishedText,
+    custom_folder,
     expanded,
     find_text,
     sha256,
     writing,
 )
-from ablate.errors import CorpusError
+from ablate.errors import CorpusError, unknown
 from ablate.store.files import replace_synced
 
 Progress = Callable[[str, int, int | None], None]  # file, bytes so far, total bytes if known
@@ -43,8 +47,9 @@ class Listed:
     name: str
     state: str  # built in, ready, not fetched, damaged
     num_tokens: Mapping[str, int]  # by split, `<eos>` included
-    vocabulary: int
+    vocabulary: int | None  # None: of pairs, it depends on the languages
     licence: str
+    num_pairs: Mapping[str, int] = field(default_factory=dict)  # of sentences, by split
 
 
 def _silent(name: str, done: int, size: int | None) -> None:
@@ -53,8 +58,16 @@ def _silent(name: str, done: int, size: int | None) -> None:
 
 def listing(folder: str | Path) -> list[Listed]:
     """List every named corpus and its state in the data folder."""
-    texts = [PublishedText(corpus, Path(folder)) for corpus in PUBLISHED.values()]
-    return [_listed_grammar(), *map(_listed, texts)]
+    corpora = [*PUBLISHED.values(), *PUBLISHED_PAIRS.values()]
+    listed = [_listed(PublishedText(corpus, Path(folder))) for corpus in corpora]
+    first_pairs = len(PUBLISHED)
+    return [_listed_grammar(), *listed[:first_pairs], _listed_pairs(), *listed[first_pairs:]]
+
+
+def _published(name: str, folder: Path) -> PublishedText | None:
+    """Return the files of a published corpus, or None if `name` is another one."""
+    corpus = {**PUBLISHED, **PUBLISHED_PAIRS}.get(name)
+    return None if corpus is None else PublishedText(corpus, folder)
 
 
 def get(
@@ -64,35 +77,55 @@ def get(
     progress: Progress = _silent,
 ) -> dict[str, Path]:
     """Get the corpus's files into the data folder, unless they are there; return their paths."""
-    text = find_text(name, Path(folder))
-    if isinstance(text, GrammarText):
+    if name in (GRAMMAR, PAIRS):
         return {}
-    if not isinstance(text, PublishedText):
+    text = _published(name, Path(folder))
+    if text is None:
+        _check_known(name)
         raise CorpusError(
             f"{name} is a folder of text, which is read directly: there is nothing to get. "
-            f"Expected one of: {', '.join(PUBLISHED)}."
+            f"Expected one of: {', '.join([*PUBLISHED, *PUBLISHED_PAIRS])}."
         )
-    for split in SPLITS:
-        if _state(text, split) == "ready":
+    for part in text.corpus.files:
+        if _state(text, part) == "ready":
             continue
         if from_dir is None:
-            _fetch(text, split, progress)
+            _fetch(text, part, progress)
         else:
-            _copy_from(text, split, expanded(from_dir), progress)
-    return {split: text.path(split) for split in SPLITS}
+            _copy_from(text, part, expanded(from_dir), progress)
+    return {part: text.path(part) for part in text.corpus.files}
 
 
 def verify(name: str, folder: str | Path) -> dict[str, str]:
     """Return the hashes of the corpus's files; an error names a wrong one."""
-    text = find_text(name, Path(folder))
-    if isinstance(text, GrammarText):
-        text.lines("train")  # generates the text, which checks it
-        return dict(text.hashes())
-    if isinstance(text, PublishedText):
+    files = _published(name, Path(folder))
+    if files is not None:
+        for part in files.corpus.files:
+            files.check(part)
+        return {str(files.path(part)): known for part, known in files.corpus.sha256.items()}
+    _check_known(name)
+    if name == PAIRS or _has_pairs(name):
+        text = find_pairs(PairsConfig(name=name), Path(folder))
         for split in SPLITS:
-            text.check(split)
-        return {str(text.path(split)): text.corpus.sha256[split] for split in SPLITS}
-    return {f"{name} ({split})": digest for split, digest in text.hashes().items()}
+            text.pairs(split)  # checks that every sentence has a partner
+    else:
+        text = find_text(name, Path(folder))
+        text.lines("train")  # generates the grammar's text, which checks it
+    built_in = name in (GRAMMAR, PAIRS)
+    return {
+        part if built_in else f"{name} ({part})": digest for part, digest in text.hashes().items()
+    }
+
+
+def _check_known(name: str) -> None:
+    known = [*texts.names(), *pair_texts.names()]
+    if name not in known and custom_folder(name) is None:
+        raise CorpusError(unknown("corpus", name, [*known, "folder:PATH"], "corpus.name"))
+
+
+def _has_pairs(name: str) -> bool:
+    folder = custom_folder(name)
+    return folder is not None and (folder / f"train.{SOURCE}").exists()
 
 
 def _listed_grammar() -> Listed:
@@ -103,27 +136,39 @@ def _listed_grammar() -> Listed:
 
 
 def _listed(text: PublishedText) -> Listed:
-    states = {_state(text, split) for split in SPLITS}
+    states = {_state(text, part) for part in text.corpus.files}
     state = states.pop() if len(states) == 1 else "damaged"
     corpus = text.corpus
-    words = corpus.vocabulary["word", False]
-    return Listed(corpus.name, state, corpus.num_tokens, words, corpus.licence)
+    words = corpus.vocabulary.get(("word", False))
+    tokens, num_pairs = corpus.num_tokens, corpus.num_pairs
+    return Listed(corpus.name, state, tokens, words, corpus.licence, num_pairs)
 
 
-def _state(text: PublishedText, split: str) -> str:
-    if not text.path(split).is_file():
+def _listed_pairs() -> Listed:
+    from ablate.data.grammar import pairs
+
+    return Listed(PAIRS, "built in", {}, None, "generated by ablate", pairs.SIZES)
+
+
+def _state(text: PublishedText, part: str) -> str:
+    if not text.path(part).is_file():
         return "not fetched"
-    return "ready" if sha256(text.path(split)) == text.corpus.sha256[split] else "damaged"
+    return "ready" if sha256(text.path(part)) == text.corpus.sha256[part] else "damaged"
 
 
-def _fetch(text: PublishedText, split: str, progress: Progress) -> None:
+def _fetch(text: PublishedText, part: str, progress: Progress) -> None:
     """Download one file."""
     import http.client
     import urllib.request
 
-    url = f"{text.corpus.home}/{text.corpus.files[split]}"
+    if text.corpus.home is None:
+        raise CorpusError(
+            f"ablate knows no server that has {text.corpus.files[part]} of {text.corpus.name}. "
+            f"Instead: `ablate data get {text.corpus.name} --from DIR` copies it from a folder."
+        )
+    url = f"{text.corpus.home}/{text.corpus.files[part]}"
     request = urllib.request.Request(url, headers={"User-Agent": "ablate"})
-    with _new_file(text, split, url) as file:
+    with _new_file(text, part, url) as file:
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
                 size = response.headers.get("Content-Length")
@@ -137,24 +182,29 @@ def _fetch(text: PublishedText, split: str, progress: Progress) -> None:
             ) from error
 
 
-def _copy_from(text: PublishedText, split: str, from_dir: Path, progress: Progress) -> None:
+def _copy_from(text: PublishedText, part: str, from_dir: Path, progress: Progress) -> None:
     """Copy one file from a folder of the user's, under any of its usual names."""
-    expected = text.corpus.sha256[split]
-    existing = [path for path in _candidates(text, split, from_dir) if path.is_file()]
+    expected = text.corpus.sha256[part]
+    existing = [path for path in _candidates(text, part, from_dir) if path.is_file()]
     if not existing:
-        names = ", ".join(name.format(split) for name in text.corpus.other_names)
+        names = ", ".join(_usual_names(text, part))
         raise CorpusError(
-            f"{from_dir} has no {split} text of {text.corpus.name}. Expected one of: {names}, in "
+            f"{from_dir} has no {part} text of {text.corpus.name}. Expected one of: {names}, in "
             f"that folder or in its subfolders {text.corpus.name} and data."
         )
     best = next((path for path in existing if sha256(path) == expected), existing[0])
-    with _new_file(text, split, str(best)) as file, open(best, "rb") as source:
+    with _new_file(text, part, str(best)) as file, open(best, "rb") as source:
         _copy(source.read, file, best.stat().st_size, str(best), progress)
 
 
-def _candidates(text: PublishedText, split: str, from_dir: Path) -> list[Path]:
+def _candidates(text: PublishedText, part: str, from_dir: Path) -> list[Path]:
     folders = [from_dir / sub.format(name=text.corpus.name) for sub in SUBFOLDERS]
-    return [folder / name.format(split) for folder in folders for name in text.corpus.other_names]
+    return [folder / name for folder in folders for name in _usual_names(text, part)]
+
+
+def _usual_names(text: PublishedText, part: str) -> list[str]:
+    names = [text.corpus.files[part], *(name.format(part) for name in text.corpus.other_names)]
+    return list(dict.fromkeys(names))
 
 
 def _copy(
@@ -171,9 +221,9 @@ def _copy(
 
 
 @contextmanager
-def _new_file(text: PublishedText, split: str, origin: str) -> Iterator[BinaryIO]:
+def _new_file(text: PublishedText, part: str, origin: str) -> Iterator[BinaryIO]:
     """Open a file to write to, and move it into the data folder if it has the pinned hash."""
-    path, expected = text.path(split), text.corpus.sha256[split]
+    path, expected = text.path(part), text.corpus.sha256[part]
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     with writing(f"to {path.parent}"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +234,7 @@ def _new_file(text: PublishedText, split: str, origin: str) -> Iterator[BinaryIO
         actual = sha256(partial)
         if actual != expected:
             raise CorpusError(
-                f"{origin} is not the published {split} text of {text.corpus.name}: its SHA-256 "
+                f"{origin} is not the published {part} text of {text.corpus.name}: its SHA-256 "
                 f"should be {expected}, but it is {actual}. Try another copy: `ablate data get "
                 f"{text.corpus.name}` downloads it, `--from DIR` copies it from a folder."
             )

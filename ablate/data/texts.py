@@ -18,10 +18,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from ablate.data.published import PUBLISHED, SPLITS, Published
+from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS, Published
 from ablate.errors import CorpusError, unknown
 
-GRAMMAR = "grammar"
+GRAMMAR, PAIRS = "grammar", "pairs"  # the built-in corpora
 FRESH_NS = 2_000_000_000  # a file changed more recently may change again with the same stamp
 
 
@@ -38,7 +38,7 @@ class Text(Protocol):
 
 
 def names() -> list[str]:
-    """List the corpora that have a name."""
+    """List the texts that have a name."""
     return [GRAMMAR, *PUBLISHED]
 
 
@@ -48,6 +48,11 @@ def find_text(name: str, folder: Path | None) -> Text:
         return GrammarText()
     if name in PUBLISHED:
         return PublishedText(PUBLISHED[name], folder or Path())
+    if name in (PAIRS, *PUBLISHED_PAIRS):
+        raise CorpusError(
+            f"corpus.name: '{name}' has pairs of sentences, and this task reads one text. Expected "
+            f"one of: {', '.join([*names(), 'folder:PATH'])}."
+        )
     source = custom_folder(name)
     if source is None:
         raise CorpusError(unknown("corpus", name, [*names(), "folder:PATH"], "corpus.name"))
@@ -99,7 +104,7 @@ class GrammarText:
 
 @dataclass(frozen=True)
 class PublishedText:
-    """The files of a published corpus in the data folder."""
+    """The files of a published corpus in the data folder: one for each split of a text."""
 
     corpus: Published
     folder: Path
@@ -107,17 +112,19 @@ class PublishedText:
     def hashes(self) -> Mapping[str, str]:
         return self.corpus.sha256
 
-    def path(self, split: str) -> Path:
-        return self.folder / self.corpus.name / self.corpus.files[split]
+    def path(self, part: str) -> Path:
+        return self.folder / self.corpus.name / self.corpus.files[part]
 
     def lines(self, split: str) -> Iterator[str]:
         self.check(split)
         return _lines(self.path(split))
 
-    def check(self, split: str) -> None:
+    def check(self, part: str) -> None:
         """Raise if a file is missing or is not the published one."""
-        path, expected, name = self.path(split), self.corpus.sha256[split], self.corpus.name
+        path, expected, name = self.path(part), self.corpus.sha256[part], self.corpus.name
         remedy = f"`ablate data get {name}` fetches it; with `--from DIR`, it copies yours."
+        if self.corpus.home is None:
+            remedy = f"`ablate data get {name} --from DIR` copies yours."
         if not path.is_file():
             raise CorpusError(f"the corpus {name} is missing: there is no {path}. {remedy}")
         actual = sha256(path)

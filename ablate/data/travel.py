@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.config.contents import digest_of_contents, files_of
-from ablate.config.sections import CorpusConfig
+from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.data import corpus, encoded
 from ablate.errors import CorpusError, StoreError
 from ablate.store.files import private_folder, write_whole
@@ -31,7 +31,7 @@ MEMORY = Path("/dev/shm")
 _REMEDY = "If its disk is full, set ABLATE_WORKSPACE there to a folder with enough space."
 
 
-def send(config: CorpusConfig, folder: str, store: Store) -> dict[str, Any]:
+def send(config: CorpusConfig | PairsConfig, folder: str, store: Store) -> dict[str, Any]:
     """Put the encoded corpus into the store, unless it is there; its seal comes last."""
     local = corpus.open_corpus(config, folder).encoding
     if not store.exists(_key(local.name, encoded.SEAL)):
@@ -47,7 +47,7 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
     for folder in (data / "from_driver" / key for data in _folders()):
         try:
             encoded.copy_into(folder / "encoded" / key, lambda name: store.read(_key(key, name)))
-            write_whole(folder / corpus.FROM_DRIVER, json.dumps(parcel).encode())
+            write_whole(folder / encoded.FROM_DRIVER, json.dumps(parcel).encode())
         except encoded.Damaged as error:
             raise StoreError(
                 f"corpora/{key} in the store {store.uri} is damaged ({error}). Delete that folder "

@@ -1,3 +1,4 @@
+import gzip
 import http.server
 import io
 import shutil
@@ -8,8 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from ablate.config.sections import PairsConfig
 from ablate.data import sources
-from ablate.data.published import PUBLISHED, SPLITS
+from ablate.data.corpus import corpus_digest, open_corpus
+from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS, Published
 from ablate.errors import CorpusError
 
 
@@ -185,7 +188,8 @@ def test_the_listing_tells_the_state_of_each(tiny, own, tmp_path, monkeypatch):
     def states():
         return {listed.name: listed.state for listed in sources.listing(tmp_path)}
 
-    assert states() == {"grammar": "built in", **dict.fromkeys(PUBLISHED, "not fetched")}
+    fetched = dict.fromkeys([*PUBLISHED, *PUBLISHED_PAIRS], "not fetched")
+    assert states() == {"grammar": "built in", "pairs": "built in", **fetched}
     sources.get("tiny", tmp_path, from_dir=own)
     assert states()["tiny"] == "ready"
     (tmp_path / "tiny/tiny.valid.txt").unlink()
@@ -216,3 +220,52 @@ def test_the_pinned_files_are_the_published_ones(real_data):
     assert (
         len(sources.verify("ptb", real_data)) == len(sources.verify("wikitext-2", real_data)) == 3
     )
+
+
+@pytest.fixture
+def tiny_pairs(tmp_path, monkeypatch):
+    """A published corpus of pairs, whose files are in a folder of the user's."""
+    (tmp_path / "mine").mkdir()
+    files = {f"{split}.{side}": f"{split}.{side}.gz" for side in ("en", "de") for split in SPLITS}
+    for name in files.values():
+        (tmp_path / "mine" / name).write_bytes(gzip.compress(f"{name} eins\nzwei\n".encode()))
+    hashes = {part: sources.sha256(tmp_path / "mine" / name) for part, name in files.items()}
+    corpus = Published(
+        name="tiny_pairs",
+        home=None,
+        files=files,
+        sha256=hashes,
+        other_names=(),
+        licence="none",
+        languages=("en", "de"),
+        num_pairs=dict.fromkeys(SPLITS, 2),
+    )
+    monkeypatch.setitem(PUBLISHED_PAIRS, "tiny_pairs", corpus)
+    return tmp_path / "mine"
+
+
+def test_pairs_are_copied_verified_and_read(tiny_pairs, tmp_path):
+    with pytest.raises(CorpusError, match=r"no server that has .*tiny_pairs --from DIR"):
+        sources.get("tiny_pairs", tmp_path / "data")
+    paths = sources.get("tiny_pairs", tmp_path / "data", from_dir=tiny_pairs)
+    assert len(paths) == len(sources.verify("tiny_pairs", tmp_path / "data")) == 6
+    read = open_corpus(PairsConfig(name="tiny_pairs", source="de"), tmp_path / "data")
+    assert read.references("valid") == ["valid.en.gz eins", "zwei"]
+    assert read.digest == corpus_digest(PairsConfig(name="tiny_pairs", source="de", target="en"))
+    paths["test.en"].write_bytes(b"damaged")
+    with pytest.raises(CorpusError, match=r"test\.en\.gz is not the published file.*--from DIR"):
+        sources.verify("tiny_pairs", tmp_path / "data")
+
+
+def test_verify_finds_sentences_without_a_partner(tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for split in SPLITS:
+        (folder / f"{split}.src").write_text("a\nb\n")
+        (folder / f"{split}.tgt").write_text("c\nd\n")
+    assert len(sources.verify(str(folder), tmp_path)) == 6
+    (folder / "test.tgt").write_text("c\n")
+    with pytest.raises(CorpusError, match=r"test\.src, line 2"):
+        sources.verify(str(folder), tmp_path)
+    with pytest.raises(CorpusError, match=r"unknown corpus 'multi30'.*'multi30k'"):
+        sources.verify("multi30", tmp_path)

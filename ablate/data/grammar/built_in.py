@@ -42,7 +42,7 @@ VALUES = {"c": CLASSES, "k": KINDS, "m": MANNERS}
 SHARED_WEIGHT = 96  # a multiple of every number of rules that one line can stand for
 
 
-def _expand(text: str) -> dict[str, tuple[Rule, ...]]:
+def expand(text: str) -> dict[str, tuple[Rule, ...]]:
     """The rules, one for each value of the letters in braces."""
     rules: dict[str, list[Rule]] = {}
     for line in text.strip().splitlines():
@@ -66,7 +66,7 @@ def _fillings(text: str, bound: dict[str, str]) -> list[dict[str, str]]:
 
 BUILT_IN = Grammar(
     start="S",
-    rules=_expand(RULES),
+    rules=expand(RULES),
     lexicon=build(),
     topics=(1,) * NUM_TOPICS,
     stay=9,

@@ -1,0 +1,207 @@
+"""A corpus of pairs as encoder-decoders read it: sentences to read and sentences to write.
+
+    pairs = open_pairs(config.corpus, folder)
+    sources, targets = pairs.sentences("train")     token ids mapped from disk
+
+Each side's vocabulary is that of its training sentences, with `<eos>` and `<unk>`; whatever else
+occurs in the other splits is `<unk>`. Byte-pair merges are learned on the training sentences too.
+Of these, `train_pairs` takes the first N, and `max_length` then leaves out the long ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ablate.config import fields
+from ablate.config.identity import digest
+from ablate.config.sections import PairsConfig
+from ablate.data import encoded
+from ablate.data.encode_pairs import EOS_ID, SIDES, UNKNOWN_ID, encode_pairs, stream_name
+from ablate.data.pair_texts import PairText, find_pairs
+from ablate.data.published import SPLITS
+from ablate.data.texts import PAIRS
+from ablate.data.tokenize import sentence_of
+from ablate.errors import CorpusError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = 1  # version of encodings: raising it encodes every corpus again and changes all trial ids
+log = logging.getLogger("ablate.data")
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Sentences of different lengths in one tensor; the last token of each is its `<eos>`."""
+
+    tokens_N: Tensor
+    starts_P1: Tensor  # where each sentence starts, and where the last one ends
+
+    def __len__(self) -> int:
+        return len(self.starts_P1) - 1
+
+    def __getitem__(self, index: int) -> Tensor:
+        if not 0 <= index < len(self):
+            raise IndexError(f"there is no sentence {index} among {len(self)}.")
+        start, end = self.starts_P1[index : index + 2].tolist()
+        return self.tokens_N[start:end]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Token ids of sources and targets (read-only, mapped), and facts about them."""
+
+    name: str
+    digest: str
+    num_words: int  # size of the target's vocabulary, in words or byte-pair units
+    num_source_words: int
+    best: Mapping[str, float]  # the best possible scores, where they are known
+    _encoded: encoded.Encoded = field(repr=False)
+
+    eos: int = EOS_ID  # of targets; also what a decoder reads first
+    source_eos: int = EOS_ID
+    unknown: int = UNKNOWN_ID
+    separators: tuple[int, ...] = ()
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The target's tokens by id: `<eos>`, `<unk>`, then in order of first appearance."""
+        return self._encoded.vocabulary
+
+    @property
+    def source_vocabulary(self) -> tuple[str, ...]:
+        """The source's tokens by id, in the same order."""
+        return self._encoded.source_vocabulary
+
+    @property
+    def splits(self) -> Mapping[str, np.ndarray]:
+        """The target tokens by split."""
+        return {split: self._encoded.splits[stream_name(split, "target")] for split in SPLITS}
+
+    @property
+    def floor(self) -> Mapping[str, float]:
+        """No lowest possible loss is known."""
+        return {}
+
+    @property
+    def encoding(self) -> Path:
+        """The folder of the encoded files."""
+        return self._encoded.folder
+
+    def counts(self) -> Tensor:
+        """Count each target token in the training text, [V]."""
+        import torch
+
+        return torch.from_numpy(np.bincount(self.splits["train"], minlength=self.num_words))
+
+    def stream(self, split: str, side: str = "target") -> Tensor:
+        """Return one side of a split as one 32-bit tensor over the mapped file, without a copy.
+
+        It must not be written to.
+        """
+        return encoded.as_tensor(self._encoded.splits[stream_name(split, side)])
+
+    def sentences(self, split: str) -> tuple[Ragged, Ragged]:
+        """Return the split's sources and targets."""
+        source, target = (self._ragged(split, side) for side in SIDES)
+        return source, target
+
+    def _ragged(self, split: str, side: str) -> Ragged:
+        import torch
+
+        ends = np.flatnonzero(self._encoded.splits[stream_name(split, side)] == EOS_ID) + 1
+        starts = torch.from_numpy(np.concatenate([[0], ends]).astype(np.int64))
+        return Ragged(self.stream(split, side), starts)
+
+    def references(self, split: str) -> list[str]:
+        """Return the target sentences as they are in the text, with single spaces.
+
+        They are in lower case if the corpus is (`corpus.lowercase`).
+        """
+        return self._encoded.texts(stream_name(split, "target"))
+
+    def sources(self, split: str) -> list[str]:
+        """Return the source sentences as they are in the text, in the same way."""
+        return self._encoded.texts(stream_name(split, "source"))
+
+    def text(self, tokens: Iterable[int]) -> str:
+        """Convert target ids to a sentence: tokenization is undone, and `<eos>` left out."""
+        return self._text(tokens, self.vocabulary)
+
+    def source_text(self, tokens: Iterable[int]) -> str:
+        """Convert source ids to a sentence in the same way."""
+        return self._text(tokens, self.source_vocabulary)
+
+    def _text(self, tokens: Iterable[int], vocabulary: tuple[str, ...]) -> str:
+        words = (vocabulary[int(token)] for token in tokens if int(token) != EOS_ID)
+        return sentence_of(words, units=self._encoded.facts["options"].get("merges") is not None)
+
+
+def open_pairs(config: PairsConfig, folder: str | Path) -> Pairs:
+    """Open a corpus of pairs, encoding it into `folder` first if necessary, and map it."""
+    folder = Path(folder)
+    key = encoded.key_from_driver(encoding_options(config), folder)
+    key = key or _encoding_digest(find_pairs(config, folder), config)
+
+    def make(damage: str) -> encoded.Columns:
+        if damage:
+            log.warning("the encoded corpus %s is damaged (%s): encoding it again", key, damage)
+        return _encode(find_pairs(config, folder), config, key)
+
+    files = encoded.read_or_make(folder / "encoded" / key, make)
+    return Pairs(
+        name=config.name,
+        digest=key,
+        num_words=files.facts["num_words"],
+        num_source_words=files.facts["num_source_words"],
+        best=files.facts["best"],
+        _encoded=files,
+    )
+
+
+def pairs_digest(config: PairsConfig, folder: str | Path | None = None) -> str:
+    """Return a digest of the tokens, from the sentences' hashes and every option; never a path."""
+    return _encoding_digest(find_pairs(config, None if folder is None else Path(folder)), config)
+
+
+def encoding_options(config: PairsConfig) -> tuple:
+    """Return the settings that select an encoding."""
+    return tuple(getattr(config, name) for name in config.__dataclass_fields__)
+
+
+def _options(config: PairsConfig) -> dict:
+    """Return what differs from the defaults; the hashes stand for corpus and languages."""
+    named = ("name", "source", "target")
+    return {k: v for k, v in fields.non_defaults(config).items() if k not in named}
+
+
+def _encoding_digest(text: PairText, config: PairsConfig) -> str:
+    return digest({"pairs": FORMAT, "sources": dict(text.hashes()), **_options(config)})
+
+
+def _encode(text: PairText, config: PairsConfig, key: str) -> encoded.Columns:
+    made = encode_pairs({split: text.pairs(split) for split in SPLITS}, config)
+    if _encoding_digest(text, config) != key:
+        raise CorpusError(f"the text of {config.name} changed while it was read. Try again.")
+    facts = {
+        "key": key,
+        "sources": dict(text.hashes()),
+        "options": _options(config),
+        "num_words": len(made.vocabularies["target"]),
+        "num_source_words": len(made.vocabularies["source"]),
+        "best": {"bleu": 100.0} if config.name == PAIRS and not made.has_unknown else {},
+    }
+    shared = made.vocabularies["source"] is made.vocabularies["target"]
+    return encoded.Columns(
+        made.streams,
+        made.vocabularies["target"],
+        facts,
+        source_vocabulary=[] if shared else made.vocabularies["source"],
+        texts=made.texts,
+    )
