@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,6 +32,7 @@ class Conclusion:
     digest: str  # of every bit of the weights
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     token_log_probs: Mapping[str, np.ndarray] = field(default_factory=dict)  # by split
+    sentences: Mapping[str, Sequence[str]] = field(default_factory=dict)  # written, by split
 
 
 def splits_of(trial: Trial) -> tuple[str, ...]:
