@@ -23,7 +23,7 @@ STUDY = places.STUDIES / "doc_layer_mix.py"
 FLOORS = [
     ["redaction"],
     ["errors"],
-    ["config", "papers"],
+    ["config", "papers", "scores"],
     ["space", "store"],
     ["model"],
     ["components", "data", "record"],
@@ -49,6 +49,8 @@ OUTSIDE = {
     "mlflow": {"record"},
     "sqlalchemy": {"tune", "record"},
     "subword_nmt": {"data"},
+    "sacrebleu": {"scores"},
+    "rouge_score": {"scores"},
     "rich": {"engine"},
     "scipy": {"compare"},
     "duckdb": {"record"},

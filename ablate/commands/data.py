@@ -11,7 +11,7 @@ from ablate.compare.formats import table_of, text
 from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.data import pair_texts, sources
 from ablate.data.corpus import open_corpus
-from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS
+from ablate.data.published import SPLITS
 from ablate.errors import ConfigError
 
 MEGABYTE = 1e6
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
             for file, digest in sources.verify(corpus, folder).items():
                 print(f"{corpus}: {file}: {digest} as pinned")
     elif name is None:
-        known = ", ".join([*PUBLISHED, *PUBLISHED_PAIRS])
+        known = ", ".join(sources.fetched())
         raise ConfigError(f"ablate data get needs a NAME. Expected one of: {known}.")
     else:
         _get(name, options.source, folder)

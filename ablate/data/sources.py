@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ablate.config.sections import CorpusConfig, PairsConfig
-from ablate.data import pair_texts, texts
 from ablate.data.encoding import encode
 from ablate.data.pair_texts import SOURCE, find_pairs
 from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS
@@ -70,6 +69,11 @@ def _published(name: str, folder: Path) -> PublishedText | None:
     return None if corpus is None else PublishedText(corpus, folder)
 
 
+def fetched() -> list[str]:
+    """List the corpora that `get` gets."""
+    return [*PUBLISHED, *PUBLISHED_PAIRS]
+
+
 def get(
     name: str,
     folder: str | Path,
@@ -84,7 +88,7 @@ def get(
         _check_known(name)
         raise CorpusError(
             f"{name} is a folder of text, which is read directly: there is nothing to get. "
-            f"Expected one of: {', '.join([*PUBLISHED, *PUBLISHED_PAIRS])}."
+            f"Expected one of: {', '.join(fetched())}."
         )
     for part in text.corpus.files:
         if _state(text, part) == "ready":
@@ -118,7 +122,7 @@ def verify(name: str, folder: str | Path) -> dict[str, str]:
 
 
 def _check_known(name: str) -> None:
-    known = [*texts.names(), *pair_texts.names()]
+    known = [GRAMMAR, *PUBLISHED, PAIRS, *PUBLISHED_PAIRS]
     if name not in known and custom_folder(name) is None:
         raise CorpusError(unknown("corpus", name, [*known, "folder:PATH"], "corpus.name"))
 

@@ -6,15 +6,13 @@ trials/<id>/readings.json          every read of the test split after the study'
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Sequence
 
 import numpy as np
 
 from ablate.errors import TrialError
-from ablate.store import checksum
-from ablate.store.arrow import as_arrow  # `pa.table` would import pandas
+from ablate.store.arrow import as_arrow, read_column, write_columns
 from ablate.store.store import Store, damaged, remake
 
 
@@ -24,48 +22,28 @@ def write(store: Store, trial_id: str, split: str, log_probs: np.ndarray) -> Non
 
     positions = as_arrow(np.arange(1, len(log_probs) + 1, dtype=np.int32), pa.int32())
     values = as_arrow(np.ascontiguousarray(log_probs, np.float32), pa.float32())
-    batch = pa.record_batch(
-        {"position": positions, "log_prob": values}, metadata={checksum.FIELD: checksum.BLANK}
-    )
-    buffer = io.BytesIO()
-    with pa.ipc.new_file(buffer, batch.schema) as writer:
-        writer.write_batch(batch)
-    store.write(_key(trial_id, split), buffer.getvalue())
+    write_columns(store, _key(trial_id, split), {"position": positions, "log_prob": values})
 
 
 def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray:
     """log p of every token of a split but its first; there must be `num_tokens` of them."""
     import pyarrow as pa
 
-    data = store.read(_key(trial_id, split))
-    if data is None:
+    column = read_column(store, _key(trial_id, split), "log_prob", pa.float32())
+    if column is None:
         raise TrialError(
             f"the store {store.uri} has no log-probabilities of {split} of trial {trial_id}. "
             "Trials save those of the splits that they read token by token: valid, and test in an "
             f"arm's final trials. If they were lost: {remake(trial_id)}"
         )
-    try:
-        values = _log_probs(data)
-    except (pa.ArrowException, ValueError, LookupError, TypeError, OSError) as error:
-        raise damaged(store, _key(trial_id, split), str(error)) from error
+    # to_numpy would import pandas
+    values = np.frombuffer(column.buffers()[1], np.float32, len(column), 4 * column.offset)
     if len(values) != num_tokens:
         raise TrialError(
             f"trial {trial_id} saved {len(values)} log-probabilities of {split}, which has "
             f"{num_tokens} evaluated tokens: they cannot be matched token by token."
         )
     return values.astype(np.float64)
-
-
-def _log_probs(data: bytes) -> np.ndarray:
-    import pyarrow as pa
-
-    with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-        batch = reader.get_batch(0)
-    batch.validate(full=True)
-    column = batch.column("log_prob")  # to_numpy would import pandas
-    if column.type != pa.float32() or column.null_count:
-        raise ValueError("it has no log-probabilities")
-    return np.frombuffer(column.buffers()[1], np.float32, len(column), 4 * column.offset)
 
 
 def remember_reading(store: Store, trial_id: str, by: str, others: Sequence[str] = ()) -> int:

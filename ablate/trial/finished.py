@@ -15,7 +15,9 @@ from ablate.store.store import Store
 from ablate.trial.checkpoint import read_weights
 
 
-def finished(store: Store, trial_id: str, corpus: AnyCorpus, device: str, config: Config) -> Assembly:
+def finished(
+    store: Store, trial_id: str, corpus: AnyCorpus, device: str, config: Config
+) -> Assembly:
     """The model of a finished trial; `config` is used if it has no journal."""
     journal = read_journal(store, trial_id)
     bases = []

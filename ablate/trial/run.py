@@ -28,7 +28,7 @@ from ablate.config.tasks import find_runner
 from ablate.errors import AblateError, DamagedError, StoreError, StudyError, TrialError
 from ablate.model.native import library
 from ablate.store import journal as journals
-from ablate.store import tokens
+from ablate.store import sentences, tokens
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store, damaged
 from ablate.trial import checkpoint, trust
@@ -179,6 +179,8 @@ class TrialRun:
             checkpoint.write_weights(self.store, self.trial, conclusion.weights)
         for split, log_probs in conclusion.token_log_probs.items():
             tokens.write(self.store, self.trial.id, split, log_probs)
+        for split, written in conclusion.sentences.items():
+            sentences.write(self.store, self.trial.id, split, written)
         self._close(
             Outcome(
                 status=Status.COMPLETED,

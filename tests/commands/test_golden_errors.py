@@ -14,7 +14,8 @@ import pytest
 
 from ablate import analysis, cli
 from ablate.config import registry
-from ablate.data.published import PUBLISHED
+from ablate.data import sources
+from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS
 from ablate.space.folders import folders
 from tests.support import spaces
 from tests.support.golden import golden
@@ -187,7 +188,9 @@ def lists_that_grow() -> dict[str, str]:
     """Return the lists of names that grow with the product, and what to write instead."""
     listed = {f"the {slot}s": registry.names(slot) for slot in registry.SLOTS}
     shipped = {path.stem for folder in folders() for path in folder.glob("*.toml")}
-    listed |= {"the search spaces": sorted(shipped), "the corpora": list(PUBLISHED)}
+    listed |= {"the search spaces": sorted(shipped), "the corpora": sources.fetched()}
+    listed["the texts"] = list(PUBLISHED)
+    listed["all corpora"] = [*PUBLISHED, "pairs", *PUBLISHED_PAIRS]
     listed["the analyses"] = analysis.names()
     return {", ".join(names): f"<{what}>" for what, names in listed.items() if len(names) > 1}
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from ablate.errors import DamagedError
-from ablate.store import checksum, tokens
+from ablate.store import checksum, sentences, tokens
 from ablate.store.store import Store
 from ablate.trial import checkpoint
 
@@ -21,6 +21,9 @@ FILES = {
     ),
     "trials/t1/tokens/valid.arrow": lambda store, key: tokens.write(
         store, "t1", "valid", np.linspace(-3, -1, 9)
+    ),
+    "trials/t1/sentences/test.arrow": lambda store, key: sentences.write(
+        store, "t1", "test", ["Zwei Männer.", ""]
     ),
 }
 

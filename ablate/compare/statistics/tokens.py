@@ -1,11 +1,14 @@
 """Trials compared token by token, from the log-probabilities that each saved: nothing is trained.
+Trials that wrote sentences are compared by the scores of these, in the same way.
 
     mean_probability    of an ensemble: log of the mean of p
     mixture_weights     of an interpolation, found by EM (the likelihood is concave in them)
     sentence_bootstrap  the difference of two trials' mean nats a token, over resampled sentences
+    score_bootstrap     the difference of two trials' scores of a text, over the same
 
 Words of a sentence are not independent, so whole sentences are drawn (Koehn 2004), the same ones
-for both trials. The difference is a ratio: nats of the drawn sentences over their tokens. With
+for both trials. The difference is a ratio: nats of the drawn sentences over their tokens; that of a
+score is computed from the drawn sentences' counts, as the score of a text is. With
 few sentences the draws vary too little: the 95% interval then covers 75% (3 sentences) or 88% (10),
 and if a text is one sentence, every draw is that text. So below MIN_SENTENCES, from where it covers
 93%, there is neither an interval nor a p.
@@ -16,8 +19,9 @@ by their seeds as well: for these there is the study's table. Pure: arrays in, n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +34,13 @@ CLOSE = 1e-10  # nats a token
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceDifference:
-    """The first trial minus the second, in nats a token."""
+    """The first trial minus the second, in nats a token or in points of a score."""
 
     mean: float
     interval: tuple[float, float] | None  # like p, None below MIN_SENTENCES
     p: float | None
     num_sentences: int
-    num_better: int  # sentences that are likelier under the first
+    num_better: int  # sentences that are likelier, or score higher, under the first
 
 
 def sentences(tokens: np.ndarray, eos: int) -> np.ndarray:
@@ -89,28 +93,63 @@ def sentence_bootstrap(
     """How much lower the first's loss is, and how that varies over other sentences."""
     deltas = np.asarray(second, np.float64) - np.asarray(first, np.float64)  # of losses: -log p
     nats, counts = np.bincount(numbers, deltas), np.bincount(numbers)
-    seen, interval, p = nats.sum() / counts.sum(), None, None
-    if len(counts) >= MIN_SENTENCES:
-        drawn = _resampled(nats, counts.astype(np.float64), num_resamples, seed)
-        low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2])
+    rows = np.stack([nats, counts], 1)
+    drawn = [_ratios(drawn) for drawn in _resampled(rows, num_resamples, seed)]
+    return _difference(nats.sum() / counts.sum(), drawn, len(counts), int(np.sum(nats < 0)), alpha)
+
+
+def score_bootstrap(
+    first: np.ndarray,
+    second: np.ndarray,
+    score_of: Callable[[np.ndarray], float],
+    *,
+    alpha: float = 0.05,
+    seed: int = 0,
+    num_resamples: int = NUM_RESAMPLES,
+) -> SentenceDifference:
+    """How much higher the first's score is, and how that varies over other sentences.
+
+    `first`, `second`: a row of counts for each sentence; `score_of`: the score of their sum.
+    """
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    width = first.shape[1]
+
+    def differ(summed: np.ndarray) -> float:
+        return score_of(summed[:width]) - score_of(summed[width:])
+
+    rows = np.concatenate([first, second], 1)
+    by_sentence = [differ(row) for row in rows]
+    drawn = [[differ(one) for one in some] for some in _resampled(rows, num_resamples, seed)]
+    better = sum(difference > 0 for difference in by_sentence)
+    return _difference(differ(rows.sum(0)), drawn, len(rows), better, alpha)
+
+
+def _difference(
+    seen: float, drawn: Sequence[Any], num_sentences: int, num_better: int, alpha: float
+) -> SentenceDifference:
+    """`drawn`: the differences of resampled sentences, in parts; none if there are too few."""
+    interval = p = None
+    if drawn:
+        values = np.concatenate(drawn)
+        low, high = np.quantile(values, [alpha / 2, 1 - alpha / 2])
         # the share of resamples that are as far from the difference seen as that is from 0
-        as_far = int(np.sum(np.abs(drawn - seen) >= abs(seen)))
-        interval, p = (float(low), float(high)), (1 + as_far) / (1 + len(drawn))
+        as_far = int(np.sum(np.abs(values - seen) >= abs(seen)))
+        interval, p = (float(low), float(high)), (1 + as_far) / (1 + len(values))
     return SentenceDifference(
-        mean=float(seen),
-        interval=interval,
-        p=p,
-        num_sentences=len(counts),
-        num_better=int(np.sum(nats < 0)),
+        mean=float(seen), interval=interval, p=p, num_sentences=num_sentences, num_better=num_better
     )
 
 
-def _resampled(nats: np.ndarray, counts: np.ndarray, num: int, seed: int) -> np.ndarray:
+def _ratios(summed_R2: np.ndarray) -> np.ndarray:
+    return summed_R2[:, 0] / summed_R2[:, 1]
+
+
+def _resampled(rows: np.ndarray, num: int, seed: int) -> Iterator[np.ndarray]:
+    """The sums of the rows of resampled sentences, some resamples at a time."""
+    if len(rows) < MIN_SENTENCES:
+        return
     generator = np.random.default_rng(seed)
-    size = len(nats)
-    ratios = []
+    size = len(rows)
     for begin in range(0, num, AT_ONCE):
-        rows = min(AT_ONCE, num - begin)
-        picked = generator.integers(0, size, (rows, size))
-        ratios.append(nats[picked].sum(1) / counts[picked].sum(1))
-    return np.concatenate(ratios)
+        picked = generator.integers(0, size, (min(AT_ONCE, num - begin), size))
+        yield np.stack([column[picked].sum(1) for column in rows.T.astype(np.float64)], 1)

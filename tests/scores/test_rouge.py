@@ -1,0 +1,52 @@
+"""Against rouge-score's published examples, and against ROUGE worked by hand."""
+
+import pytest
+
+from ablate.scores.rouge import by_sentence, rouge, signature
+
+
+def test_the_scores_of_rouge_scores_own_example():
+    scored = rouge(
+        ["The quick brown dog jumps on the log."],
+        ["The quick brown fox jumps over the lazy dog"],
+    )
+    assert scored["rouge_1"] == pytest.approx(70.5882, abs=1e-4)
+    assert scored["rouge_l"] == pytest.approx(58.8235, abs=1e-4)
+
+
+def test_scores_worked_by_hand():
+    """ROUGE-2: one right pair of three and of four; L: `a b d`, three of four and of five."""
+    scored = rouge(["a b x d"], ["a b c d e"])
+    assert scored == pytest.approx({"rouge_1": 600 / 9, "rouge_2": 200 / 7, "rouge_l": 600 / 9})
+    swapped = rouge(["d a"], ["a d"])
+    assert swapped == pytest.approx({"rouge_1": 100, "rouge_2": 0, "rouge_l": 50})
+
+
+def test_a_text_has_the_mean_of_its_sentences():
+    ours, theirs = ["testing one two", "x"], ["testing", "y"]
+    assert by_sentence(ours, theirs)["rouge_1"] == pytest.approx([50, 0])
+    assert rouge(ours, theirs)["rouge_1"] == pytest.approx(25)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ("up ##.# percent", "Up ##.# per cent.", 200 * 3 / 9),  # up, ##, #
+        ("हिन्दी का", "हिन्दी की", 50),  # vowel signs belong to their word
+        ("Привет, мир!", "привет мир", 100),
+        ("l'été", "été", 200 / 3),
+        ("", "a", 0),
+        ("...", "...", 0),
+    ],
+)
+def test_words_of_any_script_and_digit_signs_count(ours, theirs, expected):
+    assert rouge([ours], [theirs])["rouge_1"] == pytest.approx(expected)
+
+
+def test_the_signature_names_the_version():
+    assert signature().startswith("F1|case:lc|stem:no|tok:unicode|rouge-score:0.")
+
+
+def test_sentences_without_references_are_refused():
+    with pytest.raises(ValueError, match="1 hypotheses cannot have 2 references"):
+        rouge(["a"], ["a", "b"])
