@@ -72,10 +72,10 @@ def _our_name(name: str) -> str:
 def _losses(ours: Training) -> list[float]:
     """Return the nats per token of each update."""
     result, before = [], 0.0
-    for window in ours.windows[:UPDATES]:
+    for window in ours.reader.windows[:UPDATES]:
         ours.advance(0.0)  # one window
         after = ours.nll_sum.item()
-        result.append((after - before) / (window.length * ours.train_rows.shape[1]))
+        result.append((after - before) / (window.length * ours.reader.train_rows.shape[1]))
         before = after
     return result
 

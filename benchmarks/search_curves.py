@@ -130,7 +130,7 @@ def _trained(cell: Cell, data: str) -> dict[str, Any]:
 
     start = time.process_time()
     training = _training({**SLICE, **MODEL, **dict(zip(LEVELS, cell, strict=True))}, data)
-    result: dict[str, Any] = {"updates": len(training.windows)}
+    result: dict[str, Any] = {"updates": training.reader.num_updates}
     with contextlib.suppress(Diverged):
         while not training.finished:
             epoch = training.advance(math.inf) or {}

@@ -101,7 +101,7 @@ def test_one_step_at_full_size(case, num_words, folder):
     assert training.model.shapes.vocabulary == vocabulary
     before = _parameters(training.model)
     training.model.train()
-    training._train_window(*training.windows[0])
+    training._train(training.reader.update(0, training.model))
     assert math.isfinite(training.nll_sum.item())
     after = _parameters(training.model)
     assert all(torch.isfinite(p).all() for p in after.values())

@@ -118,14 +118,16 @@ def _not_searched(plan: Plan) -> list[str]:
 
 
 def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -> list[str]:
-    from ablate.data.corpus import num_tokens, vocabulary_size
+    from ablate.data.corpus import num_tokens, source_vocabulary_size, vocabulary_size
 
     first = next(iter(plan.configs.values()))
     if not first.kind.slots and "corpus" not in first.sections:
         return [_time(plan, done)]
     vocabulary = vocabulary_size(first.corpus, workspace.data)
+    read = source_vocabulary_size(first.corpus, workspace.data)
     num_train = num_tokens(first.corpus, workspace.data)["train"]
-    work = {arm: cost.flops_per_token(config, vocabulary) for arm, config in plan.configs.items()}
+    configs = plan.configs.items()
+    work = {arm: cost.flops_per_token(config, vocabulary, read) for arm, config in configs}
     left = [trial for trial in plan.trials if trial.id not in done]
     trained = [t for t in left if not t.parent_ids(Role.MEMBER)]
     tokens = {t.id: cost.training_tokens(t.config, num_train) for t in trained}

@@ -9,11 +9,13 @@ from ablate.config.fields import setting
 from ablate.config.registry import register
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
+from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.evaluator import Evaluator, Reading
 from ablate.model.flow import (
     Draw,
     Features,
     GateSignal,
+    Memory,
     Mixture,
     Pass,
     Shapes,
@@ -24,11 +26,20 @@ from ablate.model.language_model import LanguageModel
 from ablate.model.masks import Chance, Masks
 from ablate.model.optimizer import Optimizer
 from ablate.model.regularizer import Regularizer
-from ablate.model.slots import Backbone, Bridge, Gate, Head, Loss, Outputs
+from ablate.model.slots import (
+    Attention,
+    Backbone,
+    Bridge,
+    Encoder,
+    Gate,
+    Head,
+    Loss,
+    Outputs,
+)
 
 __all__ = [
-    "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Evaluator", "Features", "Gate",
-    "GateSignal", "Head", "LanguageModel", "Loss", "Masks", "Mixture", "Optimizer", "Outputs",
-    "Pass", "Reading", "Regularizer", "Shapes", "State", "Streams", "TrainingText", "register",
-    "setting",
+    "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
+    "EncoderDecoder", "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel",
+    "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Reading",
+    "Regularizer", "Shapes", "State", "Streams", "TrainingText", "register", "setting",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from typing import Any
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
 
-SLOTS = (
+LANGUAGE_SLOTS = (
     "backbone",
     "bridge",
     "head",
@@ -31,6 +31,7 @@ SLOTS = (
     "optimizer",
     "evaluator",
 )
+SLOTS = (*LANGUAGE_SLOTS, "encoder", "attention")
 LISTED_SLOTS = ("regularizer", "evaluator")  # any number of techniques; other slots take one
 _COMPONENTS = Path(__file__).parents[1] / "components"
 

@@ -24,17 +24,30 @@ from typing import Any
 from ablate.config import fields, registry
 from ablate.config.contents import locate, missing
 from ablate.config.metrics import BITS, Metric
-from ablate.config.sections import CorpusConfig, EmbeddingConfig, TrainingConfig
-from ablate.config.tasks import LANGUAGE, NGRAM, Kind, find_kind
-from ablate.errors import ConfigError, unknown, wrong_value
+from ablate.config.sections import (
+    CorpusConfig,
+    EmbeddingConfig,
+    PairsConfig,
+    PairTrainingConfig,
+    TrainingConfig,
+)
+from ablate.config.tasks import LANGUAGE, NGRAM, PAIRS, TEXT, Kind, find_kind
+from ablate.errors import CombinationError, ConfigError, unknown, wrong_value
 
 Values = Mapping[str, Any]
 
 VERSION, CONTENTS = "version", "contents"  # ends of the names in `Config.beside`
+READ = {TEXT: "a text", PAIRS: "pairs of sentences"}  # by `Kind.reads`
 NONE = "none"  # the value that empties a listed slot
 SECTIONS = LANGUAGE.sections
 SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
-DEFAULT_TECHNIQUES = {"bridge": "none", "gate": "none", "loss": "cross_entropy"}
+DEFAULT_TECHNIQUES = {
+    "bridge": "none",
+    "gate": "none",
+    "loss": "cross_entropy",
+    "encoder": "lstm",
+    "attention": "luong",
+}
 
 
 @dataclass(frozen=True)
@@ -92,7 +105,7 @@ class Config:
         return epochs if isinstance(epochs, int) and epochs > 0 else None
 
     @property
-    def corpus(self) -> CorpusConfig:
+    def corpus(self) -> CorpusConfig | PairsConfig:
         return self.sections["corpus"]
 
     @property
@@ -100,7 +113,7 @@ class Config:
         return self.sections["embedding"]
 
     @property
-    def training(self) -> TrainingConfig:
+    def training(self) -> TrainingConfig | PairTrainingConfig:
         return self.sections["training"]
 
     @property
@@ -210,12 +223,26 @@ def resolve(values: Values, where: str = "config") -> Config:
     }
     if not kind.slots:
         return Config(kind=kind, sections=sections)
-    slots = {slot: _choose(slot, grouped, values, where) for slot in SINGLE_SLOTS}
+    single = [slot for slot in kind.slots if slot not in registry.LISTED_SLOTS]
+    slots = {slot: _choose(slot, grouped, values, where) for slot in single}
     listed = {
         slot: _choose_several(slot, grouped.get(slot, {}), values.get(slot), where)
         for slot in registry.LISTED_SLOTS
     }
+    _check_readers(listed["evaluator"], kind, where)
     return Config(kind=kind, sections=sections, slots=slots, listed=listed)
+
+
+def _check_readers(evaluators: Sequence[Choice], kind: Kind, where: str) -> None:
+    """Refuse an evaluator that cannot read what such trials read."""
+    for choice in evaluators:
+        if kind.reads not in choice.technique.build.reads:
+            every = registry.names("evaluator")
+            able = [n for n in every if kind.reads in registry.get("evaluator", n).build.reads]
+            raise CombinationError(
+                f"{where}: evaluator '{choice.name}' does not read {READ[kind.reads]}, as the task "
+                f"'{kind.name}' does. Instead: {', '.join(able)}."
+            )
 
 
 def resolve_near(values: Values, folder: Path, where: str) -> Config:
@@ -260,7 +287,7 @@ def _without_cleared(base: Values, changes: Values) -> dict[str, Any]:
             remaining = {k: v for k, v in remaining.items() if k.partition(".")[0] != slot}
     if "model" in changes or "task" in changes:
         kind = kind_of({**base, **changes})
-        used = (*kind.sections, *(registry.SLOTS if kind.slots else ()))
+        used = (*kind.sections, *kind.slots)
         remaining = {k: v for k, v in remaining.items() if k.partition(".")[0] in used}
     return remaining
 
@@ -317,7 +344,7 @@ def _is_off(config: Any) -> bool:
 
 def _group(values: Values, kind: Kind, where: str) -> dict[str, dict[str, Any]]:
     """Group values by section or slot, without that prefix; refuse those of another kind."""
-    prefixes = (*kind.sections, *(registry.SLOTS if kind.slots else ()))
+    prefixes = (*kind.sections, *kind.slots)
     grouped: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         prefix, _, rest = key.partition(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ablate.config.fields import setting
 
@@ -36,6 +37,8 @@ class CorpusConfig:
 @dataclass(frozen=True, kw_only=True)
 class PairsConfig:
     """The pairs of sentences to use, and their tokens."""
+
+    level: ClassVar[str] = "word"  # byte-pair units and words are read alike
 
     name: str = setting(
         "pairs", doc="corpus of pairs from `ablate data list`, or path of a folder of text files"
@@ -74,10 +77,31 @@ class EmbeddingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """Truncated backpropagation through time over one continuous stream."""
+class UpdatesConfig:
+    """What all trainings by gradients have in common."""
 
     epochs: int = setting(1, doc="passes over the training text", low=0)
+    clip: float | None = setting(None, doc="maximum global norm of the gradient", low=0)
+    only_gate: bool = setting(
+        False, doc="train only the gate; freeze the rest and run it without dropout (000)"
+    )
+    accumulate: int = setting(
+        1, doc="split each batch into N parts and add up their gradients", low=1
+    )
+    stop_after_worse: int | None = setting(
+        None, doc="stop when validation is worse than the best of all epochs but the last N", low=0
+    )
+    repeat_while_better: bool = setting(
+        False,
+        doc="after stopping, restart from the best weights as long as this improves validation "
+        "(DOC's fin)",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(UpdatesConfig):
+    """Truncated backpropagation through time over one continuous stream."""
+
     batch_size: int = setting(20, doc="rows that the stream is cut into", low=1)
     window: int = setting(70, doc="steps per window (BPTT)", low=1)
     batching: str = setting(
@@ -97,28 +121,26 @@ class TrainingConfig:
     max_window_excess: int | None = setting(
         None, doc="longest variable window, in steps above `window` (MoS, DOC: 40)", low=0
     )
-    clip: float | None = setting(None, doc="maximum global norm of the gradient", low=0)
     loss_reduction: str = setting(
         "mean",
         doc="mean over tokens (AWD), or sum over steps of the mean over rows (Zaremba)",
         choices=("mean", "sum_time_mean_batch"),
     )
-    only_gate: bool = setting(
-        False, doc="train only the gate; freeze the rest and run it without dropout (000)"
-    )
-    accumulate: int = setting(
-        1, doc="split each batch into N parts and add up their gradients", low=1
-    )
     valid_batch_size: int = setting(10, doc="rows for validation after each epoch", low=1)
     valid_window: int = setting(200, doc="steps per evaluation window", low=1, identity=False)
-    stop_after_worse: int | None = setting(
-        None, doc="stop when validation is worse than the best of all epochs but the last N", low=0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairTrainingConfig(UpdatesConfig):
+    """Training on batches of sentence pairs of similar lengths."""
+
+    batch_size: int = setting(64, doc="pairs in a batch", low=1)
+    loss_reduction: str = setting(
+        "mean",
+        doc="mean over the target's tokens, or sum over the tokens of the mean over pairs",
+        choices=("mean", "sum_time_mean_batch"),
     )
-    repeat_while_better: bool = setting(
-        False,
-        doc="after stopping, restart from the best weights as long as this improves validation "
-        "(DOC's fin)",
-    )
+    valid_batch_size: int = setting(64, doc="pairs in a batch of validation", low=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,14 @@ from typing import Any
 
 from ablate.config import fields, registry
 from ablate.config.metrics import PERPLEXITY, SPLIT, Metric
-from ablate.config.sections import CorpusConfig, EmbeddingConfig, NgramConfig, TrainingConfig
+from ablate.config.sections import (
+    CorpusConfig,
+    EmbeddingConfig,
+    NgramConfig,
+    PairsConfig,
+    PairTrainingConfig,
+    TrainingConfig,
+)
 from ablate.errors import ConfigError, unknown, wrong_value
 
 TRAINING, EVALUATION, COUNTING, FUNCTION = "training", "evaluation", "counting", "function"
@@ -47,6 +54,7 @@ _own_runners: set[str] = set()  # of studies that the user runs
 
 
 ONE_EPOCH = {"training.epochs": 1}
+TEXT, PAIRS = "text", "pairs"  # one text, or pairs of sentences
 SLICES = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
 
 
@@ -58,7 +66,8 @@ class Kind:
     sections: Mapping[str, type]  # config sections by name
     runner: str
     metrics: tuple[Metric, ...]  # the first one judges, unless a study names another
-    slots: bool = False  # has a technique in every slot of the registry
+    slots: tuple[str, ...] = ()  # of the registry, in which it has techniques
+    reads: str = TEXT  # what its evaluators have to read, if it has slots
     version: int = 1  # part of trials' ids, if not 1
     brief: Mapping[str, Any] = field(default_factory=dict)  # changes that make a trial brief
     function: Callable[..., Any] | None = field(default=None, compare=False)
@@ -71,7 +80,20 @@ LANGUAGE = Kind(
     runner=TRAINING,
     metrics=(PERPLEXITY,),
     brief={**SLICES, **ONE_EPOCH},
-    slots=True,
+    slots=registry.LANGUAGE_SLOTS,
+)
+ENCODER_DECODER = Kind(
+    name="encoder_decoder",
+    sections={
+        "corpus": PairsConfig,
+        "embedding": EmbeddingConfig,
+        "training": PairTrainingConfig,
+    },
+    runner=TRAINING,
+    metrics=(PERPLEXITY,),
+    brief={"corpus.train_pairs": 60, "corpus.eval_pairs": 12, **ONE_EPOCH},
+    slots=registry.SLOTS,
+    reads=PAIRS,
 )
 NGRAM = Kind(
     name="ngram",
@@ -80,7 +102,7 @@ NGRAM = Kind(
     metrics=(PERPLEXITY,),
     brief=SLICES,
 )
-_kinds = {LANGUAGE.name: LANGUAGE, NGRAM.name: NGRAM}
+_kinds = {kind.name: kind for kind in (LANGUAGE, NGRAM, ENCODER_DECODER)}
 
 
 def task(

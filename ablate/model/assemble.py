@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
 from ablate.config import registry
 from ablate.config.resolve import Choice, Config
+from ablate.config.sections import TrainingConfig
+from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError
+from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.ensemble import Together
 from ablate.model.flow import Shapes, TrainingText
 from ablate.model.language_model import Embedding, LanguageModel, num_parameters
 from ablate.model.regularizer import Regularizer
-from ablate.model.slots import Loss
+from ablate.model.slots import Attention, Backbone, Loss
 
 
 @dataclass(frozen=True)
@@ -28,15 +32,27 @@ class Assembly:
 
 
 def assemble(
-    config: Config, vocabulary: int, device: str = "cpu", text: TrainingText | None = None
+    config: Config,
+    vocabulary: int,
+    device: str = "cpu",
+    text: TrainingText | None = None,
+    source_vocabulary: int = 0,
 ) -> Assembly:
     """Build the config's model, uninitialized, on `device` ("meta" takes no memory).
 
-    Without a text, the model is only good for counting parameters.
+    Without a text, the model is only good for counting parameters. `source_vocabulary` is what an
+    encoder reads.
     """
     _check_training(config)
+    separators = () if text is None else text.separators
+    shapes = Shapes(
+        vocabulary=vocabulary,
+        embedding=config.embedding.size,
+        separators=separators,
+        source_vocabulary=source_vocabulary,
+    )
     with torch.device(device), _counting_bytes():
-        model = _model(config, vocabulary, text)
+        model = _model(config, shapes)
     assembly = _with_loss(model, config, text)
     for regularizer in assembly.regularizers:
         regularizer.check(model)
@@ -51,6 +67,12 @@ def assemble_over(
 ) -> Assembly:
     """Build the config's gate over the mean of finished models, which are not changed."""
     _check_training(config)
+    if config.kind.reads != TEXT:
+        raise CombinationError(
+            f"a gate over several finished models reads a text, and the task '{config.kind.name}' "
+            "reads pairs of sentences. Instead: a gate over one model (a stage that trains it), or "
+            "a stage that only evaluates the models together."
+        )
     member_shapes = [member.shapes for member in members]
     shapes = Shapes(
         vocabulary=member_shapes[0].vocabulary,
@@ -70,10 +92,10 @@ def check_evaluators(config: Config, model: LanguageModel) -> None:
         registry.make(choice.slot, choice.name, choice.config).check(model)
 
 
-def count_parameters(config: Config, vocabulary: int) -> int:
+def count_parameters(config: Config, vocabulary: int, source_vocabulary: int = 0) -> int:
     """The number of parameters of the config's model, which is built without memory, and which
     its evaluators do not refuse."""
-    model = assemble(config, vocabulary, "meta").model
+    model = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary).model
     check_evaluators(config, model)
     return num_parameters(model)
 
@@ -107,6 +129,8 @@ def _check_training(config: Config) -> None:
             "training.only_gate = true trains only the gate, but gate = 'none'. Instead: a gate "
             f"({gates}), or training.only_gate = false."
         )
+    if not isinstance(training, TrainingConfig):
+        return
     if training.batching == "zaremba" and training.variable_window:
         raise CombinationError(
             "training.batching = 'zaremba' trains on windows of exactly training.window steps, and "
@@ -114,17 +138,54 @@ def _check_training(config: Config) -> None:
         )
 
 
-def _model(config: Config, vocabulary: int, text: TrainingText | None) -> LanguageModel:
-    size = config.embedding.size
-    separators = () if text is None else text.separators
-    shapes = Shapes(vocabulary=vocabulary, embedding=size, separators=separators)
+def _model(config: Config, shapes: Shapes) -> LanguageModel:
+    if "encoder" in config.slots:
+        return _encoder_decoder(config, shapes)
     backbone = _make(config["backbone"], shapes)
-    shapes = replace(shapes, layers=backbone.widths, output=backbone.widths[-1])
-    bridge = _make(config["bridge"], shapes)
+    shapes = replace(shapes, layers=backbone.widths)
+    return LanguageModel(**_parts(config, shapes), backbone=backbone)
+
+
+def _encoder_decoder(config: Config, shapes: Shapes) -> EncoderDecoder:
+    encoder = _make(config["encoder"], shapes)
+    shapes = replace(shapes, memory=encoder.width)
+    backbone, attention = _decoder(config, shapes)
+    added = () if attention.width is None else (attention.width,)
+    shapes = replace(shapes, layers=(*backbone.widths, *added))
+    if encoder.shares_words:
+        _check_shared_words(config)
+    words = (shapes.source_vocabulary, shapes.embedding, config.embedding.initial_range)
+    source = None if encoder.shares_words else Embedding(*words)
+    parts = _parts(config, shapes)
+    return EncoderDecoder(source, encoder, attention, **parts, backbone=backbone)
+
+
+def _decoder(config: Config, shapes: Shapes) -> tuple[Backbone, Attention]:
+    """The backbone and the attention over it. If attention feeds its output back, the backbone's
+    inputs are wider; its own layers are not."""
+    backbone = _make(config["backbone"], shapes)
+    attention = _make(config["attention"], replace(shapes, layers=backbone.widths))
+    if attention.feeds:
+        wider = replace(shapes, embedding=shapes.embedding + attention.width)
+        backbone = _make(config["backbone"], wider)
+    return backbone, attention
+
+
+def _check_shared_words(config: Config) -> None:
+    if not config.sections["corpus"].joint:
+        raise CombinationError(
+            "encoder.share_words = true gives both sides the same word vectors, and corpus.joint = "
+            "false gives each side its own vocabulary. Instead: both true, or both false."
+        )
+
+
+def _parts(config: Config, shapes: Shapes) -> dict[str, Any]:
+    """The word vectors, and what stands after the layers of `shapes`."""
+    bridge = _make(config["bridge"], replace(shapes, output=shapes.layers[-1]))
     shapes = replace(shapes, output=bridge.width)
-    embedding = Embedding(vocabulary, size, config.embedding.initial_range)
+    embedding = Embedding(shapes.vocabulary, shapes.embedding, config.embedding.initial_range)
     head, gate = _make(config["head"], shapes), _make(config["gate"], shapes)
-    return LanguageModel(embedding, backbone, bridge, head, gate, shapes)
+    return {"embedding": embedding, "bridge": bridge, "head": head, "gate": gate, "shapes": shapes}
 
 
 def _make(choice: Choice, shapes: Shapes):

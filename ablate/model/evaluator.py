@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError
-from ablate.model.flow import TrainingText
+from ablate.model.flow import PairText, TrainingText
 from ablate.model.language_model import LanguageModel
 from ablate.model.regularizer import Regularizer
 
@@ -31,12 +32,19 @@ class Reading:
     evaluators: Mapping[str, Evaluator] = field(default_factory=dict)  # by name, those chosen
     regularizers: Sequence[Sequence[Regularizer]] = ()  # of each model; (): no model has any
     cache: dict[Hashable, Any] = field(default_factory=dict)
+    sentences: dict[str, list[str]] = field(default_factory=dict)  # that were written, by split
+    signatures: dict[str, str] = field(default_factory=dict)  # of what computed a metric
 
     def cached(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """A value that is needed more than once, computed once."""
         if key not in self.cache:
             self.cache[key] = compute()
         return self.cache[key]
+
+    @property
+    def pairs(self) -> PairText | None:
+        """The text as pairs of sentences; None if it is one text."""
+        return self.text if isinstance(self.text, PairText) else None
 
     def regularizers_of(self, index: int) -> tuple[Regularizer, ...]:
         """The regularizers that a model was trained with."""
@@ -59,6 +67,7 @@ class Reading:
 class Evaluator(ABC):
     """Built as `Evaluator(config)`. It restores any weights that it changes."""
 
+    reads: frozenset[str] = frozenset({TEXT})  # a text, or pairs of sentences
     gives_log_probs = True  # False: it has other metrics, and cannot be a trial's first evaluator
 
     def check(self, model: LanguageModel) -> None:  # noqa: B027 (most judge every model)

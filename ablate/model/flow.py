@@ -1,14 +1,15 @@
 """What flows through a language model: embedding -> backbone -> bridge -> head (-> gate).
 
 Shape suffixes: T steps, B rows, N = T*B tokens (time-major), E word-vector units, H a layer's
-units, J experts of a mixture, V words, G gate units.
+units, J experts of a mixture, V words, G gate units. Of a sentence that an encoder reads: S steps,
+M units.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ class Shapes:
     layers: tuple[int, ...] = ()  # the backbone's layers, first to last
     output: int = 0  # what the head reads: the last layer's units, or the bridge's
     separators: tuple[int, ...] = ()  # tokens after which a word begins, if tokens are letters
+    source_vocabulary: int = 0  # of the sentences that an encoder reads
+    memory: int = 0  # units of an encoder's vectors
 
 
 class TrainingText(Protocol):
@@ -56,6 +59,45 @@ class TrainingText(Protocol):
     def stream(self, split: str) -> Tensor:
         """A split's tokens, read-only."""
         ...
+
+
+class Ragged(Protocol):
+    """Sentences of different lengths, one after the other."""
+
+    @property
+    def tokens_N(self) -> Tensor: ...  # noqa: N802 (a shape)
+
+    @property
+    def starts_P1(self) -> Tensor:  # noqa: N802
+        """Where each sentence starts, and where the last one ends."""
+        ...
+
+
+@runtime_checkable
+class PairText(TrainingText, Protocol):
+    """Pairs of sentences; as a text it is the target's side. `data.pairs.Pairs` implements it."""
+
+    @property
+    def num_source_words(self) -> int: ...
+
+    def sentences(self, split: str) -> tuple[Ragged, Ragged]:
+        """The sentences of source and target; the last token of each is its `<eos>`."""
+        ...
+
+    def references(self, split: str) -> Sequence[str]:
+        """The target sentences as they were written."""
+        ...
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of target tokens."""
+        ...
+
+
+class Memory(NamedTuple):
+    """What an encoder read: a vector for every token of a sentence, and which tokens are real."""
+
+    vectors_SBM: Tensor
+    real_SB1: Tensor  # 1, and 0 after the end of a sentence that is shorter than others
 
 
 @dataclass(frozen=True, kw_only=True)

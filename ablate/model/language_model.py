@@ -31,6 +31,13 @@ class Embedding(nn.Module):
         self.weight.data.uniform_(-bound, bound, generator=draw("weight"))
 
 
+def read_words(embedding: Embedding, ids_TB: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
+    """The word vectors, before and after masks."""
+    embedded_TBE = embedding(ids_TB)
+    num_words = embedding.weight.shape[0]
+    return embedded_TBE, masks("input", masks.words(ids_TB, embedded_TBE, num_words))
+
+
 class LanguageModel(nn.Module):
     """One model, assembled from one technique per slot (`ablate/model/assemble.py`)."""
 
@@ -101,9 +108,7 @@ class LanguageModel(nn.Module):
         return 2 * (inner + self.head.num_experts * matrix)
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
-        embedded_TBE = self.embedding(ids_TB)
-        num_words = self.embedding.weight.shape[0]
-        inputs_TBE = masks("input", masks.words(ids_TB, embedded_TBE, num_words))
+        embedded_TBE, inputs_TBE = read_words(self.embedding, ids_TB, masks)
         raw, masked, state = self.backbone(inputs_TBE, ids_TB, state, masks)
         features = Features(
             ids_TB=ids_TB,

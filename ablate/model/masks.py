@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,12 +20,14 @@ class Chance:
     update: int
     twin: int = 0  # number of the pass over the same window; each has its own masks
     part: int = 0  # number of the sub-batch of the update; each has its own masks
+    side: str = ""  # of a model that reads two texts; each has its own masks
 
     def generator(self, purpose: str) -> torch.Generator:
         """The generator for a purpose, different for each update, pass and sub-batch."""
         twin = f"/{self.twin}" if self.twin else ""
         part = f"/part {self.part}" if self.part else ""
-        return self.streams.generator(f"{purpose}{twin}{part}", self.update)
+        side = f"/{self.side}" if self.side else ""
+        return self.streams.generator(f"{purpose}{side}{twin}{part}", self.update)
 
     def keep(self, purpose: str, shape: Iterable[int], rate: float, like: Tensor) -> Tensor:
         """An inverted-dropout mask: 0 with probability `rate`, else 1/(1 - rate)."""
@@ -74,6 +76,15 @@ class Masks:
     regularizers: tuple[Masking, ...] = ()
     chance: Chance | None = None  # None: no masks, as in evaluation
 
+    def of(self, side: str) -> Masks:
+        """The masks of another side of the model, drawn independently."""
+        chance = self.chance and replace(self.chance, side=side)
+        return replace(self, chance=chance)
+
+    def recurrent_only(self) -> Masks:
+        """Without masks on outputs, for a layer inside another that masks its output itself."""
+        return RecurrentMasks(self.regularizers, self.chance)
+
     def __call__(self, site: str, x_TBH: Tensor) -> Tensor:
         if self.chance is not None:
             for regularizer in self.regularizers:
@@ -109,6 +120,14 @@ class Masks:
             for regularizer in self.regularizers:
                 weight = regularizer.weight(name, weight, self.chance)
         return weight
+
+
+@dataclass(frozen=True)
+class RecurrentMasks(Masks):
+    """Only what acts inside a recurrence."""
+
+    def __call__(self, site: str, x_TBH: Tensor) -> Tensor:
+        return x_TBH
 
 
 OFF = Masks()

@@ -50,6 +50,17 @@ def summed_nll_plain(mixture: Mixture, targets_N: Tensor) -> Tensor:
     return -log_probs(mixture).gather(1, targets_N[:, None]).sum()
 
 
+def selected(mixture: Mixture, rows_n: Tensor) -> Mixture:
+    """The distributions of some tokens, by their indices."""
+    prior, gate = mixture.log_prior_NJ, mixture.gate
+    return replace(
+        mixture,
+        vectors_NJE=mixture.vectors_NJE[rows_n],
+        log_prior_NJ=None if prior is None else prior[rows_n],
+        gate=gate and replace(gate, vectors_NG=gate.vectors_NG[rows_n]),
+    )
+
+
 def expert_logits(mixture: Mixture, rows: slice) -> Tensor:
     """The (gated) logits of each expert for some tokens, [n, J, V]."""
     logits_nJV = F.linear(mixture.vectors_NJE[rows], mixture.weight_VE, mixture.bias_V)

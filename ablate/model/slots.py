@@ -5,6 +5,11 @@ bridge:   between the backbone and the head
 head:     from features to a mixture of softmaxes over the vocabulary (one or many)
 gate:     scales the logits inside each expert of a head's mixture
 loss:     the scalar whose gradient trains the model, computed window by window
+
+A model that reads one sentence and writes another has two more:
+
+encoder:   from the source's word vectors to a vector for every token
+attention: a last layer of the decoder, which looks at these vectors
 """
 
 from __future__ import annotations
@@ -14,7 +19,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ablate.model.flow import Draw, Features, GateSignal, Mixture, Pass, State, TrainingText
+from ablate.model.flow import (
+    Draw,
+    Features,
+    GateSignal,
+    Memory,
+    Mixture,
+    Pass,
+    State,
+    TrainingText,
+)
 from ablate.model.masks import Chance, Masks
 
 Outputs = tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]  # before masks, after, last state
@@ -59,6 +73,35 @@ class Backbone(nn.Module, ABC):
         if "bias" in name:
             return "bias"
         return "recurrent_input" if name.startswith("weight_ih") else "recurrent"
+
+
+class Encoder(nn.Module, ABC):
+    """Built as `Encoder(config, shapes)`; `width` is the width of its vectors."""
+
+    width: int
+    shares_words = False  # True: it reads the decoder's word vectors
+
+    @abstractmethod
+    def forward(self, inputs_SBE: Tensor, real_SB1: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
+        """A vector for every token, [S, B, M], and one for the sentence, [1, B, M]. Tokens that are
+        not real change neither the sentence's vector nor those of real tokens."""
+
+    def initialize(self, draw: Draw) -> None:
+        """Draw every parameter of its own from the stream named after it."""
+
+
+class Attention(nn.Module, ABC):
+    """Built as `Attention(config, shapes)`."""
+
+    width: int | None = None  # of the layer that it adds to the decoder's; None: it adds none
+    feeds = False  # True: its output is also part of the decoder's next input
+
+    @abstractmethod
+    def forward(self, query_TBH: Tensor, memory: Memory) -> Tensor:
+        """The output of the added layer, [T, B, A]."""
+
+    def initialize(self, draw: Draw) -> None:
+        """Draw every parameter of its own from the stream named after it."""
 
 
 class Bridge(nn.Module, ABC):

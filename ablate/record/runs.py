@@ -255,6 +255,7 @@ def _facts(journal: Journal, status: str) -> dict[str, Any]:
         "corpus_digest": trial.corpus_digest,
         "config_hash": digest(without_nan(journal.config or dict(trial.values))),
         "result_digest": outcome and outcome.digest,
+        **_signatures(outcome),
         "parents": ", ".join(f"{parent.role}:{parent.id}" for parent in trial.parents),
         "device": trial.device,
         "precision": trial.precision,
@@ -281,6 +282,12 @@ def _facts(journal: Journal, status: str) -> dict[str, Any]:
 def _ways(computed_by: Sequence[str] | None) -> str | None:
     """What computed a trial, as text that tells "nothing for kernels" from "not recorded"."""
     return None if computed_by is None else "; ".join(computed_by) or NEITHER
+
+
+def _signatures(outcome: Outcome | None) -> dict[str, str]:
+    """What computed a metric, as that library describes itself."""
+    known = (outcome and outcome.signatures) or {}
+    return {f"signature.{name}": text for name, text in known.items()}
 
 
 def _failure(outcome: Outcome | None) -> str:

@@ -15,14 +15,14 @@ from ablate.space.row import Range, Row
 from ablate.space.rules import Clause
 
 
-def problems(rows: tuple[Row, ...]) -> Iterator[str]:
+def problems(rows: tuple[Row, ...], task: str = "") -> Iterator[str]:
     """Yield an error message for each row that the registry does not accept."""
     for row in rows:
         try:
             for clause in row.when:
                 _check_condition(clause, row)
             if row.field is not None:
-                _check_row(row, row.field, rows)
+                _check_row(row, row.field, rows, task)
         except ConfigError as error:
             yield str(error)
 
@@ -34,7 +34,7 @@ def _check_condition(clause: Clause, row: Row) -> None:
             registry.get(clause.left, str(name), f"{row.where}: when")
 
 
-def _check_row(row: Row, field: str, rows: tuple[Row, ...]) -> None:
+def _check_row(row: Row, field: str, rows: tuple[Row, ...], task: str) -> None:
     domains = possible_domains(row.name, rows)
     if field in SINGLE_SLOTS:
         for name in [end for domain in domains for end in domain.ends]:
@@ -43,7 +43,7 @@ def _check_row(row: Row, field: str, rows: tuple[Row, ...]) -> None:
     prefix, key = field.split(".", 1)
     element = key.endswith("]")
     key = key.split("[")[0]
-    for config, where in _configs(prefix, key, row, rows):
+    for config, where in _configs(prefix, key, row, rows, task):
         name = key.split(".")[-1]
         if name not in _field_names(config):
             raise SpaceError(unknown("field", name, _field_names(config), where))
@@ -62,10 +62,13 @@ def _check_value(config: type, name: str, value: Any, domain: Any, where: str) -
         raise
 
 
-def _configs(prefix: str, key: str, row: Row, rows: tuple[Row, ...]) -> Iterator[tuple[type, str]]:
+def _configs(
+    prefix: str, key: str, row: Row, rows: tuple[Row, ...], task: str
+) -> Iterator[tuple[type, str]]:
     """Yield the configs that must have the field, each with its location for an error."""
-    if prefix in SECTIONS:
-        yield SECTIONS[prefix], f"{row.where}: {prefix}"
+    sections = find_kind(task).sections if task in kind_names() else SECTIONS
+    if prefix in sections:
+        yield sections[prefix], f"{row.where}: {prefix}"
     elif prefix in registry.LISTED_SLOTS:
         name = key.split(".")[0]
         yield registry.get(prefix, name, row.where).config, f"{row.where}: {prefix} {name}"

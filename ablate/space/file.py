@@ -15,6 +15,7 @@ from typing import Any
 from ablate.config.fields import LARGEST
 from ablate.config.registry import LISTED_SLOTS
 from ablate.config.resolve import SINGLE_SLOTS
+from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import SpaceError, unknown, wrong_value
 from ablate.space.links import (
     Rule,
@@ -63,7 +64,7 @@ def read(path: Path) -> SpaceFile:
     if not tables:
         raise SpaceError(f'{path}:1: the file has no rows; one reads ["Row name"].')
     task = top.get("task", "")
-    prefixes = (task,) if task else PREFIXES
+    prefixes = _prefixes(task)
     rows = tuple(_row(name, table, lines, prefixes) for name, table in tables.items())
     check_corpora(rows, lines)
     check_tied(rows, lines)
@@ -74,6 +75,14 @@ def read(path: Path) -> SpaceFile:
     sort_by_dependency(rows)
     texts = {key: top.get(key, "") for key in ("paper", "note", "task")}
     return SpaceFile(tables=tuple(top.get("tables", ())), rows=rows, rules=rules, **texts)
+
+
+def _prefixes(task: str) -> tuple[str, ...]:
+    """Return what the fields of a task start with; of a study's own task, with its name."""
+    if not task:
+        return PREFIXES
+    kind = find_kind(task) if task in kind_names() else None
+    return (*kind.sections, *kind.slots) if kind and kind.slots else (task,)
 
 
 def _check_top(top: dict[str, Any], path: Path, lines: Lines) -> None:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from ablate.config import registry
 from ablate.config.resolve import SECTIONS, SINGLE_SLOTS
+from ablate.config.tasks import LANGUAGE
 from ablate.errors import SpaceError, unknown
 
-PREFIXES = (*SECTIONS, *registry.SLOTS)
+PREFIXES = (*SECTIONS, *LANGUAGE.slots)
 _FIELD = re.compile(r"([a-z][a-z0-9_]*)(?:\.[a-z][a-z0-9_]*)*(?:\[\d+\])?")
 _ORDERS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 _OPERATION = re.compile(r"\s*(!=|<=|>=|=|<|>)\s*(\S.*)|\s+(in)\s*(\[.*)", re.DOTALL)

@@ -156,7 +156,7 @@ class Space(SpaceFile):
 
     def check(self) -> None:
         """Raise for a field or value that the registry does not have (imports the techniques)."""
-        for problem in problems(self.rows):
+        for problem in problems(self.rows, self.task):
             raise SpaceError(problem)
 
     def _rows_called(self, name: str) -> list[Row]:

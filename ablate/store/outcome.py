@@ -33,6 +33,7 @@ class Outcome:
     reason: str | None = None  # why there is no result
     frames: str | None = None  # a traceback; only the user's own files if they are in it
     error: str | None = None  # the text of an out-of-memory error
+    signatures: Mapping[str, str] | None = None  # of what computed a metric, by its name
     orphan_of: str | None = None  # the parent that did not complete
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from ablate.config.resolve import Config
+from ablate.config.tasks import PAIRS
 from ablate.store.journal import Journal
 
 FORWARD_PASSES = 3  # that a training step takes, about
@@ -16,17 +17,20 @@ def training_tokens(config: Config, num_train: int) -> int:
     """Return the training tokens of all epochs, as cut into batches; 0 if none are counted."""
     if not config.kind.slots:
         return 0
+    if config.kind.reads == PAIRS:
+        return config.training.epochs * num_train
     rows = config.training.batch_size
     return config.training.epochs * max(0, num_train // rows - 1) * rows
 
 
-def flops_per_token(config: Config, vocabulary: int) -> float:
+def flops_per_token(config: Config, vocabulary: int, source_vocabulary: int = 0) -> float:
     """Estimate the operations per training token; 0 if none are counted."""
     if not config.kind.slots:
         return 0.0
     from ablate.model.assemble import assemble
 
-    return FORWARD_PASSES * assemble(config, vocabulary, "meta").model.flops_per_token()
+    assembly = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary)
+    return FORWARD_PASSES * assembly.model.flops_per_token()
 
 
 def measured_rate(journals: Iterable[Journal], flops: Mapping[str, float]) -> float | None:

@@ -201,12 +201,13 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
         return None  # n-gram models have counts, and functions are counted when they run
     if any(stage.trains and stage.over == "seeds" for stage in arm_stages(scale, arm)):
         return None
-    from ablate.data.corpus import vocabulary_size
+    from ablate.data.corpus import source_vocabulary_size, vocabulary_size
     from ablate.model.assemble import count_parameters
 
     where = arm_location(study, arm.name)
     try:
-        return count_parameters(config, vocabulary_size(config.corpus, data))
+        words = vocabulary_size(config.corpus, data)
+        return count_parameters(config, words, source_vocabulary_size(config.corpus, data))
     except AblateError as error:
         raise type(error)(f"{where}: {error}") from None
     except RAISED as error:

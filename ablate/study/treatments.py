@@ -100,7 +100,9 @@ def _differing(arms: Mapping[str, TunedArm], also: Collection[str], where: str) 
             )
     differing = {field for field, values in set_by_arms.items() if not all(map(_off, values))}
     neural = [arm.config for arm in arms.values() if arm.config.kind.slots]
-    differing |= {slot for slot in SINGLE_SLOTS if len({c[slot].name for c in neural}) > 1}
+    for slot in SINGLE_SLOTS:
+        if len({c[slot].name for c in neural if slot in c.slots}) > 1:
+            differing.add(slot)
     return differing - set(also)
 
 

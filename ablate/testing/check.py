@@ -19,6 +19,7 @@ from ablate.testing import (
     head,
     loss,
     optimizer,
+    pairs,
     parameters,
     regularizer,
 )
@@ -47,6 +48,8 @@ _CONTRACTS: Mapping[str, tuple[Contract, ...]] = {
     "regularizer": _contracts_in(regularizer),
     "optimizer": _contracts_in(optimizer),
     "evaluator": _contracts_in(evaluator),
+    "encoder": _contracts_in(parameters, pairs),
+    "attention": _contracts_in(parameters, pairs),
 }
 
 

@@ -9,14 +9,21 @@ from ablate.config import registry
 from ablate.errors import CombinationError
 from ablate.model.evaluator import Reading
 from ablate.model.language_model import LanguageModel
-from ablate.testing.subject import RandomText, SmallModel, Subject, require, require_equal
+from ablate.testing.subject import (
+    RandomPairs,
+    RandomText,
+    SmallModel,
+    Subject,
+    require,
+    require_equal,
+)
 
 LENGTH = 39  # tokens of the test split after the first
 
 
 def log_probs_of_every_token(subject: Subject) -> None:
     """It returns every token's log-probability except the first's, in float64, or refuses."""
-    small = SmallModel({}, dtype=torch.float32)
+    small = _small(subject)
     if not subject.technique.build.gives_log_probs:
         return _refuses(subject, small)
     first, second = (_log_probs(subject, [small.model]) for _ in range(2))
@@ -30,7 +37,7 @@ def log_probs_of_every_token(subject: Subject) -> None:
 
 def models_are_left_alone(subject: Subject) -> None:
     """The model's weights, gradients and trained parameters are not changed."""
-    small = SmallModel({}, dtype=torch.float32)
+    small = _small(subject)
     before = {name: value.clone() for name, value in small.model.state_dict().items()}
     _metrics(subject, [small.model])
     require_equal(before, small.model.state_dict(), "changed")
@@ -41,7 +48,7 @@ def models_are_left_alone(subject: Subject) -> None:
 
 def metrics_repeat(subject: Subject) -> None:
     """Its metrics are finite, and the same when computed again."""
-    small = SmallModel({}, dtype=torch.float32)
+    small = _small(subject)
     first, second = (_metrics(subject, [small.model]) for _ in range(2))
     require(bool(first), "no metrics.")
     require(first == second, f"{first}, then {second}.")
@@ -56,11 +63,16 @@ def several_models_are_judged_together(subject: Subject) -> None:
         np.testing.assert_allclose(one, two, rtol=1e-9)
 
 
+def _small(subject: Subject) -> SmallModel:
+    return SmallModel({}, dtype=torch.float32, pairs=subject.reads_pairs)
+
+
 def _reading(subject: Subject, models: list[LanguageModel]) -> Reading:
     """A reading with the evaluator and the standard one, which it may build on."""
     plain = registry.get("evaluator", "standard")
     built = {plain.name: plain.build(plain.config()), subject.name: subject.build()}
-    return Reading(models, RandomText(), built)
+    text = RandomPairs() if subject.reads_pairs else RandomText()
+    return Reading(models, text, built)
 
 
 def _log_probs(subject: Subject, models: list[LanguageModel]) -> np.ndarray:

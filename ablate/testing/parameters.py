@@ -9,6 +9,7 @@ from ablate.model.assemble import assemble, count_parameters
 from ablate.model.mixture import log_probs
 from ablate.testing.subject import (
     VOCABULARY,
+    RandomPairs,
     SmallModel,
     Subject,
     require,
@@ -20,10 +21,11 @@ from ablate.testing.subject import (
 def assembled_without_memory(subject: Subject) -> None:
     """It can be built on torch's meta device, to count its parameters."""
     small = subject.small()
-    on_meta = assemble(small.config, VOCABULARY, "meta").model
+    words = {"source_vocabulary": RandomPairs.num_source_words}
+    on_meta = assemble(small.config, VOCABULARY, "meta", **words).model
     require(all(p.is_meta for p in on_meta.parameters()), "some parameters are not on meta.")
     num = sum(p.numel() for p in small.model.parameters())
-    counted = count_parameters(small.config, VOCABULARY)
+    counted = count_parameters(small.config, VOCABULARY, **words)
     require(counted == num, f"{num} parameters; counted without memory: {counted}.")
 
 
@@ -63,7 +65,7 @@ def leaves_others_draws_alone(subject: Subject) -> None:
     """The initial parameters of other techniques are the same as without it."""
     present = subject.small().model.state_dict()
     for head in ("softmax", "mos", "doc"):
-        absent = SmallModel({"head": head}).model.state_dict()
+        absent = SmallModel({"head": head}, pairs=subject.reads_pairs).model.state_dict()
         shared = {
             name: value
             for name, value in present.items()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,8 +16,10 @@ from ablate.config.fields import build, describe
 from ablate.config.registry import LISTED_SLOTS, Technique
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
+from ablate.config.tasks import ENCODER_DECODER, TEXT
 from ablate.model.assemble import assemble
 from ablate.model.masks import OFF, Chance, Masks
+from ablate.model.sentences import PairBatch, forced, pair_batch
 
 VOCABULARY = 23
 WIDTH = 8  # of word vectors and layers, so that a tied head fits
@@ -48,10 +51,53 @@ class RandomText:
         return self.splits[split]
 
 
+@dataclass(frozen=True)
+class Sentences:
+    """Random sentences; each ends with its `<eos>`."""
+
+    tokens_N: Tensor
+    starts_P1: Tensor
+
+
+class RandomPairs(RandomText):
+    """Pairs of random sentences of up to six words."""
+
+    num_source_words = 19
+    separators = ()
+
+    def sentences(self, split: str) -> tuple[Sentences, Sentences]:
+        return self._side(split, self.num_source_words, 1), self._side(split, VOCABULARY, 2)
+
+    def _side(self, split: str, num_words: int, seed: int) -> Sentences:
+        drawn = torch.Generator().manual_seed(seed)
+        num = {"train": 12}.get(split, ROWS)
+        lengths_P = torch.randint(1, 7, (num,), generator=drawn)
+        starts_P1 = torch.cat((torch.zeros(1, dtype=torch.long), lengths_P.cumsum(0)))
+        size = (int(starts_P1[-1]),)
+        tokens_N = torch.randint(2, num_words, size, generator=drawn, dtype=torch.int32)
+        tokens_N[starts_P1[1:] - 1] = self.eos
+        return Sentences(tokens_N, starts_P1)
+
+    def stream(self, split: str) -> Tensor:
+        return self.sentences(split)[1].tokens_N
+
+    def counts(self) -> Tensor:
+        return torch.bincount(self.stream("train"), minlength=VOCABULARY)
+
+    def references(self, split: str) -> list[str]:
+        target = self.sentences(split)[1]
+        spans = itertools.pairwise(target.starts_P1.tolist())
+        return [self.text(target.tokens_N[start:stop].tolist()) for start, stop in spans]
+
+    def text(self, tokens: Sequence[int]) -> str:
+        return " ".join(self.vocabulary[token] for token in tokens if token != self.eos)
+
+
 class SmallModel:
     """An initialized assembly, with tokens to run it on.
 
-    `chosen` names techniques by slot; `values` are a study's flat values.
+    `chosen` names techniques by slot; `values` are a study's flat values. With `pairs`, it reads
+    pairs of sentences instead of a text.
     """
 
     def __init__(
@@ -60,16 +106,22 @@ class SmallModel:
         values: Mapping[str, Any] | None = None,
         seed: int = 1,
         dtype: torch.dtype = torch.float64,
+        *,
+        pairs: bool = False,
     ) -> None:
         chosen = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd", **chosen}
         flat: dict[str, Any] = {"embedding.size": WIDTH, **chosen}
+        if pairs:
+            chosen = {"encoder": "lstm", "attention": "luong", **chosen}
+            flat = {**flat, "task": ENCODER_DECODER.name, **chosen}
         for slot, name in chosen.items():
             for info in describe(registry.get(slot, name).config):
                 if info.name in SMALLER:
                     flat[f"{slot}.{info.name}"] = SMALLER[info.name]
         self.config = resolve({**flat, **(values or {})})
-        self.text = RandomText()
-        assembly = assemble(self.config, VOCABULARY, text=self.text)
+        self.text = RandomPairs() if pairs else RandomText()
+        read = RandomPairs.num_source_words
+        assembly = assemble(self.config, VOCABULARY, text=self.text, source_vocabulary=read)
         self.model, self.loss = assembly.model, assembly.loss
         self.regularizers = assembly.regularizers
         self.model.initialize(Streams(seed))
@@ -77,8 +129,15 @@ class SmallModel:
         tokens = torch.Generator().manual_seed(0)
         self.ids = torch.randint(0, VOCABULARY, (STEPS, ROWS), generator=tokens)
         self.targets = torch.randint(0, VOCABULARY, (NUM_TOKENS,), generator=tokens)
+        self.batch: PairBatch | None = None
+        if isinstance(self.text, RandomPairs):
+            sides, every = self.text.sentences("valid"), torch.arange(ROWS)
+            self.batch = pair_batch(*sides, every, self.text.eos, "cpu")
+            self.targets = self.batch.targets_N
 
     def run(self, masks: Masks = OFF) -> Any:
+        if self.batch is not None:
+            return forced(self.model, self.batch, masks)
         return self.model(self.ids, self.model.initial_state(ROWS), masks)
 
     def summed_loss(self, masks: Masks = OFF) -> Tensor:
@@ -128,7 +187,14 @@ class Subject:
     ) -> SmallModel:
         """Build a small model with the technique, and with `others` by slot."""
         own = {} if self.slot in LISTED_SLOTS else {self.slot: self.name}
-        return SmallModel({**(others or {}), **own}, self.values, seed, dtype)
+        chosen = {**(others or {}), **own}
+        return SmallModel(chosen, self.values, seed, dtype, pairs=self.reads_pairs)
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether it belongs to models that read pairs of sentences."""
+        readers = getattr(self.technique.build, "reads", frozenset({TEXT}))
+        return self.slot not in registry.LANGUAGE_SLOTS or TEXT not in readers
 
 
 def require(holds: bool, problem: str) -> None:

@@ -55,15 +55,19 @@ def judge(
     available = {"standard": _standard(), **chosen}  # what evaluators may build on
     reading = Reading(models, corpus, available, regularizers=regularizers)
     log_probs = {split: reading.log_probs(next(iter(chosen)), split) for split in splits}
+    metrics = _metrics(reading, chosen, splits, corpus.level)
+    first = 0 if reading.pairs else 1  # of one text, the first token is not predicted
     return Conclusion(
-        metrics=_metrics(reading, chosen, splits, corpus.level),
+        metrics=metrics,
+        sentences=reading.sentences,
+        signatures=reading.signatures,
         num_parameters=sum(map(num_parameters, models)),
         digest=weights_digest(weights),
         weights=weights,
         token_log_probs={  # none of a split whose rows leave tokens out
             split: values
             for split, values in log_probs.items()
-            if len(values) == len(reading.stream(split)) - 1
+            if len(values) == len(reading.stream(split)) - first
         },
     )
 

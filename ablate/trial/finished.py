@@ -40,7 +40,8 @@ def assembled(
 ) -> Assembly:
     """A config's model: its own, or its gate over the finished models it builds on."""
     if not bases:
-        return assemble(config, corpus.num_words, device, text=corpus)
+        read = getattr(corpus, "num_source_words", 0)
+        return assemble(config, corpus.num_words, device, text=corpus, source_vocabulary=read)
     return assemble_over(bases, config, device, text=corpus)
 
 

@@ -187,6 +187,7 @@ class TrialRun:
                 metrics=dict(conclusion.metrics),
                 num_parameters=conclusion.num_parameters,
                 digest=conclusion.digest,
+                signatures=dict(conclusion.signatures) or None,
             )
         )
 

@@ -33,6 +33,7 @@ class Conclusion:
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     token_log_probs: Mapping[str, np.ndarray] = field(default_factory=dict)  # by split
     sentences: Mapping[str, Sequence[str]] = field(default_factory=dict)  # written, by split
+    signatures: Mapping[str, str] = field(default_factory=dict)  # of what computed a metric
 
 
 def splits_of(trial: Trial) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Training by truncated backpropagation through time, which resumes bit for bit.
+"""Training by gradients, which resumes bit for bit.
 
 Everything random comes from streams named by purpose and update (`ablate/config/streams.py`),
-so the state of a run is its tensors, the epoch, and how many of the epoch's windows are done.
+so the state of a run is its tensors, the epoch, and how many of the epoch's updates are done.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,24 +19,20 @@ from ablate.config import registry
 from ablate.config.identity import Role, Trial
 from ablate.config.resolve import Config
 from ablate.config.streams import Streams
-from ablate.data.batches import (
-    Window,
-    batchify,
-    rotated,
-    spread,
-    whole_windows,
-    window_lengths,
-)
+from ablate.config.tasks import PAIRS, TEXT
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.errors import CombinationError
-from ablate.model.fast.precision import full, products_in
-from ablate.model.flow import Pass, State
+from ablate.model.fast.precision import products_in
+from ablate.model.flow import Pass
 from ablate.model.masks import Chance, Masks
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.drawn import drawn
-from ablate.trial.evaluation import judge, rows_nll
+from ablate.trial.evaluation import judge
 from ablate.trial.finished import assembled, base_models, check_parents
+from ablate.trial.pairs import Pairs
+from ablate.trial.stream import Stream
 from ablate.trial.task import Conclusion, Diverged, Place
+from ablate.trial.updates import Part, Reader, Update
 
 PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start", "start_nll")
 
@@ -51,22 +46,14 @@ class Training:
         self.config: Config = trial.config
         self.corpus: Corpus = open_corpus(self.config.corpus, place.data, trial.seed)
         self.streams = Streams(trial.seed, trial.device)
+        self.reader: Reader = _reader(trial, self.corpus, self.streams)
         self._assemble(place)
-        training = self.config.training
-        self.train_rows = self._rows("train", training.batch_size)
-        self.valid_rows = self._rows("valid", training.valid_batch_size)
         self.epoch, self.update, self.seconds = 0, 0, 0.0
         self.valid_history: list[float] = []
         self.start_nll: float | None = None  # validation loss of the weights that it started from
         self.round_start = 0  # the epoch after which the round started
         self.best: dict[str, Tensor] = {}
         self._begin_epoch()
-
-    def _rows(self, split: str, rows: int) -> Tensor:
-        """A split, cut into rows: a GPU gets all of it, once; a CPU maps the file, unless the rows
-        are spread."""
-        cut = spread if self.config.training.batching == "zaremba" else batchify
-        return cut(self.corpus.stream(split), rows).to(self.trial.device)
 
     def _assemble(self, place: Place) -> None:
         trial, config = self.trial, self.config
@@ -86,41 +73,15 @@ class Training:
         self._make_optimizer()
 
     def _make_optimizer(self) -> None:
-        chosen, training = self.config["optimizer"], self.config.training
+        chosen = self.config["optimizer"]
         self.optimizer = registry.make("optimizer", chosen.name, chosen.config, self.model)
-        self.optimizer.prepare(training.batch_size * training.window)
+        self.optimizer.prepare(self.reader.tokens_per_update)
 
     def _begin_epoch(self) -> None:
-        self.epoch_rows = (
-            self._shuffled() if self.config.training.partial_shuffle else self.train_rows
-        )
-        self.windows = self._cut_windows()
-        self.done_windows = 0
+        self.reader.begin_epoch(self.epoch, self.model)
+        self.done_updates = 0
         self.nll_sum = torch.zeros((), dtype=torch.float64, device=self.trial.device)
         self.num_tokens = 0
-        self.state = self.model.initial_state(self.config.training.batch_size)
-
-    def _shuffled(self) -> Tensor:
-        """The training rows, each rotated by a number of steps of its own."""
-        steps, rows = self.train_rows.shape
-        generator = self.streams.generator("partial_shuffle", self.epoch)
-        starts_B = torch.randint(steps, (rows,), generator=generator, device=generator.device)
-        return rotated(self.train_rows, starts_B.to(self.train_rows.device))
-
-    def _cut_windows(self) -> list[Window]:
-        training = self.config.training
-        if training.batching == "zaremba":
-            return whole_windows(len(self.train_rows), training.window)
-        rng = np.random.Generator(
-            np.random.PCG64(self.streams.python("windows", self.epoch).getrandbits(63))
-        )
-        return window_lengths(
-            rng,
-            len(self.train_rows),
-            training.window,
-            training.variable_window,
-            training.max_window_excess,
-        )
 
     @property
     def finished(self) -> bool:
@@ -132,14 +93,14 @@ class Training:
         if self.takes_over and self.start_nll is None:
             self._keep_start()
         self.model.train()
-        while self.done_windows < len(self.windows):
-            self._train_window(*self.windows[self.done_windows])
+        while self.done_updates < self.reader.num_updates:
+            self._train(self.reader.update(self.done_updates, self.model))
             if time.monotonic() - start > seconds:
                 break
         self.seconds += time.monotonic() - start
         if not torch.isfinite(self.nll_sum):
             raise Diverged(f"the training loss became {self.nll_sum.item()}")
-        if self.done_windows < len(self.windows):
+        if self.done_updates < self.reader.num_updates:
             return None
         return self._end_epoch()
 
@@ -152,22 +113,18 @@ class Training:
         weights = self.model.state_dict()
         self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
 
-    def _train_window(self, start: int, length: int, drawn: int) -> None:
-        """One update: forward, backward, clip, step. The rate follows the window's drawn length."""
-        training = self.config.training
-        rows = self.epoch_rows[start : start + length + 1].to(torch.long)
-        inputs_TB, targets_TB = rows[:-1], rows[1:]
-        per_token = 1 / (length if training.loss_reduction == "mean" else 1) / training.batch_size
+    def _train(self, update: Update) -> None:
+        """One update: forward, backward, clip, step."""
         chance = Chance(self.streams, self.update)
         self.streams.seed_global("update", self.update)
-        self._backward(inputs_TB, targets_TB, per_token, chance)
-        if training.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), training.clip)
-        self.optimizer.step(drawn / training.window if training.variable_window else 1.0)
+        self._backward(update, chance)
+        if (clip := self.config.training.clip) is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
+        self.optimizer.step(update.rate)
         self.model.zero_grad(set_to_none=True)
         self._project()
-        self.num_tokens += targets_TB.numel()
-        self.done_windows += 1
+        self.num_tokens += sum(part.targets_N.numel() for part in update.parts)
+        self.done_updates += 1
         self.update += 1
 
     def _project(self) -> None:
@@ -178,35 +135,29 @@ class Training:
         for regularizer in self.regularizers:
             regularizer.project(self.model)
 
-    def _backward(
-        self, inputs_TB: Tensor, targets_TB: Tensor, per_token: float, chance: Chance
-    ) -> None:
-        """Add up the gradients of the window's sub-batches (usually one with all rows), each
-        under its own masks."""
-        parts = torch.arange(inputs_TB.shape[1]).chunk(self.config.training.accumulate)
-        after: list[State] = []
-        for number, rows in enumerate(parts):
+    def _backward(self, update: Update, chance: Chance) -> None:
+        """Add up the gradients of the update's parts (usually one with all rows), each under its
+        own masks."""
+        first: list[Pass] = []
+        for number, part in enumerate(update.parts):
             own = replace(chance, part=number)
-            span = slice(int(rows[0]), int(rows[-1]) + 1)
-            state = tuple(tensor[:, span].contiguous() for tensor in self.state)
             with products_in(self.trial.precision, self.trial.device):
-                passes = self._passes(inputs_TB[:, span], state, own)
-                nll = self._losses(passes, targets_TB[:, span].reshape(-1), own)
+                passes = self._passes(part, own)
+                nll = self._losses(passes, part.targets_N, own)
                 penalties = self._penalties(passes)
-            total = nll * per_token
+            total = nll * update.per_token
             if penalties is not None:
-                total = total + penalties * (len(rows) / inputs_TB.shape[1])
+                total = total + penalties * part.share
             total.backward()
             self.nll_sum += nll.detach().double()
-            after.append(passes[0].state)
-        joined = (torch.cat(tensors, dim=1) for tensors in zip(*after, strict=True))
-        self.state = tuple(full(tensor.detach()) for tensor in joined)
+            first.append(passes[0])
+        update.ended(first)
 
-    def _passes(self, inputs_TB: Tensor, state: State, chance: Chance) -> list[Pass]:
+    def _passes(self, part: Part, chance: Chance) -> list[Pass]:
         """One forward pass, or as many as a regularizer compares, under masks of their own."""
         passes = max((r.num_passes for r in self.regularizers), default=1)
         chances = [chance, *(replace(chance, twin=twin) for twin in range(1, passes))]
-        return [self.model(inputs_TB, state, Masks(self.regularizers, c)) for c in chances]
+        return [part.run(Masks(self.regularizers, c)) for c in chances]
 
     def _losses(self, passes: Sequence[Pass], targets_N: Tensor, chance: Chance) -> Tensor:
         embedding = self.model.embedding.weight
@@ -262,7 +213,7 @@ class Training:
         self._make_optimizer()
 
     def _validate(self) -> float:
-        nll = rows_nll(self.model, self.valid_rows, self.config.training.valid_window)
+        nll = self.reader.valid_nll(self.model)
         if not math.isfinite(nll):
             raise Diverged(f"the validation loss became {nll}")
         return nll
@@ -293,12 +244,11 @@ class Training:
             **prefixed("model", self.model.state_dict()),
             **prefixed("best", self.best),
             **prefixed("optimizer", optimizer_tensors),
-            **{f"state.{index}": tensor for index, tensor in enumerate(self.state)},
+            **self.reader.saved(),
             "nll_sum": self.nll_sum,
         }
-        names = ("done_windows", "num_tokens", *PROGRESS)
-        plain = {name: getattr(self, name) for name in names}
-        return tensors, {**plain, "optimizer": optimizer_plain}
+        plain = {name: getattr(self, name) for name in ("num_tokens", *PROGRESS)}
+        return tensors, {**plain, "done_windows": self.done_updates, "optimizer": optimizer_plain}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         device = self.trial.device
@@ -309,9 +259,9 @@ class Training:
         for name in PROGRESS:
             setattr(self, name, plain[name])
         self._begin_epoch()
-        self.done_windows, self.num_tokens = plain["done_windows"], plain["num_tokens"]
+        self.done_updates, self.num_tokens = plain["done_windows"], plain["num_tokens"]
         self.nll_sum = tensors["nll_sum"]
-        self.state = tuple(tensors[f"state.{index}"] for index in range(len(self.state)))
+        self.reader.restore(tensors)
 
     def conclude(self) -> Conclusion:
         """Evaluate the weights that were best on validation, once."""
@@ -319,6 +269,12 @@ class Training:
             self.model.load_state_dict(self.best)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
         return judge(self.trial, self.corpus, [self.model], [self.regularizers], weights)
+
+
+def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:
+    """What reads the trial's training text."""
+    kinds = {TEXT: Stream, PAIRS: Pairs}
+    return kinds[trial.config.kind.reads](trial, text, streams)
 
 
 def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:

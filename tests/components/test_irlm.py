@@ -157,7 +157,7 @@ def test_training_clips_after_every_update(tmp_path, data):
     trial = make_trial(config, values=values, seed=1, corpus_digest=digest)
     task = Training(trial, Place(Store(tmp_path), data))
     task.model.backbone.r.data.fill_(-2.0)
-    task._train_window(*task.windows[0])
+    task._train(task.reader.update(0, task.model))
     torch.testing.assert_close(
         task.model.backbone.r.data, torch.tensor([0.7] * 4 + [-1.0] * 2), rtol=0, atol=1e-7
     )

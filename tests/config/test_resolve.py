@@ -16,13 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.config import fields, registry
-from ablate.config.resolve import SECTIONS, SINGLE_SLOTS, Config, merge, resolve
+from ablate.config.resolve import SECTIONS, Config, merge, resolve
+from ablate.config.tasks import ENCODER_DECODER
 from ablate.errors import ConfigError
 from ablate.space.space import load
 from ablate.study.words import Arm, Budget, Design, Inherit, Scale, Search, Stage, Study
 from tests.support import places
 from tests.support.golden import golden, regenerating
 
+OTHER_SECTIONS = {
+    f"{ENCODER_DECODER.name} {name}": config
+    for name, config in ENCODER_DECODER.sections.items()
+    if config is not SECTIONS[name]
+}
 SMALL = {
     "backbone": "lstm",
     "backbone.num_layers": 2,
@@ -85,7 +91,9 @@ def test_one_value_written_in_two_ways(name: str, one: Any, other: Any):
 
 def settings(config: Config) -> dict[str, fields.FieldInfo]:
     """Return every field of the small config, by its dotted name."""
-    parts = dict(SECTIONS) | {slot: config[slot].technique.config for slot in SINGLE_SLOTS}
+    parts = dict(SECTIONS) | {
+        slot: choice.technique.config for slot, choice in config.slots.items()
+    }
     parts |= {
         f"regularizer.{name}": registry.get("regularizer", name).config
         for name in registry.names("regularizer")
@@ -152,7 +160,7 @@ def test_setting_a_default_changes_nothing(name: str):
 
 def defaults() -> dict[str, dict[str, Any]]:
     """Return all defaults, which are in no id, by section or by technique and version."""
-    parts = dict(SECTIONS)
+    parts = dict(SECTIONS) | OTHER_SECTIONS
     for slot in registry.SLOTS:
         for name in registry.names(slot):
             technique = registry.get(slot, name)
@@ -183,7 +191,7 @@ def test_no_limit_has_changed_unnoticed():
 
     A wider limit lets through what no test has tried, a narrower one refuses recorded trials.
     """
-    configs = {**SECTIONS}
+    configs = {**SECTIONS, **OTHER_SECTIONS}
     for slot in registry.SLOTS:
         for name in registry.names(slot):
             technique = registry.get(slot, name)

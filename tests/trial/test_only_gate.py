@@ -115,7 +115,7 @@ def test_the_base_stays_as_it_was_to_the_bit_and_the_gate_learns(base, store, da
 
 
 def test_the_base_runs_without_masks_and_the_gate_with_its_own(gate_training):
-    model, rows = gate_training.model, gate_training.train_rows[:20].long()
+    model, rows = gate_training.model, gate_training.reader.train_rows[:20].long()
     state = model.initial_state(rows.shape[1])
     masks = Masks(gate_training.regularizers, Chance(gate_training.streams, 0))
     assert len(gate_training.regularizers) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
 from ablate.trial.training import Training
+from ablate.trial.updates import Part, Update
 
 TINY = {
     "corpus.name": "grammar",
@@ -73,6 +75,18 @@ def steps_of(trial: Trial, store: Store, data: str, stops: tuple[int, ...]) -> j
             run.save()
             run = TrialRun(trial, store, data)
     raise RuntimeError
+
+
+def update_of(task: Training, rows_TB: torch.Tensor) -> Update:
+    """An update from the beginning of the text, on these rows, of which the losses are summed."""
+    parts = rows_TB.chunk(task.config.training.accumulate, dim=1)
+
+    def part(rows_TB: torch.Tensor) -> Part:
+        state = task.model.initial_state(rows_TB.shape[1])
+        run = partial(task.model, rows_TB[:-1], state)
+        return Part(1.0, rows_TB[1:].reshape(-1), run)
+
+    return Update([part(rows) for rows in parts], 1.0, 1.0, lambda passes: None)
 
 
 def test_each_seed_trains_on_a_random_slice_of_its_own(data, tmp_path):
@@ -208,7 +222,7 @@ def test_accumulated_sub_batches_give_the_gradient_of_the_whole(tmp_path, data):
         task = Training(trial, Place(Store(tmp_path), data))
         task.optimizer.step = lambda scale=1.0: None
         task.model.zero_grad = lambda set_to_none=True: None
-        task._train_window(*task.windows[0])
+        task._train(task.reader.update(0, task.model))
         gradients.append([p.grad.clone() for p in task.model.parameters()])
     for whole, halves in zip(*gradients, strict=True):
         torch.testing.assert_close(whole, halves, rtol=1e-4, atol=1e-6)
@@ -227,12 +241,12 @@ def test_accumulated_sub_batches_have_masks_of_their_own(tmp_path, data):
         return result
 
     task._passes = noticed
-    rows_TB = task.train_rows[:9, :2].repeat(1, 3).to(torch.long)
-    task._backward(rows_TB[:-1], rows_TB[1:], 1.0, Chance(task.streams, 0))
+    rows_TB = task.reader.train_rows[:9, :2].repeat(1, 3).to(torch.long)
+    task._backward(update_of(task, rows_TB), Chance(task.streams, 0))
     assert len(seen) == 3
     for one, other in itertools.combinations(seen, 2):
         assert one.shape == other.shape and not torch.allclose(one, other)
-    alone = passes(rows_TB[:-1, :2], task.model.initial_state(2), Chance(task.streams, 0))
+    alone = passes(update_of(task, rows_TB).parts[0], Chance(task.streams, 0))
     assert torch.equal(seen[0], alone[0].features.output_TBH)
 
 
@@ -240,7 +254,9 @@ def test_zarembas_windows_are_whole_and_never_drawn(tmp_path, data):
     """2,000 tokens in 4 rows of 500: 24 windows of 20 steps, and 19 steps are left out."""
     values = {"training.batching": "zaremba", "training.variable_window": False}
     task = Training(trial_of(data, values), Place(Store(tmp_path), data))
-    assert [tuple(window) for window in task.windows] == [(20 * i, 20, 20) for i in range(24)]
+    assert [tuple(window) for window in task.reader.windows] == [
+        (20 * i, 20, 20) for i in range(24)
+    ]
     with pytest.raises(CombinationError, match="variable_window"):
         Training(trial_of(data, {"training.batching": "zaremba"}), Place(Store(tmp_path), data))
 
@@ -248,15 +264,17 @@ def test_zarembas_windows_are_whole_and_never_drawn(tmp_path, data):
 def test_partial_shuffle_rotates_every_row_differently_in_every_epoch(tmp_path, data):
     values = {"training.partial_shuffle": True}
     task = Training(trial_of(data, values), Place(Store(tmp_path), data))
-    first = task.epoch_rows
+    first = task.reader.epoch_rows
     task.epoch += 1
     task._begin_epoch()
-    for rows in (first, task.epoch_rows):
-        for column, original in zip(rows.t().tolist(), task.train_rows.t().tolist(), strict=True):
+    for rows in (first, task.reader.epoch_rows):
+        for column, original in zip(
+            rows.t().tolist(), task.reader.train_rows.t().tolist(), strict=True
+        ):
             twice = " ".join(map(str, original + original))
             assert " ".join(map(str, column)) in twice
             assert sorted(column) == sorted(original)
-    assert not torch.equal(first, task.epoch_rows)
+    assert not torch.equal(first, task.reader.epoch_rows)
 
 
 @pytest.mark.slow
@@ -367,15 +385,16 @@ def test_log_probabilities_are_kept_only_where_every_token_has_one(tmp_path, dat
 def test_the_loss_of_two_passes_is_their_mean(tmp_path, data):
     """Fraternal dropout's two passes have masks of their own, and so losses of their own."""
     task = Training(trial_of(data, TWICE), Place(Store(tmp_path), data))
-    rows_TB = task.train_rows[:9].to(torch.long)
+    rows_TB = task.reader.train_rows[:9].to(torch.long)
     chance, targets_N = Chance(task.streams, 0), rows_TB[1:].reshape(-1)
-    passes = task._passes(rows_TB[:-1], task.state, chance)
+    update = update_of(task, rows_TB)
+    passes = task._passes(update.parts[0], chance)
     embedding = task.model.embedding.weight
     first, second = (task.loss(one, targets_N, embedding, chance) for one in passes)
     assert abs(first - second) > 1e-3
     both = task._losses(passes, targets_N, chance)
     torch.testing.assert_close(both, (first + second) / 2)
-    task._backward(rows_TB[:-1], rows_TB[1:], 1.0, chance)
+    task._backward(update, chance)
     assert task.nll_sum.item() == pytest.approx(both.item())
 
 
@@ -383,7 +402,7 @@ def test_a_round_starts_with_a_fresh_optimizer(tmp_path, data):
     """Neither the averages nor the falling rate of the round before are carried over."""
     task = Training(trial_of(data, TWICE), Place(Store(tmp_path), data))
     task._keep_best()
-    task._train_window(*task.windows[0])
+    task._train(task.reader.update(0, task.model))
     task.optimizer.epoch_ended(1, 3.0)
     task.optimizer.epoch_ended(2, 2.0)
     assert task.optimizer.saved()[0] and task.optimizer.rate < 0.5
@@ -391,7 +410,7 @@ def test_a_round_starts_with_a_fresh_optimizer(tmp_path, data):
     assert task.optimizer.rate == 0.5
     assert task.optimizer.saved()[0] == {}
     before = [parameter.clone() for parameter in task.model.parameters()]
-    task._train_window(*task.windows[1])
+    task._train(task.reader.update(1, task.model))
     assert any(
         not torch.equal(one, other)
         for one, other in zip(before, task.model.parameters(), strict=True)

@@ -1,5 +1,8 @@
 """Plain evaluation: predict every token from all tokens before it; the state is carried along.
 
+Of pairs of sentences, every token of the target is predicted from the source and the target's
+tokens before it; how the stream is read has no meaning then.
+
 A temperature T divides the logits: p = softmax(s / T), inside each expert of a mixture.
 
 The public AWD-LSTM code adds up the loss of the n - 1 predictions in each row of n tokens and
@@ -15,8 +18,12 @@ from typing import final
 import numpy as np
 
 from ablate.components import Evaluator, LanguageModel, Reading, register, setting
+from ablate.config.tasks import PAIRS, TEXT
 from ablate.model.evaluator import mean_over_models
 from ablate.model.reading import stream_log_probs
+from ablate.model.sentences import pairs_log_probs
+
+PAIRS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +53,19 @@ def awd_rows_nll(nll: float, num_tokens: int, num_rows: int) -> float:
 class Standard(Evaluator):
     """The models as trained."""
 
+    reads = frozenset({TEXT, PAIRS})
+
     def __init__(self, config: StandardConfig) -> None:
         self.config = config
 
     def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
-        config, stream_N = self.config, reading.stream(split)
+        config, pairs = self.config, reading.pairs
 
         def log_probs(model: LanguageModel) -> np.ndarray:
+            if pairs is not None:
+                return pairs_log_probs(model, pairs, split, PAIRS_AT_ONCE, config.temperature)
             sizes = (config.batch_size, config.window)
+            stream_N = reading.stream(split)
             return stream_log_probs(model, stream_N, *sizes, temperature=config.temperature)
 
         return mean_over_models(reading.models, log_probs)
@@ -61,7 +73,7 @@ class Standard(Evaluator):
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
         """With AWD's convention, also record the exact loss as `exact_nll`."""
         exact = super().metrics(reading, name, split)
-        if self.config.ppl_convention == "exact":
+        if self.config.ppl_convention == "exact" or reading.pairs is not None:
             return exact
         num_tokens = len(reading.stream(split))
         nll = awd_rows_nll(exact["nll"], num_tokens, self.config.batch_size)

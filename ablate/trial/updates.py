@@ -1,0 +1,66 @@
+"""What a training reads: the batches of an epoch, update by update.
+
+`Stream` (`ablate/trial/stream.py`) reads windows of one text, and `Pairs` (`ablate/trial/pairs.py`)
+batches of sentence pairs. The loop in `ablate/trial/training.py` knows neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from ablate.model.flow import Pass
+from ablate.model.language_model import LanguageModel
+from ablate.model.masks import Masks
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of an update's rows, whose gradients are added up."""
+
+    share: float
+    targets_N: Tensor
+    run: Callable[[Masks], Pass]  # a forward pass
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update: its parts, and how their losses count."""
+
+    parts: list[Part]
+    per_token: float  # multiplies the loss, which is summed over tokens
+    rate: float  # multiplies the learning rate
+    ended: Callable[[list[Pass]], None]  # gets the first pass of each part
+
+
+class Reader(Protocol):
+    """Reads the training text of a trial, and validates on another."""
+
+    @property
+    def num_updates(self) -> int:
+        """The number of updates of the epoch."""
+        ...
+
+    @property
+    def tokens_per_update(self) -> int:
+        """How many tokens an update has, about."""
+        ...
+
+    def begin_epoch(self, epoch: int, model: LanguageModel) -> None: ...
+
+    def update(self, number: int, model: LanguageModel) -> Update:
+        """An update of the epoch, by its number."""
+        ...
+
+    def valid_nll(self, model: LanguageModel) -> float:
+        """Mean nats per token of the validation text."""
+        ...
+
+    def saved(self) -> dict[str, Tensor]:
+        """What must be kept from one update to the next."""
+        ...
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None: ...
