@@ -58,7 +58,9 @@ def scores_table(
 
 def signatures(references: Sequence[str], tokenizer: str) -> str:
     """How the scores are counted."""
-    return f"BLEU {bleu.bleu(references, references, tokenizer).signature}; ROUGE {rouge.signature()}"
+    return (
+        f"BLEU {bleu.bleu(references, references, tokenizer).signature}; ROUGE {rouge.signature()}"
+    )
 
 
 def _counted(
