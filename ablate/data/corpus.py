@@ -99,6 +99,9 @@ class Corpus:
         return "\n".join(map(between.join, lines))
 
 
+AnyCorpus = Corpus | Pairs
+
+
 @overload
 def open_corpus(config: CorpusConfig, folder: str | Path, seed: int = 0) -> Corpus: ...
 @overload
@@ -154,6 +157,13 @@ def vocabulary_size(config: CorpusConfig | PairsConfig, folder: str | Path) -> i
         if known is not None:
             return known
     return open_corpus(config, folder).num_words
+
+
+def source_vocabulary_size(config: CorpusConfig | PairsConfig, folder: str | Path) -> int:
+    """Return the size of the vocabulary of what is read, if that is another text; else 0."""
+    if isinstance(config, PairsConfig):
+        return pairs.open_pairs(config, folder).num_source_words
+    return 0
 
 
 def _encoding_digest(text: Text, config: CorpusConfig) -> str:

@@ -26,7 +26,7 @@ from ablate.data.encode_pairs import EOS_ID, SIDES, UNKNOWN_ID, encode_pairs, st
 from ablate.data.pair_texts import PairText, find_pairs
 from ablate.data.published import SPLITS
 from ablate.data.texts import PAIRS
-from ablate.data.tokenize import sentence_of
+from ablate.data.tokenize import MARK, sentence_of, tokens_of
 from ablate.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -133,6 +133,10 @@ class Pairs:
     def text(self, tokens: Iterable[int]) -> str:
         """Convert target ids to a sentence: tokenization is undone, and `<eos>` left out."""
         return self._text(tokens, self.vocabulary)
+
+    def tokenized(self, sentence: str) -> str:
+        """Return a sentence with its punctuation apart, as older papers count BLEU."""
+        return " ".join(token.replace(MARK, "") or MARK for token in tokens_of(sentence))
 
     def source_text(self, tokens: Iterable[int]) -> str:
         """Convert source ids to a sentence in the same way."""

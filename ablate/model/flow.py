@@ -92,6 +92,10 @@ class PairText(TrainingText, Protocol):
         """The text of target tokens."""
         ...
 
+    def tokenized(self, sentence: str) -> str:
+        """A sentence with its punctuation apart."""
+        ...
+
 
 class Memory(NamedTuple):
     """What an encoder read: a vector for every token of a sentence, and which tokens are real."""

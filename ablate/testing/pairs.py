@@ -9,7 +9,7 @@ from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.flow import State
 from ablate.model.mixture import token_nll
 from ablate.model.sentences import PairBatch, forced, pair_batch
-from ablate.testing.subject import ROWS, SmallModel, Subject, require
+from ablate.testing.subject import ROWS, RandomPairs, SmallModel, Subject, require
 
 
 def loss_of_a_sentence_alone(subject: Subject) -> None:
@@ -55,8 +55,8 @@ def step_by_step_is_at_once(subject: Subject) -> None:
 
 
 def _nll_by_row(small: SmallModel, chosen_B: Tensor) -> list[Tensor]:
-    text = small.text
-    batch = pair_batch(*text.sentences("valid"), chosen_B, text.eos, "cpu")
+    source, target = RandomPairs().sentences("valid")
+    batch = pair_batch(source, target, chosen_B, RandomPairs.eos, "cpu")
     nll_N = token_nll(forced(small.model, batch).mixture, batch.targets_N)
     rows_N = batch.kept_N % len(chosen_B)
     return [nll_N[rows_N == row] for row in range(len(chosen_B))]

@@ -21,11 +21,11 @@ from ablate.testing.subject import (
 def assembled_without_memory(subject: Subject) -> None:
     """It can be built on torch's meta device, to count its parameters."""
     small = subject.small()
-    words = {"source_vocabulary": RandomPairs.num_source_words}
-    on_meta = assemble(small.config, VOCABULARY, "meta", **words).model
+    read = RandomPairs.num_source_words
+    on_meta = assemble(small.config, VOCABULARY, "meta", source_vocabulary=read).model
     require(all(p.is_meta for p in on_meta.parameters()), "some parameters are not on meta.")
     num = sum(p.numel() for p in small.model.parameters())
-    counted = count_parameters(small.config, VOCABULARY, **words)
+    counted = count_parameters(small.config, VOCABULARY, read)
     require(counted == num, f"{num} parameters; counted without memory: {counted}.")
 
 

@@ -89,6 +89,9 @@ class RandomPairs(RandomText):
         spans = itertools.pairwise(target.starts_P1.tolist())
         return [self.text(target.tokens_N[start:stop].tolist()) for start, stop in spans]
 
+    def tokenized(self, sentence: str) -> str:
+        return sentence
+
     def text(self, tokens: Sequence[int]) -> str:
         return " ".join(self.vocabulary[token] for token in tokens if token != self.eos)
 

@@ -13,7 +13,7 @@ from ablate.config import registry
 from ablate.config.identity import Role, Trial
 from ablate.config.metrics import SPLIT, reported_name
 from ablate.config.resolve import Config
-from ablate.data.corpus import Corpus, open_corpus
+from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.model.evaluator import Evaluator, Reading
 from ablate.model.language_model import LanguageModel, num_parameters
 from ablate.model.mixture import token_nll
@@ -40,7 +40,7 @@ def rows_nll(model: LanguageModel, rows: Tensor, window: int) -> float:
 
 def judge(
     trial: Trial,
-    corpus: Corpus,
+    corpus: AnyCorpus,
     models: Sequence[LanguageModel],
     regularizers: Sequence[Sequence[Regularizer]],
     weights: Mapping[str, Tensor],
@@ -55,7 +55,7 @@ def judge(
     available = {"standard": _standard(), **chosen}  # what evaluators may build on
     reading = Reading(models, corpus, available, regularizers=regularizers)
     log_probs = {split: reading.log_probs(next(iter(chosen)), split) for split in splits}
-    metrics = _metrics(reading, chosen, splits, corpus.level)
+    metrics = _metrics(reading, chosen, splits, trial.config.corpus.level)
     first = 0 if reading.pairs else 1  # of one text, the first token is not predicted
     return Conclusion(
         metrics=metrics,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ablate.config.identity import Role, Trial
 from ablate.config.resolve import Config
-from ablate.data.corpus import Corpus
+from ablate.data.corpus import AnyCorpus
 from ablate.errors import CombinationError
 from ablate.model.assemble import Assembly, assemble, assemble_over
 from ablate.model.language_model import LanguageModel
@@ -15,7 +15,9 @@ from ablate.store.store import Store
 from ablate.trial.checkpoint import read_weights
 
 
-def finished(store: Store, trial_id: str, corpus: Corpus, device: str, config: Config) -> Assembly:
+def finished(
+    store: Store, trial_id: str, corpus: AnyCorpus, device: str, config: Config
+) -> Assembly:
     """The model of a finished trial; `config` is used if it has no journal."""
     journal = read_journal(store, trial_id)
     bases = []
@@ -29,14 +31,14 @@ def finished(store: Store, trial_id: str, corpus: Corpus, device: str, config: C
 
 
 def base_models(
-    store: Store, bases: Sequence[str], corpus: Corpus, device: str, config: Config
+    store: Store, bases: Sequence[str], corpus: AnyCorpus, device: str, config: Config
 ) -> list[LanguageModel]:
     """The finished models that a gate is trained over."""
     return [finished(store, base, corpus, device, config).model for base in bases]
 
 
 def assembled(
-    config: Config, bases: Sequence[LanguageModel], corpus: Corpus, device: str
+    config: Config, bases: Sequence[LanguageModel], corpus: AnyCorpus, device: str
 ) -> Assembly:
     """A config's model: its own, or its gate over the finished models it builds on."""
     if not bases:

@@ -20,7 +20,7 @@ from ablate.config.identity import Role, Trial
 from ablate.config.resolve import Config
 from ablate.config.streams import Streams
 from ablate.config.tasks import PAIRS, TEXT
-from ablate.data.corpus import Corpus, open_corpus
+from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.model.fast.precision import products_in
 from ablate.model.flow import Pass
@@ -44,7 +44,7 @@ class Training:
         torch.set_num_threads(trial.threads)
         self.trial = trial
         self.config: Config = trial.config
-        self.corpus: Corpus = open_corpus(self.config.corpus, place.data, trial.seed)
+        self.corpus: AnyCorpus = open_corpus(self.config.corpus, place.data, trial.seed)
         self.streams = Streams(trial.seed, trial.device)
         self.reader: Reader = _reader(trial, self.corpus, self.streams)
         self._assemble(place)

@@ -1,7 +1,8 @@
 """Write the target of every source sentence by beam search, and compare it with the reference.
 
 BLEU is computed by sacrebleu on the text as it is read, after byte-pair units and our tokenisation
-are undone; `bleu_tokenized` on its tokens, as older papers count it. ROUGE is the F1 of 1-grams,
+are undone; `bleu_tokenized` on words with punctuation apart, without smoothing, as older papers
+count it. ROUGE is the F1 of 1-grams,
 2-grams and the longest common subsequence. All are between 0 and 100.
 """
 
@@ -16,11 +17,13 @@ import numpy as np
 from ablate.components import EncoderDecoder, Evaluator, Reading, register, setting
 from ablate.config.metrics import BLEU, ROUGE_1, ROUGE_2, ROUGE_L
 from ablate.config.tasks import PAIRS
-from ablate.data.encoding import UNKNOWN
 from ablate.model.beam import Hypothesis, Search, written
 from ablate.model.evaluator import no_log_probs
 from ablate.model.flow import PairText
 from ablate.model.sentences import in_order, lengths_of, source_batch
+
+
+UNKNOWN = "<unk>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +85,9 @@ class Generate(Evaluator):
         reading.signatures[f"{name}.{BLEU.name}"] = scored.signature
         return {
             BLEU.name: scored.score,
-            "bleu_tokenized": tokenized_bleu(ours, theirs),
+            "bleu_tokenized": tokenized_bleu(
+                *(list(map(text.tokenized, t)) for t in (ours, theirs))
+            ),
             **rouge(ours, theirs),
             "length_ratio": _num_words(ours) / max(_num_words(theirs), 1),
             "unfinished": sum(not one.finished for one in found) / len(found),
