@@ -2,7 +2,8 @@
 
 Reads what each trial saved and runs no model: every trial's loss, an ensemble of them all (the mean
 of their probabilities), an interpolation (its weights tuned on validation), and how each differs
-from the first trial, by a paired bootstrap over sentences.
+from the first trial, by a paired bootstrap over sentences. Trials that wrote sentences (evaluator
+`generate`) are also compared by BLEU and ROUGE.
 
 A study reads the test split once for each confirmed trial. Every further look at it here is logged
 next to each trial (`trials/<id>/readings.json`), and shown.
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ablate.commands import _options
+from ablate.commands import _options, _sentences
 from ablate.compare.formats import table_of, text
 from ablate.compare.statistics import computed, tokens
 from ablate.compare.statistics import paired as statistics
@@ -26,10 +27,13 @@ from ablate.compare.text.figures import shown
 from ablate.compare.text.plain import paragraph
 from ablate.config import fields
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
-from ablate.config.sections import CorpusConfig
+from ablate.config.resolve import kind_of
 from ablate.data.corpus import Corpus, open_corpus
+from ablate.data.pairs import Pairs
 from ablate.errors import TrialError
+from ablate.scores import bleu
 from ablate.store import journal
+from ablate.store import sentences as written
 from ablate.store import tokens as saved
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
@@ -55,6 +59,7 @@ def run(options: argparse.Namespace) -> str:
 
 
 WIDTH = 100
+WITHOUT_SENTENCES = "these trials wrote no sentences, which the evaluator `generate` does."
 ENSEMBLE, INTERPOLATION = "mean of their probabilities", "interpolation"
 
 
@@ -67,29 +72,76 @@ def show_tokens(workspace: Workspace, ids: Sequence[str], split: str) -> str:
     if len({journal.trial.corpus_digest for journal in journals}) > 1:
         raise TrialError("tokens: these trials use different corpora, and share no tokens.")
     corpus = _corpus(journals[0], workspace.data)
-    log_probs = _log_probs(store, journals, corpus, split)
-    weights = tokens.mixture_weights(_log_probs(store, journals, corpus, "valid"))
-    num_reads = _log_read(store, journals) if split == "test" else 0
-    rows = dict(zip(_names(journals), log_probs, strict=True))
-    rows[ENSEMBLE] = tokens.mean_probability(log_probs)
-    rows[INTERPOLATION] = tokens.mixed(log_probs, weights)
-    numbers = tokens.sentences(corpus.splits[split], corpus.eos)
-    lines = _lines(rows, numbers, corpus, split, weights, num_reads)
+    lines = _parts(store, journals, corpus, split)
+    if split == "test":
+        lines += _wrapped(
+            "What was saved of the test split was read again: read number "
+            f"{_log_read(store, journals)} after the study's own, logged next to each trial."
+        )
     caution = computed.of_trials({journal.trial.id: journal for journal in journals})
     return "\n".join([*lines, *(_wrapped(caution) if caution else ())])
 
 
-def _corpus(journal: Journal, data: str) -> Corpus:
+def _corpus(journal: Journal, data: str) -> Corpus | Pairs:
     prefix, config = "corpus.", journal.config
     values = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
-    return open_corpus(fields.build(CorpusConfig, values, "corpus"), data)
+    section = kind_of(config).sections["corpus"]
+    return open_corpus(fields.build(section, values, "corpus"), data)
+
+
+def _parts(
+    store: Store, journals: Sequence[Journal], corpus: Corpus | Pairs, split: str
+) -> list[str]:
+    """The tables: of a text, its tokens; of pairs, the tokens and sentences that were saved."""
+    if isinstance(corpus, Corpus):
+        return _of_tokens(store, journals, corpus, split)
+    ids = [journal.trial.id for journal in journals]
+    has_tokens = any(saved.kept(store, trial_id, split) for trial_id in ids)
+    lines = _of_tokens(store, journals, corpus, split) if has_tokens else []
+    if has_tokens and not any(written.kept(store, trial_id, split) for trial_id in ids):
+        return [*lines, *_wrapped(f"No BLEU and no ROUGE: {WITHOUT_SENTENCES}")]
+    return [*lines, *([""] if lines else []), *_of_sentences(store, journals, corpus, split)]
+
+
+def _of_tokens(
+    store: Store, journals: Sequence[Journal], corpus: Corpus | Pairs, split: str
+) -> list[str]:
+    log_probs = _log_probs(store, journals, corpus, split)
+    weights = tokens.mixture_weights(_log_probs(store, journals, corpus, "valid"))
+    rows = dict(zip(_names(journals), log_probs, strict=True))
+    rows[ENSEMBLE] = tokens.mean_probability(log_probs)
+    rows[INTERPOLATION] = tokens.mixed(log_probs, weights)
+    numbers = tokens.sentences(corpus.splits[split], corpus.eos, _first_judged(corpus))
+    metric = BITS if isinstance(corpus, Corpus) and corpus.level == "character" else PERPLEXITY
+    return _lines(rows, numbers, metric, split, weights)
+
+
+def _of_sentences(
+    store: Store, journals: Sequence[Journal], corpus: Pairs, split: str
+) -> list[str]:
+    references = corpus.references(split)
+    ids = [journal.trial.id for journal in journals]
+    texts = [written.read(store, trial_id, split, len(references)) for trial_id in ids]
+    tokenizer = journals[0].config.get("evaluator.generate.tokenizer", bleu.TOKENIZER)
+    rows = dict(zip(_names(journals), texts, strict=True))
+    table = _sentences.scores_table(rows, references, tokenizer, split)
+    notes = [
+        f"{_sentences.signatures(references, tokenizer)}.",
+        _about_intervals(len(references), len(references) >= tokens.MIN_SENTENCES),
+    ]
+    return [*text.lines(table, WIDTH), *(line for note in notes for line in _wrapped(note))]
 
 
 def _log_probs(
-    store: Store, journals: Sequence[Journal], corpus: Corpus, split: str
+    store: Store, journals: Sequence[Journal], corpus: Corpus | Pairs, split: str
 ) -> list[np.ndarray]:
-    num = len(corpus.splits[split]) - 1
+    num = len(corpus.splits[split]) - _first_judged(corpus)
     return [saved.read(store, journal.trial.id, split, num) for journal in journals]
+
+
+def _first_judged(corpus: Corpus | Pairs) -> int:
+    """The first token of a text is not predicted; of a target sentence, every token is."""
+    return 1 if isinstance(corpus, Corpus) else 0
 
 
 def _finished(store: Store, trial: str) -> Journal:
@@ -116,12 +168,10 @@ def _log_read(store: Store, journals: Sequence[Journal]) -> int:
 def _lines(
     rows: Mapping[str, np.ndarray],
     numbers: np.ndarray,
-    corpus: Corpus,
+    metric: Metric,
     split: str,
     weights: Sequence[float],
-    num_reads: int,
 ) -> list[str]:
-    metric = BITS if corpus.level == "character" else PERPLEXITY
     first, *others = rows
     differences = [tokens.sentence_bootstrap(rows[name], rows[first], numbers) for name in others]
     corrected = statistics.holm([difference.p for difference in differences])
@@ -139,11 +189,6 @@ def _lines(
     ]
     if split == "valid":
         notes.append(f"The weights of the {INTERPOLATION} were tuned on these same tokens.")
-    if num_reads:
-        notes.append(
-            "The test split's log-probabilities were read again: read number "
-            f"{num_reads} after the study's own, logged next to each trial."
-        )
     return [*text.lines(table_of(titles, body), WIDTH), *(x for n in notes for x in _wrapped(n))]
 
 

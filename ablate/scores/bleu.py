@@ -7,7 +7,7 @@ them, as a bootstrap over sentences needs it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ def counts(
     return [[one.sys_len, one.ref_len, *one.counts, *one.totals] for one in scored]
 
 
-def score_of(summed: Sequence[float]) -> float:
+def score_of(summed: Iterable[float]) -> float:
     """The score of sentences whose counts were added up."""
     from sacrebleu.metrics.bleu import BLEU
 

@@ -1,6 +1,7 @@
 """The stored log-probability of every token of a trial, and the later reads of its test split.
 
-trials/<id>/tokens/<split>.arrow   position in the split and log p of every token but the first
+trials/<id>/tokens/<split>.arrow   position in the split and log p of every token but the first; of
+                                   pairs, of every token of the targets
 trials/<id>/readings.json          every read of the test split after the study's own
 """
 
@@ -25,8 +26,13 @@ def write(store: Store, trial_id: str, split: str, log_probs: np.ndarray) -> Non
     write_columns(store, _key(trial_id, split), {"position": positions, "log_prob": values})
 
 
+def kept(store: Store, trial_id: str, split: str) -> bool:
+    """Return whether a trial saved log-probabilities of a split."""
+    return store.exists(_key(trial_id, split))
+
+
 def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray:
-    """log p of every token of a split but its first; there must be `num_tokens` of them."""
+    """log p of every judged token of a split; there must be `num_tokens` of them."""
     import pyarrow as pa
 
     column = read_column(store, _key(trial_id, split), "log_prob", pa.float32())

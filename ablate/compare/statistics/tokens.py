@@ -43,14 +43,14 @@ class SentenceDifference:
     num_better: int  # sentences that are likelier, or score higher, under the first
 
 
-def sentences(tokens: np.ndarray, eos: int) -> np.ndarray:
-    """The number of the sentence of each judged token: all tokens except the first.
+def sentences(tokens: np.ndarray, eos: int, first: int = 1) -> np.ndarray:
+    """The number of the sentence of each judged token: all from the position `first` on.
 
     A sentence ends with its `<eos>`; the last may lack one.
     """
     ends = np.asarray(tokens) == eos
     starts = np.cumsum(ends) - ends  # the sentences that have ended before this token
-    numbers = starts[1:]
+    numbers = starts[first:]
     return numbers - (numbers[0] if len(numbers) else 0)
 
 
