@@ -18,6 +18,10 @@ BROUGHT = {
     ("folder:text8", "word"): 67_428,
     ("folder:text8", "character"): 27,
     ("folder:novels", "word"): 68_000,
+    ("multi30k", "word"): 4000,
+    ("ag_news", "word"): 2000,
+    **{(f"folder:iwslt2016-{way}", "word"): 16_000 for way in ("en-de", "de-en", "en-fr", "fr-en")},
+    ("folder:headlines", "word"): 5000,
 }
 
 
@@ -76,10 +80,12 @@ def data(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def num_words(data):
     """The size of a corpus's vocabulary, without the text except the built-in one's."""
-    from ablate.data.corpus import vocabulary_size
+    from ablate.data.corpus import source_vocabulary_size, vocabulary_size
 
-    def find(corpus) -> int:
-        return BROUGHT.get((corpus.name, corpus.level)) or vocabulary_size(corpus, data)
+    def find(corpus, source: bool = False) -> int:
+        if (corpus.name, corpus.level) in BROUGHT and (not source or hasattr(corpus, "merges")):
+            return BROUGHT[corpus.name, corpus.level]
+        return (source_vocabulary_size if source else vocabulary_size)(corpus, data)
 
     return find
 

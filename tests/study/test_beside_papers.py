@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -42,6 +43,8 @@ def texts_that_users_bring(num_words, monkeypatch):
         return "brought" if corpus.name.startswith("folder:") else digest(corpus, folder)
 
     monkeypatch.setattr(corpora, "vocabulary_size", lambda corpus, folder: num_words(corpus))
+    read = partial(num_words, source=True)
+    monkeypatch.setattr(corpora, "source_vocabulary_size", lambda corpus, folder: read(corpus))
     monkeypatch.setattr(corpora, "corpus_digest", known)
 
 
@@ -76,6 +79,10 @@ def test_the_shipped_studies_show_every_number_that_a_language_model_of_ours_can
         "subspace_distance": 1,
         "params_diff_vs_IOG_millions": 2,
         "ppl": 5,
+        "BLEU": 12,
+        "ROUGE-1 F1": 3,
+        "ROUGE-2 F1": 3,
+        "ROUGE-L F1": 3,
     }
     names = {name for metric in OF_TASKS for name in metric.published}
     left = {(cell.model, cell.quoted) for _, cell in others() - shown if cell.metric not in names}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from ablate.study.plan import Plan, make_plan
 from ablate.study.words import Arm, Inherit, Study
 from tests.support import places
 
+BUILT_IN = ("grammar", "pairs", "grammar_trees")
 FOLDER = places.STUDIES
 FILES = sorted(FOLDER.glob("*.py"))
 SCALES = [(file, scale) for file in FILES for scale in load(file).scales]
@@ -67,13 +68,14 @@ def names(pairs: list[tuple[Path, str]]) -> list[str]:
 @pytest.fixture(scope="module", autouse=True)
 def texts_that_users_bring(num_words):
     """Plan as if these texts were present."""
-    digest = corpora.corpus_digest
+    digest, read = corpora.corpus_digest, partial(num_words, source=True)
 
     def known(corpus, folder=None) -> str:
         return "brought" if corpus.name.startswith("folder:") else digest(corpus, folder)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpora, "vocabulary_size", lambda corpus, folder: num_words(corpus))
+        patch.setattr(corpora, "source_vocabulary_size", lambda corpus, folder: read(corpus))
         patch.setattr(corpora, "corpus_digest", known)
         yield
 
@@ -164,7 +166,8 @@ def _parameters(plan: Plan, arm: Arm, data: str) -> int:
 
 def _count(values, data: str) -> int:
     config = resolve(values)
-    return count_parameters(config, corpora.vocabulary_size(config.corpus, data))
+    words = corpora.vocabulary_size(config.corpus, data)
+    return count_parameters(config, words, corpora.source_vocabulary_size(config.corpus, data))
 
 
 def _printed(study: Study, arm: Arm, ours: CorpusConfig) -> float | None:
@@ -183,7 +186,7 @@ def test_a_study_runs_from_its_file_as_shipped(file, workspace):
         pytest.importorskip("transformers", reason="tiny_trainer needs transformers")
     study = load(file)
     assert "smoke" in study.scales, "every study has a scale that shows in seconds that it runs"
-    assert study.scales["smoke"].corpus == "grammar", "and needs no text for it"
+    assert study.scales["smoke"].corpus in BUILT_IN, "and needs no text for it"
     summary = run(file, "smoke", workspace=str(workspace.folder), local=True)
     result = {arm.name: len(arm.values) for arm in summary.arms}
     assert all(result.values()), result
