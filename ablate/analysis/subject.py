@@ -50,6 +50,11 @@ class Subject:
     def corpus(self) -> Corpus:
         """The corpus it was trained on, verified by its digest."""
         corpus = open_corpus(self.config.corpus, self.data, self.journal.trial.seed)
+        if not isinstance(corpus, Corpus):
+            raise CombinationError(
+                f"trial {self.id} is of the task '{self.config.kind.name}', which reads pairs of "
+                "sentences; the analyses read one text. Instead: a trial of a language model."
+            )
         if corpus.digest != self.journal.trial.corpus_digest:
             raise CorpusError(
                 f"the corpus '{corpus.name}' in {self.data} is not the one that trial {self.id} "

@@ -24,6 +24,11 @@ _FOLDER = Path(__file__).parent
 _USER_TEXTS = {  # (name of the folder, level) -> the corpus in the cells; the text is not verified
     ("text8", "character"): "text8 (characters)",
     ("text8", "word"): "text8 (words)",
+    ("iwslt2016-en-de", "word"): "IWSLT 2016 En-De",
+    ("iwslt2016-de-en", "word"): "IWSLT 2016 De-En",
+    ("iwslt2016-en-fr", "word"): "IWSLT 2016 En-Fr",
+    ("iwslt2016-fr-en", "word"): "IWSLT 2016 Fr-En",
+    ("headlines", "word"): "Headline generation (Zhou et al. 2017 test set)",
     ("novels", "word"): "Project Gutenberg (Holmes)",
 }
 _TRAINED_ON = {  # a corpus in the cells -> the corpus that is trained on, and its training tokens

@@ -22,7 +22,6 @@ from ablate.model.evaluator import no_log_probs
 from ablate.model.flow import PairText
 from ablate.model.sentences import in_order, lengths_of, source_batch
 
-
 UNKNOWN = "<unk>"
 
 
@@ -83,11 +82,10 @@ class Generate(Evaluator):
         scored = bleu(ours, theirs, self.config.tokenizer)
         reading.sentences[split] = ours
         reading.signatures[f"{name}.{BLEU.name}"] = scored.signature
+        apart = [[text.tokenized(line) for line in lines] for lines in (ours, theirs)]
         return {
             BLEU.name: scored.score,
-            "bleu_tokenized": tokenized_bleu(
-                *(list(map(text.tokenized, t)) for t in (ours, theirs))
-            ),
+            "bleu_tokenized": tokenized_bleu(*apart),
             **rouge(ours, theirs),
             "length_ratio": _num_words(ours) / max(_num_words(theirs), 1),
             "unfinished": sum(not one.finished for one in found) / len(found),

@@ -27,6 +27,9 @@ class DropoutConfig:
     latent: float = setting(
         0.0, doc="dropout rate on the experts' vectors in MoS and DOC", low=0, high=0.99
     )
+    attention: float = setting(
+        0.0, doc="dropout rate on the output of an attention layer", low=0, high=0.99
+    )
 
 
 @register(

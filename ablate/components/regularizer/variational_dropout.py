@@ -32,6 +32,9 @@ class VariationalDropoutConfig:
     latent: float = setting(
         0.0, doc="dropout rate on the experts' vectors in MoS and DOC (dropoutl)", low=0, high=0.99
     )
+    attention: float = setting(
+        0.0, doc="dropout rate on the output of an attention layer", low=0, high=0.99
+    )
     recurrent: float = setting(
         0.0, doc="dropout rate on the state as the next step reads it", low=0, high=0.99
     )
@@ -54,7 +57,7 @@ class VariationalDropoutConfig:
         return {name: getattr(self, name) for name in SITES}
 
 
-SITES = ("input", "hidden", "output", "latent", "recurrent")
+SITES = ("input", "hidden", "output", "latent", "attention", "recurrent")
 
 
 @register(
