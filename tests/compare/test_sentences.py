@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,7 +12,6 @@ from ablate.commands.tokens import show_tokens
 from ablate.compare.statistics import tokens
 from ablate.config.sections import PairsConfig
 from ablate.data.corpus import open_corpus
-from ablate.data.published import SPLITS
 from ablate.errors import DamagedError, TrialError
 from ablate.scores import bleu
 from ablate.store import sentences
@@ -19,6 +20,7 @@ from ablate.store.arrow import as_arrow, write_columns
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.words import Arm, Scale, Study
+from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from tests.support import small_studies
@@ -27,8 +29,14 @@ PAIRS = PairsConfig(train_pairs=60, eval_pairs=50)
 
 
 @pytest.fixture
-def two(workspace):
-    """Two trials of an encoder-decoder that trained nothing."""
+def two(workspace, monkeypatch):
+    """Two trials of an encoder-decoder that trained nothing and saved nothing of valid or test."""
+    conclude = StandIn.conclude
+
+    def concluded(task):
+        return replace(conclude(task), token_log_probs={}, sentences={"own": [task.trial.id, ""]})
+
+    monkeypatch.setattr(StandIn, "conclude", concluded)
     base = {"task": "encoder_decoder", "backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
     sizes = {"embedding.size": 3, "corpus.train_pairs": 60, "corpus.eval_pairs": 50}
     study = Study(
@@ -42,16 +50,17 @@ def two(workspace):
     )
     plan = make_plan(study, "s", data=workspace.data)
     local.run(Schedule(plan, workspace.store, lambda *_: None), small_studies.order_in(workspace))
-    trials = [trial.id for trial in plan.record.trials]
-    for trial_id in trials:  # a stand-in saves some of no text
-        for split in SPLITS:
-            workspace.store.delete(f"trials/{trial_id}/tokens/{split}.arrow")
-    return trials
+    return [trial.id for trial in plan.record.trials]
 
 
 @pytest.fixture
 def references(workspace):
     return open_corpus(PAIRS, workspace.data).references("valid")
+
+
+def test_a_trial_keeps_what_it_concludes_with(workspace, two):
+    for trial_id in two:
+        assert sentences.read(workspace.store, trial_id, "own", 2) == [trial_id, ""]
 
 
 def write(workspace, trial_ids, *texts):
