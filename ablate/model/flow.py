@@ -151,3 +151,4 @@ class Pass:
     features: Features
     mixture: Mixture
     state: State
+    kept_N: Tensor | None = None  # tokens of the features that the mixture is of; None: all

@@ -104,7 +104,8 @@ def forced(model: LanguageModel, batch: PairBatch, masks: Masks = OFF) -> Pass:
         raise TypeError("only an encoder-decoder reads pairs of sentences")
     state = model.begin(batch.source.ids_SB, batch.source.real_SB1, masks)
     passed = model(batch.inputs_TB, state, masks)
-    return replace(passed, mixture=selected(passed.mixture, batch.kept_N))
+    mixture = selected(passed.mixture, batch.kept_N)
+    return replace(passed, mixture=mixture, kept_N=batch.kept_N)
 
 
 def _batches(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,8 @@ from ablate.components.regularizer.mixture_balance import MixtureBalance, Mixtur
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
 from ablate.model.flow import Mixture, Pass
+from ablate.model.mixture import selected
+from ablate.testing import SmallModel
 
 MODES = [{"regularizer.mixture_balance.mode": mode} for mode in ("code", "paper")]
 
@@ -90,3 +94,24 @@ def test_its_gradient_evens_the_priors_out(build):
     (gradient,) = torch.autograd.grad(before, model.head.prior.weight)
     model.head.prior.weight.data -= gradient
     assert 0 < penalty() < before
+
+
+@pytest.mark.parametrize("mode", ["code", "paper"])
+def test_sentences_of_equal_lengths_count_as_windows_do(mode):
+    """What is left out of a batch does not count, and nothing else changes."""
+    values = {"head.experts": 3, "regularizer.mixture_balance.weight": 0.1}
+    small = SmallModel({"head": "mos"}, {**values, "regularizer.mixture_balance.mode": mode})
+    [balance], passed = small.regularizers, small.run()
+    whole = balance.penalty(passed, small.model)
+    every = torch.arange(passed.features.ids_TB.numel())
+    same = replace(passed, kept_N=every)
+    torch.testing.assert_close(balance.penalty(same, small.model), whole)
+    first = every[: 2 * passed.features.ids_TB.shape[1]]  # two steps of every row
+    shorter = replace(passed, kept_N=first, mixture=selected(passed.mixture, first))
+    window = replace(
+        passed,
+        mixture=selected(passed.mixture, first),
+        features=replace(passed.features, ids_TB=passed.features.ids_TB[:2]),
+    )
+    expected = balance.penalty(window, small.model)
+    torch.testing.assert_close(balance.penalty(shorter, small.model), expected)

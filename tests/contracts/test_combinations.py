@@ -16,7 +16,7 @@ import pytest
 from ablate.config import registry
 from ablate.config.identity import Parent, make_trial
 from ablate.config.resolve import resolve
-from ablate.config.tasks import EVALUATION
+from ablate.config.tasks import ENCODER_DECODER, EVALUATION, PAIRS, TEXT
 from ablate.data.corpus import corpus_digest
 from ablate.errors import CombinationError
 from ablate.store import journal as journals
@@ -72,8 +72,36 @@ ON = {  # a regularizer's first field that switches it on
     "variational_dropout": "recurrent",
     "weight_drop": "rate",
 }
-SLOTS = {slot: registry.names(slot) for slot in registry.SLOTS}
+PAIRS_BASE = {
+    "task": ENCODER_DECODER.name,
+    "corpus.train_pairs": 12,  # three batches
+    "corpus.eval_pairs": 4,
+    "embedding.size": WIDTH,
+    "encoder.units": WIDTH,
+    "training.batch_size": 4,
+    "training.clip": 0.5,
+    "evaluator.generate.beam": 2,
+    "evaluator.generate.longest_factor": 0.5,
+}
 Combination = dict[str, str]
+Slots = Mapping[str, list[str]]
+
+
+def _readers(of: str) -> list[str]:
+    """The evaluators of one text, or of pairs of sentences."""
+    known = registry.names("evaluator")
+    return [name for name in known if of in registry.get("evaluator", name).build.reads]
+
+
+TEXT_SLOTS: Slots = {
+    **{slot: registry.names(slot) for slot in registry.LANGUAGE_SLOTS},
+    "evaluator": _readers(TEXT),
+}
+PAIR_SLOTS: Slots = {
+    **{slot: registry.names(slot) for slot in registry.SLOTS},
+    "backbone": [name for name in registry.names("backbone") if name != "skipping_rnn"],  # letters
+    "evaluator": _readers(PAIRS),
+}
 
 
 def makes_sense(chosen: Mapping[str, str]) -> bool:
@@ -82,41 +110,41 @@ def makes_sense(chosen: Mapping[str, str]) -> bool:
     return not (single and chosen.get("regularizer") == "mixture_balance")
 
 
-def covering(seed: int = 0) -> list[Combination]:
+def covering(slots: Slots, seed: int = 0) -> list[Combination]:
     """Combinations in which every pair of two slots' techniques occurs, found greedily."""
     rng = random.Random(seed)
     left = {
         pair
-        for one, other in itertools.combinations(SLOTS, 2)
-        for pair in itertools.product(_items(one), _items(other))
+        for one, other in itertools.combinations(slots, 2)
+        for pair in itertools.product(_items(slots, one), _items(slots, other))
         if makes_sense(dict(pair))
     }
     found = []
     while left:
-        drawn = [_drawn(rng, rng.choice(sorted(left))) for _ in range(20)]
+        drawn = [_drawn(slots, rng, rng.choice(sorted(left))) for _ in range(20)]
         best = max(drawn, key=lambda chosen: len(left & _pairs(chosen)))
         left -= _pairs(best)
         found.append(best)
     return found
 
 
-def _items(slot: str) -> list[tuple[str, str]]:
-    return [(slot, name) for name in SLOTS[slot]]
+def _items(slots: Slots, slot: str) -> list[tuple[str, str]]:
+    return [(slot, name) for name in slots[slot]]
 
 
 def _pairs(chosen: Combination) -> set[tuple[tuple[str, str], tuple[str, str]]]:
-    return set(itertools.combinations([(slot, chosen[slot]) for slot in SLOTS], 2))
+    return set(itertools.combinations(chosen.items(), 2))
 
 
-def _drawn(rng: random.Random, pair: tuple[tuple[str, str], ...]) -> Combination:
+def _drawn(slots: Slots, rng: random.Random, pair: tuple[tuple[str, str], ...]) -> Combination:
     while True:
-        chosen = {slot: rng.choice(names) for slot, names in SLOTS.items()} | dict(pair)
+        chosen = {slot: rng.choice(names) for slot, names in slots.items()} | dict(pair)
         if makes_sense(chosen):
             return chosen
 
 
 def values_of(chosen: Combination) -> dict[str, object]:
-    values: dict[str, object] = dict(BASE)
+    values: dict[str, object] = dict(PAIRS_BASE if "encoder" in chosen else BASE)
     for slot, name in chosen.items():
         values |= VALUES.get((slot, name), {})
         values |= {f"regularizer.{name}.{ON[name]}": 0.1} if slot == "regularizer" else {slot: name}
@@ -133,11 +161,14 @@ def run(values: Mapping[str, object], store: Store, data: str, **more) -> journa
     return found.journal
 
 
-COMBINATIONS = covering()
+COMBINATIONS = {
+    name: covering(slots) for name, slots in (("text", TEXT_SLOTS), ("pairs", PAIR_SLOTS))
+}
+EVERY = [chosen for combinations in COMBINATIONS.values() for chosen in combinations]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chosen", COMBINATIONS, ids=lambda chosen: " ".join(chosen.values()))
+@pytest.mark.parametrize("chosen", EVERY, ids=lambda chosen: " ".join(chosen.values()))
 def test_it_trains_keeps_its_weights_and_is_judged_the_same_again(chosen, tmp_path, data):
     store, values = Store(str(tmp_path)), values_of(chosen)
     trained = run(values, store, data)
@@ -149,10 +180,11 @@ def test_it_trains_keeps_its_weights_and_is_judged_the_same_again(chosen, tmp_pa
     assert judged.outcome.metrics == trained.outcome.metrics
 
 
-def test_every_pair_is_there():
-    met = set().union(*(_pairs(chosen) for chosen in COMBINATIONS))
-    for one, other in itertools.combinations(SLOTS, 2):
-        for pair in itertools.product(_items(one), _items(other)):
+@pytest.mark.parametrize(("kind", "slots"), [("text", TEXT_SLOTS), ("pairs", PAIR_SLOTS)])
+def test_every_pair_is_there(kind, slots):
+    met = set().union(*(_pairs(chosen) for chosen in COMBINATIONS[kind]))
+    for one, other in itertools.combinations(slots, 2):
+        for pair in itertools.product(_items(slots, one), _items(slots, other)):
             assert (pair in met) == makes_sense(dict(pair))
 
 

@@ -45,7 +45,10 @@ def squared_variation_of_paper(prior_TBJ: Tensor) -> Tensor:
 
 
 def squared_variation_of_code(prior_TBJ: Tensor) -> Tensor:
-    """The unbiased variance of the B*J priors summed over time, times (J - 1)/mean^2."""
+    """The unbiased variance of the B*J priors summed over time, times (J - 1)/mean^2.
+
+    Their means over time give the same number.
+    """
     sum_BJ = prior_TBJ.sum(0)
     return sum_BJ.var() * (sum_BJ.shape[1] - 1) / sum_BJ.mean().square()
 
@@ -59,6 +62,8 @@ def squared_variation_of_code(prior_TBJ: Tensor) -> Tensor:
     departures=(
         "mode 'paper' computes std over the J experts as a whole population, which the paper "
         "leaves open",
+        "of sentences of different lengths, mode 'code' takes each one's mean over its tokens, "
+        "which is the same if the lengths are equal",
     ),
 )
 @final
@@ -82,5 +87,15 @@ class MixtureBalance(Regularizer):
         log_prior_NJ = passed.mixture.log_prior_NJ
         if self.weight_of_penalty == 0 or log_prior_NJ is None:
             return None
-        prior_TBJ = log_prior_NJ.exp().unflatten(0, passed.features.ids_TB.shape)
-        return self.weight_of_penalty * self.variation(prior_TBJ)
+        return self.weight_of_penalty * self.variation(self._priors(log_prior_NJ.exp(), passed))
+
+    def _priors(self, prior_NJ: Tensor, passed: Pass) -> Tensor:
+        """The priors by step and row; of sentences, their means or one long row."""
+        steps, rows = passed.features.ids_TB.shape
+        if passed.kept_N is None:
+            return prior_NJ.unflatten(0, (steps, rows))
+        if self.variation is squared_variation_of_paper:
+            return prior_NJ[None]
+        row_N = passed.kept_N % rows
+        sum_BJ = prior_NJ.new_zeros(rows, prior_NJ.shape[1]).index_add(0, row_N, prior_NJ)
+        return (sum_BJ / row_N.bincount(minlength=rows)[:, None])[None]
