@@ -100,7 +100,8 @@ def _parts(
     lines = _of_tokens(store, journals, corpus, split) if has_tokens else []
     if has_tokens and not any(written.kept(store, trial_id, split) for trial_id in ids):
         return [*lines, *_wrapped(f"No BLEU and no ROUGE: {WITHOUT_SENTENCES}")]
-    return [*lines, *([""] if lines else []), *_of_sentences(store, journals, corpus, split)]
+    scored = _of_sentences(store, journals, corpus, split, alone=not has_tokens)
+    return [*lines, "", *scored] if has_tokens else scored
 
 
 def _of_tokens(
@@ -117,18 +118,18 @@ def _of_tokens(
 
 
 def _of_sentences(
-    store: Store, journals: Sequence[Journal], corpus: Pairs, split: str
+    store: Store, journals: Sequence[Journal], corpus: Pairs, split: str, alone: bool
 ) -> list[str]:
+    """`alone`: no other table says what the intervals are."""
     references = corpus.references(split)
-    ids = [journal.trial.id for journal in journals]
-    texts = [written.read(store, trial_id, split, len(references)) for trial_id in ids]
+    num, ids = len(references), [journal.trial.id for journal in journals]
+    texts = [written.read(store, trial_id, split, num) for trial_id in ids]
     tokenizer = journals[0].config.get("evaluator.generate.tokenizer", bleu.TOKENIZER)
     rows = dict(zip(_names(journals), texts, strict=True))
     table = _sentences.scores_table(rows, references, tokenizer, split)
-    notes = [
-        f"{_sentences.signatures(references, tokenizer)}.",
-        _about_intervals(len(references), len(references) >= tokens.MIN_SENTENCES),
-    ]
+    notes = [f"{_sentences.signatures(references, tokenizer)}."]
+    if alone:
+        notes.append(_about_intervals(num, num >= tokens.MIN_SENTENCES))
     return [*text.lines(table, WIDTH), *(line for note in notes for line in _wrapped(note))]
 
 

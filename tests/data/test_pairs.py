@@ -86,6 +86,12 @@ def test_ids_become_the_sentence_again(own, tmp_path):
             source[4]
 
 
+def test_a_tokenized_sentence_has_its_punctuation_apart_without_marks(own, tmp_path):
+    pairs = opened(own, tmp_path)
+    assert pairs.tokenized("l'homme (3.5 m).") == "l ' homme ( 3.5 m ) ."
+    assert pairs.tokenized("already , apart .") == "already , apart ."
+
+
 def test_units_replace_unknown_words(own, tmp_path):
     pairs = opened(own, tmp_path, merges=4)
     assert any(word.endswith("@@") for word in pairs.vocabulary)
