@@ -23,7 +23,7 @@ STUDY = places.STUDIES / "doc_layer_mix.py"
 FLOORS = [
     ["redaction"],
     ["errors"],
-    ["config", "papers"],
+    ["config", "papers", "scores"],
     ["space", "store"],
     ["model"],
     ["components", "data", "record"],

@@ -23,13 +23,17 @@ from ablate.config.identity import digest
 from ablate.config.sections import CorpusConfig
 from ablate.config.streams import derived_seed
 from ablate.data import encoded
-from ablate.data.encoding import EOS, encode
-from ablate.data.sources import PUBLISHED, SPLITS
+from ablate.data.candidates import candidates_folder
+from ablate.data.encoding import EOS, UNKNOWN, encode
+from ablate.data.published import PUBLISHED, SPLITS
 from ablate.data.texts import GrammarText, Text, find_text
+from ablate.data.trees import check_level, read_splits, read_tree, token_lines, tokens_of
 from ablate.errors import CorpusError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ablate.scores.trees import Tree
 
 FORMAT = 1  # version of encodings: raising it re-encodes every corpus and changes all trial ids
 log = logging.getLogger("ablate.data")
@@ -70,9 +74,38 @@ class Corpus:
     @property
     def separators(self) -> tuple[int, ...]:
         """The ids of the characters before a new word; empty if tokens are words."""
-        if self.level == "word":
+        if self.level != "character":
             return ()
         return tuple(i for i, letter in enumerate(self.vocabulary) if letter in (" ", "_", EOS))
+
+    def num_sentences(self, split: str) -> int:
+        """Count a split's whole sentences."""
+        return int(np.count_nonzero(self.splits[split] == self.eos))
+
+    def trees(self, split: str) -> list[Tree]:
+        """Return a split's trees, also those beyond a slice; none if the corpus has no trees."""
+        return [read_tree(text) for text in self._encoded.texts.get(split, [])]
+
+    def tree_ids(self, tree: Tree) -> list[int]:
+        """Return the tokens of a tree, as the text has them; other words are `<unk>`."""
+        tokens = tokens_of(tree, self._encoded.facts["options"]["lowercase"])
+        unknown = self._ids.get(UNKNOWN)
+        ids = [self._ids.get(token, unknown) for token in tokens]
+        if None in ids:
+            raise CorpusError(
+                f"'{tokens[ids.index(None)]}' of a candidate tree is not in the corpus, which has "
+                f"no {UNKNOWN}. Instead: a corpus with corpus.min_count above 1."
+            )
+        return [token for token in ids if token is not None]
+
+    @cached_property
+    def _ids(self) -> Mapping[str, int]:
+        return {word: number for number, word in enumerate(self.vocabulary)}
+
+    def candidates_folder(self, num: int) -> Path:
+        """Return the folder of the lists of `num` candidate trees made for this corpus."""
+        sources = self._encoded.facts["sources"]
+        return candidates_folder(self.name, sources, self.encoding.parent.parent, num)
 
     def counts(self) -> Tensor:
         """Count each word in the training text, [V]."""
@@ -100,7 +133,7 @@ class Corpus:
                 lines.append([])
             else:
                 lines[-1].append(word)
-        between = " " if self.level == "word" else ""
+        between = "" if self.level == "character" else " "
         return "\n".join(map(between.join, lines))
 
 
@@ -157,6 +190,7 @@ def vocabulary_size(config: CorpusConfig, folder: str | Path) -> int:
 
 
 def _encoding_digest(text: Text, config: CorpusConfig) -> str:
+    check_level(text, config)
     return digest({"format": FORMAT, "sources": dict(text.hashes()), **_options(config)})
 
 
@@ -201,7 +235,8 @@ def _slice(
 
 
 def _encode(text: Text, config: CorpusConfig, key: str) -> encoded.Columns:
-    tokens = encode({split: text.lines(split) for split in SPLITS}, config)
+    trees = read_splits(text) if config.level == "tree" else {}
+    tokens = encode(token_lines(text, config, trees), config)
     if _encoding_digest(text, config) != key:
         raise CorpusError(f"the text of {config.name} changed while it was read. Try again.")
     facts = {
@@ -211,7 +246,8 @@ def _encode(text: Text, config: CorpusConfig, key: str) -> encoded.Columns:
         "num_words": len(tokens.vocabulary),
         "eos": tokens.vocabulary.index(EOS),
     }
-    return encoded.Columns(tokens.splits, tokens.vocabulary, facts, _floor(text, config))
+    judged = {split: [*map(str, trees[split])] for split in ("valid", "test") if trees}
+    return encoded.Columns(tokens.splits, tokens.vocabulary, facts, _floor(text, config), judged)
 
 
 def _floor(text: Text, config: CorpusConfig) -> dict[str, np.ndarray]:

@@ -3,6 +3,7 @@
     encoded/<key>/tokens.arrow       token ids, int32, one batch per split; facts as metadata
     encoded/<key>/vocabulary.arrow   the words in order of their ids
     encoded/<key>/floor.arrow        if known: each token's log probability under the source
+    encoded/<key>/texts.arrow        if needed: sentences as text, such as trees, one list a row
     encoded/<key>/seal.json          the hashes of the files, and their stamps at that time
 
 A folder appears by a rename, so it is either complete or missing. Of several processes that start
@@ -22,7 +23,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,9 @@ from ablate.store.arrow import as_arrow
 from ablate.store.files import lock
 
 TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
+TEXTS = "texts.arrow"
 SEAL = "seal.json"
-FILES = (TOKENS, VOCABULARY, FLOOR, SEAL)
+FILES = (TOKENS, VOCABULARY, FLOOR, TEXTS, SEAL)
 ABANDONED_SECONDS = 3600  # after which the writer of a partial folder is assumed to be dead
 TRIES = 5  # without locks, a process may remove what another has just repaired
 
@@ -56,6 +58,7 @@ class Columns:
     vocabulary: list[str]
     facts: Mapping[str, Any]
     floor: Streams
+    texts: Mapping[str, list[str]] = field(default_factory=dict)  # by any name
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,16 @@ class Encoded:
         path = self.folder / FLOOR
         with _reading(self.folder):
             return _map(path, np.float64)[0] if path.exists() else {}
+
+    @cached_property
+    def texts(self) -> Mapping[str, list[str]]:
+        """The sentences that were written beside the tokens, by name."""
+        path = self.folder / TEXTS
+        if not path.exists():
+            return {}
+        with _reading(self.folder), pa.memory_map(str(path)) as file:
+            batch = pa.ipc.open_file(file).get_batch(0)
+            return dict(zip(*(batch.column(i).to_pylist() for i in (0, 1)), strict=True))
 
 
 def read(folder: Path) -> Encoded | None:
@@ -199,6 +212,11 @@ def _write(folder: Path, columns: Columns) -> None:
         _write_streams(partial / TOKENS, columns.splits, pa.int32(), columns.facts)
         if columns.floor:
             _write_streams(partial / FLOOR, columns.floor, pa.float64(), {})
+        if columns.texts:
+            names, lists = [*columns.texts], [*columns.texts.values()]
+            types = pa.array(names), pa.array(lists, pa.list_(pa.string()))
+            texts = pa.record_batch(dict(zip(("name", "texts"), types, strict=True)))
+            _write_arrow(partial / TEXTS, texts.schema, [texts])
         words = pa.record_batch({"word": pa.array(columns.vocabulary, pa.string())})
         _write_arrow(partial / VOCABULARY, words.schema, [words])
         hashes = {name: sha256(partial / name) for name in sorted(os.listdir(partial))}

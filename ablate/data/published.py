@@ -1,7 +1,7 @@
 """The published corpora: their files, pinned hashes, and what is known without the files.
 
-These are the Penn Treebank as prepared by Mikolov, and WikiText-2. Their text is not part of this
-project.
+These are the Penn Treebank as prepared by Mikolov, WikiText-2, and the sample of the Penn
+Treebank's trees that NLTK distributes. Their text is not part of this project.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A published corpus; files, hashes and tokens (`<eos>` included) by split."""
+    """A published corpus; files, hashes and tokens (`<eos>` included) by split.
+
+    If the splits are parts of one file, its name stands in their place.
+    """
 
     name: str
     home: str  # URL of the public folder of its files
@@ -24,6 +27,7 @@ class Published:
     licence: str
     num_tokens: Mapping[str, int]
     vocabulary: Mapping[tuple[str, bool], int]  # size, by level and lowercase
+    level: str = "word"  # "tree": its sentences are parsed
 
 
 PTB = Published(
@@ -67,4 +71,16 @@ WIKITEXT_2 = Published(
     },
 )
 
-PUBLISHED: dict[str, Published] = {corpus.name: corpus for corpus in (PTB, WIKITEXT_2)}
+TREEBANK = Published(
+    name="treebank",
+    home="https://raw.githubusercontent.com/nltk/nltk_data/HEAD/packages/corpora",
+    files={"trees": "treebank.zip"},
+    sha256={"trees": "9da92d76c3666cfb6cddeaed0f7e86b344cce0f0928a286d439e555f19c37399"},
+    other_names=("treebank.zip",),
+    licence="sample of LDC95T7, for non-commercial use",
+    num_tokens={"train": 212_967, "valid": 16_560, "test": 15_393},
+    vocabulary={("tree", False): 12_023},
+    level="tree",
+)
+
+PUBLISHED: dict[str, Published] = {corpus.name: corpus for corpus in (PTB, WIKITEXT_2, TREEBANK)}
