@@ -182,8 +182,11 @@ def corpus_digest(config: CorpusConfig, folder: str | Path | None = None) -> str
 def vocabulary_size(config: CorpusConfig, folder: str | Path) -> int:
     """Return the size of the vocabulary, without the text if the corpus is a published one."""
     published = PUBLISHED.get(config.name)
-    if published is not None and config.min_count == 1:
+    if published is not None:
         known = published.vocabulary.get((config.level, config.lowercase))
+        if config.min_count > 1:
+            own = (published.level, False) == (config.level, config.lowercase)
+            known = published.frequent.get(config.min_count) if own else None
         if known is not None:
             return known
     return open_corpus(config, folder).num_words
@@ -260,7 +263,7 @@ def _floor(text: Text, config: CorpusConfig) -> dict[str, np.ndarray]:
 def num_tokens(config: CorpusConfig, folder: str) -> dict[str, int]:
     """Count the tokens of each split, as a trial would read them."""
     published = PUBLISHED.get(config.name)
-    if published is None or config.level != "word":
+    if published is None or config.level != published.level:
         corpus = open_corpus(config, folder)
         return {split: len(corpus.splits[split]) for split in SPLITS}
     limits = {"train": config.train_tokens}

@@ -7,7 +7,7 @@ Treebank's trees that NLTK distributes. Their text is not part of this project.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SPLITS = ("train", "valid", "test")
 
@@ -28,6 +28,7 @@ class Published:
     num_tokens: Mapping[str, int]
     vocabulary: Mapping[tuple[str, bool], int]  # size, by level and lowercase
     level: str = "word"  # "tree": its sentences are parsed
+    frequent: Mapping[int, int] = field(default_factory=dict)  # size by min_count, at its level
 
 
 PTB = Published(
@@ -81,6 +82,7 @@ TREEBANK = Published(
     num_tokens={"train": 212_967, "valid": 16_560, "test": 15_393},
     vocabulary={("tree", False): 12_023},
     level="tree",
+    frequent={10: 1_160},
 )
 
 PUBLISHED: dict[str, Published] = {corpus.name: corpus for corpus in (PTB, WIKITEXT_2, TREEBANK)}

@@ -19,6 +19,7 @@ from ablate.compare.statistics.replication import MIN_SEARCHES
 from ablate.config.resolve import resolve
 from ablate.config.sections import CorpusConfig
 from ablate.data import corpus as corpora
+from ablate.data.texts import GRAMMAR, GRAMMAR_TREES
 from ablate.model.assemble import count_parameters
 from ablate.store import journal as journals
 from ablate.study.arms import arm_values
@@ -29,6 +30,7 @@ from ablate.study.words import Arm, Inherit, Study
 from tests.support import places
 
 FOLDER = places.STUDIES
+BUILT_IN = (GRAMMAR, GRAMMAR_TREES)
 FILES = sorted(FOLDER.glob("*.py"))
 SCALES = [(file, scale) for file in FILES for scale in load(file).scales]
 PAPER = [(file, scale) for file, scale in SCALES if scale.startswith("paper")]
@@ -183,7 +185,7 @@ def test_a_study_runs_from_its_file_as_shipped(file, workspace):
         pytest.importorskip("transformers", reason="tiny_trainer needs transformers")
     study = load(file)
     assert "smoke" in study.scales, "every study has a scale that shows in seconds that it runs"
-    assert study.scales["smoke"].corpus == "grammar", "and needs no text for it"
+    assert study.scales["smoke"].corpus in BUILT_IN, "and needs no text for it"
     summary = run(file, "smoke", workspace=str(workspace.folder), local=True)
     result = {arm.name: len(arm.values) for arm in summary.arms}
     assert all(result.values()), result
