@@ -48,7 +48,10 @@ def alone(name: str, printed: str, base: str | None) -> Arm:
 
 def together(name: str, printed: str, base: str | None) -> Arm:
     return Arm(
-        f"{name}, ensemble", recipe=base, then=(FIVE,), published=(f"{printed} x5 (ensemble)", CHOSEN)
+        f"{name}, ensemble",
+        recipe=base,
+        then=(FIVE,),
+        published=(f"{printed} x5 (ensemble)", CHOSEN),
     )
 
 

@@ -100,7 +100,10 @@ def _parsing(done: int, of: int) -> None:
 
 
 def _named_trees() -> list[str]:
-    return [GRAMMAR_TREES, *(corpus.name for corpus in PUBLISHED.values() if corpus.level == "tree")]
+    return [
+        GRAMMAR_TREES,
+        *(corpus.name for corpus in PUBLISHED.values() if corpus.level == "tree"),
+    ]
 
 
 def _progress(file: str, done: int, total: int | None) -> None:

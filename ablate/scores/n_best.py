@@ -81,7 +81,7 @@ def _candidate(
 ) -> Candidate:
     (_, score), (number, text) = _next(rest, at), _next(rest, at)
     here = f"{where}, line {number}"
-    tree = cleaned(_one_tree(text, here))
+    tree = cleaned(_one_tree(text, where, number))
     found = [] if tree is None else tree.words
     if tree is None or found != list(words):
         pairs = zip_longest(found, words, fillvalue="nothing")
@@ -100,10 +100,10 @@ def _next(rest: Iterator[tuple[int, str]], at: str) -> tuple[int, str]:
     return line
 
 
-def _one_tree(text: str, here: str) -> Tree:
-    trees = [tree for _, tree in read_trees([text], here)]
+def _one_tree(text: str, where: str, number: int) -> Tree:
+    trees = [tree for _, tree in read_trees([text], where, number)]
     if len(trees) != 1:
-        raise CorpusError(f"{here}: '{_start(text)}' is not one tree.")
+        raise CorpusError(f"{where}, line {number}: there are {len(trees)} trees. Expected: one.")
     return trees[0]
 
 

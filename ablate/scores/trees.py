@@ -46,11 +46,11 @@ class Tree:
         return f"({self.label} {' '.join(inside)})"
 
 
-def read_trees(lines: Iterable[str], where: str) -> Iterator[tuple[int, Tree]]:
+def read_trees(lines: Iterable[str], where: str, first_line: int = 1) -> Iterator[tuple[int, Tree]]:
     """Yield each tree with the number of its first line; an error names `where` and the line."""
     open_: list[_Open] = []
     start = 0
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, first_line):
         for token in _TOKEN.findall(line):
             if token == "(":
                 start = start if open_ else number

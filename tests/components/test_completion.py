@@ -141,9 +141,7 @@ def test_accuracy_is_the_share_of_right_answers(build):
     actual = evaluator.metrics(Reading([model], text), "completion", "test")
     right = 0
     for question in generated_questions(text.tokens, text, 20, Streams(5)):
-        scores = [
-            sentence_log_probs([model], option[None])[0] for option in question.options_OT
-        ]
+        scores = [sentence_log_probs([model], option[None])[0] for option in question.options_OT]
         right += int(np.argmax(scores)) == question.answer
     assert actual == {"accuracy": right / 20, "num_questions": 20.0, "generated": 1.0}
 

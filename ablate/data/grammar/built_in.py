@@ -44,9 +44,7 @@ VALUES = {"c": CLASSES, "k": KINDS, "m": MANNERS}
 SHARED_WEIGHT = 96  # a multiple of every number of rules that one line can stand for
 
 
-def expand(
-    text: str, values: Mapping[str, Sequence[str]] = VALUES
-) -> dict[str, tuple[Rule, ...]]:
+def expand(text: str, values: Mapping[str, Sequence[str]] = VALUES) -> dict[str, tuple[Rule, ...]]:
     """The rules, one for each value of the letters in braces."""
     rules: dict[str, list[Rule]] = {}
     for line in text.strip().splitlines():

@@ -75,7 +75,10 @@ class _Lexicon:
 
     def scores(self, word: str) -> dict[int, float]:
         probabilities = _shares(self._any)
-        for counts in [*(self._by_kind.get(kind) for kind in _kinds(word)), self._by_word.get(word)]:
+        for counts in [
+            *(self._by_kind.get(kind) for kind in _kinds(word)),
+            self._by_word.get(word),
+        ]:
             if counts:
                 probabilities = _mixed(counts, probabilities)
         return {
@@ -95,7 +98,10 @@ def _root_scores(symbols: Sequence[Symbol], counts: Counter[Symbol]) -> NDArray[
     """Return the log probability of each symbol to be that of a whole tree."""
     total = counts.total()
     return np.array(
-        [math.log(counts[s] / total) if s.parent == ROOT and counts[s] else -np.inf for s in symbols]
+        [
+            math.log(counts[s] / total) if s.parent == ROOT and counts[s] else -np.inf
+            for s in symbols
+        ]
     )
 
 

@@ -83,9 +83,7 @@ class _Ranked:
 class _Forest:
     """All derivations of a sentence, ranked on demand."""
 
-    def __init__(
-        self, grammar: TreeGrammar, words: Sequence[str], chart: Chart, k: int
-    ) -> None:
+    def __init__(self, grammar: TreeGrammar, words: Sequence[str], chart: Chart, k: int) -> None:
         self._grammar, self._words, self._chart, self._k = grammar, words, chart, k
         self._ranked: dict[Item, _Ranked] = {}
 
