@@ -20,9 +20,9 @@ rows. Its validation F1 is therefore that of the weight's own choice.
 
 At `paper` scale four folders are for the user to bring: `ptb_trees` with the trees of Sections 2 to
 21 as train.txt, 22 as valid.txt and 23 as test.txt, and lists of candidates for both,
-`charniak_nbest` (500 trees a sentence), `rnng_nbest` (700) and `suzuki_nbest`, each with valid.nbest
-and test.nbest. Whether the paper's models were fine-tuned is not said; here they are not. Choe and
-Charniak's model is Zaremba's large LSTM with a third layer, as we remember it.
+`charniak_nbest` (500 trees a sentence), `rnng_nbest` (700) and `suzuki_nbest`, each with
+valid.nbest and test.nbest. Whether the paper's models were fine-tuned is not said; here they are
+not. Choe and Charniak's model is Zaremba's large LSTM with a third layer, as we remember it.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""List, fetch or verify corpora, and make candidate trees."""
+"""List, fetch or verify corpora, or make candidate trees for the evaluator `rerank`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,12 @@ from ablate.scores.bracketing import first_and_best
 from ablate.scores.n_best import SUFFIX, read_candidates
 
 MEGABYTE = 1e6
-ACTIONS = {
-    "list": "list the corpora",
-    "get": "download one, or copy it from a folder",
-    "verify": "compare files with their pinned hashes",
-    "candidates": "parse a corpus of trees, for the evaluator `rerank`",
-}
+ACTIONS = ("list", "get", "verify", "candidates")
 EXAMPLE = "ablate data get ptb --from ~/ptb"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=[*ACTIONS], help=", ".join(ACTIONS.values()))
+    parser.add_argument("action", choices=ACTIONS, help="what to do")
     parser.add_argument("name", nargs="?", help="corpus name (verify: default all)")
     parser.add_argument(
         "--from", dest="source", metavar="DIR", help="import the files from a folder"

@@ -9,7 +9,7 @@ lists; those of the built-in trees, which take seconds, are made when they are f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ablate.config.identity import digest

@@ -109,7 +109,7 @@ AMBIGUOUS = (
 def test_probabilities_are_relative_frequencies():
     """VP is V NP in one of three trees, and V with a rest in two."""
     grammar = TreeGrammar(trees(*AMBIGUOUS))
-    best = k_best(grammar, "a b a in a".split(), 5)
+    best = k_best(grammar, ["a", "b", "a", "in", "a"], 5)
     assert [str(tree) for _, tree in best] == [AMBIGUOUS[1], AMBIGUOUS[0]]
     difference = best[0][0] - best[1][0]
     # the words' parts: N in VP (2 of 15 tags) and in NP (1) are chosen by their counts alone

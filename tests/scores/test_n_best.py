@@ -67,9 +67,9 @@ def test_a_wrong_file_is_told_with_its_line(change, message):
 
 
 def test_another_number_of_sentences_is_told():
-    with pytest.raises(CorpusError, match="line 7: here begin .* only 1 sentences"):
+    with pytest.raises(CorpusError, match=r"line 7: here begin .* only 1 sentences"):
         read(GOOD, WORDS[:1])
-    with pytest.raises(CorpusError, match="file ends after the candidates of 2 .* split has 3"):
+    with pytest.raises(CorpusError, match=r"file ends after the candidates of 2 .* split has 3"):
         read(GOOD, [*WORDS, ["x"]])
 
 

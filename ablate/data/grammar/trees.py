@@ -8,8 +8,6 @@ that is estimated on them cannot know it, and a language model can learn it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ablate.data.grammar import lexicon
 from ablate.data.grammar.built_in import BUILT_IN, VALUES, expand
 from ablate.data.grammar.generate import text_digest

@@ -34,11 +34,11 @@ class TreeGrammar:
         nodes = [node for tree in trees for node in _nodes(binarised(tree))]
         self.symbols = sorted({node.symbol for node in nodes})
         number = {symbol: index for index, symbol in enumerate(self.symbols)}
-        counts: Counter[tuple[int, int, int]] = Counter()
-        for node in nodes:
-            if node.parts:
-                of = (node, *node.parts)
-                counts[tuple(number[each.symbol] for each in of)] += 1  # type: ignore[index]
+        counts = Counter(
+            tuple(number[each.symbol] for each in (node, *node.parts))
+            for node in nodes
+            if node.parts
+        )
         rules = np.array(sorted(counts), np.int32).reshape(-1, 3)
         self.parent: Rules = rules[:, 0].copy()
         self.left: Rules = rules[:, 1].copy()

@@ -103,8 +103,8 @@ class _Forest:
                 self._propose(ranked, edge, left, right + 1)
             if not ranked.next:
                 return None
-            score, *derivation = heapq.heappop(ranked.next)
-            ranked.best.append((-score, *derivation))
+            score, edge, left, right = heapq.heappop(ranked.next)
+            ranked.best.append((-score, edge, left, right))
         return ranked.best[rank][0]
 
     def binary(self, item: Item, rank: int) -> Binary:
