@@ -22,6 +22,7 @@ BROUGHT = {
     ("ag_news", "word"): 2000,
     **{(f"folder:iwslt2016-{way}", "word"): 16_000 for way in ("en-de", "de-en", "en-fr", "fr-en")},
     ("folder:headlines", "word"): 5000,
+    ("folder:ptb_trees", "tree"): 7_000,  # words seen ten times, and brackets; a guess
 }
 
 

@@ -32,6 +32,9 @@ NOT_HERE = {
     "my_study.py",
     "report.html",
     "store/trials",
+    "test.txt",
+    "train.txt",
+    "valid.txt",
     "weight_drop.py",
 }
 SUFFIXES = "cpp|csv|h|html|json|md|png|py|sh|sql|tar|toml|txt|yaml"

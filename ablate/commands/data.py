@@ -1,4 +1,4 @@
-"""List, fetch or verify corpora."""
+"""List, fetch or verify corpora, or make candidate trees for the evaluator `rerank`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,32 @@ from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.data import pair_texts, sources
+from ablate.data.candidates import JUDGED, make_candidates
 from ablate.data.corpus import open_corpus
-from ablate.data.published import SPLITS
+from ablate.data.published import PUBLISHED, SPLITS
+from ablate.data.texts import GRAMMAR_TREES, find_text
+from ablate.data.trees import check_level
 from ablate.errors import ConfigError
+from ablate.scores.bracketing import first_and_best
+from ablate.scores.n_best import SUFFIX, read_candidates
 
 MEGABYTE = 1e6
+ACTIONS = ("list", "get", "verify", "candidates")
 EXAMPLE = "ablate data get ptb --from ~/ptb"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("list", "get", "verify"), help="what to do")
+    parser.add_argument("action", choices=ACTIONS, help="what to do")
     parser.add_argument("name", nargs="?", help="corpus name (verify: default all)")
     parser.add_argument(
         "--from", dest="source", metavar="DIR", help="import the files from a folder"
+    )
+    parser.add_argument(
+        "--k",
+        type=_options.count,
+        default=50,
+        metavar="N",
+        help="candidates: how many of each sentence (default: 50)",
     )
     _options.add_locations(parser, "workspace")
 
@@ -37,8 +50,12 @@ def run(options: argparse.Namespace) -> int:
             for file, digest in sources.verify(corpus, folder).items():
                 print(f"{corpus}: {file}: {digest} as pinned")
     elif name is None:
-        known = ", ".join(sources.fetched())
-        raise ConfigError(f"ablate data get needs a NAME. Expected one of: {known}.")
+        known = sources.fetched() if options.action == "get" else (*_named_trees(), "folder:PATH")
+        raise ConfigError(
+            f"ablate data {options.action} needs a NAME. Expected one of: {', '.join(known)}."
+        )
+    elif options.action == "candidates":
+        _make_candidates(name, Path(folder), options.k)
     else:
         _get(name, options.source, folder)
     return 0
@@ -51,7 +68,8 @@ def _get(name: str, source: str | None, folder: str) -> None:
     if name in pair_texts.names():
         _encode_pairs(name, folder)
         return
-    corpus = open_corpus(CorpusConfig(name=name), Path(folder))
+    level = find_text(name, Path(folder)).level
+    corpus = open_corpus(CorpusConfig(name=name, level=level), Path(folder))
     tokens = ", ".join(f"{len(ids):,} {split}" for split, ids in corpus.splits.items())
     print(f"{name}: {tokens} tokens, {corpus.num_words:,} words, encoded")
 
@@ -61,6 +79,36 @@ def _encode_pairs(name: str, folder: str) -> None:
     numbers = ", ".join(f"{len(pairs.sentences(split)[0]):,} {split}" for split in pairs.splits)
     words = f"{pairs.num_source_words:,} words to read and {pairs.num_words:,} to write"
     print(f"{name}: {numbers} pairs, {words}, encoded")
+
+
+def _make_candidates(name: str, folder: Path, num: int) -> None:
+    """Parse valid and test, and say how good the candidates are."""
+    check_level(find_text(name, folder), CorpusConfig(name=name, level="tree"))
+    lists = make_candidates(name, folder, num, progress=_parsing)
+    corpus = open_corpus(CorpusConfig(name=name, level="tree"), folder)
+    for split in JUDGED:
+        trees = corpus.trees(split)
+        with (lists / f"{split}{SUFFIX}").open(encoding="utf-8") as lines:
+            read = read_candidates(lines, [tree.words for tree in trees], split)
+        first, best = first_and_best(trees, read)
+        print(
+            f"{name}: {split}: {len(trees):,} sentences, {sum(map(len, read)):,} candidates, F1 of "
+            f"the first {first.f1:.2f}, of the best {best.f1:.2f}"
+        )
+    print(f"{name}: candidates in {lists}")
+
+
+def _parsing(done: int, of: int) -> None:
+    if sys.stderr.isatty():
+        end = "\n" if done == of else ""
+        print(f"\r{done:,} of {of:,} sentences parsed", end=end, file=sys.stderr, flush=True)
+
+
+def _named_trees() -> list[str]:
+    return [
+        GRAMMAR_TREES,
+        *(corpus.name for corpus in PUBLISHED.values() if corpus.level == "tree"),
+    ]
 
 
 def _progress(file: str, done: int, total: int | None) -> None:

@@ -65,10 +65,20 @@ def run_config(
         study="trial",
         arm=Path(config).stem,
     )
+    _check_text(trial, workspace.data)
     print(f"trial {trial.id}: {trial.name}")
     journals.reopened(workspace.store, trial.id)
     _show_outcome(run_showing(trial, workspace.store, workspace.data))
     return 0
+
+
+def _check_text(trial: Trial, data: str) -> None:
+    """Refuse a text that the trial's evaluators cannot read, before it trains."""
+    from ablate.data.corpus import open_corpus
+    from ablate.trial.evaluation import check_text
+
+    if trial.config.listed.get("evaluator"):
+        check_text(trial.config, open_corpus(trial.config.corpus, data, trial.seed))
 
 
 def read_values(path: Path) -> dict[str, Any]:

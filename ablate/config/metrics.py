@@ -213,6 +213,9 @@ ROUGE_1, ROUGE_2, ROUGE_L = (
 BRACKET_F1 = Metric(
     "bracket_f1", better="higher", shown="bracketing F1", margin=0.3, published=("bracketing_F1",)
 )
+# Of the best candidates, and of the parser's own: what a choice among them is measured by.
+ORACLE_F1 = replace(BRACKET_F1, name="oracle_f1", shown="oracle F1", published=())
+FIRST_F1 = replace(BRACKET_F1, name="first_f1", shown="first F1", published=())
 KNOWN = (
     *(PERPLEXITY, BITS, TRAIN_PERPLEXITY, ACCURACY, VARIATION, RANK, DISTANCE, MORE_PARAMETERS),
     *(BLEU, ROUGE_1, ROUGE_2, ROUGE_L, BRACKET_F1),

@@ -15,7 +15,11 @@ class CorpusConfig:
     name: str = setting(
         "grammar", doc="corpus from `ablate data list`, or path of a folder of text files"
     )
-    level: str = setting("word", doc="token type", choices=("word", "character"))
+    level: str = setting(
+        "word",
+        doc="token type; tree: the words and brackets of parsed sentences",
+        choices=("word", "character", "tree"),
+    )
     lowercase: bool = setting(
         False, doc="lower-case the text first (002's counts need it for WikiText-2)"
     )

@@ -3,8 +3,8 @@
     corpus = open_corpus(config.corpus, folder)
     corpus.stream("train")          a torch tensor over the mapped file, without a copy
 
-The functions here take the `corpus` section of any task: a text (`Corpus`), or pairs of sentences
-(`Pairs`, in `pairs.py`), of which they count the targets.
+The functions here take the `corpus` section of any task: a text (`Corpus`), maybe one of trees,
+or pairs of sentences (`Pairs`, in `pairs.py`), of which they count the targets.
 
 What is needed to plan a study (`corpus_digest`, `vocabulary_size`) is known without the text if the
 corpus is a published one.
@@ -25,14 +25,18 @@ from ablate.config.identity import digest
 from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.config.streams import derived_seed
 from ablate.data import encoded, pairs
-from ablate.data.encoding import EOS, encode
+from ablate.data.candidates import candidates_folder
+from ablate.data.encoding import EOS, UNKNOWN, encode
 from ablate.data.pairs import Pairs
-from ablate.data.sources import PUBLISHED, SPLITS
+from ablate.data.published import PUBLISHED, SPLITS
 from ablate.data.texts import GrammarText, Text, find_text
+from ablate.data.trees import check_level, read_splits, read_tree, token_lines, tokens_of
 from ablate.errors import CorpusError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ablate.scores.trees import Tree
 
 FORMAT = 1  # version of encodings: raising it re-encodes every corpus and changes all trial ids
 log = logging.getLogger("ablate.data")
@@ -72,9 +76,38 @@ class Corpus:
     @property
     def separators(self) -> tuple[int, ...]:
         """The ids of the characters before a new word; empty if tokens are words."""
-        if self.level == "word":
+        if self.level != "character":
             return ()
         return tuple(i for i, letter in enumerate(self.vocabulary) if letter in (" ", "_", EOS))
+
+    def num_sentences(self, split: str) -> int:
+        """Count a split's whole sentences."""
+        return int(np.count_nonzero(self.splits[split] == self.eos))
+
+    def trees(self, split: str) -> list[Tree]:
+        """Return a split's trees, also those beyond a slice; none if the corpus has no trees."""
+        return [read_tree(text) for text in self._encoded.texts(split)]
+
+    def tree_ids(self, tree: Tree) -> list[int]:
+        """Return the tokens of a tree, as the text has them; other words are `<unk>`."""
+        tokens = tokens_of(tree, self._encoded.facts["options"]["lowercase"])
+        unknown = self._ids.get(UNKNOWN)
+        ids = [self._ids.get(token, unknown) for token in tokens]
+        if None in ids:
+            raise CorpusError(
+                f"'{tokens[ids.index(None)]}' of a candidate tree is not in the corpus, which has "
+                f"no {UNKNOWN}. Instead: a corpus with corpus.min_count above 1."
+            )
+        return [token for token in ids if token is not None]
+
+    @cached_property
+    def _ids(self) -> Mapping[str, int]:
+        return {word: number for number, word in enumerate(self.vocabulary)}
+
+    def candidates_folder(self, num: int) -> Path:
+        """Return the folder of the lists of `num` candidate trees made for this corpus."""
+        sources = self._encoded.facts["sources"]
+        return candidates_folder(self.name, sources, self.encoding.parent.parent, num)
 
     def counts(self) -> Tensor:
         """Count each word in the training text, [V]."""
@@ -95,7 +128,7 @@ class Corpus:
                 lines.append([])
             else:
                 lines[-1].append(word)
-        between = " " if self.level == "word" else ""
+        between = "" if self.level == "character" else " "
         return "\n".join(map(between.join, lines))
 
 
@@ -152,8 +185,11 @@ def vocabulary_size(config: CorpusConfig | PairsConfig, folder: str | Path) -> i
     if isinstance(config, PairsConfig):
         return pairs.open_pairs(config, folder).num_words
     published = PUBLISHED.get(config.name)
-    if published is not None and config.min_count == 1:
+    if published is not None:
         known = published.vocabulary.get((config.level, config.lowercase))
+        if config.min_count > 1:
+            own = (published.level, False) == (config.level, config.lowercase)
+            known = published.frequent.get(config.min_count) if own else None
         if known is not None:
             return known
     return open_corpus(config, folder).num_words
@@ -167,6 +203,7 @@ def source_vocabulary_size(config: CorpusConfig | PairsConfig, folder: str | Pat
 
 
 def _encoding_digest(text: Text, config: CorpusConfig) -> str:
+    check_level(text, config)
     return digest({"format": FORMAT, "sources": dict(text.hashes()), **_options(config)})
 
 
@@ -213,7 +250,8 @@ def _slice(
 
 
 def _encode(text: Text, config: CorpusConfig, key: str) -> encoded.Columns:
-    tokens = encode({split: text.lines(split) for split in SPLITS}, config)
+    trees = read_splits(text) if config.level == "tree" else {}
+    tokens = encode(token_lines(text, config, trees), config)
     if _encoding_digest(text, config) != key:
         raise CorpusError(f"the text of {config.name} changed while it was read. Try again.")
     facts = {
@@ -223,7 +261,10 @@ def _encode(text: Text, config: CorpusConfig, key: str) -> encoded.Columns:
         "num_words": len(tokens.vocabulary),
         "eos": tokens.vocabulary.index(EOS),
     }
-    return encoded.Columns(tokens.splits, tokens.vocabulary, facts, _floor(text, config))
+    judged = {split: [*map(str, trees[split])] for split in ("valid", "test") if trees}
+    return encoded.Columns(
+        tokens.splits, tokens.vocabulary, facts, floor=_floor(text, config), texts=judged
+    )
 
 
 def _floor(text: Text, config: CorpusConfig) -> dict[str, np.ndarray]:
@@ -239,7 +280,7 @@ def num_tokens(config: CorpusConfig | PairsConfig, folder: str) -> dict[str, int
         opened = pairs.open_pairs(config, folder)
         return {split: len(tokens) for split, tokens in opened.splits.items()}
     published = PUBLISHED.get(config.name)
-    if published is None or config.level != "word":
+    if published is None or config.level != published.level:
         corpus = open_corpus(config, folder)
         return {split: len(corpus.splits[split]) for split in SPLITS}
     limits = {"train": config.train_tokens}

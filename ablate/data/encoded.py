@@ -4,7 +4,7 @@
     encoded/<key>/vocabulary.arrow   the words in order of their ids
     encoded/<key>/floor.arrow        if known: each token's log probability under the source
     encoded/<key>/source_vocabulary.arrow   of pairs: the words to read, unless they are the same
-    encoded/<key>/texts.arrow        of pairs: the sentences, one batch per split and side
+    encoded/<key>/texts.arrow        if needed: sentences as text, one batch per split (and side)
     encoded/<key>/seal.json          the hashes of the files, and their stamps at that time
 
 A folder appears by a rename, so it is either complete or missing. Of several processes that start
@@ -64,7 +64,7 @@ class Columns:
     facts: Mapping[str, Any]
     floor: Streams = field(default_factory=dict)
     source_vocabulary: list[str] = field(default_factory=list)  # if it is another one
-    texts: Mapping[str, list[str]] = field(default_factory=dict)  # sentences, by split and side
+    texts: Mapping[str, list[str]] = field(default_factory=dict)  # by split; of pairs, and side
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,15 @@ class Encoded:
             return tuple(pa.ipc.open_file(file).get_batch(0).column(0).to_pylist())
 
     def texts(self, name: str) -> list[str]:
-        """Return the sentences of one split and side."""
-        with _reading(self.folder), pa.memory_map(str(self.folder / TEXTS)) as file:
+        """Return the sentences of a split, or of a split and side; none if only tokens are kept."""
+        path = self.folder / TEXTS
+        if not path.exists():
+            return []
+        with _reading(self.folder), pa.memory_map(str(path)) as file:
             reader = pa.ipc.open_file(file)
             names = json.loads(reader.schema.metadata[b"ablate"])["splits"]
+            if name not in names:
+                return []
             return reader.get_batch(names.index(name)).column(0).to_pylist()
 
     def floor(self) -> Streams:

@@ -6,6 +6,9 @@ order of first appearance over train, valid and test, as in AWD-LSTM's code.
 Characters (Mikolov's convention, 5,017,482 training characters on PTB): the words of a line with
 single spaces between them, one token per character; the space is the token " ", and the end of the
 line is `<eos>`. Printing `<eos>` as a line break restores the text.
+
+Trees: each line is a linearised tree (`ablate/data/trees.py`), whose brackets are tokens too and
+never rare.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 
 from ablate.config.sections import CorpusConfig
 from ablate.errors import CorpusError
+from ablate.scores.trees import is_bracket
 
 EOS, UNKNOWN = "<eos>", "<unk>"
 Tokens = NDArray[np.int32]
@@ -39,7 +43,7 @@ def encode(texts: Mapping[str, Iterable[str]], config: CorpusConfig) -> EncodedT
     ids.default_factory = ids.__len__
     splits = {name: _token_ids(lines, ids, config, name) for name, lines in texts.items()}
     encoded = EncodedText(list(ids), splits)
-    return encoded if config.min_count == 1 else _without_rare(encoded, config.min_count)
+    return encoded if config.min_count == 1 else _without_rare(encoded, config)
 
 
 def _token_ids(
@@ -48,24 +52,26 @@ def _token_ids(
     """Return one split's token ids, adding new tokens to `ids`."""
     token_id = ids.__getitem__
     stream = array("i")
-    for line in map(str.lower, lines) if config.lowercase else lines:
+    lower = config.lowercase and config.level != "tree"  # where it is done already
+    for line in map(str.lower, lines) if lower else lines:
         words = line.split()
-        stream.extend(map(token_id, words if config.level == "word" else " ".join(words)))
+        stream.extend(map(token_id, " ".join(words) if config.level == "character" else words))
         stream.append(token_id(EOS))
     if len(stream) < 2:
         raise CorpusError(f"the {split} split is empty. It needs at least one word.")
     return np.frombuffer(stream, dtype=np.int32)
 
 
-def _without_rare(encoded: EncodedText, min_count: int) -> EncodedText:
+def _without_rare(encoded: EncodedText, config: CorpusConfig) -> EncodedText:
     """Replace tokens that occur fewer than `min_count` times in training by `<unk>`."""
     words = encoded.vocabulary
     train = next(iter(encoded.splits.values()))
     counts = np.bincount(train, minlength=len(words))
+    special = {EOS, UNKNOWN, *(filter(is_bracket, words) if config.level == "tree" else ())}
     ids: dict[str, int] = {}
     new_ids = np.empty(len(words), np.int32)
     for old_id, word in enumerate(words):
-        token = word if counts[old_id] >= min_count or word in (EOS, UNKNOWN) else UNKNOWN
+        token = word if counts[old_id] >= config.min_count or word in special else UNKNOWN
         new_ids[old_id] = ids.setdefault(token, len(ids))
     splits = {name: new_ids[stream] for name, stream in encoded.splits.items()}
     return EncodedText(list(ids), splits)

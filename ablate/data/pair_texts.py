@@ -20,7 +20,14 @@ from typing import Protocol
 
 from ablate.config.sections import PairsConfig
 from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS
-from ablate.data.texts import GRAMMAR, PAIRS, PublishedText, cached_sha256, custom_folder
+from ablate.data.texts import (
+    GRAMMAR,
+    GRAMMAR_TREES,
+    PAIRS,
+    PublishedText,
+    cached_sha256,
+    custom_folder,
+)
 from ablate.errors import CorpusError, unknown
 
 SOURCE, TARGET = "src", "tgt"  # endings of a user's files
@@ -55,7 +62,7 @@ def find_pairs(config: PairsConfig, folder: Path | None) -> PairText:
         sides = _languages(config, corpus.languages, corpus.languages[:2], one_way)
         text = PublishedText(corpus, folder or Path())
         return PublishedHeadlines(text) if one_way else PublishedPairs(text, *sides)
-    if config.name in (GRAMMAR, *PUBLISHED):
+    if config.name in (GRAMMAR, GRAMMAR_TREES, *PUBLISHED):
         raise CorpusError(
             f"corpus.name: '{config.name}' is a text, and this task reads pairs of sentences. "
             f"Expected one of: {', '.join([*names(), 'folder:PATH'])}."

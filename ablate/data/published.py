@@ -1,7 +1,8 @@
 """The published corpora: their files, pinned hashes, and what is known without the files.
 
-Texts: the Penn Treebank as prepared by Mikolov, and WikiText-2. Pairs of sentences: Multi30k, and
-titles of AG's news. None of this is part of this project.
+Texts: the Penn Treebank as prepared by Mikolov, and WikiText-2. Trees: the sample of the Penn
+Treebank that NLTK distributes. Pairs of sentences: Multi30k, and titles of AG's news. None of this
+is part of this project.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Published:
     """A published corpus; tokens (`<eos>` included) are by split.
 
     A text has one file for each split. A corpus of pairs has one for each split and language, as
-    `train.en`, or a single one from which all splits are made.
+    `train.en`. Or there is a single file from which all splits are made.
     """
 
     name: str
@@ -26,8 +27,10 @@ class Published:
     sha256: Mapping[str, str]
     other_names: tuple[str, ...]  # usual names of users' copies, with {} for the file's key
     licence: str
+    level: str = "word"  # of a text; "tree": its sentences are parsed
     num_tokens: Mapping[str, int] = field(default_factory=dict)
     vocabulary: Mapping[tuple[str, bool], int] = field(default_factory=dict)  # by level, lowercase
+    frequent: Mapping[int, int] = field(default_factory=dict)  # vocabulary by min_count
     languages: tuple[str, ...] = ()  # of pairs; by default, from the first to the second
     num_pairs: Mapping[str, int] = field(default_factory=dict)
 
@@ -73,7 +76,20 @@ WIKITEXT_2 = Published(
     },
 )
 
-PUBLISHED: dict[str, Published] = {corpus.name: corpus for corpus in (PTB, WIKITEXT_2)}
+TREEBANK = Published(
+    name="treebank",
+    home="https://raw.githubusercontent.com/nltk/nltk_data/HEAD/packages/corpora",
+    files={"trees": "treebank.zip"},
+    sha256={"trees": "9da92d76c3666cfb6cddeaed0f7e86b344cce0f0928a286d439e555f19c37399"},
+    other_names=(),
+    licence="sample of LDC95T7, for non-commercial use",
+    level="tree",
+    num_tokens={"train": 212_967, "valid": 16_560, "test": 15_393},
+    vocabulary={("tree", False): 12_023},
+    frequent={10: 1_160},
+)
+
+PUBLISHED: dict[str, Published] = {corpus.name: corpus for corpus in (PTB, WIKITEXT_2, TREEBANK)}
 
 _LANGUAGES = ("en", "de", "fr")
 _PARTS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}

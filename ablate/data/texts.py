@@ -1,8 +1,11 @@
 """The text of corpora: its location and its hashes. Nothing here uses the network.
 
-grammar          built in, generated on first use
-ptb, wikitext-2  published; `ablate data get` fetches them
-folder:PATH      a folder with train.txt, valid.txt and test.txt; a plain path works too
+grammar, grammar_trees     built in, generated on first use
+ptb, wikitext-2, treebank  published; `ablate data get` fetches them
+folder:PATH                a folder with train.txt, valid.txt and test.txt; a plain path works too
+
+The text of `grammar_trees` and `treebank` are parsed sentences (`ablate/scores/trees.py`). The
+treebank's splits are by file: wsj_0001 to 0159 are train, to 0179 valid, to 0199 test.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,12 +26,22 @@ from typing import Protocol
 from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS, Published
 from ablate.errors import CorpusError, unknown
 
-GRAMMAR, PAIRS = "grammar", "pairs"  # the built-in corpora
+GRAMMAR, GRAMMAR_TREES, PAIRS = BUILT_IN = ("grammar", "grammar_trees", "pairs")
+LAST_FILES = {"train": 159, "valid": 179, "test": 199}  # of the treebank's splits
 FRESH_NS = 2_000_000_000  # a file changed more recently may change again with the same stamp
 
 
 class Text(Protocol):
     """The text of a corpus."""
+
+    @property
+    def level(self) -> str:
+        """What the text consists of, "word" or "tree"; a folder's may be either."""
+        ...
+
+    def origin(self, split: str) -> str:
+        """Return where the split's lines are from, for errors."""
+        ...
 
     def hashes(self) -> Mapping[str, str]:
         """Return hashes that identify the text; pinned ones are known without the text."""
@@ -38,16 +53,19 @@ class Text(Protocol):
 
 
 def names() -> list[str]:
-    """List the texts that have a name."""
-    return [GRAMMAR, *PUBLISHED]
+    """List the texts that have a name, those of trees included."""
+    return [GRAMMAR, GRAMMAR_TREES, *PUBLISHED]
 
 
 def find_text(name: str, folder: Path | None) -> Text:
     """Return the text of the corpus `name`; `folder` stores corpora and encodings."""
     if name == GRAMMAR:
         return GrammarText()
+    if name == GRAMMAR_TREES:
+        return GrammarTreesText()
     if name in PUBLISHED:
-        return PublishedText(PUBLISHED[name], folder or Path())
+        made = TreebankText if PUBLISHED[name].level == "tree" else PublishedText
+        return made(PUBLISHED[name], folder or Path())
     if name in (PAIRS, *PUBLISHED_PAIRS):
         raise CorpusError(
             f"corpus.name: '{name}' has pairs of sentences, and this task reads one text. Expected "
@@ -81,6 +99,11 @@ def expanded(path: str | Path) -> Path:
 class GrammarText:
     """The built-in corpus, generated once and checked against its digest."""
 
+    level = "word"
+
+    def origin(self, split: str) -> str:
+        return "the built-in text"
+
     def hashes(self) -> Mapping[str, str]:
         from ablate.data.grammar import generate
 
@@ -103,11 +126,42 @@ class GrammarText:
 
 
 @dataclass(frozen=True)
+class GrammarTreesText:
+    """The built-in corpus of trees, generated once and checked against its digest."""
+
+    level = "tree"
+
+    def origin(self, split: str) -> str:
+        return "the built-in trees"
+
+    def hashes(self) -> Mapping[str, str]:
+        from ablate.data.grammar import trees
+
+        return {GRAMMAR_TREES: trees.DIGEST}
+
+    def lines(self, split: str) -> Iterator[str]:
+        return iter(self._splits[split])
+
+    @cached_property
+    def _splits(self) -> dict[str, list[str]]:
+        from ablate.data.grammar import trees
+
+        return trees.generate()
+
+
+@dataclass(frozen=True)
 class PublishedText:
     """The files of a published corpus in the data folder: one for each split of a text."""
 
     corpus: Published
     folder: Path
+
+    @property
+    def level(self) -> str:
+        return self.corpus.level
+
+    def origin(self, split: str) -> str:
+        return str(self.path(split))
 
     def hashes(self) -> Mapping[str, str]:
         return self.corpus.sha256
@@ -136,11 +190,33 @@ class PublishedText:
 
 
 @dataclass(frozen=True)
+class TreebankText(PublishedText):
+    """The treebank's file, which has every split."""
+
+    def origin(self, split: str) -> str:
+        return str(self.path("trees"))
+
+    def lines(self, split: str) -> Iterator[str]:
+        self.check("trees")
+        before = max((last for last in LAST_FILES.values() if last < LAST_FILES[split]), default=0)
+        with zipfile.ZipFile(self.path("trees")) as archive:
+            for name in sorted(archive.namelist()):
+                file = re.search(r"combined/wsj_(\d{4})\.mrg$", name)
+                if file and before < int(file[1]) <= LAST_FILES[split]:
+                    yield from archive.read(name).decode("ascii").splitlines()
+
+
+@dataclass(frozen=True)
 class FolderText:
     """A custom folder of text."""
 
     source: Path
     cache: Path | None  # the data folder, which caches hashes
+
+    level = "any"
+
+    def origin(self, split: str) -> str:
+        return str(self.path(split))
 
     def hashes(self) -> Mapping[str, str]:
         return {split: cached_sha256(self.path(split), self.cache) for split in SPLITS}

@@ -23,7 +23,10 @@ from typing import Any
 from ablate.config.contents import digest_of_contents, files_of
 from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.data import corpus, encoded
+from ablate.data.candidates import folder_of_text
+from ablate.data.texts import find_text
 from ablate.errors import CorpusError, StoreError
+from ablate.scores.n_best import SUFFIX
 from ablate.store.files import private_folder, write_whole
 from ablate.store.store import Store
 
@@ -38,7 +41,21 @@ def send(config: CorpusConfig | PairsConfig, folder: str, store: Store) -> dict[
         for name in encoded.FILES:
             if (local / name).exists():
                 store.write(_key(local.name, name), (local / name).read_bytes())
-    return {"asked": list(corpus.encoding_options(config)), "key": local.name}
+    parcel = {"asked": list(corpus.encoding_options(config)), "key": local.name}
+    return {**parcel, "candidates": _send_candidates(config, folder, store)}
+
+
+def _send_candidates(config: CorpusConfig | PairsConfig, folder: str, store: Store) -> list[str]:
+    """Put the lists of candidate trees that belong to the corpus into the store; return keys."""
+    if config.level != "tree":
+        return []
+    keys = []
+    lists = folder_of_text(find_text(config.name, Path(folder)).hashes(), Path(folder))
+    for file in sorted(lists.rglob(f"*{SUFFIX}")):
+        keys.append(file.relative_to(folder).as_posix())
+        if not store.exists(keys[-1]):
+            store.write(keys[-1], file.read_bytes())
+    return keys
 
 
 def receive(parcel: Mapping[str, Any], store: Store) -> str:
@@ -47,6 +64,7 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
     for folder in (data / "from_driver" / key for data in _folders()):
         try:
             encoded.copy_into(folder / "encoded" / key, lambda name: store.read(_key(key, name)))
+            _copy_files(parcel.get("candidates", ()), store, folder)
             write_whole(folder / encoded.FROM_DRIVER, json.dumps(parcel).encode())
         except encoded.Damaged as error:
             raise StoreError(
@@ -79,14 +97,19 @@ def _send_file(path: str, store: Store) -> list[str]:
 def receive_files(parcel: Mapping[str, Sequence[str]], store: Store) -> dict[str, str]:
     """Copy such files to this host, once; return path on the driver -> path here."""
     folder = Path(host_folder())
-    for key in {key for keys in parcel.values() for key in keys}:
+    _copy_files({key for keys in parcel.values() for key in keys}, store, folder)
+    return {path: str(folder / "/".join(keys[0].split("/")[:3])) for path, keys in parcel.items()}
+
+
+def _copy_files(keys: Iterable[str], store: Store, folder: Path) -> None:
+    """Copy files from the store to a local folder, unless they are there."""
+    for key in keys:
         if not (folder / key).exists():
             data = store.read(key)
             if data is None:
                 raise StoreError(f"{key} is missing from {store.uri}.")
             (folder / key).parent.mkdir(parents=True, exist_ok=True)
             write_whole(folder / key, data)
-    return {path: str(folder / "/".join(keys[0].split("/")[:3])) for path, keys in parcel.items()}
 
 
 def host_folder() -> str:

@@ -98,6 +98,7 @@ def run_study(
     make_folders(workspace)
     plan = make_plan(loaded, scale, data=workspace.data, command=command)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
+    _check_texts(plan, workspace)
     sweep(workspace.folder, temporary_folders())
     with held(workspace, plan.record.key) as lease:
         _sweep_study(workspace.store, plan.record)
@@ -248,6 +249,20 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
     corpus = plan.configs[plan.study.base_arm].sections.get("corpus")
     floor = {} if corpus is None else open_corpus(corpus, workspace.data).floor
     return floor if plan.record.metric.reports_scaled else {}  # it is in nats
+
+
+def _check_texts(plan: Plan, workspace: Workspace) -> None:
+    """Refuse what evaluators cannot read, before anything trains."""
+    from ablate.data.corpus import open_corpus
+    from ablate.trial.evaluation import check_text
+
+    checked = set()
+    for config in (*plan.configs.values(), *(trial.config for trial in plan.trials)):
+        evaluators = [(choice.name, choice.config) for choice in config.listed.get("evaluator", ())]
+        key = repr((config.sections.get("corpus"), evaluators))
+        if evaluators and key not in checked:
+            checked.add(key)
+            check_text(config, open_corpus(config.corpus, workspace.data))
 
 
 class _Listener:

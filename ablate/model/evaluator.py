@@ -74,6 +74,10 @@ class Evaluator(ABC):
         """Raise a `CombinationError` for a model that it can say nothing about. Called when a study
         is planned, with a model that has no values yet."""
 
+    def check_text(self, text: TrainingText) -> None:  # noqa: B027 (most read every text)
+        """Raise a `CorpusError` for a text, or for files beside it, that it cannot read. Called
+        before anything trains."""
+
     @abstractmethod
     def token_log_probs(self, reading: Reading, split: str) -> np.ndarray:
         """log p of every token after the first, in float64, given all tokens before it."""

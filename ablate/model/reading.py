@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ablate.model.flow import Pass
+from ablate.model.evaluator import log_mean_exp
+from ablate.model.flow import Mixture, Pass
 from ablate.model.language_model import LanguageModel
 from ablate.model.masks import OFF, Masks
 from ablate.model.mixture import tempered, token_nll
@@ -51,6 +52,33 @@ def read(model: LanguageModel, tokens_N: Tensor, rows: int = 1) -> Iterator[Pass
     with torch.no_grad():
         for passed, _ in passes(model, rows_of(tokens_on(model, tokens_N), rows), WINDOW):
             yield passed
+
+
+def sentence_passes(
+    models: Sequence[LanguageModel], sentences_OT: Tensor
+) -> Iterator[tuple[Mixture, Tensor]]:
+    """Yield each model's mixtures and their targets, [T, O]; sentences start from a zero state."""
+    for model in models:
+        ids_TO = tokens_on(model, sentences_OT).t()
+        yield model(ids_TO[:-1], model.initial_state(len(sentences_OT))).mixture, ids_TO[1:]
+
+
+def sentence_log_probs(
+    models: Sequence[LanguageModel], sentences_OT: Tensor, lengths_O: Tensor | None = None
+) -> np.ndarray:
+    """log p of each sentence after its first token, by the models' mean probability.
+
+    `lengths_O`: how many tokens of each row are the sentence's own; the rest is padding.
+    """
+    by_model = []
+    for mixture, targets_TO in sentence_passes(models, sentences_OT):
+        nll_TO = token_nll(mixture, targets_TO.flatten()).view_as(targets_TO)
+        by_model.append(-nll_TO.double().cpu().numpy())
+    log_probs_TO = log_mean_exp(np.stack(by_model))
+    if lengths_O is not None:
+        steps_T1 = np.arange(1, len(log_probs_TO) + 1)[:, None]
+        log_probs_TO = np.where(steps_T1 < lengths_O.numpy(), log_probs_TO, 0.0)
+    return log_probs_TO.sum(0)
 
 
 def in_float64(model: LanguageModel) -> LanguageModel:

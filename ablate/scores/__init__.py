@@ -1,0 +1,1 @@
+"""Scores of texts: pure functions that know no model and no corpus."""

@@ -72,6 +72,12 @@ def judge(
     )
 
 
+def check_text(config: Config, corpus: AnyCorpus) -> None:
+    """Refuse, before anything trains, a text or files that the config's evaluators cannot read."""
+    for evaluator in _evaluators(config).values():
+        evaluator.check_text(corpus)
+
+
 def _metrics(
     reading: Reading, chosen: Mapping[str, Evaluator], splits: Sequence[str], level: str
 ) -> dict[str, float]:

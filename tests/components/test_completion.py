@@ -13,7 +13,6 @@ from ablate.components.evaluator.completion import (
     Completion,
     CompletionConfig,
     generated_questions,
-    log_probability_scores,
     long_unit_scores,
     read_questions,
 )
@@ -22,6 +21,7 @@ from ablate.config.streams import Streams
 from ablate.errors import CombinationError, CorpusError
 from ablate.model.evaluator import Reading
 from ablate.model.flow import Mixture
+from ablate.model.reading import sentence_log_probs
 
 EOS = 3
 
@@ -73,7 +73,7 @@ class Story:
 def test_both_scores_are_the_references(golden):
     vectors = golden("irlm_reference")
     model = Irlm(vectors)
-    all_units = log_probability_scores([model], vectors["sentences"])
+    all_units = sentence_log_probs([model], vectors["sentences"])
     np.testing.assert_allclose(all_units, vectors["score_all"].numpy(), rtol=1e-9)
     units = vectors["lcu"].nonzero()[:, 0]
     actual = long_unit_scores([model], vectors["sentences"], units)
@@ -84,7 +84,7 @@ def test_several_models_score_by_their_mean_probability(golden):
     vectors = golden("irlm_reference")
     other = {**vectors, "W": vectors["W"].flip(0)}
     models = [Irlm(vectors), Irlm(other)]
-    actual = log_probability_scores(models, vectors["sentences"])
+    actual = sentence_log_probs(models, vectors["sentences"])
     expected = np.zeros(5)
     for option, sentence in enumerate(vectors["sentences"]):
         p = [model(sentence[:-1, None], model.initial_state(1)).mixture for model in models]
@@ -141,9 +141,7 @@ def test_accuracy_is_the_share_of_right_answers(build):
     actual = evaluator.metrics(Reading([model], text), "completion", "test")
     right = 0
     for question in generated_questions(text.tokens, text, 20, Streams(5)):
-        scores = [
-            log_probability_scores([model], option[None])[0] for option in question.options_OT
-        ]
+        scores = [sentence_log_probs([model], option[None])[0] for option in question.options_OT]
         right += int(np.argmax(scores)) == question.answer
     assert actual == {"accuracy": right / 20, "num_questions": 20.0, "generated": 1.0}
 

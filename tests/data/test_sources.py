@@ -13,6 +13,7 @@ from ablate.config.sections import PairsConfig
 from ablate.data import sources
 from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS, Published
+from ablate.data.texts import BUILT_IN
 from ablate.errors import CorpusError
 
 
@@ -181,15 +182,16 @@ def test_verify_names_the_file_that_is_missing_or_wrong(tiny, own, tmp_path):
 
 
 def test_the_listing_tells_the_state_of_each(tiny, own, tmp_path, monkeypatch):
-    grammar = sources.listing(tmp_path)[0]
-    assert grammar.vocabulary > 100 and grammar.num_tokens["train"] > 10_000
-    monkeypatch.setattr(sources, "_listed_grammar", lambda: grammar)
+    built_in = {listed.name: listed for listed in sources.listing(tmp_path)[:2]}
+    for listed in built_in.values():
+        assert listed.vocabulary > 100 and listed.num_tokens["train"] > 10_000
+    monkeypatch.setattr(sources, "_listed_built_in", lambda name, config: built_in[name])
 
     def states():
         return {listed.name: listed.state for listed in sources.listing(tmp_path)}
 
     fetched = dict.fromkeys([*PUBLISHED, *PUBLISHED_PAIRS], "not fetched")
-    assert states() == {"grammar": "built in", "pairs": "built in", **fetched}
+    assert states() == {**dict.fromkeys(BUILT_IN, "built in"), **fetched}
     sources.get("tiny", tmp_path, from_dir=own)
     assert states()["tiny"] == "ready"
     (tmp_path / "tiny/tiny.valid.txt").unlink()

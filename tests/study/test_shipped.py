@@ -19,6 +19,7 @@ from ablate.compare.statistics.replication import MIN_SEARCHES
 from ablate.config.resolve import resolve
 from ablate.config.sections import CorpusConfig
 from ablate.data import corpus as corpora
+from ablate.data.texts import BUILT_IN
 from ablate.model.assemble import count_parameters
 from ablate.store import journal as journals
 from ablate.study.arms import arm_values
@@ -28,7 +29,6 @@ from ablate.study.plan import Plan, make_plan
 from ablate.study.words import Arm, Inherit, Study
 from tests.support import places
 
-BUILT_IN = ("grammar", "pairs", "grammar_trees")
 FOLDER = places.STUDIES
 FILES = sorted(FOLDER.glob("*.py"))
 SCALES = [(file, scale) for file in FILES for scale in load(file).scales]

@@ -30,7 +30,6 @@ from torch import Tensor
 from ablate.components import (
     Evaluator,
     LanguageModel,
-    Mixture,
     Reading,
     TrainingText,
     register,
@@ -39,8 +38,8 @@ from ablate.components import (
 from ablate.config.metrics import ACCURACY
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError, CorpusError
-from ablate.model.evaluator import log_mean_exp, no_log_probs
-from ablate.model.mixture import token_nll
+from ablate.model.evaluator import no_log_probs
+from ablate.model.reading import sentence_log_probs, sentence_passes
 
 NUM_DISTRACTORS = 4
 BLANK, UNKNOWN = "_____", "<unk>"
@@ -190,21 +189,12 @@ def _number(word: str, numbers: dict[str, int]) -> int:
     )
 
 
-def log_probability_scores(models: Sequence[LanguageModel], options_OT: Tensor) -> np.ndarray:
-    """log p of each option's sentence after its first token, by the models' mean probability."""
-    by_model = []
-    for mixture, targets_TO in _predictions(models, options_OT):
-        nll_TO = token_nll(mixture, targets_TO.flatten()).view_as(targets_TO)
-        by_model.append(-nll_TO.double().cpu().numpy())
-    return log_mean_exp(np.stack(by_model)).sum(0)
-
-
 def long_unit_scores(
     models: Sequence[LanguageModel], options_OT: Tensor, units: slice | Tensor
 ) -> np.ndarray:
     """sum_t Z[y_{t+1}] . x_t over some units of x, without a bias; the mean over the models."""
     by_model = []
-    for mixture, targets_TO in _predictions(models, options_OT):
+    for mixture, targets_TO in sentence_passes(models, options_OT):
         if mixture.log_prior_NJ is not None or mixture.gate is not None:
             raise CombinationError(
                 "evaluator.completion.score = 'long_units' needs the head's score of single units. "
@@ -214,15 +204,6 @@ def long_unit_scores(
         products_TOE = (vectors_TOE * mixture.weight_VE[targets_TO])[..., units]
         by_model.append(products_TOE.double().sum((0, 2)).cpu().numpy())
     return np.mean(by_model, 0)
-
-
-def _predictions(
-    models: Sequence[LanguageModel], options_OT: Tensor
-) -> Iterator[tuple[Mixture, Tensor]]:
-    """Each model's mixtures and their targets, [T, O]; a sentence starts from a zero state."""
-    for model in models:
-        ids_TO = options_OT.t().to(model.embedding.weight.device)
-        yield model(ids_TO[:-1], model.initial_state(len(options_OT))).mixture, ids_TO[1:]
 
 
 @register(
@@ -281,5 +262,5 @@ class Completion(Evaluator):
 
     def _scores(self, reading: Reading, question: Question) -> np.ndarray:
         if self.config.score == "log_probability" or self.config.units is None:
-            return log_probability_scores(reading.models, question.options_OT)
+            return sentence_log_probs(reading.models, question.options_OT)
         return long_unit_scores(reading.models, question.options_OT, slice(*self.config.units))

@@ -8,6 +8,8 @@ object of a verb, depends on its manner or kind (`lexicon.py`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ablate.data.grammar.lexicon import CLASSES, KINDS, MANNERS, NUM_TOPICS, build
 from ablate.data.grammar.rules import Grammar, Rule
 
@@ -42,23 +44,25 @@ VALUES = {"c": CLASSES, "k": KINDS, "m": MANNERS}
 SHARED_WEIGHT = 96  # a multiple of every number of rules that one line can stand for
 
 
-def expand(text: str) -> dict[str, tuple[Rule, ...]]:
+def expand(text: str, values: Mapping[str, Sequence[str]] = VALUES) -> dict[str, tuple[Rule, ...]]:
     """The rules, one for each value of the letters in braces."""
     rules: dict[str, list[Rule]] = {}
     for line in text.strip().splitlines():
         left, weight, *symbols = line.split()
-        for bound in _fillings(left, {}):
-            fillings = _fillings(" ".join(symbols), bound)
+        for bound in _fillings(left, {}, values):
+            fillings = _fillings(" ".join(symbols), bound, values)
             share = int(weight) * SHARED_WEIGHT // len(fillings)
             ways = [Rule(share, tuple(s.format(**f) for s in symbols)) for f in fillings]
             rules.setdefault(left.format(**bound), []).extend(ways)
     return {symbol: tuple(ways) for symbol, ways in rules.items()}
 
 
-def _fillings(text: str, bound: dict[str, str]) -> list[dict[str, str]]:
+def _fillings(
+    text: str, bound: dict[str, str], possible: Mapping[str, Sequence[str]]
+) -> list[dict[str, str]]:
     """Every way to fill the letters of a text that are not bound yet."""
     fillings = [bound]
-    for letter, values in VALUES.items():
+    for letter, values in possible.items():
         if f"{{{letter}}}" in text and letter not in bound:
             fillings = [{**filling, letter: value} for filling in fillings for value in values]
     return fillings

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Generic, TypeVar
 
+from ablate.scores.trees import Tree
+
 EOS = "<eos>"
 
 Item = TypeVar("Item")
@@ -85,14 +87,16 @@ class Sampler:
 
     def line(self) -> list[str]:
         """The words of the next line, without `<eos>`."""
-        words: list[str] = []
-        stack = [self._start]  # the top is at the end
-        while stack:
-            symbol = stack.pop()
-            if symbol in self._words:
-                words.append(self._words[symbol][self._topic].draw(self._stream))
-            else:
-                stack.extend(reversed(self._ways[symbol].draw(self._stream)))
+        return self.tree().words
+
+    def tree(self) -> Tree:
+        """The derivation of the next line, with the grammar's symbols and categories as labels."""
+        tree = self._derive(self._start)
         if not self._keep.draw(self._stream):
             self._topic = self._topics.draw(self._stream)
-        return words
+        return tree
+
+    def _derive(self, symbol: str) -> Tree:
+        if symbol in self._words:
+            return Tree(symbol, word=self._words[symbol][self._topic].draw(self._stream))
+        return Tree(symbol, tuple(map(self._derive, self._ways[symbol].draw(self._stream))))

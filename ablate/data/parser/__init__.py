@@ -1,0 +1,1 @@
+"""A parser whose lists of candidates can be reranked: a probabilistic grammar and its k best."""
