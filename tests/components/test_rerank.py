@@ -114,6 +114,18 @@ def test_padded_trees_have_the_probability_that_each_has_alone(models, folder):
     np.testing.assert_allclose(sentence_log_probs(models, *rows), expected, rtol=1e-9)
 
 
+def test_it_repeats_and_leaves_the_models_alone(models, folder):
+    before = [{k: v.clone() for k, v in model.state_dict().items()} for model in models]
+    first, second = (
+        Rerank(RerankConfig()).metrics(Reading(models, Parsed(folder)), "rerank", "test")
+        for _ in range(2)
+    )
+    assert first == second
+    for model, values in zip(models, before, strict=True):
+        assert all(torch.equal(values[k], v) for k, v in model.state_dict().items())
+        assert all(p.grad is None and p.requires_grad for p in model.parameters())
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("number", [1, 2])
 def test_the_most_probable_tree_of_all_models_is_taken(models, folder, number):

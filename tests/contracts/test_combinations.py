@@ -57,6 +57,7 @@ VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("evaluator", "dynamic"): {"evaluator.dynamic.gradient_batch_size": 5},
     ("evaluator", "monte_carlo"): {"evaluator.monte_carlo.samples": 2},
     ("evaluator", "completion"): {"evaluator.completion.num_questions": 3},
+    ("evaluator", "rerank"): {"corpus.name": "grammar_trees", "corpus.level": "tree"},
 }
 ON = {  # a regularizer's first field that switches it on
     "activation_l2": "weight",
@@ -105,9 +106,10 @@ PAIR_SLOTS: Slots = {
 
 
 def makes_sense(chosen: Mapping[str, str]) -> bool:
-    """The only pair of techniques that is refused: a balance of one expert."""
+    """The only pairs that are refused: a balance of one expert, and letters of parsed words."""
     single = chosen.get("head") in ("softmax", "mlp")
-    return not (single and chosen.get("regularizer") == "mixture_balance")
+    letters_of_trees = {"skipping_rnn", "rerank"} <= {*chosen.values()}
+    return not letters_of_trees and not (single and chosen.get("regularizer") == "mixture_balance")
 
 
 def covering(slots: Slots, seed: int = 0) -> list[Combination]:
