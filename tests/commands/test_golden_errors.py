@@ -15,7 +15,7 @@ import pytest
 from ablate import analysis, cli
 from ablate.config import registry
 from ablate.data import sources
-from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS
+from ablate.data.published import PUBLISHED
 from ablate.space.folders import folders
 from tests.support import spaces
 from tests.support.golden import golden
@@ -190,7 +190,6 @@ def lists_that_grow() -> dict[str, str]:
     shipped = {path.stem for folder in folders() for path in folder.glob("*.toml")}
     listed |= {"the search spaces": sorted(shipped), "the corpora": sources.fetched()}
     listed["the texts"] = list(PUBLISHED)
-    listed["all corpora"] = [*PUBLISHED, "pairs", *PUBLISHED_PAIRS]
     listed["the analyses"] = analysis.names()
     return {", ".join(names): f"<{what}>" for what, names in listed.items() if len(names) > 1}
 
