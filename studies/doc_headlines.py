@@ -21,7 +21,7 @@ runs: a translation, not a headline.
 
 from ablate import Arm, Scale, Study, smoke, table
 
-DOC = {"head": "doc", "head.tied": True}
+DOC = {"head": "doc", "head.tied": True, "head.latent_activation": "none"}
 
 
 def published(name: str, changes: dict) -> Arm:
