@@ -155,7 +155,11 @@ def test_the_other_direction(own, tmp_path):
     ("file", "text", "message"),
     [
         ("train.tgt", b"a\nb\nc\n", r"train\.src, line 4: it belongs to no line of .*train\.tgt"),
-        ("valid.src", b"a\nb\nc", r"valid\.src, line 3: it belongs to no line .* only 2 lines"),
+        (
+            "valid.src",
+            b"a\nb\nc",
+            r"valid\.src, line 3: it belongs to no line .* ends after line 2; this file has 3",
+        ),
         ("valid.src", b"a\n  \n", r"valid\.src, line 2: it is empty"),
         ("test.tgt", b"\n", r"test\.tgt, line 1: it is empty"),
         ("train.src", b"a\nb\nc\xff\nd\n", r"train\.src, line 3: it is not UTF-8 text"),
