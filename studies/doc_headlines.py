@@ -11,7 +11,7 @@ Run        ablate study studies/doc_headlines.py                 laptop: the bui
            ablate study studies/doc_headlines.py --scale paper   days on a GPU
 Cost       `ablate plan studies/doc_headlines.py [--scale SCALE]` says.
 
-`small` needs `ablate data get ag_news`: 6,080 news to learn from, so few that no headline is
+`small` needs `ablate data get ag_news --from DIR`: 6,080 news to learn from, so few that no headline is
 good; what is asked is which head learns more from them. Gigaword and Zhou et al.'s test set are
 for the user to bring, as a folder `headlines` with train.src (first sentences), train.tgt
 (headlines), valid and test. The settings that the paper does not print are in

@@ -12,6 +12,7 @@ from ablate.config.resolve import merge, resolve
 from ablate.config.tasks import EVALUATION
 from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.errors import CombinationError, ConfigError
+from ablate.model.masks import Chance
 from ablate.store import journal as journals
 from ablate.store import sentences, tokens
 from ablate.store.outcome import Status
@@ -92,7 +93,7 @@ def test_parts_of_a_batch_add_up_to_its_gradient(tmp_path, data):
         changes = {**values, "training.accumulate": accumulate}
         task = Training(trial_of(data, changes), Place(Store(tmp_path), data))
         task.model.double()
-        task._backward(task.reader.update(0, task.model), None)
+        task._backward(task.reader.update(0, task.model), Chance(task.streams, 0))
         gradients.append(
             {n: p.grad for n, p in task.model.named_parameters() if p.grad is not None}
         )
