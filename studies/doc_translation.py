@@ -1,7 +1,7 @@
 """DOC's Table 9: does a mixture of softmaxes from two layers translate better?
 
 Question   An encoder-decoder with attention: one softmax, or a mixture of two from the attentional
-           layer, or of four from this and the layer below? Beside them what no paper tried: four
+           layer, or of four from this and the layer below? And what no paper tried: four (a MoS)
            from the attentional layer alone, an output gate, and a dual layer.
 Paper      Takase, Suzuki, Nagata 2018, Table 9 (IWSLT 2016, BLEU of the mean of three runs):
            EncDec, i3=2, i3=i2=2; En-De 23.05, 23.62, 23.97; De-En 28.18, 29.12, 29.33;
@@ -104,7 +104,7 @@ study = Study(
         published("EncDec", {}),
         published("EncDec+DOC (i3=2)", {**DOC, "head.experts": (2,)}),
         published("EncDec+DOC (i3=i2=2)", {**DOC, "head.experts": (2, 2)}),
-        Arm("EncDec+MoS 4", {**DOC, "head.experts": (4,)}),
+        Arm("EncDec+DOC (i3=4)", {**DOC, "head.experts": (4,)}),
         Arm("EncDec+IOG", {"gate": "iog", "gate.units": 100}),
         Arm("EncDec+Dual", {"bridge": "dual"}),
     ),
