@@ -11,7 +11,7 @@ Run        ablate study studies/doc_headlines.py                 laptop: the bui
            ablate study studies/doc_headlines.py --scale paper   days on a GPU
 Cost       `ablate plan studies/doc_headlines.py [--scale SCALE]` says.
 
-`small` needs `ablate data get ag_news --from DIR`: 6,080 news to learn from, so few that no headline
+`small` needs `ablate data get ag_news --from DIR`: 6,080 news, so few that no headline
 is good; what is asked is which head learns more from them. Gigaword and the test set of Zhou et al.
 are for the user to bring, as a folder `headlines` with train.src (first sentences), train.tgt
 (headlines), valid.src and so on. The settings that the paper does not print are in
