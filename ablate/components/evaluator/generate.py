@@ -72,6 +72,7 @@ class Generate(Evaluator):
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
         from ablate.scores.bleu import bleu, tokenized_bleu
         from ablate.scores.rouge import rouge
+        from ablate.scores.rouge import signature as rouge_signature
 
         text = reading.pairs
         if text is None:
@@ -82,6 +83,7 @@ class Generate(Evaluator):
         scored = bleu(ours, theirs, self.config.tokenizer)
         reading.sentences[split] = ours
         reading.signatures[f"{name}.{BLEU.name}"] = scored.signature
+        reading.signatures[f"{name}.{ROUGE_1.name}"] = rouge_signature()
         apart = [[text.tokenized(line) for line in lines] for lines in (ours, theirs)]
         return {
             BLEU.name: scored.score,
