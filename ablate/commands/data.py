@@ -13,9 +13,8 @@ from ablate.data import pair_texts, sources
 from ablate.data.candidates import JUDGED, make_candidates
 from ablate.data.corpus import open_corpus
 from ablate.data.published import PUBLISHED, SPLITS
-from ablate.data.texts import GRAMMAR_TREES, find_text
-from ablate.data.trees import check_level
-from ablate.errors import ConfigError
+from ablate.data.texts import GRAMMAR_TREES, custom_folder, find_text
+from ablate.errors import ConfigError, CorpusError, unknown
 from ablate.scores.bracketing import first_and_best
 from ablate.scores.n_best import SUFFIX, read_candidates
 
@@ -83,7 +82,9 @@ def _encode_pairs(name: str, folder: str) -> None:
 
 def _make_candidates(name: str, folder: Path, num: int) -> None:
     """Parse valid and test, and say how good the candidates are."""
-    check_level(find_text(name, folder), CorpusConfig(name=name, level="tree"))
+    known = [*_named_trees(), "folder:PATH"]
+    if name not in known and custom_folder(name) is None:
+        raise CorpusError(unknown("corpus of trees", name, known))
     lists = make_candidates(name, folder, num, progress=_parsing)
     corpus = open_corpus(CorpusConfig(name=name, level="tree"), folder)
     for split in JUDGED:

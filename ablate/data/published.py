@@ -45,7 +45,7 @@ PTB = Published(
         "test": "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
     },
     other_names=("ptb.{}.txt", "{}.txt"),
-    licence="text of the Linguistic Data Consortium (LDC99T42)",
+    licence="Linguistic Data Consortium (LDC99T42)",
     num_tokens={"train": 929_589, "valid": 73_760, "test": 82_430},
     vocabulary={
         ("word", False): 10_000,

@@ -135,6 +135,7 @@ WRONG_COMMANDS = (
     "components head dcc",
     "spaces takase2018doc_tabel2",
     "data get ptbb",
+    "data candidates grammar",
     "analyze next_word ffff",
 )
 

@@ -1,0 +1,30 @@
+"""`ablate data`: texts, trees and pairs in one list, and each encoded as what it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate.cli import main
+from ablate.data.sources import fetched
+from ablate.data.texts import BUILT_IN
+
+
+@pytest.fixture
+def data(tmp_path, capsys):
+    def command(*arguments: str) -> str:
+        assert main(["data", *arguments, "--workspace", str(tmp_path)]) == 0
+        return capsys.readouterr().out
+
+    return command
+
+
+def test_every_corpus_is_listed_on_one_line(data):
+    first_words = [line.split()[0] for line in data("list").splitlines()[2:]]
+    assert sorted(first_words) == sorted([*BUILT_IN, *fetched()])
+
+
+def test_trees_are_encoded_as_trees(data):
+    got = data("get", "grammar_trees")
+    assert got == (
+        "grammar_trees: 131,810 train, 6,707 valid, 9,980 test tokens, 764 words, encoded\n"
+    )
