@@ -8,6 +8,7 @@ only the vocabulary's size is needed (`num_words`): every word comes once, in a 
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import shutil
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.resolve import Config, merge, resolve
+from ablate.config.tasks import PAIRS
 from ablate.data.corpus import corpus_digest
 from ablate.model.language_model import LanguageModel
 from ablate.store.journal import Journal
@@ -134,21 +136,35 @@ def _parameters(model: LanguageModel) -> dict[str, Tensor]:
 
 def _trial(config: Config, text: str, seed: int = 1, parents: tuple[Parent, ...] = ()) -> Trial:
     """The config's training on another text."""
-    values = {**config.flat, "corpus.name": text, "corpus.train_tokens": None}
-    values |= {"corpus.lowercase": False, "corpus.min_count": 1, "corpus.train_slice": "first"}
+    values = {**config.flat, "corpus.name": text, "corpus.lowercase": False, "corpus.min_count": 1}
+    if config.kind.reads == PAIRS:
+        values |= {"corpus.merges": None, "corpus.source": None, "corpus.target": None}
+    else:
+        values |= {"corpus.train_tokens": None, "corpus.train_slice": "first"}
     found = resolve(values)
     digest = corpus_digest(found.corpus, Path(text).parent)
     return make_trial(found, values=values, seed=seed, corpus_digest=digest, parents=parents)
 
 
 def _text_folder(config: Config, vocabulary: int, folder: Path) -> str:
-    """A text of as many words, or letters."""
+    """A text of as many words, or letters; of pairs, on both sides."""
     text = folder / "text"
     text.mkdir()
+    if config.kind.reads == PAIRS:
+        lines = _sentences(vocabulary)
+        for split, side in itertools.product(("train", "valid", "test"), ("src", "tgt")):
+            (text / f"{split}.{side}").write_text(lines, encoding="utf-8")
+        return str(text)
     letters = config.corpus.level == "character"
     for split in ("train", "valid", "test"):
         (text / f"{split}.txt").write_text(_text(config, vocabulary, letters), encoding="utf-8")
     return str(text)
+
+
+def _sentences(vocabulary: int) -> str:
+    """Sentences of 20 words, so that every word is there; <eos> and <unk> are two more."""
+    words = [f"w{i}" for i in range(vocabulary - 2)]
+    return "".join(f"{' '.join(words[i : i + 20])}\n" for i in range(0, len(words), 20))
 
 
 def _text(config: Config, vocabulary: int, letters: bool) -> str:

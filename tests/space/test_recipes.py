@@ -60,13 +60,14 @@ def is_off(field: str, values: dict[str, Any]) -> bool:
 
 def base_of(name: str, column: str | None) -> dict[str, Any]:
     recipe, other = OVER.get(name, (None, None))
-    return {} if recipe is None else load(recipe).values(other or column)
+    task = {"task": load(name).task} if load(name).task else {}
+    return task if recipe is None else load(recipe).values(other or column)
 
 
 def built(values: dict[str, Any]) -> Config:
     """Resolve and assemble without memory, which refuses impossible combinations."""
     config = resolve(values)
-    assemble(config, 10_000, "meta")
+    assemble(config, 10_000, "meta", source_vocabulary=10_000)
     return config
 
 
