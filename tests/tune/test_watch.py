@@ -16,11 +16,11 @@ import pytest
 
 pytest.importorskip("ray")
 
-from ray._private import worker
+from ray._private import services, worker
 
 from ablate.errors import TrialError
 from ablate.tune.cluster import drive as cluster
-from ablate.tune.cluster import watch
+from ablate.tune.cluster import session, watch
 from tests.support import lab, places
 from tests.tune.test_cluster import WORKER, Plan, run, trials
 
@@ -139,10 +139,33 @@ def test_a_ray_that_cannot_be_started_again_is_an_error_that_says_so(monkeypatch
     assert len(runs) == (cluster.MOST_DEATHS + 1 if ours else 1)
 
 
+@pytest.mark.parametrize(
+    "why", ["Timed out waiting for file gcs_server_port", "The current node timed out"]
+)
+def test_a_ray_that_is_not_ready_in_time_is_started_again_and_at_last_given_up(
+    monkeypatch, why
+) -> None:
+    """Its processes are killed, as Ray itself forgets them."""
+    processes = []
+
+    def starts_too_slowly(**options: Any) -> None:
+        processes.append(services.ConsolePopen(["sleep", "600"]))
+        raise RuntimeError(why)
+
+    monkeypatch.setattr(session.ray, "init", starts_too_slowly)
+    plan = Plan(*trials(1))
+    said = r"^Ray was not ready after \d+ s \(is this machine overloaded\?\)\. resume with: x$"
+    with pytest.raises(TrialError, match=said):
+        cluster.run(plan, cluster.Fleet(advice="resume with: x"), lambda trial: {})
+    assert len(processes) == cluster.MOST_DEATHS + 1 == len(plan.notes) + 1
+    assert plan.notes[0].endswith("(is this machine overloaded?): starting Ray again")
+    assert {process.returncode for process in processes} == {-signal.SIGKILL}
+
+
 STUCK = """
 import threading, types
-from ray._private import worker
-from ablate.tune.cluster import watch
+from ray._private import services, worker
+from ablate.tune.cluster import session, watch
 
 watch.LOOK_SECONDS = watch.STUCK_SECONDS = 0.05
 process = types.SimpleNamespace(pid=7, poll=lambda: -9)

@@ -27,7 +27,7 @@ RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"  # how long Ray waits for a
 
 
 class RayDied(Exception):
-    """A part of Ray has died. `ours`: this driver had started it."""
+    """A part of Ray has died, or was not ready in time. `ours`: this driver had started it."""
 
     def __init__(self, text: str, ours: bool) -> None:
         super().__init__(text)
