@@ -32,7 +32,7 @@ MARKERS = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--faults", action="store_true", help="also break two hosts; needs root")
-    parser.addoption("--kills", type=int, default=3, help="kills per study (default: 3)")
+    parser.addoption("--kills", type=int, default=2, help="kills per study (default: 2)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

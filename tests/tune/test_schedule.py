@@ -260,6 +260,27 @@ def test_a_budget_of_epochs_starts_no_trial_once_it_is_spent(workspace):
     assert len(started) == 1 and more.ledger.epochs == 9
 
 
+def test_a_budget_of_epochs_holds_through_a_death_of_the_driver(workspace):
+    """It dies in its second trial, which the next driver ends, and then starts no other."""
+
+    class Dies(Listener):
+        epochs = 0
+
+        def progress(self, trial_id, epoch):
+            self.epochs += epoch is not None
+            if self.epochs == 4:
+                raise KeyboardInterrupt
+
+    study, started = study_of(budget=Budget(epochs=6)), []
+    with pytest.raises(KeyboardInterrupt):
+        local.run(scheduled(study, workspace, Dies()), order_in(workspace, started))
+    schedule, resumed = run(study, workspace)
+    assert resumed == [started[-1].id] and len(started) == 2
+    assert schedule.closed_reason == "the budget of 6 epochs is spent"
+    known = journals.read_all(workspace.store).values()
+    assert [len(journal.epochs) for journal in known if journal.outcome] == [3, 3]
+
+
 def test_what_a_trial_has_spent_is_durable_when_it_ends(workspace):
     """Its driver dies at once afterwards, without starting another trial."""
     study = study_of(budget=Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0), gpus=1)
