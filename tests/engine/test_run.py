@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from ablate.engine.run import RunOptions, run_study
-from ablate.errors import StoreError, TrialError
+from ablate.errors import HeldError, StoreError, TrialError
 from ablate.study.designs import table
 from ablate.study.words import Arm, Scale, Study
 from ablate.tune import local
@@ -55,3 +58,28 @@ def test_an_error_while_trials_run_leaves_no_run_marked_as_running(workspace, mo
         run(workspace)
     assert recorders() == []
     assert study_runs(workspace.tracking_uri)["asked@s"]["tags"]["status"] == "interrupted"
+
+
+HOLDER = """
+import sys, time
+from ablate.store.workspace import held, open_workspace
+
+with held(open_workspace(sys.argv[1]), "asked@s"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_study_whose_driver_is_stopped_as_told_runs(workspace) -> None:
+    """The message says which process to stop, and that the same command then runs."""
+    words = [sys.executable, "-c", HOLDER, str(workspace.folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline() == b"held\n"
+            with pytest.raises(HeldError, match="stop it and run the same command") as raised:
+                run(workspace)
+            pid = re.search(r"process (\d+) on", str(raised.value))
+            assert pid is not None and int(pid[1]) == other.pid
+        finally:
+            other.terminate()
+    run(workspace)

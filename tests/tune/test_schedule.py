@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -612,5 +614,11 @@ class TestRunners:
         monkeypatch.setattr("ablate.trial.run.check_conclusion", lambda found, runner: None)
         self.without(monkeypatch, "conclude", "valid_nll")
         message = f"of the runner {STAND_IN} completed without 'valid_nll'"
-        with pytest.raises(TrialError, match=message):
-            run(search_study(tmp_path, trials=2), workspace)
+        study = search_study(tmp_path, trials=2)
+        with pytest.raises(TrialError, match=message) as raised:
+            run(study, workspace)
+        monkeypatch.undo()  # "Return it from `conclude`, ..."
+        folder = re.search(r"and delete (trials/[0-9a-f]{16})\.", str(raised.value))[1]
+        shutil.rmtree(workspace.store.folder / folder)
+        schedule, _ = run(study, workspace)
+        assert schedule.complete and set(schedule.status.values()) == {Status.COMPLETED}
