@@ -52,3 +52,29 @@ def test_tests_that_name_the_module_come_first():
     mutant = mutate.Mutant("ablate/tune/schedule.py", 1, "a", "b", "")
     assert mutate.tests_of(mutant)[0] == "tests/tune/test_schedule.py"
     assert "tests/tune/test_inherit.py" in mutate.tests_of(mutant)
+    assert "tests/tune/test_watch.py" not in mutate.tests_of(mutant)
+
+
+def test_a_module_of_the_cluster_is_tested_with_ray():
+    mutant = mutate.Mutant("ablate/tune/cluster/watch.py", 1, "a", "b", "")
+    assert mutate.tests_of(mutant)[0] == "tests/tune/test_watch.py"
+
+
+def test_a_change_is_noticed_in_a_process_of_its_own(tmp_path):
+    """As long as the file is changed; a test that does not end in time says nothing."""
+    name = "tests/test_number.py"
+    checkout = mutate.Checkout.__new__(mutate.Checkout)
+    checkout.folder = tmp_path
+    (tmp_path / "ablate").mkdir()
+    (tmp_path / "tests").mkdir()
+    text = "def number():\n    return 7\n"
+    (tmp_path / "ablate/number.py").write_text(text)
+    test = "from ablate.number import number\n\ndef test_it():\n    assert number() == 7\n"
+    (tmp_path / name).write_text(test)
+    (tmp_path / "tests/test_slow.py").write_text("import time\n\ndef test_it(): time.sleep(60)\n")
+    assert checkout.notices([name], 60) is False
+    changed = mutate.Mutant("ablate/number.py", 2, "7", "8", text.replace("7", "8"))
+    with checkout.changed(changed):
+        assert checkout.notices([name], 60) is True
+    assert checkout.notices([name], 60) is False
+    assert checkout.notices(["tests/test_slow.py"], 1) is None
