@@ -90,8 +90,9 @@ def test_a_gcs_dies_and_ray_is_started_again(tmp_path, monkeypatch) -> None:
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
-    """A cluster that this process has only joined: a raylet's socket and a GCS's port."""
+    """A cluster that this process has joined: a raylet's socket and a GCS's port."""
     monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "OURS_SECONDS", 0.0)
     with socket.socket(socket.AF_UNIX) as raylet, socket.socket() as gcs:
         raylet.bind(path := str(tmp_path / "raylet"))
         gcs.bind(("127.0.0.1", 0))
@@ -105,14 +106,24 @@ def elsewhere(tmp_path, monkeypatch):
         yield SimpleNamespace(raylet=raylet, gcs=gcs)
 
 
+@pytest.mark.parametrize("ours", [False, True])
 @pytest.mark.parametrize("part", ["raylet", "gcs"])
-def test_a_part_of_a_cluster_that_does_not_answer(elsewhere, part) -> None:
+def test_a_part_that_does_not_answer(elsewhere, part, ours) -> None:
+    if ours:
+        worker._global_node.all_processes["gcs_server"] = []
     looking = watch.Watch(print, "resume with: x")
     assert looking._given_up() is None
     getattr(elsewhere, part).close()
     died = looking._given_up()
-    assert died is not None and not died.ours
+    assert died is not None and died.ours == ours
     assert f"Ray's {part}".lower() in str(died).lower() and "has not answered for" in str(died)
+
+
+def test_a_gcs_of_ours_is_not_waited_for_longer(elsewhere, monkeypatch) -> None:
+    monkeypatch.setenv(watch.RECONNECT, "300")
+    worker._global_node.all_processes["gcs_server"] = []
+    elsewhere.gcs.close()
+    assert watch.Watch(print, "")._given_up() is not None
 
 
 def test_a_gcs_may_come_back_as_long_as_ray_waits_for_it(elsewhere, monkeypatch) -> None:
