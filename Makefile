@@ -11,10 +11,10 @@ study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
 
 test: $(READY)
-	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile
+	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 quick: $(READY)  # the inner loop, under a minute on two cores; `make test` is the whole
-	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile -m "$(QUICK)" $(ARGS)
+	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "$(QUICK)" $(ARGS)
 
 goldens: $(READY)  # write tests/golden again, and read the diff; ids and known defaults stay
 	ABLATE_REGENERATE=1 $(VENV)/bin/pytest -m golden
