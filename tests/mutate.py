@@ -3,10 +3,11 @@
     python -m tests.mutate [--only FOLDER...] [--number N] [--seed N] [--minutes M] [--seconds S]
 
 A sample of the possible changes of each folder: a comparison turned, + and - or `and` and `or`
-exchanged, a condition negated, a whole number off by one, true and false exchanged. Each is made
-in a copy of the checkout, where the tests of its folder run until one fails, those that name or
-import the changed module first. A survivor that changes nothing that anybody can see is listed in
-`tests/equivalent.txt` with the reason, and is not sampled.
+exchanged, a condition negated, a whole number off by one, true and false exchanged. Each is made in
+a copy of the checkout, where those tests of its folder run until one fails that call something of
+the changed file, the quickest first; which they are is learned from one run without any change. (A
+test that calls it only from another process is not one of them.) A survivor that changes nothing
+that anybody can see is listed in `tests/equivalent.txt` with the reason, and is not sampled.
 
 A development tool: `make mutate`. `make test` does not run it.
 """
@@ -18,16 +19,21 @@ import ast
 import contextlib
 import importlib
 import itertools
+import json
 import os
 import random
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.support import places
 
@@ -145,6 +151,48 @@ def equivalent() -> set[str]:
     return {line.partition("  ||  ")[0] for line in lines if line and not line.startswith("#")}
 
 
+@dataclass(frozen=True)
+class Calls:
+    """A test, how long it took, and the files of which it called something."""
+
+    test: str
+    seconds: float
+    files: frozenset[str]
+
+
+class Callers:
+    """A plugin of pytest that writes the `Calls` of every test, fixtures included."""
+
+    def __init__(self, folder: Path, seen: Path) -> None:
+        self.start, self.seen = f"{folder}/", seen
+        self.files: set[str] = set()
+        self.shared: dict[str, set[str]] = {}  # test file -> what its first test's fixtures called
+        self.found: list[tuple[str, float, list[str]]] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.files, start = set(), time.monotonic()
+        sys.setprofile(self._called)
+        threading.setprofile(self._called)
+        try:
+            return (yield)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+            file = item.nodeid.partition("::")[0]
+            shared = self.shared.setdefault(file, set(self.files))
+            files = sorted(self.files | shared)
+            self.found.append((item.nodeid, time.monotonic() - start, files))
+
+    def pytest_sessionfinish(self) -> None:
+        self.seen.write_text(json.dumps(self.found))
+
+    def _called(self, frame: Any, event: str, _: Any) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(self.start):
+            self.files.add(name.removeprefix(self.start))
+
+
 class Checkout:
     """A copy of the checkout, in which files are changed."""
 
@@ -163,11 +211,18 @@ class Checkout:
         finally:
             path.write_text(text)
 
-    def notices(self, tests: list[str], seconds: float) -> bool | None:
+    def callers(self, tests: list[str], seconds: float) -> list[Calls] | None:
+        """Run tests and see what they call; None if one fails or the time ends."""
+        with tempfile.NamedTemporaryFile(mode="r", suffix=".json") as seen:
+            if self.notices(tests, seconds, Callers(self.folder, Path(seen.name))) is not False:
+                return None
+            return [Calls(test, took, frozenset(files)) for test, took, files in json.load(seen)]
+
+    def notices(self, tests: list[str], seconds: float, *plugins: Callers) -> bool | None:
         """Return whether a test fails; None if the time ends before the tests do."""
         pid = os.fork()  # with all that was imported, which costs a process of its own seconds
         if pid == 0:
-            os._exit(self._run(tests))
+            os._exit(self._run(tests, plugins))
         end = time.monotonic() + seconds
         try:
             while time.monotonic() < end:
@@ -182,10 +237,8 @@ class Checkout:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
-    def _run(self, tests: list[str]) -> int:
+    def _run(self, tests: list[str], plugins: Sequence[Callers]) -> int:
         """Run tests of the copy in this process; 0 if all pass."""
-        import pytest
-
         os.setsid()
         os.chdir(self.folder)
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -198,39 +251,27 @@ class Checkout:
         os.environ |= {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         os.environ["ABLATE_TEST_DATA"] = str(places.DATA)
         try:
-            return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+            return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], [*plugins]))
         except BaseException:  # a change that ends the process is noticed
             return 1
 
 
-def tests_of(mutant: Mutant) -> list[str]:
-    """The tests of the mutant's folder, those that name its module first.
-
-    Tests that start Ray run only for the modules that they are about.
-    """
-    module, file = Path(mutant.file).stem, Path(mutant.file)
-    files = [
-        path
-        for part in TESTS_OF.get(file.parts[1], (f"tests/{file.parts[1]}",))
-        for path in ([places.ROOT / part] if part.endswith(".py") else tests_in(part))
-        if "cluster" in file.parts or not _starts_ray(path)
-    ]
-    ranked = sorted(files, key=lambda path: -_relevance(path, module, file))
-    return [str(path.relative_to(places.ROOT)) for path in ranked]
+def tests_of(folder: str) -> list[str]:
+    """The tests of a folder, but for those that start Ray and those of other processes."""
+    parts = TESTS_OF.get(folder, (f"tests/{folder}",))
+    files = [path for part in parts for path in tests_in(places.ROOT / part)]
+    chosen = [path for path in files if "pytest.mark.cluster" not in path.read_text()]
+    return [str(path.relative_to(places.ROOT)) for path in chosen]
 
 
-def _starts_ray(path: Path) -> bool:
-    return "pytest.mark.cluster" in path.read_text()
+def tests_in(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(path.rglob("test_*.py"))
 
 
-def tests_in(folder: str) -> list[Path]:
-    return sorted((places.ROOT / folder).rglob("test_*.py"))
-
-
-def _relevance(path: Path, module: str, file: Path) -> int:
-    """How likely a test file is to notice: it has the module's name, or imports it."""
-    imported = ".".join(file.with_suffix("").parts)
-    return 2 * (module in path.stem) + (imported in path.read_text())
+def quickest(calls: Sequence[Calls], file: str) -> list[str]:
+    """The tests that call something of a file, the quickest first."""
+    chosen = sorted((one for one in calls if file in one.files), key=lambda one: one.seconds)
+    return [one.test for one in chosen]
 
 
 def main() -> int:
@@ -251,13 +292,15 @@ def main() -> int:
         for folder in options.only:
             chosen = sample(folder, options.number, random.Random(f"{folder} {options.seed}"))
             tried, noticed = 0, 0
-            if chosen and checkout.notices(tests_of(chosen[0]), 60 * options.minutes):
-                parser.exit(2, f"{folder}: its tests fail without any change\n")
+            calls = checkout.callers(tests_of(folder), 60 * options.minutes)
+            if calls is None:
+                parser.exit(2, f"{folder}: its tests fail without any change, or take too long\n")
             for mutant in chosen:
                 if time.monotonic() > end:
                     break
+                tests = quickest(calls, mutant.file)
                 with checkout.changed(mutant):
-                    seen = checkout.notices(tests_of(mutant), options.seconds)
+                    seen = bool(tests) and checkout.notices(tests, options.seconds)
                 tried, noticed = tried + (seen is not None), noticed + bool(seen)
                 print(WORDS[seen], mutant.name, flush=True)
             survived += tried - noticed

@@ -48,16 +48,10 @@ def test_equivalent_changes_are_not_sampled(monkeypatch, tmp_path):
     assert first.key not in {one.key for one in mutate.sample("store", 5, random.Random(1))}
 
 
-def test_tests_that_name_the_module_come_first():
-    mutant = mutate.Mutant("ablate/tune/schedule.py", 1, "a", "b", "")
-    assert mutate.tests_of(mutant)[0] == "tests/tune/test_schedule.py"
-    assert "tests/tune/test_inherit.py" in mutate.tests_of(mutant)
-    assert "tests/tune/test_watch.py" not in mutate.tests_of(mutant)
-
-
-def test_a_module_of_the_cluster_is_tested_with_ray():
-    mutant = mutate.Mutant("ablate/tune/cluster/watch.py", 1, "a", "b", "")
-    assert mutate.tests_of(mutant)[0] == "tests/tune/test_watch.py"
+def test_tests_that_start_ray_are_left_out():
+    tests = mutate.tests_of("tune")
+    assert "tests/tune/test_inherit.py" in tests and "tests/tune/test_watch.py" not in tests
+    assert "tests/commands/test_tasks.py" in mutate.tests_of("compare")
 
 
 def test_a_change_is_noticed_in_a_process_of_its_own(tmp_path):
@@ -71,6 +65,8 @@ def test_a_change_is_noticed_in_a_process_of_its_own(tmp_path):
     (tmp_path / "ablate/number.py").write_text(text)
     test = "from ablate.number import number\n\ndef test_it():\n    assert number() == 7\n"
     (tmp_path / name).write_text(test)
+    other = "tests/test_other.py"
+    (tmp_path / other).write_text("def test_it(): ...\n")
     (tmp_path / "tests/test_slow.py").write_text("import time\n\ndef test_it(): time.sleep(60)\n")
     assert checkout.notices([name], 60) is False
     changed = mutate.Mutant("ablate/number.py", 2, "7", "8", text.replace("7", "8"))
@@ -78,3 +74,6 @@ def test_a_change_is_noticed_in_a_process_of_its_own(tmp_path):
         assert checkout.notices([name], 60) is True
     assert checkout.notices([name], 60) is False
     assert checkout.notices(["tests/test_slow.py"], 1) is None
+    calls = checkout.callers([name, other], 60)
+    assert calls is not None
+    assert mutate.quickest(calls, "ablate/number.py") == [f"{name}::test_it"]
