@@ -76,6 +76,7 @@ class Mutant:
     before: str
     after: str
     text: str  # of the whole file, changed
+    source: str = ""  # of the line, as it was
 
     @property
     def name(self) -> str:
@@ -83,8 +84,8 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """The name without the line, by which equivalent ones are listed."""
-        return f"{self.file}: {self.before}  ->  {self.after}"
+        """The name, with the line's text instead of its number: equivalent ones are listed so."""
+        return f"{self.file}: {self.source}: {self.before}  ->  {self.after}"
 
 
 def spots(tree: ast.AST) -> list[tuple[int, int]]:
@@ -99,7 +100,9 @@ def mutant(file: str, text: str, at: int, which: int) -> Mutant:
     node = list(ast.walk(tree))[at]
     before, change = ast.unparse(node), list(changes(node))[which]
     change(node)
-    return Mutant(file, getattr(node, "lineno", 0), before, ast.unparse(node), ast.unparse(tree))
+    line = getattr(node, "lineno", 0)
+    source = text.splitlines()[line - 1].strip()
+    return Mutant(file, line, before, ast.unparse(node), ast.unparse(tree), source)
 
 
 def changes(node: ast.AST) -> Iterator:
@@ -257,11 +260,24 @@ class Checkout:
 
 
 def tests_of(folder: str) -> list[str]:
-    """The tests of a folder, but for those that start Ray and those of other processes."""
+    """The tests of a folder, but for those that start Ray."""
+    return [path for path in _files_of(folder) if not _starts_ray(path)]
+
+
+def tests_with_ray(file: str) -> list[str]:
+    """The tests that start Ray, if the changed file is one of those that drive it."""
+    _, folder, *rest = Path(file).parts
+    return [path for path in _files_of(folder) if "cluster" in rest and _starts_ray(path)]
+
+
+def _files_of(folder: str) -> list[str]:
     parts = TESTS_OF.get(folder, (f"tests/{folder}",))
     files = [path for part in parts for path in tests_in(places.ROOT / part)]
-    chosen = [path for path in files if "pytest.mark.cluster" not in path.read_text()]
-    return [str(path.relative_to(places.ROOT)) for path in chosen]
+    return [str(path.relative_to(places.ROOT)) for path in files]
+
+
+def _starts_ray(path: str) -> bool:
+    return "pytest.mark.cluster" in (places.ROOT / path).read_text()
 
 
 def tests_in(path: Path) -> list[Path]:
@@ -298,7 +314,7 @@ def main() -> int:
             for mutant in chosen:
                 if time.monotonic() > end:
                     break
-                tests = quickest(calls, mutant.file)
+                tests = quickest(calls, mutant.file) + tests_with_ray(mutant.file)
                 with checkout.changed(mutant):
                     seen = bool(tests) and checkout.notices(tests, options.seconds)
                 tried, noticed = tried + (seen is not None), noticed + bool(seen)

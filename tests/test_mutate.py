@@ -8,6 +8,7 @@ import random
 import pytest
 
 from tests import mutate
+from tests.support import places
 
 
 def every(text: str) -> set[str]:
@@ -48,7 +49,18 @@ def test_equivalent_changes_are_not_sampled(monkeypatch, tmp_path):
     assert first.key not in {one.key for one in mutate.sample("store", 5, random.Random(1))}
 
 
-def test_tests_that_start_ray_are_left_out():
+def test_what_is_listed_as_equivalent_can_still_be_changed():
+    listed = mutate.equivalent()
+    for file in {key.partition(":")[0] for key in listed}:
+        text = (places.ROOT / file).read_text()
+        made = [mutate.mutant(file, text, at, which) for at, which in mutate.spots(ast.parse(text))]
+        listed -= {one.key for one in made}
+    assert not listed
+
+
+def test_tests_that_start_ray_run_only_for_what_drives_it():
+    assert "tests/tune/test_watch.py" in mutate.tests_with_ray("ablate/tune/cluster/drive.py")
+    assert mutate.tests_with_ray("ablate/tune/schedule.py") == []
     tests = mutate.tests_of("tune")
     assert "tests/tune/test_inherit.py" in tests and "tests/tune/test_watch.py" not in tests
     assert "tests/commands/test_tasks.py" in mutate.tests_of("compare")
