@@ -11,10 +11,10 @@ study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
 
 test: $(READY)
-	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile
+	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 quick: $(READY)  # the inner loop, under a minute on two cores; `make test` is the whole
-	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile -m "$(QUICK)" $(ARGS)
+	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "$(QUICK)" $(ARGS)
 
 goldens: $(READY)  # write tests/golden again, and read the diff; ids and known defaults stay
 	ABLATE_REGENERATE=1 $(VENV)/bin/pytest -m golden
@@ -44,8 +44,8 @@ bench-mirror: $(READY)  # questions over 20,000 recorded trials, SQLite and HTTP
 bench-cluster: $(READY)  # does one driver keep 1 to 64 workers busy? ARGS="--sizes 1 16"
 	$(VENV)/bin/python -m benchmarks.cluster $(ARGS)
 
-test-kills: $(READY)  # drivers and workers killed thirty times, not the three of `make test`
-	$(VENV)/bin/pytest tests/end_to_end/test_killed.py --kills 30
+test-kills: $(READY)  # drivers and workers killed thirty times, not the two of `make test`
+	$(VENV)/bin/pytest tests/end_to_end/test_killed.py tests/record/test_records.py --kills 30
 
 attack: $(READY)  # wrong inputs, damaged files, kills; ARGS="--seed 2 --quick --only inputs"
 	$(VENV)/bin/python -m tests.attack $(ARGS)

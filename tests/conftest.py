@@ -37,7 +37,7 @@ MARKERS = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--faults", action="store_true", help="also break two hosts; needs root")
-    parser.addoption("--kills", type=int, default=3, help="kills per study (default: 3)")
+    parser.addoption("--kills", type=int, default=2, help="kills per study (default: 2)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,6 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture in MARKERS.keys() & set(getattr(item, "fixturenames", ())):
             for marker in MARKERS[fixture]:
                 item.add_marker(marker)
+    # The long files first: else, at the end of `make test`, one process would wait for the other.
+    long = {item.path for item in items if item.get_closest_marker("cluster")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -3,10 +3,11 @@
     python -m tests.mutate [--only FOLDER...] [--number N] [--seed N] [--minutes M] [--seconds S]
 
 A sample of the possible changes of each folder: a comparison turned, + and - or `and` and `or`
-exchanged, a condition negated, a whole number off by one, true and false exchanged. Each is made
-in a copy of the checkout, where the tests of its folder run until one fails, those that name or
-import the changed module first. A survivor that changes nothing that anybody can see is listed in
-`tests/equivalent.txt` with the reason, and is not sampled.
+exchanged, a condition negated, a whole number off by one, true and false exchanged. Each is made in
+a copy of the checkout, where those tests of its folder run until one fails that call something of
+the changed file, the quickest first; which they are is learned from one run without any change. (A
+test that calls it only from another process is not one of them.) A survivor that changes nothing
+that anybody can see is listed in `tests/equivalent.txt` with the reason, and is not sampled.
 
 A development tool: `make mutate`. `make test` does not run it.
 """
@@ -16,18 +17,23 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import importlib
 import itertools
+import json
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.support import places
 
@@ -41,6 +47,8 @@ TESTS_OF = {  # folder of ablate -> its tests, the quick ones first
     "space": ("tests/space",),
 }
 DEFAULT = ("compare", "tune")
+OURS = ("", ".", str(places.ROOT))
+IMPORTED = ("torch._dynamo", "optuna", "pyarrow.parquet", "scipy.stats", "duckdb", "ray.tune")
 WORDS = {True: "noticed ", False: "SURVIVED", None: "no time "}  # the last is not counted
 EQUIVALENT = places.TESTS / "equivalent.txt"
 TURNED = {
@@ -68,6 +76,7 @@ class Mutant:
     before: str
     after: str
     text: str  # of the whole file, changed
+    source: str = ""  # of the line, as it was
 
     @property
     def name(self) -> str:
@@ -75,8 +84,8 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """The name without the line, by which equivalent ones are listed."""
-        return f"{self.file}: {self.before}  ->  {self.after}"
+        """The name, with the line's text instead of its number: equivalent ones are listed so."""
+        return f"{self.file}: {self.source}: {self.before}  ->  {self.after}"
 
 
 def spots(tree: ast.AST) -> list[tuple[int, int]]:
@@ -91,7 +100,9 @@ def mutant(file: str, text: str, at: int, which: int) -> Mutant:
     node = list(ast.walk(tree))[at]
     before, change = ast.unparse(node), list(changes(node))[which]
     change(node)
-    return Mutant(file, getattr(node, "lineno", 0), before, ast.unparse(node), ast.unparse(tree))
+    line = getattr(node, "lineno", 0)
+    source = text.splitlines()[line - 1].strip()
+    return Mutant(file, line, before, ast.unparse(node), ast.unparse(tree), source)
 
 
 def changes(node: ast.AST) -> Iterator:
@@ -143,6 +154,48 @@ def equivalent() -> set[str]:
     return {line.partition("  ||  ")[0] for line in lines if line and not line.startswith("#")}
 
 
+@dataclass(frozen=True)
+class Calls:
+    """A test, how long it took, and the files of which it called something."""
+
+    test: str
+    seconds: float
+    files: frozenset[str]
+
+
+class Callers:
+    """A plugin of pytest that writes the `Calls` of every test, fixtures included."""
+
+    def __init__(self, folder: Path, seen: Path) -> None:
+        self.start, self.seen = f"{folder}/", seen
+        self.files: set[str] = set()
+        self.shared: dict[str, set[str]] = {}  # test file -> what its first test's fixtures called
+        self.found: list[tuple[str, float, list[str]]] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.files, start = set(), time.monotonic()
+        sys.setprofile(self._called)
+        threading.setprofile(self._called)
+        try:
+            return (yield)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+            file = item.nodeid.partition("::")[0]
+            shared = self.shared.setdefault(file, set(self.files))
+            files = sorted(self.files | shared)
+            self.found.append((item.nodeid, time.monotonic() - start, files))
+
+    def pytest_sessionfinish(self) -> None:
+        self.seen.write_text(json.dumps(self.found))
+
+    def _called(self, frame: Any, event: str, _: Any) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(self.start):
+            self.files.add(name.removeprefix(self.start))
+
+
 class Checkout:
     """A copy of the checkout, in which files are changed."""
 
@@ -161,54 +214,80 @@ class Checkout:
         finally:
             path.write_text(text)
 
-    def notices(self, tests: list[str], seconds: float) -> bool | None:
+    def callers(self, tests: list[str], seconds: float) -> list[Calls] | None:
+        """Run tests and see what they call; None if one fails or the time ends."""
+        with tempfile.NamedTemporaryFile(mode="r", suffix=".json") as seen:
+            if self.notices(tests, seconds, Callers(self.folder, Path(seen.name))) is not False:
+                return None
+            return [Calls(test, took, frozenset(files)) for test, took, files in json.load(seen)]
+
+    def notices(self, tests: list[str], seconds: float, *plugins: Callers) -> bool | None:
         """Return whether a test fails; None if the time ends before the tests do."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(self.folder),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "ABLATE_TEST_DATA": str(places.DATA),
-        }
-        process = subprocess.Popen(
-            [*command, *tests],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        pid = os.fork()  # with all that was imported, which costs a process of its own seconds
+        if pid == 0:
+            os._exit(self._run(tests, plugins))
+        end = time.monotonic() + seconds
         try:
-            return process.wait(seconds) != 0
-        except subprocess.TimeoutExpired:
+            while time.monotonic() < end:
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    return os.waitstatus_to_exitcode(status) != 0
+                time.sleep(0.05)
             return None
         finally:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+                os.killpg(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+    def _run(self, tests: list[str], plugins: Sequence[Callers]) -> int:
+        """Run tests of the copy in this process; 0 if all pass."""
+        os.setsid()
+        os.chdir(self.folder)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nowhere, number)
+        for name in [name for name in sys.modules if name.split(".")[0] in ("ablate", "tests")]:
+            del sys.modules[name]
+        sys.path[:] = [str(self.folder), *(path for path in sys.path if path not in OURS)]
+        sys.dont_write_bytecode = True
+        os.environ |= {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        os.environ["ABLATE_TEST_DATA"] = str(places.DATA)
+        try:
+            return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], [*plugins]))
+        except BaseException:  # a change that ends the process is noticed
+            return 1
 
 
-def tests_of(mutant: Mutant) -> list[str]:
-    """The tests of the mutant's folder, those that name its module first."""
-    module = Path(mutant.file).stem
-    folder = Path(mutant.file).parts[1]
-    files = [
-        path
-        for part in TESTS_OF.get(folder, (f"tests/{folder}",))
-        for path in ([places.ROOT / part] if part.endswith(".py") else tests_in(part))
-    ]
-    ranked = sorted(files, key=lambda path: -_relevance(path, module, Path(mutant.file)))
-    return [str(path.relative_to(places.ROOT)) for path in ranked]
+def tests_of(folder: str) -> list[str]:
+    """The tests of a folder, but for those that start Ray."""
+    return [path for path in _files_of(folder) if not _starts_ray(path)]
 
 
-def tests_in(folder: str) -> list[Path]:
-    return sorted((places.ROOT / folder).rglob("test_*.py"))
+def tests_with_ray(file: str) -> list[str]:
+    """The tests that start Ray, if the changed file is one of those that drive it."""
+    _, folder, *rest = Path(file).parts
+    return [path for path in _files_of(folder) if "cluster" in rest and _starts_ray(path)]
 
 
-def _relevance(path: Path, module: str, file: Path) -> int:
-    """How likely a test file is to notice: it has the module's name, or imports it."""
-    imported = ".".join(file.with_suffix("").parts)
-    return 2 * (module in path.stem) + (imported in path.read_text())
+def _files_of(folder: str) -> list[str]:
+    parts = TESTS_OF.get(folder, (f"tests/{folder}",))
+    files = [path for part in parts for path in tests_in(places.ROOT / part)]
+    return [str(path.relative_to(places.ROOT)) for path in files]
+
+
+def _starts_ray(path: str) -> bool:
+    return "pytest.mark.cluster" in (places.ROOT / path).read_text()
+
+
+def tests_in(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(path.rglob("test_*.py"))
+
+
+def quickest(calls: Sequence[Calls], file: str) -> list[str]:
+    """The tests that call something of a file, the quickest first."""
+    chosen = sorted((one for one in calls if file in one.files), key=lambda one: one.seconds)
+    return [one.test for one in chosen]
 
 
 def main() -> int:
@@ -221,16 +300,23 @@ def main() -> int:
     options = parser.parse_args()
     end = time.monotonic() + 60 * options.minutes
     rates, survived = [], 0
+    for name in IMPORTED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="ablate-mutate-") as temporary:
         checkout = Checkout(Path(temporary))
         for folder in options.only:
             chosen = sample(folder, options.number, random.Random(f"{folder} {options.seed}"))
             tried, noticed = 0, 0
+            calls = checkout.callers(tests_of(folder), 60 * options.minutes)
+            if calls is None:
+                parser.exit(2, f"{folder}: its tests fail without any change, or take too long\n")
             for mutant in chosen:
                 if time.monotonic() > end:
                     break
+                tests = quickest(calls, mutant.file) + tests_with_ray(mutant.file)
                 with checkout.changed(mutant):
-                    seen = checkout.notices(tests_of(mutant), options.seconds)
+                    seen = bool(tests) and checkout.notices(tests, options.seconds)
                 tried, noticed = tried + (seen is not None), noticed + bool(seen)
                 print(WORDS[seen], mutant.name, flush=True)
             survived += tried - noticed

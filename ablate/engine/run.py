@@ -131,15 +131,16 @@ def _run_plan(
             workspace.artifacts,
             on_trouble=screen.note,
         )
-        listener: Any = _Listener(screen, recorder)
-        schedule = Schedule(plan, store, open_search(workspace.searches), listener)
-        if lease is not None:
-            lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
-        with _stopped_by_signals(schedule):
-            _drive(schedule, workspace, options)
-        ended = _journals(schedule, store)
-        summary = summarise(schedule.plan.record, ended)
-        tables = _write_tables(summary, workspace)
+        with recorder.paused_by_errors():
+            listener: Any = _Listener(screen, recorder)
+            schedule = Schedule(plan, store, open_search(workspace.searches), listener)
+            if lease is not None:
+                lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
+            with _stopped_by_signals(schedule):
+                _drive(schedule, workspace, options)
+            ended = _journals(schedule, store)
+            summary = summarise(schedule.plan.record, ended)
+            tables = _write_tables(summary, workspace)
         if schedule.complete:
             pages = _report(summary, ended, store, screen.note)
             delivery = recorder.finish(

@@ -11,12 +11,13 @@ delivered stays in the store for `ablate sync`.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ablate.errors import AblateError
+from ablate.errors import AblateError, StoreError
 from ablate.record.mlflow_records import Delivery, Recorder
 from ablate.record.tracking import Away
 from ablate.redaction import redacted
@@ -77,9 +78,22 @@ class BackgroundRecorder:
         return self._join()
 
     def pause(self) -> Delivery:
-        """Deliver all trials, and leave no run marked as running."""
-        self._recorder.save_pause()
-        return self._join()
+        """Deliver all trials, and leave no run marked as running, and no thread."""
+        try:
+            self._recorder.save_pause()
+        finally:
+            delivery = self._join()
+        return delivery
+
+    @contextlib.contextmanager
+    def paused_by_errors(self) -> Iterator[None]:
+        """Pause if the block ends with an error, which is then raised."""
+        try:
+            yield
+        except Exception:
+            with contextlib.suppress(StoreError):
+                self.pause()
+            raise
 
     def _join(self) -> Delivery:
         """Wait for the thread as long as it makes progress."""

@@ -145,7 +145,27 @@ def study_run(
     counts: Mapping[str, int],
 ) -> Run:
     """The run of a study: its question, command and table."""
-    facts = {
+    tags = _tags(_study_facts(record, status, table, counts))
+    artifacts = {**results, "study.json": _json(dataclasses.asdict(record))}
+    if table:
+        artifacts["table.md"] = table.encode()
+    return Run(
+        identity=(STUDY_RUN, record.key),
+        status=STATUSES[status],
+        start=start,
+        end=None if status == StudyStatus.RUNNING else _now(),
+        home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
+        tags=tags | {MARK: f"{status}:{_digest(tags, artifacts)}"},
+        params=_study_params(record),
+        artifacts={} if status == StudyStatus.RUNNING else artifacts,
+    )
+
+
+def _study_facts(
+    record: StudyRecord, status: StudyStatus, table: str, counts: Mapping[str, int]
+) -> dict[str, Any]:
+    """The tags of a study."""
+    return {
         "ablate.kind": "study",
         "question": record.question,
         "command": record.command,
@@ -162,9 +182,9 @@ def study_run(
         "mlflow.source.type": "LOCAL",
         NOTE: note(record, table),
     }
-    artifacts = {**results, "study.json": _json(dataclasses.asdict(record))}
-    if table:
-        artifacts["table.md"] = table.encode()
+
+
+def _study_params(record: StudyRecord) -> dict[str, str]:
     params = {
         "scale": record.scale,
         "corpus": record.corpus,
@@ -173,20 +193,15 @@ def study_run(
         "num_arms": str(len(record.arms)),
         "num_seeds": str(record.num_seeds),
     }
-    tags = _tags(facts)
+    return {key: value for key, value in params.items() if value}
+
+
+def _digest(tags: Mapping[str, str], artifacts: Mapping[str, bytes]) -> str:
+    """A hash of all that a study's run shows."""
     content = hashlib.sha256(json.dumps(tags, sort_keys=True).encode())
     for name in sorted(artifacts):
         content.update(name.encode() + artifacts[name])
-    return Run(
-        identity=(STUDY_RUN, record.key),
-        status=STATUSES[status],
-        start=start,
-        end=None if status == StudyStatus.RUNNING else _now(),
-        home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
-        tags=tags | {MARK: f"{status}:{content.hexdigest()[:16]}"},
-        params={key: value for key, value in params.items() if value},
-        artifacts={} if status == StudyStatus.RUNNING else artifacts,
-    )
+    return content.hexdigest()[:16]
 
 
 def experiment_tags(record: StudyRecord) -> dict[str, str]:

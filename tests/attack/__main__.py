@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def line(kind: str, *counts: str) -> str:
-    return f"{kind:<20}" + "".join(f"{count:>12}" for count in counts)
+    return f"{kind:<36}" + "".join(f"{count:>12}" for count in counts)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,7 @@ class Place:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_heeds_sighup,
             )
 
     def study(self, *words: str, **more: str) -> subprocess.Popen[bytes]:
@@ -116,6 +117,11 @@ class Place:
         """The journals of the trials that have an outcome, to the byte."""
         ended = [name for name, journal in self.known.items() if journal.outcome is not None]
         return {name: self.store.read(journals.key(name)) for name in ended}
+
+
+def _heeds_sighup() -> None:
+    """Under nohup, SIGHUP is ignored, and children inherit that."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
@@ -347,6 +353,7 @@ class Storm:
         self.place.mlflow = ["--mlflow", f"http://127.0.0.1:{port}"]
         uri, artifacts = f"sqlite:///{self.place.workspace}/mlflow.db", self.place.workspace / "art"
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        quiet |= {"preexec_fn": _heeds_sighup}
         env = {**os.environ, **ui_environment()}
         self.server = attended.start(ui_command(uri, artifacts, int(port)), env=env, **quiet)
 

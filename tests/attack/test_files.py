@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 
 import pytest
 
-from tests.attack.files import attack, zero_last_quarter
-from tests.attack.workspace import KEY, Pristine, ablate, build, results
+from ablate.commands.doctor import places, studies
+from ablate.commands.doctor.finding import FAIL, OK, Finding
+from ablate.store.files import PARTIAL
+from tests.attack.files import KINDS, attack, zero_last_quarter
+from tests.attack.workspace import KEY, Pristine, ablate, build, results, runs_by_trial
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # minutes on a busy machine
-SEED, TRIES = 17, 34  # twice around all kinds
+SEED, TRIES = 17, 2  # of each kind
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +24,7 @@ def made(tmp_path_factory) -> Pristine:
 
 def test_damaged_files_give_the_right_result_or_a_clear_error(made):
     tallies = attack(SEED, TRIES, made)
-    assert sum(tally.tried for tally in tallies) == TRIES
+    assert {tally.kind: tally.tried for tally in tallies} == {f"files: {k}": TRIES for k in KINDS}
     assert [example for tally in tallies for example in tally.examples] == []
 
 
@@ -64,4 +68,40 @@ def test_what_is_advised_about_a_damaged_file_works(made, file):
         deleted.unlink()
     assert ablate(*remedy).status == 0
     assert ablate(*command).status == 0
+    assert results(made.workspace.store) == made.results
+
+
+def _checked(made: Pristine, check: str) -> list[Finding]:
+    """What `ablate doctor` says of the workspace."""
+    return list(getattr(places, check)(made.workspace))
+
+
+@pytest.mark.parametrize("check", ["searches", "mlflow"])
+def test_what_doctor_advises_about_damaged_searches_and_records_works(made, check):
+    made.restore("finished")
+    file = made.work / {"searches": f"searches/{KEY}.log", "mlflow": "mlflow.db"}[check]
+    file.write_bytes(b"no line of it is as it was\n" * 50)
+    (finding,) = _checked(made, check)
+    assert finding.state == FAIL and finding.remedy.startswith("Move it away: ")
+    file.rename(file.with_suffix(".away"))
+    remedy = ("sync",) if check == "mlflow" else ("study", made.study, "--local")
+    assert ablate(*remedy, "--workspace", str(made.work)).status == 0
+    assert [finding.state for finding in _checked(made, check)] == [OK]
+    assert results(made.workspace.store) == made.results
+    assert runs_by_trial(made.work / "mlflow.db") == made.runs
+
+
+def test_what_doctor_says_may_be_deleted_is_not_missed(made):
+    made.restore("training")
+    folder = made.work / "store/trials"
+    for trial in list(folder.iterdir())[:2]:
+        (trial / f"tmp1{PARTIAL}").write_bytes(b"half")
+    (made.work / "ray/tune-x").mkdir(parents=True)
+    (finding,) = studies.leftovers(made.workspace)
+    words, _, paths = finding.remedy.partition(": ")
+    assert words == "They may be deleted" and paths.startswith("rm -r ")
+    subprocess.run(paths.split(), check=True)
+    (finding,) = studies.leftovers(made.workspace)
+    assert finding.state == OK
+    assert ablate("study", made.study, "--local", "--workspace", str(made.work)).status == 0
     assert results(made.workspace.store) == made.results

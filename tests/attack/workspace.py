@@ -8,9 +8,7 @@ import random
 import re
 import shutil
 import sqlite3
-import sys
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,18 +90,10 @@ def ablate(*words: str) -> Said:
 
 
 def _wait_for_records(before: set[threading.Thread]) -> None:
-    """Wait until no recorder of this command writes into the workspace; one that a failed command
-    has left behind waits for ever."""
-    recorders = [t for t in set(threading.enumerate()) - before if t.name == "ablate-records"]
-    while any(thread.is_alive() and not _waits(thread) for thread in recorders):
-        time.sleep(0.02)
-
-
-def _waits(thread: threading.Thread) -> bool:
-    frame = sys._current_frames().get(thread.ident or 0)
-    while frame is not None and frame.f_code.co_name != "_wait_for_due":
-        frame = frame.f_back
-    return frame is not None
+    """Wait until no recorder of this command writes into the workspace."""
+    for thread in set(threading.enumerate()) - before:
+        if thread.name == "ablate-records":
+            thread.join()
 
 
 class Cut(Listener):

@@ -73,6 +73,7 @@ def _settle(order: dict) -> None:
     os.chdir(order["cwd"])
     for name, value in order["env"].items():
         os.environ[name] = value
+    sys.path[:0] = filter(None, order["env"].get("PYTHONPATH", "").split(os.pathsep))
     for number, place in ((0, os.devnull), (1, order["out"]), (2, order["err"])):
         handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(handle, number)
@@ -108,3 +109,4 @@ def _wait(pid: int, seconds: float) -> int | None:
 
 if __name__ == "__main__":
     serve()
+    os._exit(0)  # to tidy up all that was imported takes seconds

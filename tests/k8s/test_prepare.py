@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import json
 import os
 import re
@@ -186,3 +188,37 @@ def test_roles_are_separate(postgres: Mapping[str, str]) -> None:
             psycopg.connect(host=host, user="searches", dbname=database)
     with pytest.raises(psycopg.OperationalError, match="permission denied"):
         psycopg.connect(host=host, user="mlflow", dbname="searches")
+
+
+def _accepts(stored: str, password: str) -> bool:
+    """Whether a role's stored secret (SCRAM, RFC 5802) is that of this password."""
+    _, rounds_and_salt, keys = stored.split("$")
+    rounds, salt = rounds_and_salt.split(":")
+    salted = hashlib.pbkdf2_hmac(
+        "sha256", password.encode(), base64.b64decode(salt), iterations=int(rounds)
+    )
+    client = hmac.digest(salted, b"Client Key", "sha256")
+    return base64.b64decode(keys.split(":")[0]) == hashlib.sha256(client).digest()
+
+
+@pytest.mark.slow
+def test_passwords_change_as_the_readme_says(
+    made: Mapping[str, Mapping[str, str]], postgres: Mapping[str, str]
+) -> None:
+    """The SQL that `kubectl` would make of the new Secret, by the command that runs in the pod."""
+    readme = (TREE / "README.md").read_text()
+    (template,) = re.findall(r"ablate-postgres -o go-template='\n(.*?)' \|", readme, re.DOTALL)
+    (command,) = re.findall(r"'(PGPASSWORD=\$POSTGRES_PASSWORD psql .*ON_ERROR_STOP=1)'", readme)
+    new = secrets()["ablate-postgres"]
+    sql = re.sub(
+        r'\{\{index \.data "([\w-]+)" \| base64decode\}\}', lambda key: new[key[1]], template
+    )
+    environment = {**postgres, "POSTGRES_PASSWORD": made["ablate-postgres"]["postgres-password"]}
+    subprocess.run(
+        ["sh", "-c", command], env=environment, input=sql, text=True, check=True, timeout=60
+    )
+    with psycopg.connect(host=postgres["PGHOST"], user="postgres") as connection:
+        stored = dict(connection.execute("SELECT rolname, rolpassword FROM pg_authid").fetchall())
+    for role in ("mlflow", "searches", "postgres"):
+        assert _accepts(stored[role], new[f"{role}-password"])
+        assert not _accepts(stored[role], made["ablate-postgres"][f"{role}-password"])

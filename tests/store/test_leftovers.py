@@ -147,3 +147,14 @@ def test_a_long_folder_for_temporary_files_is_not_used_for_rays_sockets(monkeypa
         assert len(folder) <= session.LONGEST_FOLDER + len("/ablate-ray-") + 8
         assert os.path.isdir(folder)
     assert not os.path.exists(folder)
+
+
+def test_the_longest_folder_that_has_room_for_rays_sockets_is_used(monkeypatch, tmp_path) -> None:
+    import contextlib
+
+    session = pytest.importorskip("ablate.tune.cluster.session")
+    monkeypatch.setattr(session, "temporary_folders", lambda: [tmp_path])
+    for longest, used in ((len(str(tmp_path)), True), (len(str(tmp_path)) - 1, False)):
+        monkeypatch.setattr(session, "LONGEST_FOLDER", longest)
+        with contextlib.ExitStack() as stack:
+            assert (session._session_folder(session.Fleet(), stack) is not None) == used

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -258,6 +260,27 @@ def test_a_budget_of_epochs_starts_no_trial_once_it_is_spent(workspace):
     assert run(study, workspace)[1] == []
     more, started = run(study_of(budget=Budget(epochs=7)), workspace)
     assert len(started) == 1 and more.ledger.epochs == 9
+
+
+def test_a_budget_of_epochs_holds_through_a_death_of_the_driver(workspace):
+    """It dies in its second trial, which the next driver ends, and then starts no other."""
+
+    class Dies(Listener):
+        epochs = 0
+
+        def progress(self, trial_id, epoch):
+            self.epochs += epoch is not None
+            if self.epochs == 4:
+                raise KeyboardInterrupt
+
+    study, started = study_of(budget=Budget(epochs=6)), []
+    with pytest.raises(KeyboardInterrupt):
+        local.run(scheduled(study, workspace, Dies()), order_in(workspace, started))
+    schedule, resumed = run(study, workspace)
+    assert resumed == [started[-1].id] and len(started) == 2
+    assert schedule.closed_reason == "the budget of 6 epochs is spent"
+    known = journals.read_all(workspace.store).values()
+    assert [len(journal.epochs) for journal in known if journal.outcome] == [3, 3]
 
 
 def test_what_a_trial_has_spent_is_durable_when_it_ends(workspace):
@@ -591,5 +614,11 @@ class TestRunners:
         monkeypatch.setattr("ablate.trial.run.check_conclusion", lambda found, runner: None)
         self.without(monkeypatch, "conclude", "valid_nll")
         message = f"of the runner {STAND_IN} completed without 'valid_nll'"
-        with pytest.raises(TrialError, match=message):
-            run(search_study(tmp_path, trials=2), workspace)
+        study = search_study(tmp_path, trials=2)
+        with pytest.raises(TrialError, match=message) as raised:
+            run(study, workspace)
+        monkeypatch.undo()  # "Return it from `conclude`, ..."
+        folder = re.search(r"and delete (trials/[0-9a-f]{16})\.", str(raised.value))[1]
+        shutil.rmtree(workspace.store.folder / folder)
+        schedule, _ = run(study, workspace)
+        assert schedule.complete and set(schedule.status.values()) == {Status.COMPLETED}

@@ -11,8 +11,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from ray._private import node, services, worker
 
 from ablate.errors import TrialError
 from ablate.store.leftovers import owned_folder, temporary_folders
+from ablate.tune.cluster.watch import RayDied
 
 LOOPBACK = "127.0.0.1"  # no other host reaches the services of a local node
 OBJECT_STORE_BYTES = 80 * 1024**2  # results are small and travel inside messages
@@ -60,7 +62,7 @@ def _join(fleet: Fleet, stack: contextlib.ExitStack) -> None:
             _start(fleet, stack)
         else:
             _connect(fleet, str(address))
-    except TrialError:
+    except (TrialError, RayDied):
         raise
     except Exception as error:
         raise TrialError(_no_ray(address, error)) from error
@@ -69,11 +71,14 @@ def _join(fleet: Fleet, stack: contextlib.ExitStack) -> None:
 
 
 def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
-    """Start a local node. Its workers inherit this process's environment."""
+    """Start a local node. Its workers inherit this process's environment.
+
+    Raises `RayDied` if it was not ready in time, and may be tried again.
+    """
     # Ray protects a local node by a token, which it would otherwise leave in ~/.ray.
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     settings = {"RAY_USAGE_STATS_ENABLED": "0", **_worker_env(fleet)}
-    with environment(settings), _bare_node(), _handlers_restored():
+    with environment(settings), _in_time(), _bare_node(), _handlers_restored():
         ray.init(
             address="local",
             num_cpus=max(1, round((fleet.workers or 1) * fleet.cpus_per_trial)),
@@ -156,11 +161,39 @@ def _session_folder(fleet: Fleet, stack: contextlib.ExitStack) -> str | None:
     return str(stack.enter_context(owned_folder("ablate-ray-", parent)))
 
 
-class _Detached(subprocess.Popen):
-    """A process that a signal to the driver's group (Ctrl-C, `timeout`) does not reach."""
+@contextlib.contextmanager
+def _in_time() -> Iterator[None]:
+    """Ray gives its GCS and its raylet 30 seconds each, which an overloaded machine may exceed."""
+    start = time.monotonic()
+    try:
+        yield
+    except Exception as error:
+        if "timed out" not in str(error).lower():
+            raise
+        seconds = time.monotonic() - start
+        text = f"Ray was not ready after {seconds:.0f} s (is this machine overloaded?)"
+        raise RayDied(text, ours=True) from error
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, process_group=0, **options)
+
+@contextlib.contextmanager
+def _detached_processes() -> Iterator[Callable[..., subprocess.Popen]]:
+    """Starts processes that a signal to the driver's group (Ctrl-C, `timeout`) does not reach.
+
+    If the block fails, they are killed: Ray forgets the parts of a node that did not start.
+    """
+    started: list[subprocess.Popen] = []
+
+    def start(*args: Any, **options: Any) -> subprocess.Popen:
+        started.append(subprocess.Popen(*args, process_group=0, **options))
+        return started[-1]
+
+    try:
+        yield start
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
 
 
 @contextlib.contextmanager
@@ -176,7 +209,8 @@ def _bare_node() -> Iterator[None]:
         # Ray would replace a loopback address by the machine's own.
         stack.enter_context(_replaced(services, "resolve_ip_for_localhost", lambda host: host))
         if sys.platform != "win32":
-            stack.enter_context(_replaced(services, "ConsolePopen", _Detached))
+            start = stack.enter_context(_detached_processes())
+            stack.enter_context(_replaced(services, "ConsolePopen", start))
         yield
 
 

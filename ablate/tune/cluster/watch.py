@@ -22,12 +22,13 @@ from ablate.errors import TrialError
 LOOK_SECONDS = 1.0
 CONNECT_SECONDS = 3.0
 PATIENCE_SECONDS = 15.0  # with a part of a cluster that does not answer: it may come back
+OURS_SECONDS = 2.0  # with one that this driver has started, on this host: it never does
 STUCK_SECONDS = 10.0  # for which a call of Ray's may block after a death is noticed
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"  # how long Ray waits for a GCS to come back
 
 
 class RayDied(Exception):
-    """A part of Ray has died. `ours`: this driver had started it."""
+    """A part of Ray has died, or was not ready in time. `ours`: this driver had started it."""
 
     def __init__(self, text: str, ours: bool) -> None:
         super().__init__(text)
@@ -81,16 +82,20 @@ class Watch:
             os._exit(TrialError.exit_code)
 
     def _given_up(self) -> RayDied | None:
-        """A part of a cluster that has been silent for too long."""
-        what = _silent_part()
+        """A part that has been silent for too long.
+
+        It may be a child of ours: a GCS that gets SIGTERM closes its port, and does not end.
+        """
+        what, ours = _silent_part()
         if what != self._silent:
             self._silent, self._since, self._noted = what, time.monotonic(), False
         seconds = time.monotonic() - self._since
-        if what is None or seconds < PATIENCE_SECONDS:
+        shortest = OURS_SECONDS if ours else PATIENCE_SECONDS
+        if what is None or seconds < shortest:
             return None
-        longest = _patience(what)
+        longest = shortest if ours else _patience(what)
         if seconds >= longest:
-            return RayDied(f"{what} has not answered for {seconds:.0f} s", ours=False)
+            return RayDied(f"{what} has not answered for {seconds:.0f} s", ours)
         if not self._noted:
             self._noted = True
             self._note(f"{what} does not answer; waiting {longest:.0f} s for it in all")
@@ -122,18 +127,19 @@ def _how(status: int) -> str:
     return f" by signal {-status}" if status < 0 else f" with status {status}"
 
 
-def _silent_part() -> str | None:
-    """A part of a running cluster that does not answer: this host's raylet, or the GCS."""
+def _silent_part() -> tuple[str | None, bool]:
+    """What does not answer, this host's raylet or the GCS; whether this driver has started it."""
     node: Any = worker._global_node
-    if node is None or node.all_processes:
-        return None
+    if node is None:
+        return None, False
+    ours = bool(node.all_processes)
     host, _, port = node.gcs_address.rpartition(":")
     if not _answers(socket.AF_UNIX, node.raylet_socket_name):
-        return f"Ray's raylet on this host ({socket.gethostname()})"
+        return f"Ray's raylet on this host ({socket.gethostname()})", ours
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if not _answers(family, (host.strip("[]"), int(port))):
-        return f"Ray's GCS at {node.gcs_address}"
-    return None
+        return f"Ray's GCS at {node.gcs_address}", ours
+    return None, ours
 
 
 def _answers(family: int, address: str | tuple[str, int]) -> bool:

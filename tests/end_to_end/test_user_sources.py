@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ablate.store import journal as journals
-from ablate.store.workspace import Workspace
-from tests.support import places
 
 STUDY = """
 from ablate import Arm, Scale, Study, table
@@ -45,62 +41,57 @@ class Own(StandIn): pass
 """
 
 
-class Place:
+class Edited:
     """A study with a custom technique and a custom runner, run in other processes."""
 
-    def __init__(self, folder: Path, workspace: Workspace) -> None:
-        self.folder, self.workspace = folder, workspace
+    def __init__(self, place: Any) -> None:
+        self.place = place
         for name, text in (("halving", TECHNIQUE), ("own_runner", RUNNER), ("asked", STUDY)):
-            (folder / f"{name}.py").write_text(text)
+            place.write(f"{name}.py", text)
 
     def edit(self, name: str) -> None:
-        file = self.folder / name
+        file = self.place.folder / name
         file.write_text(file.read_text() + "# edited\n")
 
     def ablate(self, *arguments: str) -> str:
-        command = [sys.executable, "-m", "ablate", *arguments]
-        place = ["--workspace", str(self.workspace.folder)]
-        code = {"PYTHONPATH": f"{places.ROOT}:{self.folder}"}
-        done = subprocess.run(
-            [*command, *place], capture_output=True, text=True, check=False, env=code
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return " ".join(done.stdout.split())
+        ended = self.place.ablate(*arguments, env={"PYTHONPATH": str(self.place.folder)})
+        ended.succeeded()
+        return " ".join(ended.out.split())
 
     def study(self) -> str:
-        return self.ablate("study", str(self.folder / "asked.py"), "--local")
+        return self.ablate("study", "asked.py", "--local")
 
 
 @pytest.fixture
-def place(tmp_path, workspace) -> Place:
-    return Place(tmp_path, workspace)
+def edited(place) -> Edited:
+    return Edited(place)
 
 
 @pytest.mark.slow
-def test_what_made_a_trial_is_recorded_and_an_edit_is_said_at_the_run_and_in_the_table(place):
-    assert "was edited" not in place.study()
-    before = journals.read_all(place.workspace.store)
+def test_what_made_a_trial_is_recorded_and_an_edit_is_said_at_the_run_and_in_the_table(edited):
+    assert "was edited" not in edited.study()
+    before = journals.read_all(edited.place.store)
     made = {(j.trial.arm, *sorted(j.attempts[-1]["sources"])) for j in before.values()}
     assert made == {("without", "own_runner.py"), ("with", "halving.py", "own_runner.py")}
-    assert "was edited" not in place.study()
+    assert "was edited" not in edited.study()
 
-    place.edit("halving.py")
+    edited.edit("halving.py")
     note = "halving.py was edited after it made 2 of this study's trials, which are reused."
-    assert place.study().count(note) == 2  # while it runs, and under the table
-    assert note in place.ablate("table", "asked")
+    assert edited.study().count(note) == 2  # while it runs, and under the table
+    assert note in edited.ablate("table", "asked")
 
-    place.edit("own_runner.py")
-    output = place.study()
+    edited.edit("own_runner.py")
+    output = edited.study()
     assert note in output and "own_runner.py was edited after it made 4 of this" in output
-    assert journals.read_all(place.workspace.store) == before
+    assert journals.read_all(edited.place.store) == before
 
 
 @pytest.mark.slow
-def test_a_tables_provenance_has_the_digests(place):
-    place.study()
-    exported = place.ablate("table", "asked", "--format", "csv")
-    digest = next(iter(place.workspace.store.names("tables"))).removesuffix(".json")
+def test_a_tables_provenance_has_the_digests(edited):
+    edited.study()
+    exported = edited.ablate("table", "asked", "--format", "csv")
+    digest = next(iter(edited.place.store.names("tables"))).removesuffix(".json")
     assert exported
-    journal = next(iter(journals.read_all(place.workspace.store).values()))
+    journal = next(iter(journals.read_all(edited.place.store).values()))
     text = journal.attempts[-1]["sources"]["own_runner.py"]
-    assert f"own_runner.py {text}" in place.ablate("provenance", digest)
+    assert f"own_runner.py {text}" in edited.ablate("provenance", digest)

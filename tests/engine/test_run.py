@@ -1,0 +1,85 @@
+"""What a run of a study leaves behind if it ends with an error."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from ablate.engine.run import RunOptions, run_study
+from ablate.errors import HeldError, StoreError, TrialError
+from ablate.study.designs import table
+from ablate.study.words import Arm, Scale, Study
+from ablate.tune import local
+from tests.support.records_by_hand import study_runs
+from tests.support.small_studies import BASE
+
+
+def study() -> Study:
+    return Study(
+        name="asked",
+        question="?",
+        base=BASE,
+        base_arm="a",
+        design=table(Arm("a")),
+        scales={"s": Scale(seeds=1)},
+        runner="ablate.trial.stand_in:StandIn",
+    )
+
+
+def run(workspace) -> None:
+    run_study(study(), "s", workspace, RunOptions(local=True, quiet=True))
+
+
+def recorders() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "ablate-records"]
+
+
+def test_a_schedule_that_cannot_be_built_leaves_no_thread(workspace) -> None:
+    run(workspace)
+    (journal,) = workspace.store.folder.glob("trials/*/journal.json")
+    journal.write_text("{")
+    with pytest.raises(StoreError, match="damaged"):
+        run(workspace)
+    assert recorders() == []
+
+
+def test_an_error_while_trials_run_leaves_no_run_marked_as_running(workspace, monkeypatch) -> None:
+    """As when Ray is given up."""
+
+    def gives_up(schedule, order) -> None:
+        raise TrialError("Ray is gone")
+
+    monkeypatch.setattr(local, "run", gives_up)
+    with pytest.raises(TrialError, match="Ray is gone"):
+        run(workspace)
+    assert recorders() == []
+    assert study_runs(workspace.tracking_uri)["asked@s"]["tags"]["status"] == "interrupted"
+
+
+HOLDER = """
+import sys, time
+from ablate.store.workspace import held, open_workspace
+
+with held(open_workspace(sys.argv[1]), "asked@s"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_study_whose_driver_is_stopped_as_told_runs(workspace) -> None:
+    """The message says which process to stop, and that the same command then runs."""
+    words = [sys.executable, "-c", HOLDER, str(workspace.folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline() == b"held\n"
+            with pytest.raises(HeldError, match="stop it and run the same command") as raised:
+                run(workspace)
+            pid = re.search(r"process (\d+) on", str(raised.value))
+            assert pid is not None and int(pid[1]) == other.pid
+        finally:
+            other.terminate()
+    run(workspace)
