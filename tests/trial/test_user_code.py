@@ -16,7 +16,7 @@ from ablate.trial.user_code import executed
         ("from ablate.fields import setting", "setting."),
         ("from ablate.registry import register", "register."),
         ("from ablate.components.regularizer import Chance, Regularizer", "Chance, Regularizer."),
-        ("import ablate.model.regulariser", "Backbone, Bridge, "),
+        ("import ablate.model.regulariser", "Attention, Backbone, Bridge, "),
     ],
 )
 def test_an_import_of_an_older_version_is_answered_with_todays(
