@@ -260,7 +260,7 @@ class Checkout:
 
 
 def tests_of(folder: str) -> list[str]:
-    """The tests of a folder, but for those that start Ray."""
+    """The tests of a folder, except those that start Ray."""
     return [path for path in _files_of(folder) if not _starts_ray(path)]
 
 

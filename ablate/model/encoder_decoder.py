@@ -6,7 +6,7 @@
 The decoder is a language model whose state also holds the memory, so everything that combines in a
 language model combines here. The attention is one more layer, after the backbone's: heads that read
 several layers (DOC) count it as the last one. Decoding starts from tanh(W s), with the sentence's
-vector s and one W for every state of the backbone's layers (no paper of ours says how).
+vector s and one W for every state of the backbone's layers (the papers do not say how).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading trees: every way to write one, and what is told of a broken one."""
+"""Reading trees: every way to write one, and the error for a broken one."""
 
 import pytest
 

@@ -84,7 +84,7 @@ class Watch:
     def _given_up(self) -> RayDied | None:
         """A part that has been silent for too long.
 
-        It may be a child of ours: a GCS that gets SIGTERM closes its port, and does not end.
+        It may be our own child: a GCS that gets SIGTERM closes its port and does not end.
         """
         what, ours = _silent_part()
         if what != self._silent:
