@@ -70,7 +70,8 @@ class EncoderDecoder(LanguageModel):
             layer(sentence_1BM).tanh() if isinstance(layer, Projection) else zeros
             for layer, zeros in zip(self.start, self.backbone.initial_state(rows), strict=True)
         ]
-        fed = [memory_SBM.new_zeros(1, rows, self._fed())] if self.attention.feeds else []
+        width = self.attention.width or 0
+        fed = [memory_SBM.new_zeros(1, rows, width)] if self.attention.feeds else []
         gate = self.gate.initial_state(rows)
         return (*states, *fed, memory_SBM, real_SB1.to(memory_SBM), *gate)
 
@@ -113,9 +114,6 @@ class EncoderDecoder(LanguageModel):
             fed = masked[-1]
         raw, masked = (_joined(every) for every in zip(*steps, strict=True))
         return raw, masked, (*layers, fed)
-
-    def _fed(self) -> int:
-        return self.attention.width or 0
 
     def _group(self, name: str) -> str:
         part, _, rest = name.partition(".")

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ablate.errors import CombinationError
 from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.flow import PairText, Pass, Ragged
 from ablate.model.language_model import LanguageModel
@@ -40,10 +41,6 @@ class PairBatch:
     inputs_TB: Tensor
     targets_N: Tensor
     kept_N: Tensor  # indices of the real tokens among all T*B
-
-    @property
-    def num_pairs(self) -> int:
-        return self.inputs_TB.shape[1]
 
 
 def lengths_of(sentences: Ragged) -> Tensor:
@@ -101,7 +98,9 @@ def shuffled(lengths_P: Tensor, size: int, generator: torch.Generator) -> list[T
 def forced(model: LanguageModel, batch: PairBatch, masks: Masks = OFF) -> Pass:
     """Write the targets: one pass, whose mixture is of the real tokens alone."""
     if not isinstance(model, EncoderDecoder):
-        raise TypeError("only an encoder-decoder reads pairs of sentences")
+        raise CombinationError(
+            "only an encoder-decoder reads pairs of sentences. Instead: task = 'encoder_decoder'."
+        )
     state = model.begin(batch.source.ids_SB, batch.source.real_SB1, masks)
     passed = model(batch.inputs_TB, state, masks)
     mixture = selected(passed.mixture, batch.kept_N)

@@ -126,6 +126,7 @@ def test_it_keeps_what_it_wrote_and_says_how_that_was_scored(tmp_path, data):
     for split in ("valid", "test"):
         assert len(sentences.read(store, journal.trial.id, split, 6)) == 6
     assert "version:" in journal.outcome.signatures["generate.bleu"]
+    assert "rouge-score:" in journal.outcome.signatures["generate.rouge"]
     known = {"bleu", "bleu_tokenized", "rouge_1", "rouge_2", "rouge_l", "num_sentences"}
     assert {f"generate.test_{name}" for name in known} <= journal.outcome.metrics.keys()
     assert {metric.name for metric in journal.trial.config.metrics} >= {"nll", "generate.bleu"}

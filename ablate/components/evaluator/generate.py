@@ -1,9 +1,9 @@
 """Write the target of every source sentence by beam search, and compare it with the reference.
 
-BLEU is computed by sacrebleu on the text as it is read, after byte-pair units and our tokenisation
+BLEU is computed by sacrebleu on the text as it is read, after byte-pair units and our tokenization
 are undone; `bleu_tokenized` on words with punctuation apart, without smoothing, as older papers
-count it. ROUGE is the F1 of 1-grams,
-2-grams and the longest common subsequence. All are between 0 and 100.
+count it. ROUGE is the F1 of 1-grams, 2-grams and the longest common subsequence. All are between 0
+and 100.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from typing import final
 
 import numpy as np
 
-from ablate.components import EncoderDecoder, Evaluator, Reading, register, setting
+from ablate.components import (
+    CombinationError,
+    EncoderDecoder,
+    Evaluator,
+    Reading,
+    register,
+    setting,
+)
 from ablate.config.metrics import BLEU, ROUGE_1, ROUGE_2, ROUGE_L
 from ablate.config.tasks import PAIRS
 from ablate.model.beam import Hypothesis, Search, written
@@ -74,16 +81,14 @@ class Generate(Evaluator):
         from ablate.scores.rouge import rouge
         from ablate.scores.rouge import signature as rouge_signature
 
-        text = reading.pairs
-        if text is None:
-            raise TypeError("generate reads pairs of sentences")
+        text, _ = _read(reading)
         found = self.hypotheses(reading, split)
         ours = [text.text(one.tokens) for one in found]
         theirs = list(text.references(split))
         scored = bleu(ours, theirs, self.config.tokenizer)
         reading.sentences[split] = ours
         reading.signatures[f"{name}.{BLEU.name}"] = scored.signature
-        reading.signatures[f"{name}.{ROUGE_1.name}"] = rouge_signature()
+        reading.signatures[f"{name}.rouge"] = rouge_signature()
         apart = [[text.tokenized(line) for line in lines] for lines in (ours, theirs)]
         return {
             BLEU.name: scored.score,
@@ -99,10 +104,7 @@ class Generate(Evaluator):
         return reading.cached(("generate", split), lambda: self._write(reading, split))
 
     def _write(self, reading: Reading, split: str) -> list[Hypothesis]:
-        text, config = reading.pairs, self.config
-        models = [model for model in reading.models if isinstance(model, EncoderDecoder)]
-        if text is None or len(models) != len(reading.models):
-            raise TypeError("generate reads pairs of sentences")
+        (text, models), config = _read(reading), self.config
         sources, _ = text.sentences(split)
         lengths_P = lengths_of(sources)
         device = models[0].embedding.weight.device
@@ -124,6 +126,17 @@ class Generate(Evaluator):
         return Search(
             width=config.beam, penalty=config.length_penalty, eos=int(text.eos or 0), never=never
         )
+
+
+def _read(reading: Reading) -> tuple[PairText, list[EncoderDecoder]]:
+    """The pairs of sentences, and the models that write."""
+    models = [model for model in reading.models if isinstance(model, EncoderDecoder)]
+    if reading.pairs is None or len(models) != len(reading.models):
+        raise CombinationError(
+            "evaluator 'generate' lets encoder-decoders write what their sources mean, and there "
+            "is a model or a text of another kind. Instead: task = 'encoder_decoder'."
+        )
+    return reading.pairs, models
 
 
 def _num_words(lines: Sequence[str]) -> int:
