@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from ablate.components.regularizer.past_decode import past_nll
+from ablate.model.fast.precision import products_in
 from ablate.model.language_model import num_parameters
 from ablate.model.mixture import log_probs
 from ablate.testing.subject import ROWS, STEPS, VOCABULARY, WIDTH, SmallModel
@@ -117,3 +118,16 @@ def test_of_sentences_it_decodes_the_target_words_read():
     summed = past_nll(log_probs(passed.mixture).exp(), ids, *own)
     assert len(ids) < passed.features.ids_TB.numel()
     torch.testing.assert_close(penalty_of(small), summed / len(ids))
+
+
+def test_in_bfloat16_it_is_close_to_float32_and_leaves_float32():
+    values = []
+    for precision in ("float32", "bfloat16"):
+        small = SmallModel({"head": "mos"}, {WEIGHT: 1.0}, dtype=torch.float32)
+        with products_in(precision, "cpu"):
+            penalty = penalty_of(small)
+        penalty.backward()
+        assert all(p.grad.dtype == torch.float32 for p in small.model.auxiliary.parameters())
+        values.append(penalty.item())
+    assert values[0] != values[1]
+    assert values[1] == pytest.approx(values[0], rel=0.02)
