@@ -35,11 +35,13 @@ from ablate.model.slots import (
     Head,
     Loss,
     Outputs,
+    Words,
 )
 
 __all__ = [
     "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
     "EncoderDecoder", "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel",
     "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Reading",
-    "Regularizer", "Shapes", "State", "Streams", "TrainingText", "register", "setting",
+    "Regularizer", "Shapes", "State", "Streams", "TrainingText", "Words", "register",
+    "setting",
 ]  # fmt: skip

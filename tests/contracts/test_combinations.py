@@ -37,6 +37,7 @@ BASE = {
 LAYERS = {"backbone.num_layers": 2, "backbone.units": WIDTH}
 # What each technique is given, so that it is small, and does something.
 VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
+    ("words", "characters"): {"words.widths": (1, 2), "words.features": (2, WIDTH - 2)},
     ("backbone", "deep_transition"): {"backbone.units": WIDTH},
     ("backbone", "elman"): LAYERS,
     ("backbone", "feed_forward"): {"backbone.units": WIDTH},
