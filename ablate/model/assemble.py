@@ -54,8 +54,8 @@ def assemble(
     with torch.device(device), _counting_bytes():
         model = _model(config, shapes)
     assembly = _with_loss(model, config, text)
-    for regularizer in assembly.regularizers:
-        regularizer.check(model)
+    for technique in (assembly.loss, *assembly.regularizers):
+        technique.check(model)
     with torch.device(device):
         _add_auxiliary(assembly, config, text)
     return assembly
