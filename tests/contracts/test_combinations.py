@@ -66,6 +66,7 @@ ON = {  # a regularizer's first field that switches it on
     "dropout": "hidden",
     "embedding_dropout": "rate",
     "fraternal_dropout": "kappa",
+    "frage": "weight",
     "l1": "recurrent",
     "l2": "embedding",
     "mixture_balance": "weight",
