@@ -189,7 +189,7 @@ BUILT: dict[tuple[str, str, str], Built] = {
         for shuffled in ("", "+PS")
         for variant in ("no dyneval", "dyneval")
     },
-    ("004", "RNN (Mikolov & Zweig)", ""): Built("mikolov2011rnn"),
+    ("004", "RNN (Mikolov & Zweig)", ""): Built("mikolov2011rnn", "words"),
     ("004", "Deep RNN (Pascanu et al., 2013a)", ""): Built("pascanu2014deep"),
     ("000", f"{NAS} (Zoph and Le, 2017)", "base"): Built("zoph2017nas", "untied"),
     ("000", f"{NAS} + WT (Zoph and Le, 2017)", "+WT"): Built("zoph2017nas", "tied"),
