@@ -18,6 +18,8 @@ from ablate.model.flow import (
     Memory,
     Mixture,
     Pass,
+    Past,
+    Pointer,
     Shapes,
     State,
     TrainingText,
@@ -41,7 +43,7 @@ from ablate.model.slots import (
 __all__ = [
     "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
     "EncoderDecoder", "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel",
-    "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Reading",
-    "Regularizer", "Shapes", "State", "Streams", "TrainingText", "Words", "register",
+    "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Past", "Pointer",
+    "Reading", "Regularizer", "Shapes", "State", "Streams", "TrainingText", "Words", "register",
     "setting",
 ]  # fmt: skip

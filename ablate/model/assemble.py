@@ -52,10 +52,13 @@ def assemble(
         source_vocabulary=source_vocabulary,
     )
     with torch.device(device), _counting_bytes():
-        model = _model(config, shapes, text)
+        model = _model(config, shapes)
+    if text is not None:
+        model.embedding.read_text(text)
+        model.backbone.read_text(text)
     assembly = _with_loss(model, config, text)
-    for regularizer in assembly.regularizers:
-        regularizer.check(model)
+    for technique in (assembly.loss, *assembly.regularizers):
+        technique.check(model)
     with torch.device(device):
         _add_auxiliary(assembly, config, text)
     return assembly
@@ -148,15 +151,15 @@ def _check_training(config: Config) -> None:
         )
 
 
-def _model(config: Config, shapes: Shapes, text: TrainingText | None) -> LanguageModel:
+def _model(config: Config, shapes: Shapes) -> LanguageModel:
     if "encoder" in config.slots:
-        return _encoder_decoder(config, shapes, text)
+        return _encoder_decoder(config, shapes)
     backbone = _make(config["backbone"], shapes)
     shapes = replace(shapes, layers=backbone.widths)
-    return LanguageModel(**_parts(config, shapes, text), backbone=backbone)
+    return LanguageModel(**_parts(config, shapes), backbone=backbone)
 
 
-def _encoder_decoder(config: Config, shapes: Shapes, text: TrainingText | None) -> EncoderDecoder:
+def _encoder_decoder(config: Config, shapes: Shapes) -> EncoderDecoder:
     encoder = _make(config["encoder"], shapes)
     shapes = replace(shapes, memory=encoder.width)
     backbone, attention = _decoder(config, shapes)
@@ -166,7 +169,7 @@ def _encoder_decoder(config: Config, shapes: Shapes, text: TrainingText | None) 
         _check_shared_words(config)
     words = (shapes.source_vocabulary, shapes.embedding, config.embedding.initial_range)
     source = None if encoder.shares_words else Embedding(*words)
-    parts = _parts(config, shapes, text)
+    parts = _parts(config, shapes)
     return EncoderDecoder(source, encoder, attention, **parts, backbone=backbone)
 
 
@@ -189,12 +192,12 @@ def _check_shared_words(config: Config) -> None:
         )
 
 
-def _parts(config: Config, shapes: Shapes, text: TrainingText | None) -> dict[str, Any]:
+def _parts(config: Config, shapes: Shapes) -> dict[str, Any]:
     """The word vectors, and what stands after the layers of `shapes`."""
     bridge = _make(config["bridge"], replace(shapes, output=shapes.layers[-1]))
     shapes = replace(shapes, output=bridge.width)
     words, initial_range = config.words, config.embedding.initial_range
-    embedding = registry.make("words", words.name, words.config, shapes, initial_range, text)
+    embedding = registry.make("words", words.name, words.config, shapes, initial_range)
     head, gate = _make(config["head"], shapes), _make(config["gate"], shapes)
     return {"embedding": embedding, "bridge": bridge, "head": head, "gate": gate, "shapes": shapes}
 

@@ -16,7 +16,7 @@ attention: a last layer of the decoder, which looks at these vectors
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
@@ -32,15 +32,22 @@ from ablate.model.flow import (
 )
 from ablate.model.masks import Chance, Masks
 
+if TYPE_CHECKING:
+    from ablate.model.language_model import LanguageModel
+
 Outputs = tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]  # before masks, after, last state
 
 
 class Words(nn.Module, ABC):
-    """Built as `Words(config, shapes, initial_range, text)`; `text` is None where only shapes are
-    needed, and the range is that of the config's section `embedding`."""
+    """Built as `Words(config, shapes, initial_range)`, with the range of the config's section
+    `embedding`."""
 
     num_words: int
     looked_up = 0  # parameters that are looked up, not multiplied
+
+    def read_text(self, text: TrainingText) -> None:
+        """Compute constants from the training text, into buffers. Called once, before `initialize`
+        and before saved weights are loaded."""
 
     @abstractmethod
     def forward(self, ids_TB: Tensor) -> Tensor:
@@ -76,6 +83,10 @@ class Backbone(nn.Module, ABC):
         like = next(self.parameters())
         widths = (width for width in self.widths for _ in range(self.states_per_layer))
         return tuple(like.new_zeros(1, rows, width) for width in widths)
+
+    def read_text(self, text: TrainingText) -> None:
+        """Compute constants from the training text, into buffers. Called once, before `initialize`
+        and before saved weights are loaded."""
 
     @abstractmethod
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
@@ -159,6 +170,8 @@ class Head(nn.Module, ABC):
     """Built as `Head(config, shapes)`. A tied head uses the word vectors that it is given."""
 
     num_experts = 1  # of its mixture
+    points = False  # True: its mixture has a pointer
+    looks_back = 0  # how many outputs before the window it reads (`features.past`)
 
     @property
     def reads_words(self) -> bool:
@@ -182,6 +195,9 @@ class Loss(ABC):
 
     @abstractmethod
     def __init__(self, config: Any, text: TrainingText | None) -> None: ...
+
+    def check(self, model: LanguageModel) -> None:  # noqa: B027 (most train every model)
+        """Raise a `CombinationError` for a model that it cannot train."""
 
     @abstractmethod
     def __call__(

@@ -48,10 +48,12 @@ VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("backbone", "nas"): LAYERS,
     ("backbone", "rhn"): {"backbone.units": WIDTH, "backbone.depth": 2},
     ("backbone", "skipping_rnn"): LAYERS,
+    ("backbone", "topic_rnn"): {"backbone.units": WIDTH, "backbone.topics": 2},
     ("bridge", "dual"): {"bridge.units": WIDTH, "bridge.input_dropout": 0.1},
     ("head", "mos"): {"head.experts": 3},
     ("head", "doc"): {"head.experts": (2, 1)},
     ("head", "mlp"): {"head.units": WIDTH},
+    ("head", "pointer_sentinel"): {"head.length": 4},
     ("gate", "iog"): {"gate.units": 3},
     ("gate", "iog_hidden"): {"gate.units": 3},
     ("gate", "iog_lstm"): {"gate.units": 3},
@@ -68,6 +70,7 @@ ON = {  # a regularizer's first field that switches it on
     "dropout": "hidden",
     "embedding_dropout": "rate",
     "fraternal_dropout": "kappa",
+    "frage": "weight",
     "l1": "recurrent",
     "l2": "embedding",
     "mixture_balance": "weight",
@@ -109,8 +112,15 @@ PAIR_SLOTS: Slots = {
 
 
 def makes_sense(chosen: Mapping[str, str]) -> bool:
-    """The only pairs that are refused: a balance of one expert, and letters of parsed words."""
-    single = chosen.get("head") in ("softmax", "mlp")
+    """The only pairs that are refused: a balance of one expert, letters of parsed words, a guide
+    of no pointer, and norms of word vectors that are no table."""
+    if {"characters", "column_norm"} <= {*chosen.values()}:
+        return False
+    if chosen.get("loss") == "guided_pointer":
+        chosen = {"head": "pointer_sentinel", **chosen}
+        if chosen["head"] != "pointer_sentinel":
+            return False
+    single = chosen.get("head") in ("softmax", "mlp", "pointer_sentinel")
     letters_of_trees = {"skipping_rnn", "rerank"} <= {*chosen.values()}
     return not letters_of_trees and not (single and chosen.get("regularizer") == "mixture_balance")
 

@@ -129,29 +129,24 @@ class Characters(Words):
 
     letters_VL: Tensor
 
-    def __init__(
-        self,
-        config: CharactersConfig,
-        shapes: Shapes,
-        initial_range: float,
-        text: TrainingText | None,
-    ) -> None:
+    def __init__(self, config: CharactersConfig, shapes: Shapes, initial_range: float) -> None:
         super().__init__()
         check_sizes(config, shapes.embedding)
         self.config, self.initial_range = config, initial_range
         self.num_words = shapes.vocabulary
-        words = (
-            [[START, END]] * self.num_words if text is None else symbols_of(text, config.longest)
-        )
-        check_symbols(config, 1 + max(max(word) for word in words))
-        letters_VL = filled(words, max(config.widths))
-        self.register_buffer("letters_VL", letters_VL, persistent=False)
+        blank_VL = torch.zeros(self.num_words, max(config.widths), dtype=torch.long)
+        self.register_buffer("letters_VL", blank_VL, persistent=False)
         self.vectors = nn.Parameter(torch.empty(config.symbols, config.character_size))
         for width, features in zip(config.widths, config.features, strict=True):
             self._add(f"width_{width}", features, config.character_size, width)
         for number in range(1, config.highway + 1):
             self._add(f"highway_{number}", 2 * shapes.embedding, shapes.embedding)
         self.f = Activation(config.activation)
+
+    def read_text(self, text: TrainingText) -> None:
+        words = symbols_of(text, self.config.longest)
+        check_symbols(self.config, 1 + max(max(word) for word in words))
+        self.letters_VL = filled(words, max(self.config.widths)).to(self.letters_VL.device)
 
     def forward(self, ids_TB: Tensor) -> Tensor:
         ids_U, places_TB = ids_TB.unique(return_inverse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from ablate.components import Shapes, TrainingText, register
+from ablate.components import Shapes, register
 from ablate.model.language_model import Embedding
 
 
@@ -13,7 +13,5 @@ from ablate.model.language_model import Embedding
 class Table(Embedding):
     """Every word has a vector of its own."""
 
-    def __init__(
-        self, config: object, shapes: Shapes, initial_range: float, text: TrainingText | None
-    ) -> None:
+    def __init__(self, config: object, shapes: Shapes, initial_range: float) -> None:
         super().__init__(shapes.vocabulary, shapes.embedding, initial_range)
