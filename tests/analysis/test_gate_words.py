@@ -61,5 +61,5 @@ def test_the_paper_s_words_stand_beside(doc, monkeypatch):
 
 
 def test_the_paper_s_input_words_are_those_of_its_table(doc):
-    with pytest.raises(ConfigError, match="has no 'attention'"):
+    with pytest.raises(ConfigError, match="has no 'go'"):
         gate_words.run(doc, gate_words.GateWordsOptions(published=True))
