@@ -37,6 +37,7 @@ BASE = {
 LAYERS = {"backbone.num_layers": 2, "backbone.units": WIDTH}
 # What each technique is given, so that it is small, and does something.
 VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
+    ("backbone", "deep_transition"): {"backbone.units": WIDTH},
     ("backbone", "elman"): LAYERS,
     ("backbone", "feed_forward"): {"backbone.units": WIDTH},
     ("backbone", "gru"): LAYERS,
@@ -69,6 +70,7 @@ ON = {  # a regularizer's first field that switches it on
     "l1": "recurrent",
     "l2": "embedding",
     "mixture_balance": "weight",
+    "past_decode": "weight",
     "temporal_activation_regularization": "beta",
     "variational_dropout": "recurrent",
     "weight_drop": "rate",
