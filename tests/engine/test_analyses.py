@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ablate import Analyze, Arm, Scale, Study, table
@@ -51,7 +53,7 @@ def test_they_are_kept_shown_and_made_once(workspace, monkeypatch):
     assert times.paper.startswith("Figure 1a: IRLM, the units' timescales")
     assert times.title == "Timescales of linear seed 1" and times.svg.startswith("<?xml")
     assert (workspace.folder / "analyses" / first["linear"] / "timescales.csv").exists()
-    page = open(report(workspace, KEY).split("\n")[0], encoding="utf-8").read()  # noqa: SIM115
+    page = Path(report(workspace, KEY).split("\n")[0]).read_text(encoding="utf-8")
     assert f"<h2>{times.title}</h2>" in page and "Paper: Figure 1a" in page
     assert f'alt="{times.title}" src="data:image/svg+xml' in page
 
