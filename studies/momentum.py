@@ -23,14 +23,6 @@ from ablate import Scale, factorial, smoke
 from ablate.study.file import load
 
 characters = load("irlm_characters")
-UNSTATED = {  # by the paper, besides the rate; those of irlm_characters.py
-    "embedding.initial_range": 0.3,
-    "head.initial_range": 0.1,
-    "optimizer.decay": 2.0,
-    "training.epochs": 10,
-    "training.batch_size": 100,
-    "training.window": 50,
-}
 MOST = 1_000_000  # tokens
 RATE = 1.0  # of a gradient that stays
 LAPTOP_DIVISOR = 50  # of the tokens that a step averages over
@@ -51,8 +43,13 @@ def smaller(values: dict) -> dict:
 
 
 def at_rate(name: str) -> Scale:
-    scale = characters.scales[name]
-    return replace(scale, changes=UNSTATED, adapt=at_one_rate, published=False)
+    given = characters.scales[name]
+
+    def adapt(values: dict) -> dict:
+        unstated = given.adapt(values) if given.adapt else {}
+        return {**unstated, **at_one_rate({**values, **unstated})}
+
+    return replace(given, adapt=adapt, published=False)
 
 
 short = {"corpus.train_tokens": 50_000, "training.batch_size": 4, "training.epochs": 2}

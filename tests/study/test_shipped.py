@@ -49,6 +49,9 @@ SLIPS = {
     ("RNN+LDA+KN-5+Cache (Mikolov & Zweig)", "", "ptb"): (6.50, 9),  # and 2M n-grams
     ("Variational RHN (depth 10) + WT (Press and Wolf, 2017)", "+WT", "ptb"): (23.48, 24),
     ("Neural cache model (Grave et al., 2017)", "base", "ptb"): (18.65, 21),
+    ("Pointer Sentinel LSTM (medium) (Merity et al., 2017b)", "base", "ptb"): (20.20, 21),
+    ("Pointer Sentinel LSTM (Merity et al., 2017b)", "base", "wikitext-2"): (50.49, 51),
+    ("Pointer Sentinel-LSTM (medium) (Merity et al., 2016)", "", "ptb"): (20.20, 21),
     ("Neural cache model (size = 100) (Grave et al., 2017)", "cache100", "wikitext-2"): (42.51, 42),
     (
         "Neural cache model (size = 2000) (Grave et al., 2017)",
