@@ -16,12 +16,14 @@ from ablate.model.slots import Backbone, Bridge, Gate, Head, Loss, Words
 
 
 class Embedding(Words):
-    """A table of word vectors, initially uniform in +- `initial_range`."""
+    """A table of word vectors, initially uniform in `initial_center` +- `initial_range`."""
 
-    def __init__(self, vocabulary: int, size: int, initial_range: float) -> None:
+    def __init__(
+        self, vocabulary: int, size: int, initial_range: float, initial_center: float = 0.0
+    ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, size))
-        self.initial_range = initial_range
+        self.initial_range, self.initial_center = initial_range, initial_center
         self.num_words, self.looked_up = vocabulary, self.weight.numel()
 
     def forward(self, ids_TB: Tensor) -> Tensor:
@@ -31,8 +33,8 @@ class Embedding(Words):
         return self.weight
 
     def initialize(self, draw: Draw) -> None:
-        bound = self.initial_range
-        self.weight.data.uniform_(-bound, bound, generator=draw("weight"))
+        bound, center = self.initial_range, self.initial_center
+        self.weight.data.uniform_(center - bound, center + bound, generator=draw("weight"))
 
 
 def read_words(embedding: Words, ids_TB: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:

@@ -39,8 +39,7 @@ Outputs = tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]  # before masks, 
 
 
 class Words(nn.Module, ABC):
-    """Built as `Words(config, shapes, initial_range)`, with the range of the config's section
-    `embedding`."""
+    """Built as `Words(config, shapes, embedding)`, with the config's section `embedding`."""
 
     num_words: int
     looked_up = 0  # parameters that are looked up, not multiplied

@@ -31,6 +31,7 @@ from ablate.components import (
     register,
     setting,
 )
+from ablate.config.sections import EmbeddingConfig
 from ablate.model.activation import ACTIVATIONS, Activation
 
 FILLING, START, END, UNKNOWN, EOS = range(5)  # the first symbols; letters come after them
@@ -125,14 +126,16 @@ def check_symbols(config: CharactersConfig, needed: int) -> None:
 )
 @final
 class Characters(Words):
-    """All parameters start uniform in +- embedding.initial_range."""
+    """All parameters start uniform, in the range of the section `embedding`."""
 
     letters_VL: Tensor
 
-    def __init__(self, config: CharactersConfig, shapes: Shapes, initial_range: float) -> None:
+    def __init__(
+        self, config: CharactersConfig, shapes: Shapes, embedding: EmbeddingConfig
+    ) -> None:
         super().__init__()
         check_sizes(config, shapes.embedding)
-        self.config, self.initial_range = config, initial_range
+        self.config, self.embedding = config, embedding
         self.num_words = shapes.vocabulary
         blank_VL = torch.zeros(self.num_words, max(config.widths), dtype=torch.long)
         self.register_buffer("letters_VL", blank_VL, persistent=False)
@@ -156,9 +159,9 @@ class Characters(Words):
         return self._spelled(self.letters_VL)
 
     def initialize(self, draw: Draw) -> None:
-        bound = self.initial_range
+        bound, center = self.embedding.initial_range, self.embedding.initial_center
         for name, parameter in self.named_parameters():
-            parameter.data.uniform_(-bound, bound, generator=draw(name))
+            parameter.data.uniform_(center - bound, center + bound, generator=draw(name))
         self.vectors.data[FILLING] = 0
 
     def _add(self, name: str, *shape: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from ablate.components import Shapes, register
+from ablate.config.sections import EmbeddingConfig
 from ablate.model.language_model import Embedding
 
 
@@ -13,5 +14,6 @@ from ablate.model.language_model import Embedding
 class Table(Embedding):
     """Every word has a vector of its own."""
 
-    def __init__(self, config: object, shapes: Shapes, initial_range: float) -> None:
-        super().__init__(shapes.vocabulary, shapes.embedding, initial_range)
+    def __init__(self, config: object, shapes: Shapes, embedding: EmbeddingConfig) -> None:
+        bounds = embedding.initial_range, embedding.initial_center
+        super().__init__(shapes.vocabulary, shapes.embedding, *bounds)
