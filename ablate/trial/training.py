@@ -30,7 +30,7 @@ from ablate.trial.drawn import drawn
 from ablate.trial.evaluation import judge
 from ablate.trial.finished import assembled, base_models, check_parents
 from ablate.trial.pairs import Pairs
-from ablate.trial.stream import Stream
+from ablate.trial.stream import Circles, Stream
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.updates import Part, Reader, Update
 
@@ -273,7 +273,9 @@ class Training:
 
 def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:
     """What reads the trial's training text."""
-    kinds = {TEXT: Stream, PAIRS: Pairs}
+    training = trial.config.sections["training"]
+    of_text = Circles if training.batching == "circular" else Stream
+    kinds = {TEXT: of_text, PAIRS: Pairs}
     return kinds[trial.config.kind.reads](trial, text, streams)
 
 
