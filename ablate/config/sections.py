@@ -100,6 +100,15 @@ class UpdatesConfig:
         doc="after stopping, restart from the best weights as long as this improves validation "
         "(DOC's fin)",
     )
+    average_after: int | None = setting(
+        None,
+        doc="evaluate a running mean of the weights after every update, once N epochs in a row "
+        "brought no new best on validation",
+        low=1,
+    )
+    average_by: int | None = setting(
+        None, doc="start this mean after epoch N at the latest; 0: at the first update", low=0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

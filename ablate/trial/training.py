@@ -25,6 +25,7 @@ from ablate.errors import CombinationError
 from ablate.model.fast.precision import products_in
 from ablate.model.flow import Pass
 from ablate.model.masks import Chance, Masks
+from ablate.trial.averaging import Averaging
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.drawn import drawn
 from ablate.trial.evaluation import judge
@@ -76,6 +77,7 @@ class Training:
         chosen = self.config["optimizer"]
         self.optimizer = registry.make("optimizer", chosen.name, chosen.config, self.model)
         self.optimizer.prepare(self.reader.tokens_per_update)
+        self.averaging = Averaging(self.config.training, self.model)
 
     def _begin_epoch(self) -> None:
         self.reader.begin_epoch(self.epoch, self.model)
@@ -123,6 +125,7 @@ class Training:
         self.optimizer.step(update.rate)
         self.model.zero_grad(set_to_none=True)
         self._project()
+        self.averaging.updated()
         self.num_tokens += sum(part.targets_N.numel() for part in update.parts)
         self.done_updates += 1
         self.update += 1
@@ -178,14 +181,18 @@ class Training:
 
     def _end_epoch(self) -> dict[str, Any]:
         start = time.monotonic()
-        with self.optimizer.evaluated_weights(self.model):
+        with self.optimizer.evaluated_weights(self.model), self.averaging.evaluated_weights():
             valid_nll = self._validate()
             if all(valid_nll < earlier for earlier in self._bars()):
                 self._keep_best()
         self.epoch += 1
         self.valid_history.append(valid_nll)
         rate = self.optimizer.rate
-        change = self.optimizer.epoch_ended(self.epoch, valid_nll)
+        changes = (
+            self.optimizer.epoch_ended(self.epoch, valid_nll),
+            self.averaging.epoch_ended(self.valid_history[self.round_start :]),
+        )
+        change = "; ".join(filter(None, changes))
         self.seconds += time.monotonic() - start
         if self._repeats_round():
             change = f"round ended after epoch {self.epoch}: again from the best weights"
@@ -240,15 +247,18 @@ class Training:
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         optimizer_tensors, optimizer_plain = self.optimizer.saved()
+        means, averaging = self.averaging.saved()
         tensors = {
             **prefixed("model", self.model.state_dict()),
             **prefixed("best", self.best),
             **prefixed("optimizer", optimizer_tensors),
+            **prefixed("mean", means),
             **self.reader.saved(),
             "nll_sum": self.nll_sum,
         }
         plain = {name: getattr(self, name) for name in ("num_tokens", *PROGRESS)}
-        return tensors, {**plain, "done_windows": self.done_updates, "optimizer": optimizer_plain}
+        plain |= {"optimizer": optimizer_plain, "averaging": averaging}
+        return tensors, {**plain, "done_windows": self.done_updates}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         device = self.trial.device
@@ -256,6 +266,8 @@ class Training:
         self.model.load_state_dict(within("model", tensors))
         self.optimizer.restore(within("optimizer", tensors), plain["optimizer"])
         self.best = within("best", tensors)
+        if "averaging" in plain:  # not in checkpoints made before there was any
+            self.averaging.restore(within("mean", tensors), plain["averaging"])
         for name in PROGRESS:
             setattr(self, name, plain[name])
         self._begin_epoch()

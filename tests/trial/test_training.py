@@ -305,14 +305,29 @@ def test_without_resets_no_state_is_touched(tmp_path, data):
     assert task.reader.state is before
 
 
+AS_MELIS = {  # circular rows, a mean of the weights, and a rate that drops
+    **CIRCULAR,
+    "optimizer": "adam",
+    "optimizer.learning_rate": 0.1,
+    "optimizer.beta1": 0.0,
+    "optimizer.schedule": "patience",
+    "optimizer.patience": 1,
+    "optimizer.first_drop": 2,
+    "training.average_by": 1,
+}
+
+
 @pytest.mark.slow
-def test_an_interrupted_run_of_circular_rows_gives_the_same_bits(tmp_path, data):
-    trial = trial_of(data, CIRCULAR)
+def test_an_interrupted_run_of_circular_rows_and_means_gives_the_same_bits(tmp_path, data):
+    trial = trial_of(data, AS_MELIS)
     undisturbed = finish(trial, Store(tmp_path / "a"), data)
     interrupted = steps_of(trial, Store(tmp_path / "b"), data, (3, 9, 14))
     assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
     assert interrupted.outcome == undisturbed.outcome
     assert [epoch["tokens"] for epoch in interrupted.epochs] == [7 * 4 * 20] * 3
+    assert interrupted.epochs[0]["event"] == "weights are averaged after epoch 1"
+    rates = [epoch["learning_rate"] for epoch in interrupted.epochs]
+    assert rates[1] == 0.1 and rates[2] < 0.1
 
 
 @pytest.mark.parametrize(
