@@ -65,7 +65,7 @@ def cases() -> Iterator[tuple[str, Case]]:
                 if scale.arms is not None and arm.name not in (*scale.arms, study.base_arm):
                     continue
                 for stage, case in _stages(study, scale, arm):
-                    if case.config.kind.slots and case.identity not in seen:
+                    if case.config.kind.assembles and case.identity not in seen:
                         seen.append(case.identity)
                         yield f"{file.stem}@{name}: {arm.name}{stage}", case
 

@@ -148,7 +148,7 @@ class Subject:
 
     def _require_weights(self) -> None:
         self._require_completed()
-        if not self.config.kind.slots:
+        if not self.config.kind.assembles:
             raise CombinationError(
                 f"trial {self.id} is of the task '{self.config.kind.name}'; this analysis reads "
                 "the weights of a language model. Instead: a trial that trains one."

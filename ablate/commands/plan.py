@@ -121,7 +121,7 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     from ablate.data.corpus import num_tokens, source_vocabulary_size, vocabulary_size
 
     first = next(iter(plan.configs.values()))
-    if not first.kind.slots and "corpus" not in first.sections:
+    if not first.kind.assembles and "corpus" not in first.sections:
         return [_time(plan, done)]
     vocabulary = vocabulary_size(first.corpus, workspace.data)
     read = source_vocabulary_size(first.corpus, workspace.data)

@@ -31,13 +31,13 @@ from ablate.config.sections import (
     PairTrainingConfig,
     TrainingConfig,
 )
-from ablate.config.tasks import LANGUAGE, NGRAM, PAIRS, TEXT, Kind, find_kind
+from ablate.config.tasks import COUNTS, LANGUAGE, NGRAM, PAIRS, TEXT, Kind, find_kind
 from ablate.errors import CombinationError, ConfigError, unknown, wrong_value
 
 Values = Mapping[str, Any]
 
 VERSION, CONTENTS = "version", "contents"  # ends of the names in `Config.beside`
-READ = {TEXT: "a text", PAIRS: "pairs of sentences"}  # by `Kind.reads`
+READ = {TEXT: "a text", PAIRS: "pairs of sentences", COUNTS: "counts"}  # by `Kind.reads`
 NONE = "none"  # the value that empties a listed slot
 SECTIONS = LANGUAGE.sections
 SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
@@ -100,7 +100,7 @@ class Config:
     @property
     def num_epochs(self) -> int | None:
         """The epochs that a trial is planned to have, if a setting says so."""
-        section = self.sections.get("training" if self.kind.slots else self.kind.name)
+        section = self.sections.get("training" if self.kind.assembles else self.kind.name)
         epochs = getattr(section, "epochs", None)
         return epochs if isinstance(epochs, int) and epochs > 0 else None
 
@@ -228,6 +228,7 @@ def resolve(values: Values, where: str = "config") -> Config:
     listed = {
         slot: _choose_several(slot, grouped.get(slot, {}), values.get(slot), where)
         for slot in registry.LISTED_SLOTS
+        if slot in kind.slots
     }
     _check_readers(listed["evaluator"], kind, where)
     return Config(kind=kind, sections=sections, slots=slots, listed=listed)
@@ -236,13 +237,16 @@ def resolve(values: Values, where: str = "config") -> Config:
 def _check_readers(evaluators: Sequence[Choice], kind: Kind, where: str) -> None:
     """Refuse an evaluator that cannot read what such trials read."""
     for choice in evaluators:
-        if kind.reads not in choice.technique.build.reads:
-            every = registry.names("evaluator")
-            able = [n for n in every if kind.reads in registry.get("evaluator", n).build.reads]
+        if not _can_read(choice.name, kind):
+            able = [name for name in registry.names("evaluator") if _can_read(name, kind)]
             raise CombinationError(
                 f"{where}: evaluator '{choice.name}' does not read {READ[kind.reads]}, as the task "
                 f"'{kind.name}' does. Instead: {', '.join(able)}."
             )
+
+
+def _can_read(evaluator: str, kind: Kind) -> bool:
+    return kind.reads in registry.get("evaluator", evaluator).build.reads
 
 
 def resolve_near(values: Values, folder: Path, where: str) -> Config:
@@ -289,7 +293,16 @@ def _without_cleared(base: Values, changes: Values) -> dict[str, Any]:
         kind = kind_of({**base, **changes})
         used = (*kind.sections, *kind.slots)
         remaining = {k: v for k, v in remaining.items() if k.partition(".")[0] in used}
+        if "evaluator" in used:
+            remaining = {k: v for k, v in remaining.items() if _is_readable(k, v, kind)}
     return remaining
+
+
+def _is_readable(key: str, value: Any, kind: Kind) -> bool:
+    """Return whether a value is of an evaluator that such trials can have, or of none at all."""
+    slot, _, rest = key.partition(".")
+    name = rest.partition(".")[0] or str(value)
+    return slot != "evaluator" or name not in registry.names(slot) or _can_read(name, kind)
 
 
 def _choose(slot: str, grouped: Mapping[str, dict], values: Values, where: str) -> Choice:

@@ -54,7 +54,7 @@ _own_runners: set[str] = set()  # of studies that the user runs
 
 
 ONE_EPOCH = {"training.epochs": 1}
-TEXT, PAIRS = "text", "pairs"  # one text, or pairs of sentences
+TEXT, PAIRS, COUNTS = "text", "pairs", "counts"  # one text, pairs of sentences, or n-grams
 SLICES = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
 
 
@@ -72,6 +72,11 @@ class Kind:
     brief: Mapping[str, Any] = field(default_factory=dict)  # changes that make a trial brief
     function: Callable[..., Any] | None = field(default=None, compare=False)
     where: tuple[str, int] = ("", 0)  # file and line that register it
+
+    @property
+    def assembles(self) -> bool:
+        """Return whether its model is assembled from techniques, and has parameters."""
+        return "backbone" in self.slots
 
 
 LANGUAGE = Kind(
@@ -101,6 +106,8 @@ NGRAM = Kind(
     runner=COUNTING,
     metrics=(PERPLEXITY,),
     brief=SLICES,
+    slots=("evaluator",),
+    reads=COUNTS,
 )
 _kinds = {kind.name: kind for kind in (LANGUAGE, NGRAM, ENCODER_DECODER)}
 

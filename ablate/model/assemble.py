@@ -56,6 +56,8 @@ def assemble(
     assembly = _with_loss(model, config, text)
     for regularizer in assembly.regularizers:
         regularizer.check(model)
+    with torch.device(device):
+        _add_auxiliary(assembly, config, text)
     return assembly
 
 
@@ -119,6 +121,14 @@ def _with_loss(model: LanguageModel, config: Config, text: TrainingText | None) 
     regularizers = tuple(registry.make(c.slot, c.name, c.config) for c in chosen)
     loss = registry.make("loss", config["loss"].name, config["loss"].config, text)
     return Assembly(model, loss, regularizers)
+
+
+def _add_auxiliary(assembly: Assembly, config: Config, text: TrainingText | None) -> None:
+    """Add the regularizers' own modules to the model."""
+    model, chosen = assembly.model, config.listed.get("regularizer", ())
+    for choice, regularizer in zip(chosen, assembly.regularizers, strict=True):
+        if (module := regularizer.auxiliary(model, text)) is not None:
+            model.auxiliary[choice.name] = module
 
 
 def _check_training(config: Config) -> None:

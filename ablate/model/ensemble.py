@@ -36,6 +36,7 @@ class Together(LanguageModel):
         self.shapes = shapes
         self.gate = gate
         self.only_gate = True
+        self.auxiliary = nn.ModuleDict()  # a regularizer has no word vectors to train here
         for member in members:
             member.requires_grad_(False).eval()
         for name, part in (("members", tuple(members)), ("embedding", members[0].embedding)):

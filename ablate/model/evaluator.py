@@ -20,6 +20,7 @@ from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError
 from ablate.model.flow import PairText, TrainingText
 from ablate.model.language_model import LanguageModel
+from ablate.model.ngram import Counts
 from ablate.model.regularizer import Regularizer
 
 
@@ -34,6 +35,7 @@ class Reading:
     cache: dict[Hashable, Any] = field(default_factory=dict)
     sentences: dict[str, list[str]] = field(default_factory=dict)  # that were written, by split
     signatures: dict[str, str] = field(default_factory=dict)  # of what computed a metric
+    counts: Counts | None = None  # an n-gram model, instead of `models`
 
     def cached(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """A value that is needed more than once, computed once."""
@@ -71,7 +73,7 @@ class Reading:
 class Evaluator(ABC):
     """Built as `Evaluator(config)`. It restores any weights that it changes."""
 
-    reads: frozenset[str] = frozenset({TEXT})  # a text, or pairs of sentences
+    reads: frozenset[str] = frozenset({TEXT})  # a text, pairs of sentences, or counts
     gives_log_probs = True  # False: it has other metrics, and cannot be a trial's first evaluator
 
     def check(self, model: LanguageModel) -> None:  # noqa: B027 (most judge every model)

@@ -60,6 +60,7 @@ class LanguageModel(nn.Module):
         self.head = head
         self.gate = gate
         self.only_gate = False
+        self.auxiliary = nn.ModuleDict()  # of regularizers, by name; empty in evaluation
 
     def initial_state(self, rows: int) -> State:
         return (*self.backbone.initial_state(rows), *self.gate.initial_state(rows))
@@ -87,6 +88,8 @@ class LanguageModel(nn.Module):
         output matrix), "head", "bridge", "gate", "bias", and the backbone's groups."""
         groups: dict[str, list[tuple[str, nn.Parameter]]] = {}
         for name, parameter in self.named_parameters():
+            if is_auxiliary(name):
+                continue
             groups.setdefault(self._group(name), []).append((name, parameter))
         return groups
 
@@ -129,6 +132,14 @@ class LanguageModel(nn.Module):
 
 
 def num_parameters(model: LanguageModel) -> int:
-    """The number of parameters, a tied matrix counted once; an ensemble includes its members."""
-    own = sum(parameter.numel() for parameter in model.parameters())
+    """The number of parameters, a tied matrix counted once; an ensemble includes its members.
+
+    Those that only training uses are not counted, as they are not part of the finished model.
+    """
+    own = sum(p.numel() for name, p in model.named_parameters() if not is_auxiliary(name))
     return own + sum(num_parameters(member) for member in model.members)
+
+
+def is_auxiliary(name: str) -> bool:
+    """Return whether a parameter of this name is of a regularizer, and only used in training."""
+    return name.startswith("auxiliary.")

@@ -10,7 +10,6 @@ Shape suffixes: n tokens of a chunk, K = n*J rows, one per expert; others as in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -28,7 +27,17 @@ from ablate.model.flow import Mixture
 
 def log_probs(mixture: Mixture) -> Tensor:
     """log p of every word after every token, [N, V]; differentiable by plain autograd."""
-    return torch.cat(list(_log_probs_by_chunk(mixture)))
+    return torch.cat([log_probs_of(mixture, rows) for rows in token_chunks(mixture)])
+
+
+def log_probs_of(mixture: Mixture, rows: slice) -> Tensor:
+    """The same after some of the tokens, [n, V]."""
+    experts_nJV = expert_logits(mixture, rows).log_softmax(-1)
+    if mixture.log_prior_NJ is None:
+        log_p_nV = experts_nJV.squeeze(1)
+    else:
+        log_p_nV = (experts_nJV + mixture.log_prior_NJ[rows, :, None]).logsumexp(1)
+    return floored(log_p_nV, mixture.floor)
 
 
 @torch.no_grad()
@@ -80,13 +89,3 @@ def tempered(mixture: Mixture, temperature: float) -> Mixture:
         return mixture
     bias_V = None if mixture.bias_V is None else mixture.bias_V / temperature
     return replace(mixture, vectors_NJE=mixture.vectors_NJE / temperature, bias_V=bias_V)
-
-
-def _log_probs_by_chunk(mixture: Mixture) -> Iterator[Tensor]:
-    for rows in token_chunks(mixture):
-        experts_nJV = expert_logits(mixture, rows).log_softmax(-1)
-        if mixture.log_prior_NJ is None:
-            log_p_nV = experts_nJV.squeeze(1)
-        else:
-            log_p_nV = (experts_nJV + mixture.log_prior_NJ[rows, :, None]).logsumexp(1)
-        yield floored(log_p_nV, mixture.floor)

@@ -11,7 +11,7 @@ weights that expectation-maximization finds on held-out text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +73,33 @@ class KneserNey:
                 history = order.histories.find(keys, valid)
             probability = _interpolate(order, history, stream, probability, self.num_types)
         return np.log(probability)[0 if first else 1 :]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """An n-gram model, alone or mixed with a unigram cache by weights that were tuned."""
+
+    ngrams: KneserNey
+    cache_window: int  # 0: no cache
+    weights: Mapping[str, float]  # by part
+
+    def log_probs(self, ids: Sequence[int] | Ids) -> Floats:
+        """Natural log probability of ids[1:]."""
+        parts_CN = np.stack(list(parts_of(self.ngrams, self.cache_window, ids).values()))
+        return interpolated(parts_CN, np.array(list(self.weights.values())))
+
+
+def tuned(ngrams: KneserNey, cache_window: int, held_out: Sequence[int] | Ids) -> Counts:
+    """The mixture that makes the held-out text most probable."""
+    parts = parts_of(ngrams, cache_window, held_out)
+    weights = tuned_weights(np.stack(list(parts.values())))
+    return Counts(ngrams, cache_window, dict(zip(parts, map(float, weights), strict=True)))
+
+
+def parts_of(ngrams: KneserNey, cache_window: int, ids: Sequence[int] | Ids) -> dict[str, Floats]:
+    """Natural log probability of ids[1:] by the n-gram model, and by the cache if there is one."""
+    parts = {"ngram": ngrams.log_probs(ids)}
+    return parts | ({"cache": cache_log_probs(ids, cache_window)} if cache_window else {})
 
 
 def fit(train_ids: Sequence[int] | Ids, num_types: int, eos_id: int, order: int = 5) -> KneserNey:

@@ -1,7 +1,8 @@
 """Regularizers: masks on activations, transforms of weights, penalties, and projections.
 
 A regularizer overrides those of the four that it uses; the others stay the identity. Masks and
-transforms act only in training, each drawn from a stream with its own name.
+transforms act only in training, each drawn from a stream with its own name. A regularizer may have
+parameters of its own, in a module that only training uses (`auxiliary`).
 """
 
 from __future__ import annotations
@@ -14,19 +15,29 @@ from torch import Tensor, nn
 from ablate.model.masks import Masking
 
 if TYPE_CHECKING:
-    from ablate.model.flow import Pass
+    from ablate.model.flow import Pass, TrainingText
     from ablate.model.language_model import LanguageModel
 
 
 class Regularizer(Masking):
     """Built as `Regularizer(config)`."""
 
+    def auxiliary(self, model: LanguageModel, text: TrainingText | None) -> nn.Module | None:
+        """Create the module of its own parameters, if it has any.
+
+        It is initialized, trained, saved and loaded with the model, unless it says that a parameter
+        requires no gradient. Evaluation and the number of parameters leave it out. `text` is None
+        where only shapes are needed.
+        """
+        return None
+
     def penalty(self, passed: Pass, model: nn.Module) -> Tensor | None:
         """A term of the loss of one window, a scalar."""
         return None
 
     def project(self, model: nn.Module) -> None:
-        """Move the parameters back onto a constraint after an update, in place."""
+        """Called after an update, to change parameters in place: back onto a constraint, or by a
+        step of the regularizer's own."""
 
     num_passes = 1  # forward passes of a window, each with its own masks; losses are averaged
 

@@ -16,7 +16,7 @@ EFFICIENCY = 0.35  # measured speed of a whole training step, relative to a matr
 
 def training_tokens(config: Config, num_train: int) -> int:
     """Return the training tokens of all epochs, as cut into batches; 0 if none are counted."""
-    if not config.kind.slots:
+    if not config.kind.assembles:
         return 0
     if config.kind.reads == PAIRS:
         return config.training.epochs * num_train
@@ -29,7 +29,7 @@ def training_tokens(config: Config, num_train: int) -> int:
 
 def flops_per_token(config: Config, vocabulary: int, source_vocabulary: int = 0) -> float:
     """Estimate the operations per training token; 0 if none are counted."""
-    if not config.kind.slots:
+    if not config.kind.assembles:
         return 0.0
     from ablate.model.assemble import assemble
 

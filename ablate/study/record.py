@@ -167,7 +167,7 @@ def measure_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Valu
     where = arm_location(study, arm.name)
     stages = arm_stages(scale, arm)
     trained = all(stage.trains and stage.over == "seed" for stage in stages)
-    if not study.measure or not trained or study.runner or not kind_of(values, where).slots:
+    if not study.measure or not trained or study.runner or not kind_of(values, where).assembles:
         return None
     for changes in (
         {"evaluator": NONE},
@@ -181,7 +181,7 @@ def measure_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Valu
 
 def _last_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Values:
     """Return the values of an arm's last trials: after all of its stages."""
-    if not kind_of(values, arm_location(study, arm.name)).slots:
+    if not kind_of(values, arm_location(study, arm.name)).assembles:
         return values  # these have no stages
     for stage in arm_stages(scale, arm):
         values = merge(values, stage.changes)
@@ -197,7 +197,7 @@ def _resolved(study: Study, arm: Arm, values: Values) -> Config:
 
 def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: str) -> int | None:
     """Count the parameters of an arm's last model; None if it spans several models."""
-    if not config.kind.slots:
+    if not config.kind.assembles:
         return None  # n-gram models have counts, and functions are counted when they run
     if any(stage.trains and stage.over == "seeds" for stage in arm_stages(scale, arm)):
         return None

@@ -99,7 +99,7 @@ def _differing(arms: Mapping[str, TunedArm], also: Collection[str], where: str) 
                 unknown("field that an arm sets", field, set_by_arms, f"{where}: also")
             )
     differing = {field for field, values in set_by_arms.items() if not all(map(_off, values))}
-    neural = [arm.config for arm in arms.values() if arm.config.kind.slots]
+    neural = [arm.config for arm in arms.values() if arm.config.kind.assembles]
     for slot in SINGLE_SLOTS:
         if len({c[slot].name for c in neural if slot in c.slots}) > 1:
             differing.add(slot)

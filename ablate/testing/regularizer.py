@@ -11,6 +11,7 @@ from torch import Tensor
 from ablate.config.fields import describe
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
+from ablate.model.assemble import assemble
 from ablate.model.masks import Chance, Masks
 from ablate.testing.subject import (
     VOCABULARY,
@@ -49,6 +50,7 @@ def off_is_the_identity(subject: Subject) -> None:
     ids = torch.zeros(4, 3, dtype=torch.long)
     require(off.words(ids, x, VOCABULARY, chance) is x, "words() acts.")
     require(off.penalty(small.run(), small.model) is None, "penalty() returns a term.")
+    require(off.auxiliary(small.model, small.text) is None, "auxiliary() has parameters.")
     require(off.num_passes == 1, f"{off.num_passes} passes instead of 1.")
     off.project(small.model)
     require_equal(before, weights(small.model), "changed by project()")
@@ -71,6 +73,20 @@ def on_it_repeats(subject: Subject) -> None:
     first.backward()
     gradients = {n: p.grad for n, p in small.model.named_parameters() if p.grad is not None}
     require_finite(gradients, "the gradients")
+
+
+def its_own_parameters_are_drawn(subject: Subject) -> None:
+    """Its own parameters, if it has any, are drawn by name, and can be built without memory."""
+    small = _model(_switched_on(subject))
+    shapes = {name: p.shape for name, p in small.model.auxiliary.named_parameters()}
+    for parameter in small.model.auxiliary.parameters():
+        parameter.data.fill_(torch.nan)
+    small.model.initialize(Streams(1))
+    require_finite(dict(small.model.auxiliary.named_parameters()), "the initial values")
+    on_meta = assemble(small.config, VOCABULARY, "meta").model.auxiliary
+    require(all(p.is_meta for p in on_meta.parameters()), "some parameters are not on meta.")
+    same = shapes == {name: p.shape for name, p in on_meta.named_parameters()}
+    require(same, "other shapes without a text.")
 
 
 def on_it_does_something(subject: Subject) -> None:

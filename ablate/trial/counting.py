@@ -1,14 +1,13 @@
 """An n-gram model evaluated as an arm: counted in one step, nothing trained.
 
 Interpolated modified Kneser-Ney, mixed with a unigram cache whose weight is tuned on the
-validation text and then used on test.
+validation text and then used on test. Evaluators that read counts answer with the same mixture.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 
 from ablate.config.identity import Trial
@@ -16,10 +15,10 @@ from ablate.config.sections import NgramConfig
 from ablate.data.corpus import open_corpus
 from ablate.errors import ConfigError
 from ablate.model import ngram
+from ablate.model.evaluator import Reading
 from ablate.trial.checkpoint import weights_digest
+from ablate.trial.evaluation import metrics_beside
 from ablate.trial.task import AtOnce, Conclusion, Place, splits_of
-
-Parts = dict[str, np.ndarray]  # model in the mixture -> log p of a split's tokens
 
 
 class Counting(AtOnce):
@@ -35,30 +34,19 @@ class Counting(AtOnce):
 
     def conclude(self) -> Conclusion:
         corpus, config = self.corpus, self.config
-        model = ngram.fit(corpus.splits["train"], corpus.num_words, corpus.eos, config.order)
-        parts = {split: self._parts(model, split) for split in splits_of(self.trial)}
-        weights = ngram.tuned_weights(np.stack(list(parts["valid"].values())))
-        log_probs = {
-            split: ngram.interpolated(np.stack(list(of_split.values())), weights)
-            for split, of_split in parts.items()
-        }
-        metrics = {
-            f"weight_{part}": float(weight)
-            for part, weight in zip(parts["valid"], weights, strict=True)
-        }
+        ngrams = ngram.fit(corpus.splits["train"], corpus.num_words, corpus.eos, config.order)
+        counts = ngram.tuned(ngrams, config.cache_window, corpus.splits["valid"])
+        splits = splits_of(self.trial)
+        log_probs = {split: counts.log_probs(corpus.splits[split]) for split in splits}
+        metrics = {f"weight_{part}": weight for part, weight in counts.weights.items()}
         for split, values in log_probs.items():
             nll = -float(values.mean())
             metrics |= {f"{split}_nll": nll, f"{split}_ppl": math.exp(min(nll, 700))}
+        reading = Reading((), corpus, counts=counts)
+        metrics |= metrics_beside(reading, self.trial.config, splits)
         return Conclusion(
             metrics=metrics,
-            num_parameters=model.num_ngrams,
+            num_parameters=ngrams.num_ngrams,
             digest=weights_digest({s: torch.from_numpy(p) for s, p in log_probs.items()}),
             token_log_probs=log_probs,
         )
-
-    def _parts(self, model: ngram.KneserNey, split: str) -> Parts:
-        stream = self.corpus.splits[split]
-        parts = {"ngram": model.log_probs(stream)}
-        if self.config.cache_window:
-            parts["cache"] = ngram.cache_log_probs(stream, self.config.cache_window)
-        return parts

@@ -80,7 +80,7 @@ def _same(ours: Tensor, theirs: Tensor | None) -> bool:
 
 def _refusal(names: list[str], config: Config) -> str:
     """The error message: the first of the names, its component, and how to draw it."""
-    slot, _, rest = names[0].partition(".")
+    slot, _, rest = names[0].removeprefix("auxiliary.").partition(".")
     choice = config.slots.get(slot)
     whose = f"{slot} '{choice.name}'" if choice else slot
     more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""

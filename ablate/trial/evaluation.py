@@ -54,8 +54,9 @@ def judge(
     chosen, splits = _evaluators(trial.config), splits_of(trial)
     available = {"standard": _standard(), **chosen}  # what evaluators may build on
     reading = Reading(models, corpus, available, regularizers=regularizers)
-    log_probs = {split: reading.log_probs(next(iter(chosen)), split) for split in splits}
-    metrics = _metrics(reading, chosen, splits, trial.config.corpus.level)
+    own = trial.config.first_evaluator
+    log_probs = {split: reading.log_probs(own, split) for split in splits}
+    metrics = _metrics(reading, chosen, splits, trial.config.corpus.level, own)
     first = 0 if reading.pairs else 1  # of one text, the first token is not predicted
     return Conclusion(
         metrics=metrics,
@@ -78,12 +79,24 @@ def check_text(config: Config, corpus: AnyCorpus) -> None:
         evaluator.check_text(corpus)
 
 
+def metrics_beside(reading: Reading, config: Config, splits: Sequence[str]) -> dict[str, float]:
+    """The metrics of a config's evaluators for a model that has its own numbers already."""
+    own = config.first_evaluator
+    chosen = {name: each for name, each in _evaluators(config).items() if name != own}
+    return _metrics(reading, chosen, splits, config.corpus.level, own="")
+
+
 def _metrics(
-    reading: Reading, chosen: Mapping[str, Evaluator], splits: Sequence[str], level: str
+    reading: Reading,
+    chosen: Mapping[str, Evaluator],
+    splits: Sequence[str],
+    level: str,
+    own: str,
 ) -> dict[str, float]:
+    """The metrics of every evaluator by its name; those of `own` are the trial's."""
     metrics: dict[str, float] = {}
-    for position, (name, evaluator) in enumerate(chosen.items()):
-        prefix = f"{name}." if position else ""
+    for name, evaluator in chosen.items():
+        prefix = "" if name == own else f"{name}."
         of = next((metric.of for metric in registry.get("evaluator", name).metrics), SPLIT)
         for split in splits if of == SPLIT else (of,):
             values = evaluator.metrics(reading, name, split)

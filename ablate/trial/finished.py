@@ -26,6 +26,7 @@ def finished(
     models = base_models(store, bases, corpus, device, config)
     assembly = assembled(config, models, corpus, device)
     assembly.model.load_state_dict(read_weights(store, trial_id))
+    assembly.model.auxiliary.clear()
     assembly.model.eval()
     return assembly
 

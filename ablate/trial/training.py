@@ -24,6 +24,7 @@ from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.model.fast.precision import products_in
 from ablate.model.flow import Pass
+from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks
 from ablate.trial.averaging import Averaging
 from ablate.trial.checkpoint import prefixed, read_weights, within
@@ -280,6 +281,7 @@ class Training:
         if self.best:
             self.model.load_state_dict(self.best)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
+        self.model.auxiliary.clear()
         return judge(self.trial, self.corpus, [self.model], [self.regularizers], weights)
 
 
@@ -292,16 +294,19 @@ def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:
 
 
 def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:
-    """Load another trial's weights. Only a gate may be new: it keeps its initial values.
+    """Load another trial's weights. Only a gate may be new: it keeps its initial values. What only
+    training uses may differ.
 
-    Returns True if every parameter was loaded.
+    Returns True if every parameter of the finished model was loaded.
     """
     unmatched = model.load_state_dict(weights, strict=False)
-    missing = [name for name in unmatched.missing_keys if not name.startswith("gate.")]
-    if missing or unmatched.unexpected_keys:
-        wrong = ", ".join([*missing, *unmatched.unexpected_keys][:4])
+    new = [name for name in unmatched.missing_keys if not is_auxiliary(name)]
+    missing = [name for name in new if not name.startswith("gate.")]
+    unexpected = [name for name in unmatched.unexpected_keys if not is_auxiliary(name)]
+    if missing or unexpected:
+        wrong = ", ".join([*missing, *unexpected][:4])
         raise CombinationError(
             f"the model cannot start from trial {trial_id}: their parameters differ ({wrong}). "
             "Allowed: the same techniques at the same sizes, and an additional gate."
         )
-    return not unmatched.missing_keys
+    return not new

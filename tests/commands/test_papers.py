@@ -70,10 +70,10 @@ def test_a_quoted_row_of_another_paper_has_them_too(papers, tmp_path):
 
 
 def test_missing_lists_only_rows_without_an_arm_and_says_why(papers):
-    _, printed = papers("--missing", "oliva2021dual")
-    assert "past decode regularization is not here yet" in printed
-    assert "dual_table1" not in printed
-    assert "oliva2021dual: 45 rows" in printed
+    _, printed = papers("--missing", "takase2018doc")
+    assert "a parser with self-attention, and no language model" in printed
+    assert "doc_comparison" not in printed
+    assert "takase2018doc: 91 rows" in printed
 
 
 def test_every_row_as_json(papers):

@@ -12,6 +12,7 @@ import torch
 from ablate.components.evaluator.completion import (
     Completion,
     CompletionConfig,
+    Question,
     generated_questions,
     long_unit_scores,
     read_questions,
@@ -21,6 +22,7 @@ from ablate.config.streams import Streams
 from ablate.errors import CombinationError, CorpusError
 from ablate.model.evaluator import Reading
 from ablate.model.flow import Mixture
+from ablate.model.ngram import fit, tuned
 from ablate.model.reading import sentence_log_probs
 
 EOS = 3
@@ -232,6 +234,35 @@ def test_a_block_of_an_rnn_answers_as_if_it_were_alone(build):
     with torch.no_grad():
         actual = long_unit_scores([model], options, slice(0, 3))
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
+TINY = [1, 2, EOS, 1, 2, EOS, 1, 4, EOS]  # a b . a b . a c .
+
+
+def test_counts_answer_by_the_probability_of_each_sentence():
+    """By hand. Distinct words before a: 1, b: 1, c: 1, end: 2, of 5; too few for estimates, so the
+    discounts of counts 1, 2, 3 are 0.5, 1, 1.5. What they leave, a half, is even over 5 words:
+    p(a) = p(b) = p(c) = 0.1 + 0.1, p(end) = 0.2 + 0.1.
+    """
+    text = Story(num_words=5)
+    text.tokens = torch.tensor([1, 2, EOS])
+    counts = tuned(fit(TINY, 5, EOS, order=2), cache_window=0, held_out=TINY)
+    ended = {2: (2 - 1) / 2 + 1 / 2 * 0.3, 4: (1 - 0.5) / 1 + 0.5 / 1 * 0.3, 1: 1.5 / 3 * 0.3}
+    after_a = {2: (2 - 1) / 3 + 1.5 / 3 * 0.2, 4: (1 - 0.5) / 3 + 1.5 / 3 * 0.2, 1: 1.5 / 3 * 0.2}
+    begun = (3 - 1.5) / 3 + 1.5 / 3 * 0.2
+    by_hand = {word: np.log(begun * after_a[word] * ended[word]) for word in (1, 2, 4)}
+    options = torch.tensor([[EOS, 1, word, EOS] for word in (1, 2, 4)])
+    evaluator, reading = Completion(CompletionConfig()), Reading((), text, counts=counts)
+    scores = evaluator._scores(reading, Question(options, 1))
+    np.testing.assert_allclose(scores, [by_hand[word] for word in (1, 2, 4)], rtol=1e-12)
+    assert scores.argmax() == 1, "a b is what the text says"
+
+
+def test_counts_have_no_units():
+    counts = tuned(fit(TINY, 5, EOS, order=2), cache_window=0, held_out=TINY)
+    evaluator = Completion(CompletionConfig(score="long_units", units=(0, 2)))
+    with pytest.raises(CombinationError, match="an n-gram model has none"):
+        evaluator.metrics(Reading((), Story(), counts=counts), "completion", "test")
 
 
 def test_what_cannot_be_is_told(folder, build):

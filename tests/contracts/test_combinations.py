@@ -69,6 +69,7 @@ ON = {  # a regularizer's first field that switches it on
     "l1": "recurrent",
     "l2": "embedding",
     "mixture_balance": "weight",
+    "past_decode": "weight",
     "temporal_activation_regularization": "beta",
     "variational_dropout": "recurrent",
     "weight_drop": "rate",

@@ -23,7 +23,7 @@ def arms(study: str, scale: str = "paper") -> dict[str, dict[str, Any]]:
     result = load(STUDIES / f"{study}.py")
     scales = result.scales[scale]
     resolved = {arm.name: resolve(arm_values(result, scales, arm)) for arm in result.design.arms}
-    return {name: config.flat for name, config in resolved.items() if config.kind.slots}
+    return {name: config.flat for name, config in resolved.items() if config.kind.assembles}
 
 
 OF_INAN = [

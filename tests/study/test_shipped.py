@@ -118,7 +118,7 @@ def test_no_shipped_search_has_a_row_for_what_its_arms_differ_in(file, scale, da
 def test_each_arm_has_the_parameters_that_its_paper_prints(file, scale, data):
     plan = planned(file, scale, data)
     for arm in plan.study.design.arms:
-        if arm.name not in plan.configs or not plan.configs[arm.name].kind.slots:
+        if arm.name not in plan.configs or not plan.configs[arm.name].kind.assembles:
             continue
         millions = _parameters(plan, arm, data) / 1e6
         assert millions > 0

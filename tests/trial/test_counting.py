@@ -7,10 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from ablate.components.evaluator.completion import generated_questions
 from ablate.config.identity import make_trial
-from ablate.config.resolve import resolve
+from ablate.config.resolve import merge, resolve
+from ablate.config.streams import Streams
 from ablate.data.corpus import corpus_digest, open_corpus
-from ablate.errors import ConfigError
+from ablate.errors import CombinationError, ConfigError
 from ablate.model import ngram
 from ablate.store.store import Store
 from ablate.trial.counting import Counting
@@ -78,6 +80,37 @@ def test_the_same_again_and_the_test_split_only_where_it_is_read(concluded):
     blind, _ = concluded(reads_test=False)
     assert set(blind.token_log_probs) == {"valid"}
     assert not any(name.startswith("test") for name in blind.metrics)
+
+
+@pytest.mark.parametrize("window", [0, 50])
+def test_its_answers_are_those_of_the_whole_mixture(concluded, window):
+    values = {"ngram.cache_window": window, "evaluator.completion.num_questions": 30}
+    found, corpus = concluded(values)
+    plain, _ = concluded({"ngram.cache_window": window})
+    assert plain.metrics.items() < found.metrics.items() and plain.digest == found.digest
+    model = ngram.fit(corpus.splits["train"], corpus.num_words, corpus.eos, 3)
+    share = found.metrics.get("weight_cache", 0)
+
+    def score(sentence):
+        p = (1 - share) * np.exp(model.log_probs(sentence))
+        return np.log(p + share * np.exp(ngram.cache_log_probs(sentence, max(window, 1)))).sum()
+
+    for split in ("valid", "test"):
+        questions = generated_questions(corpus.stream(split), corpus, 30, Streams(0))
+        answers = [np.argmax([score(o) for o in q.options_OT.tolist()]) for q in questions]
+        right = [int(answer) == q.answer for answer, q in zip(answers, questions, strict=True)]
+        assert found.metrics[f"completion.{split}_accuracy"] == np.mean(right)
+        assert found.metrics[f"completion.{split}_num_questions"] == len(questions)
+
+
+def test_only_evaluators_that_read_counts_stay_with_an_n_gram_model():
+    base = {**NEURAL, "evaluator": "dynamic", "evaluator.dynamic.window": 5}
+    asked = {"evaluator.completion.num_questions": 30}
+    merged = merge({**base, **asked}, {"model": "ngram"})
+    assert merged == {"model": "ngram", **asked}
+    assert [m.name for m in resolve(merged).metrics] == ["nll", "completion.accuracy"]
+    with pytest.raises(CombinationError, match=r"'cache' does not read counts.*completion"):
+        resolve({"model": "ngram", "evaluator": "cache"})
 
 
 def test_a_neural_trial_is_refused(tmp_path, data):

@@ -7,6 +7,9 @@ text has such a token) to its own end; the option with the highest score is the 
     long_units         sum_t Z[y_{t+1}] . x_t over some units only, not normalized: an IRLM's
                        long-context units, an RNN's block of 384
 
+An n-gram model, mixed with a cache if it has one, gives log-probabilities as well. Its history
+begins with the sentence.
+
 The questions are read from a folder with Microsoft Research's `testing_data.csv` and
 `test_answer.csv`, or generated from the evaluated split: in each of its sentences a random word is
 hidden among four others, drawn by their frequency in training. For generated questions the metric
@@ -37,6 +40,7 @@ from ablate.components import (
 )
 from ablate.config.metrics import ACCURACY
 from ablate.config.streams import Streams
+from ablate.config.tasks import COUNTS, TEXT
 from ablate.errors import CombinationError, CorpusError
 from ablate.model.evaluator import no_log_probs
 from ablate.model.reading import sentence_log_probs, sentence_passes
@@ -222,6 +226,7 @@ def long_unit_scores(
 class Completion(Evaluator):
     """The share of questions answered correctly; it has no log-probabilities of tokens."""
 
+    reads = frozenset({TEXT, COUNTS})
     gives_log_probs = False
 
     def __init__(self, config: CompletionConfig) -> None:
@@ -239,6 +244,11 @@ class Completion(Evaluator):
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
         """Published questions belong to no split and are answered once, with test."""
         generated = self.config.questions is None
+        if reading.counts is not None and self.config.score == "long_units":
+            raise CombinationError(
+                "evaluator.completion.score = 'long_units' needs units, and an n-gram model has "
+                "none. Instead: score = 'log_probability'."
+            )
         if not generated and split != "test":
             return {}
         questions = self._questions(reading, split)
@@ -261,6 +271,9 @@ class Completion(Evaluator):
         return questions
 
     def _scores(self, reading: Reading, question: Question) -> np.ndarray:
+        if reading.counts is not None:
+            options = question.options_OT.numpy()
+            return np.array([reading.counts.log_probs(option).sum() for option in options])
         if self.config.score == "log_probability" or self.config.units is None:
             return sentence_log_probs(reading.models, question.options_OT)
         return long_unit_scores(reading.models, question.options_OT, slice(*self.config.units))
