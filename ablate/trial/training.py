@@ -19,7 +19,7 @@ from ablate.config import registry
 from ablate.config.identity import Role, Trial
 from ablate.config.resolve import Config
 from ablate.config.streams import Streams
-from ablate.config.tasks import PAIRS, TEXT
+from ablate.config.tasks import PAIRS
 from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.model.fast.precision import products_in
@@ -287,10 +287,10 @@ class Training:
 
 def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:
     """What reads the trial's training text."""
-    training = trial.config.sections["training"]
-    of_text = Circles if training.batching == "circular" else Stream
-    kinds = {TEXT: of_text, PAIRS: Pairs}
-    return kinds[trial.config.kind.reads](trial, text, streams)
+    if trial.config.kind.reads == PAIRS:
+        return Pairs(trial, text, streams)
+    circular = trial.config.sections["training"].batching == "circular"
+    return (Circles if circular else Stream)(trial, text, streams)
 
 
 def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:

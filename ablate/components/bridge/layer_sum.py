@@ -43,6 +43,7 @@ class LayerSumConfig:
     "layer_sum",
     config=LayerSumConfig,
     paper="melis2018",
+    equation="the skip connections of its LSTMs, as in the authors' code (lamb)",
     departures=(
         "as in the authors' code; the paper does not write the sum down",
         "the projection's rows, or columns if they are fewer, start orthonormal",

@@ -46,6 +46,7 @@ def candidates(config: TemperedConfig) -> Iterator[float]:
     "tempered",
     config=TemperedConfig,
     paper="melis2020mogrifier",
+    equation="how its models are evaluated, as in the authors' code (lamb)",
     departures=(
         "the search reads what the other evaluator reads, one stream by default; the authors' "
         "reads up to 64 rows, each from a zero state",
