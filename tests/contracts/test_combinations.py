@@ -37,6 +37,7 @@ BASE = {
 LAYERS = {"backbone.num_layers": 2, "backbone.units": WIDTH}
 # What each technique is given, so that it is small, and does something.
 VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
+    ("backbone", "deep_transition"): {"backbone.units": WIDTH},
     ("backbone", "elman"): LAYERS,
     ("backbone", "feed_forward"): {"backbone.units": WIDTH},
     ("backbone", "gru"): LAYERS,

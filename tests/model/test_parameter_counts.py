@@ -188,6 +188,7 @@ BUILT: dict[tuple[str, str, str], Built] = {
         for variant in ("no dyneval", "dyneval")
     },
     ("004", "RNN (Mikolov & Zweig)", ""): Built("mikolov2011rnn"),
+    ("004", "Deep RNN (Pascanu et al., 2013a)", ""): Built("pascanu2014deep"),
     ("000", f"{NAS} (Zoph and Le, 2017)", "base"): Built("zoph2017nas", "untied"),
     ("000", f"{NAS} + WT (Zoph and Le, 2017)", "+WT"): Built("zoph2017nas", "tied"),
     ("000", f"{NAS} + WT (Zoph and Le, 2017)", "+WT (larger)"): Built("zoph2017nas", "larger-tied"),
@@ -305,7 +306,6 @@ ELSEWHERE: dict[tuple[str, str], str] = {
     ("004", "KN-5 + Cache (Mikolov & Zweig)"): "an n-gram model: counts, no parameters",
     ("004", "RNN+LDA (Mikolov & Zweig)"): "an RNN that reads topics",
     ("004", "RNN+LDA+KN-5+Cache (Mikolov & Zweig)"): "an RNN that reads topics",
-    ("004", "Deep RNN (Pascanu et al., 2013a)"): "an RNN with deep transitions",
     ("004", "Sum-Prod Net (Cheng et al., 2014)"): "a sum-product network",
     ("004", "CharCNN (Kim et al., 2015)"): "a convolution over letters",
 }
@@ -360,7 +360,7 @@ def test_there_are_as_many_as_the_pages_have():
     assert len(PRINTED) == 155
     slips = [1 for paper, c in PRINTED if (paper, c.model, c.variant, c.corpus) in SLIPS]
     elsewhere = [1 for paper, cell in PRINTED if (paper, cell.model) in ELSEWHERE]
-    assert (len(MATCHING), len(slips), len(elsewhere)) == (115, 28, 12)
+    assert (len(MATCHING), len(slips), len(elsewhere)) == (116, 28, 11)
     assert len([1 for paper, cell in PRINTED if (paper, cell.table) == ("002", "Table 1")]) == 24
 
 
