@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import torch
 from torch import Tensor, nn
 
 from ablate.config.sections import UpdatesConfig
@@ -36,7 +35,8 @@ class Averaging:
         weights = [parameter.detach() for parameter in self._parameters()]
         if not self.means:
             self.means = [weight.clone() for weight in weights]
-        torch._foreach_lerp_(self.means, weights, 1 / self.num_updates)
+        for mean, weight in zip(self.means, weights, strict=True):
+            mean.lerp_(weight, 1 / self.num_updates)
 
     def epoch_ended(self, history: Sequence[float]) -> str | None:
         """Start if it is time, given the validation losses so far; return what to log."""
