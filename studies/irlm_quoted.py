@@ -77,7 +77,7 @@ study = Study(
     question="What do counts, following the text and averaging give to older models?",
     paper="pachitariu2013irlm",
     tables=("Table 2",),
-    base="mikolov2011rnn",
+    base="mikolov2011rnn:words",
     base_arm="RNN",
     design=table(
         *(alone(*way) for way in WAYS),

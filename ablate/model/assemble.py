@@ -53,6 +53,8 @@ def assemble(
     )
     with torch.device(device), _counting_bytes():
         model = _model(config, shapes)
+    if text is not None:
+        model.backbone.read_text(text)
     assembly = _with_loss(model, config, text)
     for regularizer in assembly.regularizers:
         regularizer.check(model)

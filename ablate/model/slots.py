@@ -56,6 +56,10 @@ class Backbone(nn.Module, ABC):
         widths = (width for width in self.widths for _ in range(self.states_per_layer))
         return tuple(like.new_zeros(1, rows, width) for width in widths)
 
+    def read_text(self, text: TrainingText) -> None:
+        """Compute constants from the training text, into buffers. Called once, before `initialize`
+        and before saved weights are loaded."""
+
     @abstractmethod
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         """Each layer's output before masks, and after, and the state after the last step."""

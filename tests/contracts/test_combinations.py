@@ -47,6 +47,7 @@ VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("backbone", "nas"): LAYERS,
     ("backbone", "rhn"): {"backbone.units": WIDTH, "backbone.depth": 2},
     ("backbone", "skipping_rnn"): LAYERS,
+    ("backbone", "topic_rnn"): {"backbone.units": WIDTH, "backbone.topics": 2},
     ("bridge", "dual"): {"bridge.units": WIDTH, "bridge.input_dropout": 0.1},
     ("head", "mos"): {"head.experts": 3},
     ("head", "doc"): {"head.experts": (2, 1)},

@@ -42,6 +42,7 @@ SLIPS = {
     ("AWD-LSTM-DOC", "fin ensemble x5", "wikitext-2"): (183.20, 185),
     ("VD-LSTM +REAL (medium)", "", "ptb"): (13.27, 14),
     ("38 Large LSTMs (Zaremba et al., 2014)", "", "ptb"): (2508.84, 2510),
+    ("RNN+LDA+KN-5+Cache (Mikolov & Zweig)", "", "ptb"): (6.50, 9),  # and 2M n-grams
     ("Variational RHN (depth 10) + WT (Press and Wolf, 2017)", "+WT", "ptb"): (23.48, 24),
     ("Neural cache model (Grave et al., 2017)", "base", "ptb"): (18.65, 21),
     ("Neural cache model (size = 100) (Grave et al., 2017)", "cache100", "wikitext-2"): (42.51, 42),
