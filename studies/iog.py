@@ -128,7 +128,13 @@ def grave_cache(size: str) -> Stage:
 
 NAS = "Neural Architecture Search with base 8"
 GRAVE = "Neural cache model"
+POINTER = "Pointer Sentinel LSTM"
 quoted_ones = (
+    quoted(
+        "pointer sentinel (ptb)",
+        "merity2017pointer:ptb",
+        (f"{POINTER} (medium) (Merity et al., 2017b)", "base"),
+    ),
     quoted("searched cell", "zoph2017nas:untied", (f"{NAS} (Zoph and Le, 2017)", "base")),
     quoted("searched cell, tied", "zoph2017nas:tied", (f"{NAS} + WT (Zoph and Le, 2017)", "+WT")),
     quoted(
@@ -157,14 +163,21 @@ quoted_ones = (
 )
 
 
-quoted_on_wikitext2 = tuple(
+quoted_on_wikitext2 = (
     quoted(
-        f"Grave's LSTM, cache of {size}",
-        "grave2017:wikitext-2",
-        (f"{GRAVE} (size = {size}) (Grave et al., 2017)", f"cache{size}"),
-        grave_cache(f"wikitext2-{size}"),
-    )
-    for size in (100, 2000)
+        "pointer sentinel (wikitext-2)",
+        "merity2017pointer:wikitext-2",
+        (f"{POINTER} (Merity et al., 2017b)", "base"),
+    ),
+    *(
+        quoted(
+            f"Grave's LSTM, cache of {size}",
+            "grave2017:wikitext-2",
+            (f"{GRAVE} (size = {size}) (Grave et al., 2017)", f"cache{size}"),
+            grave_cache(f"wikitext2-{size}"),
+        )
+        for size in (100, 2000)
+    ),
 )
 
 

@@ -18,6 +18,8 @@ from ablate.model.flow import (
     Memory,
     Mixture,
     Pass,
+    Past,
+    Pointer,
     Shapes,
     State,
     TrainingText,
@@ -40,6 +42,6 @@ from ablate.model.slots import (
 __all__ = [
     "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
     "EncoderDecoder", "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel",
-    "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Reading",
-    "Regularizer", "Shapes", "State", "Streams", "TrainingText", "register", "setting",
+    "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Past", "Pointer",
+    "Reading", "Regularizer", "Shapes", "State", "Streams", "TrainingText", "register", "setting",
 ]  # fmt: skip

@@ -56,8 +56,8 @@ def assemble(
     if text is not None:
         model.backbone.read_text(text)
     assembly = _with_loss(model, config, text)
-    for regularizer in assembly.regularizers:
-        regularizer.check(model)
+    for technique in (assembly.loss, *assembly.regularizers):
+        technique.check(model)
     with torch.device(device):
         _add_auxiliary(assembly, config, text)
     return assembly

@@ -29,7 +29,8 @@ GROUPS = {"source": "embedding", "attention": "bridge", "start": "bridge"}
 
 @final
 class EncoderDecoder(LanguageModel):
-    """The state is (the backbone's, what attention feeds back, memory, real tokens, the gate's)."""
+    """The state is (the backbone's, what attention feeds back, memory, real tokens, the past of a
+    head that looks back, the gate's)."""
 
     def __init__(
         self,
@@ -73,7 +74,8 @@ class EncoderDecoder(LanguageModel):
         width = self.attention.width or 0
         fed = [memory_SBM.new_zeros(1, rows, width)] if self.attention.feeds else []
         gate = self.gate.initial_state(rows)
-        return (*states, *fed, memory_SBM, real_SB1.to(memory_SBM), *gate)
+        past = self.initial_past(rows)
+        return (*states, *fed, memory_SBM, real_SB1.to(memory_SBM), *past, *gate)
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
         *decoder, vectors_SBM, real_SB1 = state

@@ -23,6 +23,7 @@ from ablate.errors import CombinationError
 from ablate.model.flow import Features, Mixture, Pass, Shapes, State
 from ablate.model.language_model import LanguageModel
 from ablate.model.masks import OFF, Masks
+from ablate.model.pointer import mean_pointer
 from ablate.model.slots import Gate
 
 
@@ -86,6 +87,7 @@ def mean_mixture(mixtures: Sequence[Mixture]) -> Mixture:
         log_prior_NJ=torch.cat(priors, 1),
         weight_VE=torch.cat([mixture.weight_VE for mixture in plain], 1),
         bias_V=None,
+        pointer=mean_pointer(mixtures),
         floor=sum(mixture.floor for mixture in plain) / len(plain),
     )
 

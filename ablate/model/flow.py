@@ -2,7 +2,7 @@
 
 Shape suffixes: T steps, B rows, N = T*B tokens (time-major), E word-vector units, H a layer's
 units, J experts of a mixture, V words, G gate units. Of a sentence that an encoder reads: S steps,
-M units.
+M units. Of words read before: L positions before the window, P positions in all.
 """
 
 from __future__ import annotations
@@ -104,6 +104,13 @@ class Memory(NamedTuple):
     real_SB1: Tensor  # 1, and 0 after the end of a sentence that is shorter than others
 
 
+class Past(NamedTuple):
+    """The last outputs before this window, oldest first, and the words that were read there."""
+
+    outputs_LBH: Tensor
+    ids_LB: Tensor  # -1 where nothing was read yet
+
+
 @dataclass(frozen=True, kw_only=True)
 class Features:
     """Everything that a bridge, a head, a gate or a penalty may need from the backbone."""
@@ -114,6 +121,7 @@ class Features:
     raw: tuple[Tensor, ...]  # each layer's output [T, B, H], before masks
     masked: tuple[Tensor, ...]  # and after
     output_TBH: Tensor  # what the head reads
+    past: Past | None = None  # for a head that looks back beyond the window
 
     def layer(self, index: int) -> Tensor:
         """Layer `index` as the papers count: 0 is the embedded input, 1 the first layer."""
@@ -130,9 +138,18 @@ class GateSignal:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pointer:
+    """The probability of copying the word at each of some positions."""
+
+    weights_NP: Tensor
+    ids_NP: Tensor  # below 0 where there is no word, and the weight is 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mixture:
     """A distribution over words: sum_j prior_j softmax(gate * (vectors_j W' + bias)).
 
+    With a pointer, words may also be copied, and the priors are what that leaves of 1.
     Every head returns one, with one expert or many; `model/mixture.py` computes with it.
     """
 
@@ -141,6 +158,7 @@ class Mixture:
     weight_VE: Tensor
     bias_V: Tensor | None
     gate: GateSignal | None = None
+    pointer: Pointer | None = None
     floor: float = 0.0  # added to every p, as some public code does: they then sum to 1 + V floor
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ablate.config.streams import Streams
-from ablate.model.flow import Draw, Features, Pass, Shapes, State
+from ablate.model.flow import Draw, Features, Pass, Past, Shapes, State
 from ablate.model.masks import OFF, Masks
 from ablate.model.slots import Backbone, Bridge, Gate, Head
 
@@ -63,19 +63,31 @@ class LanguageModel(nn.Module):
         self.auxiliary = nn.ModuleDict()  # of regularizers, by name; empty in evaluation
 
     def initial_state(self, rows: int) -> State:
-        return (*self.backbone.initial_state(rows), *self.gate.initial_state(rows))
+        before = self.initial_past(rows)
+        return (*self.backbone.initial_state(rows), *before, *self.gate.initial_state(rows))
+
+    def initial_past(self, rows: int) -> State:
+        """What a head that looks back finds before the first word; () for other heads."""
+        steps = self.head.looks_back
+        if not steps:
+            return ()
+        like = self.embedding.weight
+        no_words = torch.full((steps, rows), -1, device=like.device)
+        return like.new_zeros(steps, rows, self.shapes.output), no_words
 
     def forward(self, ids_TB: Tensor, state: State, masks: Masks = OFF) -> Pass:
         """One pass. If only the gate is trained, the rest of the model runs without masks."""
         split = len(state) - len(self.gate.initial_state(1))
+        start = split - len(self.initial_past(1))
         base_masks = OFF if self.only_gate else masks
         with torch.no_grad() if self.only_gate else nullcontext():
-            features, after = self.features(ids_TB, state[:split], base_masks)
+            features, after = self.features(ids_TB, state[:start], base_masks)
+            features, past = _with_past(features, state[start:split])
             mixture = self.head(features, self.embedding.weight, base_masks)
         signal, gate_after = self.gate(features, state[split:], masks)
         if signal is not None:
             mixture = replace(mixture, gate=signal)
-        return Pass(features=features, mixture=mixture, state=(*after, *gate_after))
+        return Pass(features=features, mixture=mixture, state=(*after, *past, *gate_after))
 
     def train_only_gate(self) -> None:
         """Freeze everything except the gate."""
@@ -129,6 +141,17 @@ class LanguageModel(nn.Module):
             draw = getattr(module, "initialize", None)
             if module is not self and draw is not None:
                 draw(lambda name, path=path: streams.generator(f"init/{path}.{name}"))
+
+
+def _with_past(features: Features, past: State) -> tuple[Features, State]:
+    """The features with the outputs before them, and those before the next window."""
+    if not past:
+        return features, ()
+    before = Past(*past)
+    steps = len(before.ids_LB)
+    outputs = torch.cat((before.outputs_LBH, features.output_TBH.detach()))[-steps:]
+    ids = torch.cat((before.ids_LB, features.ids_TB))[-steps:]
+    return replace(features, past=before), (outputs, ids)
 
 
 def num_parameters(model: LanguageModel) -> int:

@@ -1,9 +1,9 @@
 """Computing with a `Mixture`: its log-probabilities, and its loss with gradients.
 
 p(w) = sum_j prior_j softmax(gate * (vectors_j W' + bias))_w + floor, always through logsumexp, so
-that log p is exact; the floor is 0 unless a head sets the 1e-8 of the public codes. Everything is
-computed in chunks of tokens; the training loss never holds the [N, J, V] logits
-(`mixture_gradient.py`).
+that log p is exact; the floor is 0 unless a head sets the 1e-8 of the public codes. A pointer adds
+the probability of copying w (`pointer.py`). Everything is computed in chunks of tokens; the
+training loss never holds the [N, J, V] logits (`mixture_gradient.py`).
 
 Shape suffixes: n tokens of a chunk, K = n*J rows, one per expert; others as in `flow.py`.
 """
@@ -23,6 +23,12 @@ from ablate.model.fast.mixture_gradient import (
     token_chunks,
 )
 from ablate.model.flow import Mixture
+from ablate.model.pointer import (
+    copied_distribution,
+    copied_targets,
+    selected_pointer,
+    with_copied,
+)
 
 
 def log_probs(mixture: Mixture) -> Tensor:
@@ -37,14 +43,19 @@ def log_probs_of(mixture: Mixture, rows: slice) -> Tensor:
         log_p_nV = experts_nJV.squeeze(1)
     else:
         log_p_nV = (experts_nJV + mixture.log_prior_NJ[rows, :, None]).logsumexp(1)
-    return floored(log_p_nV, mixture.floor)
+    log_p_nV = floored(log_p_nV, mixture.floor)
+    if mixture.pointer is None:
+        return log_p_nV
+    return with_copied(log_p_nV, copied_distribution(mixture.pointer, rows, log_p_nV.shape[1]))
 
 
 @torch.no_grad()
 def token_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-log p of each target, without gradients and without whole distributions."""
     chunks = token_chunks(mixture)
-    return -torch.cat([score_targets(mixture, targets_N, rows).log_prob_n for rows in chunks])
+    copied_N = copied_targets(mixture, targets_N)
+    scored = (score_targets(mixture, targets_N, rows, copied_N=copied_N) for rows in chunks)
+    return -torch.cat([each.log_prob_n for each in scored])
 
 
 def summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
@@ -67,6 +78,7 @@ def selected(mixture: Mixture, rows_n: Tensor) -> Mixture:
         vectors_NJE=mixture.vectors_NJE[rows_n],
         log_prior_NJ=None if prior is None else prior[rows_n],
         gate=gate and replace(gate, vectors_NG=gate.vectors_NG[rows_n]),
+        pointer=selected_pointer(mixture.pointer, rows_n),
     )
 
 

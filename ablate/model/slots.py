@@ -15,7 +15,7 @@ attention: a last layer of the decoder, which looks at these vectors
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
@@ -30,6 +30,9 @@ from ablate.model.flow import (
     TrainingText,
 )
 from ablate.model.masks import Chance, Masks
+
+if TYPE_CHECKING:
+    from ablate.model.language_model import LanguageModel
 
 Outputs = tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]  # before masks, after, last state
 
@@ -142,6 +145,8 @@ class Head(nn.Module, ABC):
     """Built as `Head(config, shapes)`. A tied head uses the word vectors that it is given."""
 
     num_experts = 1  # of its mixture
+    points = False  # True: its mixture has a pointer
+    looks_back = 0  # how many outputs before the window it reads (`features.past`)
 
     @abstractmethod
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
@@ -156,6 +161,9 @@ class Loss(ABC):
 
     @abstractmethod
     def __init__(self, config: Any, text: TrainingText | None) -> None: ...
+
+    def check(self, model: LanguageModel) -> None:  # noqa: B027 (most train every model)
+        """Raise a `CombinationError` for a model that it cannot train."""
 
     @abstractmethod
     def __call__(

@@ -31,7 +31,8 @@ def width_of_a_bridge(subject: Subject) -> None:
 
 
 def shapes_of_a_mixture(subject: Subject) -> None:
-    """The tensors of its mixture have matching shapes, and its priors sum to 1."""
+    """The tensors of its mixture have matching shapes, and its priors sum to 1, with what a
+    pointer has of it."""
     small = subject.small()
     mixture, num = small.run().mixture, small.model.head.num_experts
     num_tokens, num_experts, width = mixture.vectors_NJE.shape
@@ -41,8 +42,11 @@ def shapes_of_a_mixture(subject: Subject) -> None:
     require(bias, "bias_V does not have one number per word.")
     if mixture.log_prior_NJ is None:
         require(num == 1, "a mixture of several experts has no priors.")
-    else:
+        require(mixture.pointer is None, "a pointer leaves the softmax no prior.")
+    elif mixture.pointer is None:
         _sums_to_one(mixture.log_prior_NJ)
+    else:
+        _sums_to_one(torch.cat((mixture.log_prior_NJ, mixture.pointer.weights_NP.log()), 1))
 
 
 def shapes_of_a_signal(subject: Subject) -> None:

@@ -105,7 +105,7 @@ def strengths_are_numbers(subject: Subject) -> None:
     `compare --except` goes by this: it reads records, and knows no technique's config.
     """
     fields = describe(subject.technique.config)
-    numbers = [field for field in fields if field.type.startswith("number")]
+    numbers = [field for field in fields if field.type.removeprefix("whole ").startswith("number")]
     on = [field.name for field in numbers if field.default]
     require(bool(numbers), "it has no field that is a number.")
     require(not on, f"not 0 by default: {', '.join(on)}.")

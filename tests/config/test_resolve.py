@@ -115,7 +115,7 @@ def another(info: fields.FieldInfo, now: Any) -> list[Any]:
     if isinstance(now, list):
         return [[*now[:-1], now[-1] + 1]]
     low, high = info.limits.low or 0, info.limits.high
-    tried = [now + 1, now / 2, (now + 1) / 2] if now is not None else [low + 100]
+    tried = [now + 1, now / 2, (now + 1) / 2] if now is not None else [low + 100, low + 0.5]
     return [value for value in tried if value != now and (high is None or value <= high)]
 
 

@@ -52,6 +52,7 @@ VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("head", "mos"): {"head.experts": 3},
     ("head", "doc"): {"head.experts": (2, 1)},
     ("head", "mlp"): {"head.units": WIDTH},
+    ("head", "pointer_sentinel"): {"head.length": 4},
     ("gate", "iog"): {"gate.units": 3},
     ("gate", "iog_hidden"): {"gate.units": 3},
     ("gate", "iog_lstm"): {"gate.units": 3},
@@ -68,6 +69,7 @@ ON = {  # a regularizer's first field that switches it on
     "dropout": "hidden",
     "embedding_dropout": "rate",
     "fraternal_dropout": "kappa",
+    "frage": "weight",
     "l1": "recurrent",
     "l2": "embedding",
     "mixture_balance": "weight",
@@ -109,8 +111,13 @@ PAIR_SLOTS: Slots = {
 
 
 def makes_sense(chosen: Mapping[str, str]) -> bool:
-    """The only pairs that are refused: a balance of one expert, and letters of parsed words."""
-    single = chosen.get("head") in ("softmax", "mlp")
+    """The only pairs that are refused: a balance of one expert, letters of parsed words, and a
+    guide of no pointer."""
+    if chosen.get("loss") == "guided_pointer":
+        chosen = {"head": "pointer_sentinel", **chosen}
+        if chosen["head"] != "pointer_sentinel":
+            return False
+    single = chosen.get("head") in ("softmax", "mlp", "pointer_sentinel")
     letters_of_trees = {"skipping_rnn", "rerank"} <= {*chosen.values()}
     return not letters_of_trees and not (single and chosen.get("regularizer") == "mixture_balance")
 

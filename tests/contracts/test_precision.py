@@ -12,6 +12,7 @@ from ablate.model.fast.precision import products_in
 from ablate.testing import SmallModel
 
 CLOSE = 0.02  # bfloat16 keeps 8 bits
+BESIDE = {"guided_pointer": {"head": "pointer_sentinel"}}  # what a technique needs
 NETWORK = ("backbone", "bridge", "head", "gate", "loss")
 EVERY = [(slot, name) for slot in NETWORK for name in registry.names(slot)]
 
@@ -27,7 +28,7 @@ def loss_and_gradients(built, precision):
 
 @pytest.mark.parametrize(("slot", "name"), EVERY)
 def test_a_step_in_bfloat16_is_close_to_float32_and_leaves_float32(slot, name):
-    chosen = {slot: name}
+    chosen = {slot: name, **BESIDE.get(name, {})}
     loss, gradients = loss_and_gradients(SmallModel(chosen, dtype=torch.float32), "float32")
     half_loss, half = loss_and_gradients(SmallModel(chosen, dtype=torch.float32), "bfloat16")
     assert half_loss.dtype == torch.float32

@@ -37,6 +37,10 @@ PAPER = [(file, scale) for file, scale in SCALES if scale.startswith("paper")]
 # Where the page and the paper's own formulas disagree: (model, variant, corpus) -> millions of
 # parameters, as counted and as printed.
 SLIPS = {
+    **{
+        ("AWD-LSTM+MoS+FRAGE [6]", variant, "ptb"): (21.50, 24)
+        for variant in ("no dyneval", "dyneval")
+    },
     ("AWD-LSTM (Merity et al., 2018)", "", "wikitext-2"): (33.56, 33),
     ("AWD-LSTM-DOC", "ensemble x5", "wikitext-2"): (183.20, 185),
     ("AWD-LSTM-DOC", "fin ensemble x5", "wikitext-2"): (183.20, 185),
@@ -45,6 +49,9 @@ SLIPS = {
     ("RNN+LDA+KN-5+Cache (Mikolov & Zweig)", "", "ptb"): (6.50, 9),  # and 2M n-grams
     ("Variational RHN (depth 10) + WT (Press and Wolf, 2017)", "+WT", "ptb"): (23.48, 24),
     ("Neural cache model (Grave et al., 2017)", "base", "ptb"): (18.65, 21),
+    ("Pointer Sentinel LSTM (medium) (Merity et al., 2017b)", "base", "ptb"): (20.20, 21),
+    ("Pointer Sentinel LSTM (Merity et al., 2017b)", "base", "wikitext-2"): (50.49, 51),
+    ("Pointer Sentinel-LSTM (medium) (Merity et al., 2016)", "", "ptb"): (20.20, 21),
     ("Neural cache model (size = 100) (Grave et al., 2017)", "cache100", "wikitext-2"): (42.51, 42),
     (
         "Neural cache model (size = 2000) (Grave et al., 2017)",

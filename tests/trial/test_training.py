@@ -121,6 +121,7 @@ TWICE = {  # two passes of a window, a step off the loss, and an optimizer with 
     "training.partial_shuffle": True,
     "regularizer.fraternal_dropout.kappa": 0.1,
     "regularizer.past_decode.weight": 0.1,
+    "regularizer.frage.weight": 0.1,
     "regularizer.l2.everything": 1e-3,
     "regularizer.l2.mode": "decoupled",
 }

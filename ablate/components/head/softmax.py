@@ -20,6 +20,27 @@ class SoftmaxConfig(OutputConfig):
     """The output matrix of a single softmax."""
 
 
+def check_tied(config: OutputConfig, shapes: Shapes) -> None:
+    """Refuse to tie the output matrix to word vectors of another width."""
+    if config.tied and shapes.output != shapes.embedding:
+        raise CombinationError(
+            "a tied softmax needs vectors as wide as the word vectors: the head reads "
+            f"{shapes.output} units, but embedding.size = {shapes.embedding}. Give the last "
+            f"layer {shapes.embedding} units (backbone.last_units of an lstm), set "
+            f"embedding.size = {shapes.output}, or set head.tied = false."
+        )
+
+
+def softmax_of(features: Features, decoder: Decoder, embedding_VE: Tensor) -> Mixture:
+    """One softmax of what the head reads."""
+    return Mixture(
+        vectors_NJE=features.output_TBH.flatten(0, 1)[:, None],
+        log_prior_NJ=None,
+        weight_VE=decoder.matrix(embedding_VE),
+        bias_V=decoder.bias,
+    )
+
+
 @register(
     "head",
     "softmax",
@@ -37,19 +58,8 @@ class Softmax(Head):
 
     def __init__(self, config: SoftmaxConfig, shapes: Shapes) -> None:
         super().__init__()
-        if config.tied and shapes.output != shapes.embedding:
-            raise CombinationError(
-                "a tied softmax needs vectors as wide as the word vectors: the head reads "
-                f"{shapes.output} units, but embedding.size = {shapes.embedding}. Give the last "
-                f"layer {shapes.embedding} units (backbone.last_units of an lstm), set "
-                f"embedding.size = {shapes.output}, or set head.tied = false."
-            )
+        check_tied(config, shapes)
         self.decoder = Decoder(shapes.vocabulary, shapes.output, config)
 
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
-        return Mixture(
-            vectors_NJE=features.output_TBH.flatten(0, 1)[:, None],
-            log_prior_NJ=None,
-            weight_VE=self.decoder.matrix(embedding_VE),
-            bias_V=self.decoder.bias,
-        )
+        return softmax_of(features, self.decoder, embedding_VE)

@@ -8,7 +8,8 @@ vector h, the noise that lowers log p(y) most is along h, so that the loss has a
 
 By default only the target's row moves. A mixture's experts each have their own vector, and so their
 own noise, before their softmax; a gate then multiplies the logits as it always does. Epsilon is
-a constant for the gradient. Evaluation has no noise.
+a constant for the gradient. Evaluation has no noise. What a pointer copies
+has none either.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ablate.model.fast.precision import full
 from ablate.model.fast.stored_gradients import summed_by_chunk
 from ablate.model.flow import Mixture
 from ablate.model.mixture import summed_nll
+from ablate.model.pointer import copied_targets, with_copied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,11 @@ def noisy_logits(
 
 
 def adversarial_nll(
-    mixture: Mixture, targets_N: Tensor, config: AdversarialConfig, rows: slice = slice(None)
+    mixture: Mixture,
+    targets_N: Tensor,
+    config: AdversarialConfig,
+    rows: slice = slice(None),
+    copied_N: Tensor | None = None,
 ) -> Tensor:
     """-sum log p of some tokens' targets under the noise, by plain autograd."""
     vectors_nJE, targets_n = mixture.vectors_NJE[rows], targets_N[rows]
@@ -75,7 +81,8 @@ def adversarial_nll(
     log_p_nJ = logits_nJV.log_softmax(-1).gather(2, targets_nJ1).squeeze(2)
     if mixture.log_prior_NJ is not None:
         log_p_nJ = log_p_nJ + mixture.log_prior_NJ[rows]
-    return -floored(log_p_nJ.logsumexp(1), mixture.floor).sum()
+    log_p_n = floored(log_p_nJ.logsumexp(1), mixture.floor)
+    return -with_copied(log_p_n, None if copied_N is None else copied_N[rows]).sum()
 
 
 @register(
@@ -105,9 +112,10 @@ class Adversarial(Loss):
         if self.config.alpha == 0:
             return summed_nll(mixture, targets_N)
 
-        def part(rows: slice, *tensors: Tensor | None) -> Tensor:
+        def part(rows: slice, copied_N: Tensor | None, *tensors: Tensor | None) -> Tensor:
             whole = replace(mixture_of(*tensors), floor=mixture.floor)
-            return adversarial_nll(whole, targets_N, self.config, rows)
+            return adversarial_nll(whole, targets_N, self.config, rows, copied_N)
 
         chunks = list(token_chunks(mixture, PARTS))
-        return summed_by_chunk(part, chunks, *tensors_of(mixture))
+        copied_N = copied_targets(mixture, targets_N)
+        return summed_by_chunk(part, chunks, copied_N, *tensors_of(mixture))

@@ -27,6 +27,7 @@ from torch.nn import functional as F
 
 from ablate.components import Chance, Loss, Mixture, Pass, TrainingText, register, setting
 from ablate.errors import ConfigError
+from ablate.model.pointer import copied, with_copied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +75,9 @@ def scores(mixture: Mixture, words_nK: Tensor) -> Tensor:
         scores_NJK = scores_NJK * gate_N1K.sigmoid()
     if mixture.log_prior_NJ is None:
         return scores_NJK.squeeze(1)
-    return (scores_NJK + mixture.log_prior_NJ[..., None]).logsumexp(1)
+    scores_NK = (scores_NJK + mixture.log_prior_NJ[..., None]).logsumexp(1)
+    pointer = mixture.pointer
+    return with_copied(scores_NK, None if pointer is None else copied(pointer, words_nK))
 
 
 def nce_loss(
@@ -104,7 +107,7 @@ def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_nK:
     departures=(
         "the paper leaves k open; 25 is Mnih and Teh's",
         "over mixtures and gates, which the paper does not have, s is the log of the mixture's sum "
-        "of unnormalized experts",
+        "of unnormalized experts; a pointer adds its probability to that sum",
     ),
 )
 @final

@@ -10,7 +10,8 @@ model:
 
 The target is the word at the input of step t, not the one before and not the one to predict. E has
 no mask on either side. The gradient goes through p_t into the whole model, which is the purpose.
-Of a mixture, p_t is the mixture. Evaluation, dynamic too, knows nothing of A, a and c.
+Of a mixture, p_t is the mixture, without what a pointer copies. Evaluation, dynamic too, knows
+nothing of A, a and c.
 
 The idea is in the paper's abstract; the formula and weight = 0.001 are from memory. Not known:
 whether c is the decoder's own or that of the output layer (`bias`), dropout on v_t or inside the
@@ -39,6 +40,7 @@ from ablate.model.fast.mixture_gradient import PARTS, mixture_of, tensors_of, to
 from ablate.model.fast.precision import full
 from ablate.model.fast.stored_gradients import summed_by_chunk
 from ablate.model.mixture import log_probs_of
+from ablate.model.pointer import without_pointer
 from ablate.model.projection import Projection
 
 
@@ -105,7 +107,7 @@ class PastDecode(Regularizer):
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
         if self.decoder is None:
             return None
-        mixture, ids_N = passed.mixture, passed.features.ids_TB.flatten()
+        mixture, ids_N = without_pointer(passed.mixture), passed.features.ids_TB.flatten()
         if passed.kept_N is not None:
             ids_N = ids_N[passed.kept_N]
 

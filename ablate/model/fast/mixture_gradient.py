@@ -4,10 +4,10 @@ With r_j the responsibility of expert j for the target,
 
     d nll / d logits_j = r_j (softmax_j - onehot),    d nll / d log_prior_j = -r_j,
 
-with p_j / (p + floor) for r_j if a floor is added to p, so the backward pass only scales the
-gradients that the forward pass has stored. A chunk's exponentials e = exp(logits - peak), with sum
-Z, are not normalized: r (softmax - onehot) = (e - Z onehot) r/Z, and the factor r/Z is applied to
-the small side of each matrix product.
+with p_j / (p + floor) for r_j if a floor is added to p, and likewise if a pointer adds to it. So
+the backward pass only scales the gradients that the forward pass has stored. A chunk's exponentials
+e = exp(logits - peak), with sum Z, are not normalized: r (softmax - onehot) = (e - Z onehot) r/Z,
+and the factor r/Z is applied to the small side of each matrix product.
 
 Under autocast the large products take factors in half precision; everything else stays float32.
 
@@ -32,6 +32,7 @@ from ablate.model.flow import GateSignal, Mixture
 from ablate.model.native.library import usable
 from ablate.model.native.product import FEWEST_ROWS
 from ablate.model.native.softmax import exponentials_
+from ablate.model.pointer import copied_targets, of_copied, with_copied
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class MixtureGradients:
 def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-sum log p of the targets, with its gradients already computed."""
     compute = partial(_summed_nll, autocast_dtype(targets_N.device), mixture.floor)
-    return with_gradients(compute, targets_N, *tensors_of(mixture))
+    copied_N = copied_targets(mixture, targets_N)
+    return with_gradients(compute, targets_N, copied_N, *tensors_of(mixture))
 
 
 def token_chunks(mixture: Mixture, size: ChunkSize | None = None) -> Iterator[slice]:
@@ -113,9 +115,14 @@ def _gpu_bytes(device: torch.device) -> int:
 
 
 def score_targets(
-    mixture: Mixture, targets_N: Tensor, rows: slice, buffer_KV: Tensor | None = None
+    mixture: Mixture,
+    targets_N: Tensor,
+    rows: slice,
+    buffer_KV: Tensor | None = None,
+    copied_N: Tensor | None = None,
 ) -> Scored:
-    """log p of the targets of some tokens; `buffer_KV` is at least as large as their logits."""
+    """log p of the targets of some tokens; `buffer_KV` is at least as large as their logits, and
+    `copied_N` the probability that a pointer adds."""
     num_experts = mixture.vectors_NJE.shape[1]
     vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
     buffer_KV = None if buffer_KV is None else buffer_KV[: len(vectors_KE)]
@@ -127,6 +134,7 @@ def score_targets(
     if mixture.log_prior_NJ is not None:
         log_p_nJ = log_p_nJ + mixture.log_prior_NJ[rows]
     log_prob_n = floored(log_p_nJ.logsumexp(1), mixture.floor)
+    log_prob_n = with_copied(log_prob_n, None if copied_N is None else copied_N[rows])
     return Scored(
         log_prob_n=log_prob_n,
         responsibility_nJ=(log_p_nJ - log_prob_n[:, None]).exp_(),
@@ -157,20 +165,22 @@ def _summed_nll(
     dtype: torch.dtype | None, floor: float, tensors: Tensors, needed: Needed
 ) -> tuple[Tensor, Gradients]:
     """The loss and its gradients, with products in this precision and with this floor."""
-    targets_N, mixture = tensors[0], mixture_of(*tensors[1:])
-    gradients = _zeros(mixture, needed[1:])
+    targets_N, copied_N, mixture = *tensors[:2], mixture_of(*tensors[2:])
+    gradients = _zeros(mixture, needed[2:])
     mixture = replace(_lowered(mixture, dtype), floor=floor)
     chunks, log_probs = list(token_chunks(mixture)), []
     buffer_KV = logits_buffer(mixture, chunks)
     for rows in chunks:
-        scored = score_targets(mixture, targets_N, rows, buffer_KV)
+        scored = score_targets(mixture, targets_N, rows, buffer_KV, copied_N)
         log_probs.append(scored.log_prob_n)
         _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
         del scored
     matrix = gradients.weight_VE
     if gradients.bias_V is not None and matrix is not None and matrix.has_sums:
         gradients.bias_V.add_(matrix.sums())
-    return -torch.cat(log_probs).sum(), [None, *vars(gradients).values()]
+    log_prob_N = torch.cat(log_probs)
+    of_copied_N = None if copied_N is None else of_copied(log_prob_N, copied_N)
+    return -log_prob_N.sum(), [None, of_copied_N, *vars(gradients).values()]
 
 
 def tensors_of(mixture: Mixture) -> tuple[Tensor | None, ...]:

@@ -10,6 +10,8 @@ the tempered experts, still without the bias; a gate scales their logits as it d
 
     yhat = sum_j prior_j softmax(gate * (W k_j) / tau)
 
+With a pointer, J is that of the whole distribution, and yhat is that of the softmaxes alone.
+
 One expert without a gate is computed by `tempered_gradient.py`, any other mixture in chunks of
 tokens (`stored_gradients.py`).
 
@@ -26,13 +28,18 @@ from ablate.model.fast.mixture_gradient import PARTS, mixture_of, tensors_of, to
 from ablate.model.fast.stored_gradients import summed_by_chunk
 from ablate.model.fast.tempered_gradient import Terms, fused_augmented
 from ablate.model.flow import Mixture
-from ablate.model.mixture import log_probs, tempered
+from ablate.model.mixture import log_probs, summed_nll, tempered
+from ablate.model.pointer import without_pointer
 
 
 def summed_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
     """The weighted sum of J and J_aug over the tokens, a scalar with gradients."""
     if terms.detach:
         words_VD = words_VD.detach()
+    if mixture.pointer is not None:
+        nll, alone = summed_nll(mixture, targets_N), without_pointer(mixture)
+        divergence = summed_augmented(alone, targets_N, words_VD, replace(terms, of_nll=0.0))
+        return terms.of_nll * nll + divergence
     if mixture.gate is None and mixture.log_prior_NJ is None:
         return fused_augmented(mixture, targets_N, words_VD, terms)
     return _augmented_by_chunk(mixture, targets_N, words_VD, terms)
