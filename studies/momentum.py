@@ -41,7 +41,13 @@ def smaller(values: dict) -> dict:
 
 
 def at_rate(name: str) -> Scale:
-    return replace(characters.scales[name], adapt=at_one_rate, published=False)
+    given = characters.scales[name]
+
+    def adapt(values: dict) -> dict:
+        unstated = given.adapt(values) if given.adapt else {}
+        return {**unstated, **at_one_rate({**values, **unstated})}
+
+    return replace(given, adapt=adapt, published=False)
 
 
 short = {"corpus.train_tokens": 50_000, "training.batch_size": 4, "training.epochs": 2}

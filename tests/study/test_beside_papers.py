@@ -83,7 +83,7 @@ def test_the_shipped_studies_show_every_number_that_a_language_model_of_ours_can
         "ROUGE-1 F1": 3,
         "ROUGE-2 F1": 3,
         "ROUGE-L F1": 3,
-        "bracketing_F1": 12,
+        "bracketing_F1": 14,
     }
     names = {name for metric in OF_TASKS for name in metric.published}
     left = {cell.model for _, cell in others() - shown if cell.metric not in names}
