@@ -76,8 +76,9 @@ class EmbeddingConfig:
 
     size: int = setting(400, doc="units of a word vector", low=1)
     initial_range: float = setting(
-        0.1, doc="initial word vectors are uniform in +- this value", low=0
+        0.1, doc="initial word vectors are uniform in initial_center +- this value", low=0
     )
+    initial_center: float = setting(0.0, doc="middle of the initial word vectors", low=-1e9)
 
 
 @dataclass(frozen=True, kw_only=True)

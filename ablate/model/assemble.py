@@ -184,8 +184,7 @@ def _encoder_decoder(config: Config, shapes: Shapes) -> EncoderDecoder:
     shapes = replace(shapes, layers=(*backbone.widths, *added))
     if encoder.shares_words:
         _check_shared_words(config)
-    words = (shapes.source_vocabulary, shapes.embedding, config.embedding.initial_range)
-    source = None if encoder.shares_words else Embedding(*words)
+    source = None if encoder.shares_words else _embedding(config, shapes.source_vocabulary, shapes)
     parts = _parts(config, shapes)
     return EncoderDecoder(source, encoder, attention, **parts, backbone=backbone)
 
@@ -213,9 +212,14 @@ def _parts(config: Config, shapes: Shapes) -> dict[str, Any]:
     """The word vectors, and what stands after the layers of `shapes`."""
     bridge = _make(config["bridge"], replace(shapes, output=shapes.layers[-1]))
     shapes = replace(shapes, output=bridge.width)
-    embedding = Embedding(shapes.vocabulary, shapes.embedding, config.embedding.initial_range)
+    embedding = _embedding(config, shapes.vocabulary, shapes)
     head, gate = _make(config["head"], shapes), _make(config["gate"], shapes)
     return {"embedding": embedding, "bridge": bridge, "head": head, "gate": gate, "shapes": shapes}
+
+
+def _embedding(config: Config, vocabulary: int, shapes: Shapes) -> Embedding:
+    own = config.embedding
+    return Embedding(vocabulary, shapes.embedding, own.initial_range, own.initial_center)
 
 
 def _make(choice: Choice, shapes: Shapes):
