@@ -144,10 +144,28 @@ def _check_training(config: Config) -> None:
         )
     if not isinstance(training, TrainingConfig):
         return
-    if training.batching == "zaremba" and training.variable_window:
+    _check_reading(training)
+
+
+def _check_reading(training: TrainingConfig) -> None:
+    """Refuse settings that contradict how the rows of the text are read."""
+    if training.batching != "awd" and training.variable_window:
         raise CombinationError(
-            "training.batching = 'zaremba' trains on windows of exactly training.window steps, and "
-            "training.variable_window = true draws their lengths. Instead: only one of the two."
+            f"training.batching = '{training.batching}' trains on windows of exactly "
+            "training.window steps, and training.variable_window = true draws their lengths. "
+            "Instead: only one of the two."
+        )
+    if training.batching == "circular" and training.partial_shuffle:
+        raise CombinationError(
+            "training.batching = 'circular' gives every row the whole text in its order, and "
+            "training.partial_shuffle = true rotates rows in every epoch. Instead: only one of "
+            "the two."
+        )
+    if training.batching != "circular" and training.updates_per_epoch is not None:
+        raise CombinationError(
+            f"training.updates_per_epoch = {training.updates_per_epoch} ends an epoch within the "
+            f"text, and with training.batching = '{training.batching}' an epoch is a whole pass. "
+            "Instead: training.batching = 'circular', or leave updates_per_epoch out."
         )
 
 
