@@ -114,8 +114,11 @@ PAIR_SLOTS: Slots = {
 
 def makes_sense(chosen: Mapping[str, str]) -> bool:
     """The only pairs that are refused: a balance of one expert, letters of parsed words, a guide
-    of no pointer, and norms of word vectors that are no table."""
+    of no pointer, and norms of word vectors that are no table. And three together: the sum of
+    layers of which attention's is narrower than one that also holds topics."""
     if {"characters", "column_norm"} <= {*chosen.values()}:
+        return False
+    if {"topic_rnn", "layer_sum", "luong"} <= {*chosen.values()}:
         return False
     if chosen.get("loss") == "guided_pointer":
         chosen = {"head": "pointer_sentinel", **chosen}
