@@ -25,7 +25,18 @@ if TYPE_CHECKING:
         table,
     )
     from ablate.study.small import smaller, smoke
-    from ablate.study.words import Arm, Budget, Design, Inherit, Scale, Search, Stage, Study, recipe
+    from ablate.study.words import (
+        Analyze,
+        Arm,
+        Budget,
+        Design,
+        Inherit,
+        Scale,
+        Search,
+        Stage,
+        Study,
+        recipe,
+    )
     from ablate.trial.command import task_command
     from ablate.trial.function import Run
 
@@ -41,6 +52,7 @@ _MODULES = (  # those that import the least first
     "ablate.trial.function",
 )
 __all__ = [
+    "Analyze",
     "Arm",
     "Budget",
     "Design",

@@ -9,15 +9,14 @@ Run        ablate study studies/doc_reruns.py                 laptop: for two co
            ablate study studies/doc_reruns.py --scale paper   days on a GPU
 Cost       `ablate plan studies/doc_reruns.py [--scale paper]` says.
 
-Figure 2's learning curves are of these arms as well: `ablate analyze learning_curve TRIAL` for one,
-and the tracking server (`ablate ui`) for all together. "MoS, DOC's dropout" is Table 2's recipe
-with another head, and without the balance penalty, which section 5.3 makes part of DOC. At
-`laptop` scale no interval ever passes; a stage averages instead.
+Figure 2's learning curves are of these arms as well: `ablate report doc_reruns` shows them. "MoS,
+DOC's dropout" is Table 2's recipe with another head, and without the balance penalty, which section
+5.3 makes part of DOC. At `laptop` scale no interval ever passes; a stage averages instead.
 """
 
 from dataclasses import replace
 
-from ablate import Arm, Stage, Study, smoke, table
+from ablate import Analyze, Arm, Stage, Study, smoke, table
 from ablate.study.file import load
 
 LATER = {"optimizer.nonmono": 60}
@@ -31,6 +30,7 @@ study = Study(
     question="What of DOC's lead is its training, and what its head?",
     paper="takase2018doc",
     tables=("Table 6",),
+    analyses=(Analyze("learning_curve", ("AWD-LSTM", "MoS", "DOC"), shows="Figure 2"),),
     base="takase2018doc_table2",
     base_arm="MoS, DOC's dropout",
     design=table(

@@ -3,9 +3,11 @@
 Question   A rectified recurrent network, trained by steps that average the gradients of ever more
            tokens: does it need its gradients clipped, and does it get better?
 Paper      Pachitariu & Sahani 2013, Section 2.2: momentum so high that a step averages over about
-           a million tokens, and no clipping. It prints no comparison: this one is ours.
+           a million tokens, and no clipping; raw text needed some. It prints no comparison: this
+           one is ours.
 Run        ablate study studies/momentum.py                 laptop: for two cores
            ablate study studies/momentum.py --scale ptb     the letters of Penn Treebank, on a GPU
+           ablate study studies/momentum.py --scale raw     WikiText-2's, capitals and all
            ablate study studies/momentum.py --scale paper   text8's (see irlm_characters.py)
 Cost       `ablate plan studies/momentum.py [--scale NAME]` says.
 
@@ -74,6 +76,7 @@ study = replace(
         "laptop": laptop,
         "smoke": smoke(laptop, seeds=1),
         "ptb": at_rate("ptb"),
+        "raw": replace(at_rate("ptb"), corpus="wikitext-2"),
         "paper": at_rate("paper"),
     },
     name="",

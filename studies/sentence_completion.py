@@ -23,7 +23,7 @@ batches, initial weights) is ours. Of the log-bilinear model's own paper we coul
 alone, so its recipe is ours, and part of it from memory.
 """
 
-from ablate import Arm, Scale, Study, smoke, table
+from ablate import Analyze, Arm, Scale, Study, smoke, table
 
 SMALL = 32  # units at laptop scale, where the paper has 512
 RNN = {"backbone.recurrent_range": 0.001, "backbone.recurrent_rate": 0.1}  # R, or R - 0.9 I
@@ -87,6 +87,7 @@ study = Study(
     tables=("Table 1c", "Table 1d"),
     metric="completion.accuracy",
     columns=("nll",),
+    analyses=(Analyze("timescales", ("IRLM (LCUs)",), shows="Figure 1b"),),
     base="pachitariu2013irlm_table1c_1d",
     base_arm="IRLM",
     design=table(

@@ -7,15 +7,14 @@ Paper      Inan, Khosravi, Socher 2017, Table 3 (Penn Treebank) has four context
            76.8 / 72.6, REAL 71.1 / 68.5.
 Run        ablate study studies/tying_predictions.py                 laptop: for two cores
            ablate study studies/tying_predictions.py --scale paper   days on a GPU
-           then, of a trial of each arm: ablate analyze next_words TRIAL TRIAL
-           and for its training: ablate analyze learning_curve TRIAL
+           ablate report tying_predictions    the words and the curves, on the study's page
 Cost       `ablate plan studies/tying_predictions.py [--scale paper]` says.
 
 The two arms are those of tying_table2 without its other rows; their learning curves, with those
 of tying_table1's other arms, are the paper's Figure 2.
 """
 
-from ablate import Arm, Scale, Study, recipe, smaller, smoke, table
+from ablate import Analyze, Arm, Scale, Study, recipe, smaller, smoke, table
 
 REAL = {"RE": True, "AL": "augmented"}  # rows of the recipe; without an output bias (section 4)
 AUGMENTED = {"loss.temperature": 20.0, "loss.weight": 13.0}
@@ -40,7 +39,16 @@ paper = Scale(corpus="ptb", column="large", seeds=1, changes=OPEN, published=Tru
 study = Study(
     question="What do REAL and the model without it think comes next?",
     paper="inan2017tying",
-    tables=("Table 1",),
+    tables=("Table 1", "Table 3"),
+    analyses=(
+        Analyze(
+            "next_words",
+            ("VD-LSTM", "VD-LSTM+REAL"),
+            published={"published": True, "split": "test"},
+            shows="Table 3",
+        ),
+        Analyze("learning_curve", ("VD-LSTM", "VD-LSTM+REAL")),
+    ),
     base="inan2017tying_section6",
     base_arm="VD-LSTM",
     design=table(

@@ -6,7 +6,7 @@ Paper      Inan, Khosravi, Socher 2017, Figure 1 and section 6.2 (20,000 words o
            Treebank): about 1 at beta = 0, around 0.06 at beta = 1 and tau = 10; means of ten runs.
 Run        ablate study studies/tying_subspace.py                 laptop: for two cores
            ablate study studies/tying_subspace.py --scale paper   hours on a GPU
-           then, for a trial's angles: ablate analyze subspace_distance TRIAL
+           ablate report tying_subspace       the angles, on the study's page
 Cost       `ablate plan studies/tying_subspace.py [--scale paper]` says.
 
 Panel a varies beta at tau = 10, panel b tau at beta = 1. The perplexities in this table are beside
@@ -18,7 +18,7 @@ The vocabulary is that of the whole corpus; rate and epochs are ours, since the 
 
 from dataclasses import replace
 
-from ablate import Arm, Scale, Study, recipe, smoke, table
+from ablate import Analyze, Arm, Scale, Study, recipe, smoke, table
 
 CELL = ("2-layer LSTM 300 units", "beta=1, tau=10")
 
@@ -32,6 +32,8 @@ def point(beta: float, tau: float) -> Arm:
     )
 
 
+BY_BETA = [point(beta, 10) for beta in (0, 0.25, 0.5, 0.75, 1)]
+BY_TAU = [point(1, tau) for tau in (1, 3, 10, 30)]
 nearest = point(1, 10)
 literal = replace(
     nearest,
@@ -69,14 +71,18 @@ paper = Scale(
 study = Study(
     question="Do the output vectors come to span what the word vectors span?",
     paper="inan2017tying",
-    tables=("Figure 1a",),
+    tables=("Figure 1a", "Figure 1b"),
+    analyses=(
+        Analyze("subspace_distance", tuple(arm.name for arm in BY_BETA), shows="Figure 1a"),
+        Analyze("subspace_distance", tuple(arm.name for arm in BY_TAU), shows="Figure 1b"),
+    ),
     measure={"evaluator": "word_vectors"},
     columns=("word_vectors.distance",),
     base="inan2017tying_section6_2",
     base_arm="beta 0, tau 10",
     design=table(
-        *(point(beta, 10) for beta in (0, 0.25, 0.5, 0.75, 1)),
-        *(point(1, tau) for tau in (1, 3, 30)),
+        *BY_BETA,
+        *(arm for arm in BY_TAU if arm not in BY_BETA),
         literal,
     ),
     scales={"laptop": laptop, "smoke": smoke(laptop), "paper": paper},

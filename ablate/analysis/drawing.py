@@ -56,8 +56,9 @@ def save_pictures(finding: Finding, path: Path) -> list[Path]:
     if finding.draw is None:
         return []
     files = [path.with_suffix(f".{kind}") for kind in KINDS]
-    with style.look(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a word in other letters
+    # A word in other letters. The filter stays: `catch_warnings` would undo what other threads set.
+    warnings.filterwarnings("ignore", "Glyph .* missing from font")
+    with style.look():
         figure, axes = style.figure(7, 4.5)
         finding.draw(axes)
         axes.set_title(label(finding.title), fontsize="medium", wrap=True)

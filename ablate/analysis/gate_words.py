@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.analysis import Analysis, Finding
+from ablate import papers
+from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject
 from ablate.compare.plots import style
@@ -23,6 +24,7 @@ from ablate.config.fields import setting
 from ablate.data.encoding import EOS, UNKNOWN
 
 DEFAULT_WORDS = 5
+PAPER, TABLE = "takase2017iog", "Table 5"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,9 @@ class GateWordsOptions:
         (), doc="input words, comma-separated; none: the five most common"
     )
     num: int = setting(5, doc="number of gates to show per word", low=1)
+    published: bool = setting(
+        False, doc="the input words of the paper's Table 5, with its own words beside (PTB)"
+    )
 
 
 def gate_values(vectors_NG: Tensor, weight_VG: Tensor, bias_V: Tensor) -> Tensor:
@@ -49,11 +54,13 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
     matrix = gate.get_parameter("output.weight"), gate.get_parameter("output.bias")
     gates_NV = gate_values(vectors_NG, *matrix)
     values_NK, words_NK = gates_NV.topk(min(options.num, gates_NV.shape[1]))
-    rows = [
+    rows: list[list[Cell]] = [
         [subject.word(token), rank, subject.word(word), value]
         for token, words, values in zip(inputs, words_NK.tolist(), values_NK.tolist(), strict=True)
         for rank, (word, value) in enumerate(zip(words, values, strict=True), 1)
     ]
+    if options.published:
+        rows = [[*row, _in_paper(str(row[0]), row[1])] for row in rows]
     names = [subject.word(token) for token in inputs]
     medians = [f"{n} {v:.3g}" for n, v in zip(names, gates_NV.median(1).values, strict=True)]
 
@@ -62,14 +69,22 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
 
     return Finding(
         title=f"The words a gate lets through most: {subject.name}",
-        columns=["input word", "rank", "output word", "gate"],
+        columns=["input word", "rank", "output word", "gate", *["paper"] * options.published],
         rows=rows,
         notes=[f"median gate: {', '.join(medians)}"],
         draw=draw,
     )
 
 
+def _in_paper(word: str, rank: Cell) -> Cell:
+    """The paper's word of this rank; nothing beyond those that it lists."""
+    (listed,) = papers.words(PAPER, TABLE)[word]
+    return dict(enumerate(listed.words, 1)).get(rank)
+
+
 def _inputs(subject: Subject, options: GateWordsOptions) -> list[int]:
+    if options.published:
+        return [subject.token(word) for word in papers.words(PAPER, TABLE)]
     if options.words:
         return [subject.token(word.strip()) for word in options.words]
     return subject.commonest(DEFAULT_WORDS, without=[EOS, UNKNOWN])
@@ -93,6 +108,4 @@ def _draw(
     axes.set(xlabel="gate (line: 5% to 95% of all words, |: median, dots: the largest)")
 
 
-ANALYSIS = Analysis(
-    run=run, options=GateWordsOptions, paper="takase2017iog", equation="Table 5, Eq. 6-8"
-)
+ANALYSIS = Analysis(run=run, options=GateWordsOptions, paper=PAPER, equation=f"{TABLE}, Eq. 6-8")

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ablate import papers
 from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import bars
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
@@ -28,6 +29,9 @@ from ablate.errors import ConfigError
 from ablate.model.mixture import log_probs
 
 SHOWN = 12  # words of a context shown in a note
+PAPER, TABLE = "inan2017tying", "Table 3"
+COLUMNS = ("context", "rank", "first", "p first", "second", "p second", "in text")
+PAPER_COLUMNS = ("paper's first", "its p", "paper's second", "its p")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,9 @@ class NextWordsOptions:
         (30, 60, 90), doc="contexts: the tokens of the split up to each position", low=1
     )
     text: str = setting("", doc="custom context, used instead of positions")
+    published: bool = setting(
+        False, doc="the contexts of the paper's Table 3, with its words beside (PTB, split=test)"
+    )
     num: int = setting(10, doc="number of most likely words to show per context", low=1)
     common: int = setting(
         10, doc="number of most common words to show the mean probability of", low=0
@@ -53,6 +60,7 @@ class Context:
     name: str
     tokens: Sequence[int]
     follows: int | None = None
+    published: Sequence[papers.Words] = ()  # what the paper lists after it, model by model
 
 
 def likeliest(log_probs_V: Tensor, num: int) -> list[tuple[int, float]]:
@@ -70,12 +78,13 @@ def run(one: Subject, other: Subject, options: NextWordsOptions) -> Finding:
     for context in contexts:
         pairs = zip(*(likeliest(_after(s, context), options.num) for s in subjects), strict=True)
         for rank, ((word, p), (word_2, p_2)) in enumerate(pairs, 1):
-            rows.append([context.name, rank, one.word(word), p, one.word(word_2), p_2, None])
+            row: list[Cell] = [context.name, rank, one.word(word), p, one.word(word_2), p_2, None]
+            rows.append([*row, *_in_paper(context, rank)])
     common = _common(one, options.common)
     shares, means = _mean_probabilities(subjects, common, options)
     for token, share, p, p_2 in zip(common, shares, *means, strict=True):
         word = one.word(token)
-        rows.append(["all", None, word, p, word, p_2, share])
+        rows.append(["all", None, word, p, word, p_2, share, *_in_paper(contexts[0], 0)])
     names = distinct_names(subjects)
     words = [one.word(token) for token in common]
 
@@ -86,14 +95,44 @@ def run(one: Subject, other: Subject, options: NextWordsOptions) -> Finding:
 
     return Finding(
         title=f"Next words by {' and by '.join(names)}",
-        columns=["context", "rank", "first", "p first", "second", "p second", "in text"],
+        columns=[*COLUMNS, *(PAPER_COLUMNS if options.published else ())],
         rows=rows,
         notes=[*(_describe(one, c) for c in contexts), *_legend(one, names, options)],
         draw=draw if common else None,
     )
 
 
+def _in_paper(context: Context, rank: int) -> list[Cell]:
+    """The paper's words of this rank and their probabilities; nothing beyond those it lists."""
+    cells: list[Cell] = []
+    for listed in context.published:
+        ranked = dict(enumerate(zip(listed.words, listed.probabilities, strict=True), 1))
+        cells += ranked.get(rank, (None, None))
+    return cells
+
+
+def _published_contexts(subject: Subject, split: str) -> list[Context]:
+    """The contexts of the paper's table, read from the start of the split up to where they end."""
+    stream, contexts = subject.stream(split), []
+    for after, listed in papers.words(PAPER, TABLE).items():
+        words = after.partition(" + ")[0].split()
+        tokens_K = np.array([subject.token(word) for word in words])
+        windows_NK = np.lib.stride_tricks.sliding_window_view(stream, len(words))
+        places = np.flatnonzero((windows_NK == tokens_K).all(1))
+        if len(places) != 1:
+            raise ConfigError(
+                f"published: '{after}' is {len(places)} times in {split} of "
+                f"{subject.corpus.name}. Instead: split=test of Penn Treebank (ptb)."
+            )
+        end = int(places[0]) + len(words)
+        name = " ".join(words[-3:])
+        contexts.append(Context(name, stream[:end].tolist(), int(stream[end]), listed))
+    return contexts
+
+
 def _contexts(subject: Subject, options: NextWordsOptions) -> list[Context]:
+    if options.published:
+        return _published_contexts(subject, options.split)
     if options.text:
         eos = [] if subject.corpus.eos is None else [subject.corpus.eos]
         text = options.text.lower() if subject.config.corpus.lowercase else options.text
@@ -156,7 +195,7 @@ def _legend(subject: Subject, names: Sequence[str], options: NextWordsOptions) -
 ANALYSIS = Analysis(
     run=run,
     options=NextWordsOptions,
-    paper="inan2017tying",
-    equation="Table 3, 6.4",
+    paper=PAPER,
+    equation=f"{TABLE}, 6.4",
     num_subjects=(2, 2),
 )

@@ -6,21 +6,18 @@ An analysis is shown as a table and written as CSV, PNG and SVG into a folder of
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
 
 from ablate import analysis
-from ablate.analysis import Analysis, Cell, Finding
-from ablate.analysis.drawing import save_pictures
+from ablate.analysis import Analysis, writing
 from ablate.analysis.subject import Subject
+from ablate.analysis.writing import WIDTH, range_text
 from ablate.commands import _options
-from ablate.compare.formats import csv, table_of, table_of_values, text
+from ablate.compare.formats import table_of, text
 from ablate.config import fields
 from ablate.errors import ConfigError
-from ablate.store.journal import LISTED, find
+from ablate.store.journal import find
 from ablate.store.workspace import Workspace
 from ablate.trial import trust
 
@@ -53,7 +50,6 @@ def run(options: argparse.Namespace) -> str:
     return analyze(options.analysis, options.trials, options.set, workspace, trusted=trusted)
 
 
-WIDTH = 100
 WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -71,17 +67,15 @@ def analyze(
     """
     chosen = analysis.get(name)
     settings = _parse_options(chosen, name, options)
-    _check_number(name, chosen, len(trials))
+    writing.check_number(name, chosen, len(trials))
     journals = [find(workspace.store, trial) for trial in trials]
     if trusted:
         trust.remember(file for journal in journals for file in journal.trial.modules)
     subjects = [Subject(journal, workspace.store, workspace.data) for journal in journals]
     finding = chosen.run(*subjects, options=settings)
     folder = workspace.folder / "analyses" / "-".join(subject.id for subject in subjects)
-    table = table_of_values(finding.columns, finding.rows, title=finding.title, notes=finding.notes)
-    shown = text.write(replace(table, rows=[[*map(_text, row)] for row in table.rows]), WIDTH)
-    texts = {"txt": shown, "csv": csv.write(table)}
-    return "\n".join([shown, "", *_write(finding, texts, folder, name)])
+    files = [f"  {file}" for file in writing.write(finding, folder, name)]
+    return "\n".join([writing.shown(finding), "", *files])
 
 
 def list_analyses() -> str:
@@ -89,7 +83,7 @@ def list_analyses() -> str:
     rows = []
     for name in analysis.names():
         listed = analysis.get(name)
-        rows.append([name, _range(*listed.num_subjects), _summary(listed), _source(listed)])
+        rows.append([name, range_text(*listed.num_subjects), _summary(listed), _source(listed)])
     titles = ["analysis", "trials", "what it shows", "source"]
     lines = text.lines(table_of(titles, rows, left=titles), WIDTH + 60)
     return "\n".join(lines) + "\n\n`ablate analyze NAME` shows its formula and options."
@@ -100,7 +94,7 @@ def describe(name: str) -> str:
     shown = analysis.get(name)
     module = sys.modules[shown.run.__module__]
     heading = f"analysis '{name}': {_summary(shown)}"
-    about = [f"  trials   {_range(*shown.num_subjects)}"]
+    about = [f"  trials   {range_text(*shown.num_subjects)}"]
     about += [f"  source   {_source(shown)}"] if shown.paper else []
     rows = [
         [info.name, info.allowed, _default(info), info.limits.doc]
@@ -126,19 +120,6 @@ def _default(info: fields.FieldInfo) -> str:
     return "none" if default in (None, "") else str(default)
 
 
-def _check_number(name: str, chosen: Analysis, num: int) -> None:
-    low, high = chosen.num_subjects
-    if not low <= num <= high:
-        raise ConfigError(
-            f"the analysis '{name}' takes {_range(low, high)} trial{'s' * (high > 1)}, not "
-            f"{num}. {LISTED} `ablate analyze {name}` shows its options."
-        )
-
-
-def _range(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low} to {high}"
-
-
 def _parse_options(chosen: Analysis, name: str, texts: Sequence[str]) -> object:
     """Convert each OPTION=VALUE from text to the type of its field."""
     types = {info.name: info.type for info in fields.describe(chosen.options)}
@@ -162,27 +143,3 @@ def _parsed(text: str, kind: str) -> object:
         except ValueError:
             continue
     return WORDS.get(text, text)
-
-
-def _text(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    if not isinstance(cell, float):
-        return str(cell)
-    return f"{cell:.4g}" if abs(cell) < 1e4 or math.isinf(cell) else f"{cell:,.0f}"
-
-
-def _write(finding: Finding, texts: Mapping[str, str], folder: Path, name: str) -> list[str]:
-    """Write each text by suffix and a picture as PNG and SVG; return the lines that list them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    for suffix, content in texts.items():
-        files.append(folder / f"{name}.{suffix}")
-        files[-1].write_text(f"{content}\n", encoding="utf-8", newline="")
-    try:
-        files += save_pictures(finding, folder / name)
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        files.append("(a picture needs matplotlib: pip install 'ablate[study]')")
-    return [f"  {file}" for file in files]

@@ -97,7 +97,9 @@ def _line(paper: str, covered: CoveredRow, results: _Results) -> _Line:
         state, shown = NOT_RUN, "not run yet"
     arms = "; ".join(f"{arm.study}: {arm.arm}" for arm in covered.arms)
     corpus = f" ({row.corpus})"
-    return _Line(paper, row.table, row.name + corpus, _published(row.cells), arms, shown, state)
+    return _Line(
+        paper, row.table, row.name + corpus, row.shows or _published(row.cells), arms, shown, state
+    )
 
 
 def _published(cells: Sequence[papers.Cell]) -> str:

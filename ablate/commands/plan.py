@@ -13,6 +13,7 @@ from ablate.compare.statistics.replication import counted
 from ablate.compare.text.figures import duration
 from ablate.config.identity import Role
 from ablate.config.resolve import merge, resolve
+from ablate.engine.analyses import check_analyses
 from ablate.store import journal as journals
 from ablate.store.workspace import Workspace
 from ablate.study import cost
@@ -37,7 +38,9 @@ WIDTH = 100
 
 def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
-    plan = make_plan(load(file), scale, data=workspace.data)
+    study = load(file)
+    check_analyses(study)
+    plan = make_plan(study, scale, data=workspace.data)
     store = workspace.store
     known = journals.read_all(store, [trial.id for trial in plan.trials])
     done = {trial_id: journal for trial_id, journal in known.items() if journal.outcome}

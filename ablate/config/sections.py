@@ -76,8 +76,9 @@ class EmbeddingConfig:
 
     size: int = setting(400, doc="units of a word vector", low=1)
     initial_range: float = setting(
-        0.1, doc="initial word vectors are uniform in +- this value", low=0
+        0.1, doc="initial word vectors are uniform in initial_center +- this value", low=0
     )
+    initial_center: float = setting(0.0, doc="middle of the initial word vectors", low=-1e9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +101,15 @@ class UpdatesConfig:
         doc="after stopping, restart from the best weights as long as this improves validation "
         "(DOC's fin)",
     )
+    average_after: int | None = setting(
+        None,
+        doc="evaluate a running mean of the weights after every update, once N epochs in a row "
+        "brought no new best on validation",
+        low=1,
+    )
+    average_by: int | None = setting(
+        None, doc="start this mean after epoch N at the latest; 0: at the first update", low=0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +121,17 @@ class TrainingConfig(UpdatesConfig):
     batching: str = setting(
         "awd",
         doc="awd: contiguous rows, and a shorter last window; zaremba: rows that start at evenly "
-        "spaced positions, and full windows only",
-        choices=("awd", "zaremba"),
+        "spaced positions, and full windows only; circular: rows that read the whole text in a "
+        "circle, from evenly spaced sentences, and carry their states on from epoch to epoch",
+        choices=("awd", "zaremba", "circular"),
+    )
+    updates_per_epoch: int | None = setting(
+        None,
+        doc="with circular rows, updates in an epoch; none: as many as read the text once",
+        low=1,
+    )
+    state_reset: float = setting(
+        0.0, doc="probability that a row's state is reset before a window", low=0, high=1
     )
     partial_shuffle: bool = setting(
         False, doc="before every epoch, rotate each row of the stream by a random number of steps"
@@ -132,6 +151,10 @@ class TrainingConfig(UpdatesConfig):
     )
     valid_batch_size: int = setting(10, doc="rows for validation after each epoch", low=1)
     valid_window: int = setting(200, doc="steps per evaluation window", low=1, identity=False)
+
+    def circular_updates(self, num_tokens: int) -> int:
+        """The updates of an epoch of circular rows: as set, or about one pass over the text."""
+        return self.updates_per_epoch or max(1, round(num_tokens / self.batch_size / self.window))
 
 
 @dataclass(frozen=True, kw_only=True)

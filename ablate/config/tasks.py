@@ -84,7 +84,7 @@ LANGUAGE = Kind(
     sections={"corpus": CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig},
     runner=TRAINING,
     metrics=(PERPLEXITY,),
-    brief={**SLICES, **ONE_EPOCH},
+    brief={**SLICES, **ONE_EPOCH, "training.updates_per_epoch": None},
     slots=registry.LANGUAGE_SLOTS,
 )
 ENCODER_DECODER = Kind(

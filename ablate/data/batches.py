@@ -1,4 +1,4 @@
-"""Cutting a stream into rows and rows into windows, as in AWD-LSTM's code or in Zaremba's.
+"""Cutting a stream into rows and rows into windows, as in AWD-LSTM's code, Zaremba's or Melis'.
 
 All published results on PTB and WikiText-2 use one continuous stream per split: no token is skipped
 between windows, and there is no start symbol, so a row's first token is never predicted.
@@ -60,6 +60,25 @@ def rotated(rows_NB: Tensor, starts_B: Tensor) -> Tensor:
     """
     steps_N1 = torch.arange(len(rows_NB), device=rows_NB.device)[:, None]
     return rows_NB.gather(0, (steps_N1 + starts_B) % len(rows_NB))
+
+
+def circular_starts(stream_S: Tensor, rows: int, eos: int | None, shift: float) -> Tensor:
+    """Where rows start that each read the whole stream in a circle, [B] (Melis et al. 2018, lamb).
+
+    Evenly spaced sentences, all moved by the same share of the text, `shift`. A row's first input
+    is the end of the sentence before, so the sentence's first word is predicted. A text without
+    sentences starts at evenly spaced tokens.
+    """
+    ends = [] if eos is None else (stream_S == eos).nonzero().flatten()
+    first = ends if len(ends) else torch.arange(len(stream_S))
+    shares_B = (torch.arange(rows, dtype=torch.float64) / rows + shift) % 1
+    return first[(shares_B * len(first)).long()]
+
+
+def circular_window(stream_S: Tensor, starts_B: Tensor, step: int, length: int) -> Tensor:
+    """The tokens of a window and one more, [T + 1, B]: the end is followed by the beginning."""
+    steps_T1 = torch.arange(step, step + length + 1, device=stream_S.device)[:, None]
+    return stream_S[(starts_B + steps_T1) % len(stream_S)].to(torch.long)
 
 
 def _row_length(stream_S: Tensor, rows: int) -> int:

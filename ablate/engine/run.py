@@ -24,6 +24,7 @@ from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import study_table
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial
+from ablate.engine.analyses import analyse, check_analyses
 from ablate.errors import StoreError
 from ablate.redaction import redacted
 from ablate.store import journal as journals
@@ -95,6 +96,7 @@ def run_study(
 ) -> Ended:
     """Run what is left of a study; all results are in the store before this returns."""
     loaded = _checked(study)
+    check_analyses(loaded)
     make_folders(workspace)
     plan = make_plan(loaded, scale, data=workspace.data, command=command)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
@@ -142,6 +144,7 @@ def _run_plan(
             summary = summarise(schedule.plan.record, ended)
             tables = _write_tables(summary, workspace)
         if schedule.complete:
+            analyse(schedule.plan, ended, workspace, screen.note)
             pages = _report(summary, ended, store, screen.note)
             delivery = recorder.finish(
                 tables["table.md"], {"table.txt": tables["table.txt"], **pages}

@@ -143,10 +143,28 @@ def _check_training(config: Config) -> None:
         )
     if not isinstance(training, TrainingConfig):
         return
-    if training.batching == "zaremba" and training.variable_window:
+    _check_reading(training)
+
+
+def _check_reading(training: TrainingConfig) -> None:
+    """Refuse settings that contradict how the rows of the text are read."""
+    if training.batching != "awd" and training.variable_window:
         raise CombinationError(
-            "training.batching = 'zaremba' trains on windows of exactly training.window steps, and "
-            "training.variable_window = true draws their lengths. Instead: only one of the two."
+            f"training.batching = '{training.batching}' trains on windows of exactly "
+            "training.window steps, and training.variable_window = true draws their lengths. "
+            "Instead: only one of the two."
+        )
+    if training.batching == "circular" and training.partial_shuffle:
+        raise CombinationError(
+            "training.batching = 'circular' gives every row the whole text in its order, and "
+            "training.partial_shuffle = true rotates rows in every epoch. Instead: only one of "
+            "the two."
+        )
+    if training.batching != "circular" and training.updates_per_epoch is not None:
+        raise CombinationError(
+            f"training.updates_per_epoch = {training.updates_per_epoch} ends an epoch within the "
+            f"text, and with training.batching = '{training.batching}' an epoch is a whole pass. "
+            "Instead: training.batching = 'circular', or leave updates_per_epoch out."
         )
 
 
@@ -166,8 +184,7 @@ def _encoder_decoder(config: Config, shapes: Shapes) -> EncoderDecoder:
     shapes = replace(shapes, layers=(*backbone.widths, *added))
     if encoder.shares_words:
         _check_shared_words(config)
-    words = (shapes.source_vocabulary, shapes.embedding, config.embedding.initial_range)
-    source = None if encoder.shares_words else Embedding(*words)
+    source = None if encoder.shares_words else _embedding(config, shapes.source_vocabulary, shapes)
     parts = _parts(config, shapes)
     return EncoderDecoder(source, encoder, attention, **parts, backbone=backbone)
 
@@ -195,9 +212,14 @@ def _parts(config: Config, shapes: Shapes) -> dict[str, Any]:
     """The word vectors, and what stands after the layers of `shapes`."""
     bridge = _make(config["bridge"], replace(shapes, output=shapes.layers[-1]))
     shapes = replace(shapes, output=bridge.width)
-    embedding = Embedding(shapes.vocabulary, shapes.embedding, config.embedding.initial_range)
+    embedding = _embedding(config, shapes.vocabulary, shapes)
     head, gate = _make(config["head"], shapes), _make(config["gate"], shapes)
     return {"embedding": embedding, "bridge": bridge, "head": head, "gate": gate, "shapes": shapes}
+
+
+def _embedding(config: Config, vocabulary: int, shapes: Shapes) -> Embedding:
+    own = config.embedding
+    return Embedding(vocabulary, shapes.embedding, own.initial_range, own.initial_center)
 
 
 def _make(choice: Choice, shapes: Shapes):

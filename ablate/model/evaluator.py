@@ -55,14 +55,18 @@ class Reading:
     def stream(self, split: str) -> Tensor:
         return self.text.stream(split)
 
-    def log_probs(self, name: str, split: str) -> np.ndarray:
-        """The log-probabilities of one of the chosen evaluators, computed once."""
+    def evaluator(self, name: str) -> Evaluator:
+        """One of the chosen evaluators."""
         if name not in self.evaluators:
             raise CombinationError(
                 f"an evaluator builds on the evaluator '{name}', which was not chosen. Instead: "
                 f"add evaluator.{name} to the config. Chosen: {', '.join(self.evaluators)}."
             )
-        evaluator = self.evaluators[name]
+        return self.evaluators[name]
+
+    def log_probs(self, name: str, split: str) -> np.ndarray:
+        """The log-probabilities of one of the chosen evaluators, computed once."""
+        evaluator = self.evaluator(name)
         return self.cached((name, split), lambda: evaluator.token_log_probs(self, split))
 
 

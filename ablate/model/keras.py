@@ -20,11 +20,11 @@ GATES = 4  # of an LSTM, in the order i, f, g, o, as in torch and Keras
 
 def check_initialization(initialization: str, initial_range: float | None, slot: str) -> None:
     """Refuse an initial range that would not be used."""
-    if initialization == "keras" and initial_range is not None:
+    if initialization != "uniform" and initial_range is not None:
         raise CombinationError(
             f"{slot}.initial_range = {initial_range:g} is the range for {slot}.initialization = "
-            f"'uniform'; with 'keras' the range depends on a matrix's size. Instead: leave the "
-            f"range out, or choose 'uniform'."
+            f"'uniform'; with '{initialization}' the range depends on a matrix's size. Instead: "
+            "leave the range out, or choose 'uniform'."
         )
 
 

@@ -16,19 +16,21 @@ from ablate.model.slots import Backbone, Bridge, Gate, Head
 
 
 class Embedding(nn.Module):
-    """Word vectors, initially uniform in +- `initial_range`."""
+    """Word vectors, initially uniform in `initial_center` +- `initial_range`."""
 
-    def __init__(self, vocabulary: int, size: int, initial_range: float) -> None:
+    def __init__(
+        self, vocabulary: int, size: int, initial_range: float, initial_center: float = 0.0
+    ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, size))
-        self.initial_range = initial_range
+        self.initial_range, self.initial_center = initial_range, initial_center
 
     def forward(self, ids_TB: Tensor) -> Tensor:
         return F.embedding(ids_TB, self.weight)
 
     def initialize(self, draw: Draw) -> None:
-        bound = self.initial_range
-        self.weight.data.uniform_(-bound, bound, generator=draw("weight"))
+        bound, center = self.initial_range, self.initial_center
+        self.weight.data.uniform_(center - bound, center + bound, generator=draw("weight"))
 
 
 def read_words(embedding: Embedding, ids_TB: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:

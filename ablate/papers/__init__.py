@@ -5,13 +5,14 @@
 A cell holds the digits as printed, and whether the paper quotes the number from elsewhere. Corpora
 have the same names as in `ablate data`; `corpus_name` gives the cells' name for a user's own text.
 A table's `same_as` names rows of other tables that are of the same system, and whose
-arms count for it. Its `absent` lists the systems that no shipped study has, and why.
+arms count for it. Its `absent` lists the systems that no shipped study has, and why. A table of
+words has `words` instead of cells, and a figure says in `shows` what can be read from it.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -61,14 +62,30 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Words:
+    """The words that a table lists for a model, in order, after an input word or a context."""
+
+    table: str
+    model: str
+    corpus: str
+    after: str
+    words: tuple[str, ...]
+    probabilities: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Row:
-    """A system of a table on one corpus, with its cells: one for each split and metric."""
+    """A system of a table on one corpus, with its cells: one for each split and metric.
+
+    A row without cells is of a figure or of a table of words, and `shows` says what is there.
+    """
 
     table: str
     model: str
     variant: str
     corpus: str
     cells: tuple[Cell, ...]
+    shows: str = ""
     same_as: tuple[str, ...] = ()  # paper, table, model, variant of another row of this system
     absent: str = ""  # why no shipped study has it
 
@@ -88,12 +105,14 @@ class Paper:
     year: int
     url: str
     cells: tuple[Cell, ...]
+    words: tuple[Words, ...]
+    figures: tuple[Row, ...]  # what they show, a row for each model
     same_as: Mapping[tuple[str, ...], tuple[str, ...]]  # (table, model, variant) -> another row
     absent: Mapping[tuple[str | None, ...], str]  # (table, model, variant; None: all) -> why
 
     @property
     def tables(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(cell.table for cell in self.cells))
+        return tuple(dict.fromkeys(x.table for x in (*self.cells, *self.words, *self.figures)))
 
 
 def ids() -> list[str]:
@@ -109,7 +128,13 @@ def load(paper: str) -> Paper:
     text = (_FOLDER / f"{paper}.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text, parse_float=Decimal)
     tables = {name: data.pop(name) for name in list(data) if isinstance(data[name], dict)}
-    cells = tuple(_cell(name, cell) for name, table in tables.items() for cell in table["cells"])
+    cells = (_cell(name, cell) for name, table in tables.items() for cell in table.get("cells", ()))
+    words = (_words(name, row) for name, table in tables.items() for row in table.get("words", ()))
+    figures = (
+        Row(table=name, variant="", cells=(), **row)
+        for name, table in tables.items()
+        for row in table.get("shows", ())
+    )
     same_as = {
         (name, row["model"], row["variant"]): tuple(row["as"])
         for name, table in tables.items()
@@ -123,7 +148,9 @@ def load(paper: str) -> Paper:
     return Paper(
         id=paper,
         authors=tuple(data.pop("authors")),
-        cells=cells,
+        cells=tuple(cells),
+        words=tuple(words),
+        figures=tuple(figures),
         same_as=same_as,
         absent=absent,
         **data,
@@ -136,7 +163,7 @@ def rows(paper: str) -> list[Row]:
     grouped: dict[tuple[str, str, str, str], list[Cell]] = {}
     for cell in published.cells:
         grouped.setdefault((cell.table, cell.model, cell.variant, cell.corpus), []).append(cell)
-    return [
+    of_numbers = [
         Row(
             table=table,
             model=model,
@@ -149,6 +176,23 @@ def rows(paper: str) -> list[Row]:
         )
         for (table, model, variant, corpus), row_cells in grouped.items()
     ]
+    return [*of_numbers, *_rows_of_words(published), *published.figures]
+
+
+def _rows_of_words(published: Paper) -> list[Row]:
+    grouped: dict[tuple[str, str, str], list[Words]] = {}
+    for words in published.words:
+        grouped.setdefault((words.table, words.model, words.corpus), []).append(words)
+    return [
+        Row(table=table, model=model, variant="", corpus=corpus, cells=(), shows=_shown(own))
+        for (table, model, corpus), own in grouped.items()
+    ]
+
+
+def _shown(own: Sequence[Words]) -> str:
+    """`5 words after each of: of, in, go`, with a context's last words only."""
+    after = ", ".join(" ".join(words.after.partition(" + ")[0].split()[-3:]) for words in own)
+    return f"{len(own[0].words)} words after each of: {after}"
 
 
 def cells(paper: str, table: str, split: str | None = None) -> list[Cell]:
@@ -157,6 +201,15 @@ def cells(paper: str, table: str, split: str | None = None) -> list[Cell]:
     if table not in published.tables:
         raise ConfigError(unknown("table", table, published.tables, paper))
     return [c for c in published.cells if c.table == table and split in (None, c.split)]
+
+
+def words(paper: str, table: str) -> dict[str, list[Words]]:
+    """The words of a table: for each input word or context, those of each model in order."""
+    listed: dict[str, list[Words]] = {}
+    for each in load(paper).words:
+        if each.table == table:
+            listed.setdefault(each.after, []).append(each)
+    return listed
 
 
 def corpus_name(corpus: str, level: str) -> str:
@@ -168,6 +221,11 @@ def corpus_name(corpus: str, level: str) -> str:
 def trained_on(cell: Cell) -> tuple[str, int | None]:
     """The corpus that the cell's model is trained on, and how many of its tokens (None: all)."""
     return _TRAINED_ON.get(cell.corpus, (cell.corpus, None))
+
+
+def _words(table: str, row: dict[str, Any]) -> Words:
+    numbers = tuple(map(float, row.get("probabilities", ())))
+    return Words(table=table, **{**row, "words": tuple(row["words"]), "probabilities": numbers})
 
 
 def _cell(table: str, row: dict[str, Any]) -> Cell:

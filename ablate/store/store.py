@@ -9,7 +9,7 @@ has room for a checksum gets one when it is written, and is verified when it is 
     trials/<id>/weights.safetensors    the weights that others build on
     trials/<id>/tokens/<split>.arrow   log-probability of every token
     trials/<id>/readings.json          later reads of the test split
-    studies/<key>/...                  the plan, its driver, the budget spent, its results
+    studies/<key>/...                  the plan, its driver, the budget spent, results, analyses
     tables/<hash>.json                 what an exported table was made of
     corpora/<key>/...                  encoded corpora, for other hosts to fetch
 """

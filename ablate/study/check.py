@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ablate import papers
 from ablate.config import registry
 from ablate.config.identity import StageName
 from ablate.config.tasks import RUNNERS, allow_runner
@@ -35,6 +36,12 @@ def check(study: Study) -> None:
         _check_known(
             "against", [] if arm.against is None else [arm.against], names, f"arm '{arm.name}'"
         )
+    for look in study.analyses:
+        where = f"analysis '{look.analysis}'"
+        _check_known("arm", look.arms, names, where)
+        if look.shows:
+            tables = papers.load(study.paper).tables if study.paper else ()
+            _check_known("table", [look.shows], tables, where)
     _check_runner(study.runner)
     _check_metrics(study)
     for name, scale in study.scales.items():

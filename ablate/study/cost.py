@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from ablate.config.resolve import Config
+from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import PAIRS
 from ablate.store.journal import Journal
 
@@ -19,8 +20,11 @@ def training_tokens(config: Config, num_train: int) -> int:
         return 0
     if config.kind.reads == PAIRS:
         return config.training.epochs * num_train
-    rows = config.training.batch_size
-    return config.training.epochs * max(0, num_train // rows - 1) * rows
+    training: TrainingConfig = config.sections["training"]
+    rows = training.batch_size
+    if training.batching == "circular":
+        return training.epochs * training.circular_updates(num_train) * rows * training.window
+    return training.epochs * max(0, num_train // rows - 1) * rows
 
 
 def flops_per_token(config: Config, vocabulary: int, source_vocabulary: int = 0) -> float:

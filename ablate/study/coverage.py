@@ -44,10 +44,27 @@ def _studies() -> tuple[Study, ...]:
 
 def _arms(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator[Reproduction]:
     """Yield the arms whose published result is the row, or another row of the same system."""
+    if not row.cells:
+        yield from _analysed(studies, paper, row)
+        return
     rows = {(paper, row.table, row.model, row.variant), row.same_as}
     for study in studies:
         for arm in study.design.arms:
             if any(named in rows for named in _named(study, arm, row.corpus)):
+                scales = _scales(study, arm, row.corpus)
+                yield Reproduction(study=study.name, arm=arm.name, scales=scales)
+
+
+def _analysed(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator[Reproduction]:
+    """Yield the arms of the analyses that show a figure or a table of words, model by model."""
+    models = [each.model for each in papers.rows(paper) if each.table == row.table]
+    for study in studies:
+        for word in study.analyses:
+            if (study.paper, word.shows) != (paper, row.table):
+                continue
+            own = zip(models, word.arms, strict=True) if len(models) > 1 else None
+            names = [arm for model, arm in own if model == row.model] if own else word.arms
+            for arm in (arm for arm in study.design.arms if arm.name in names):
                 scales = _scales(study, arm, row.corpus)
                 yield Reproduction(study=study.name, arm=arm.name, scales=scales)
 

@@ -161,6 +161,27 @@ class Design(Word):
     notes: tuple[str, ...] = ()  # printed below its tables
 
 
+@dataclass(frozen=True)
+class Analyze(Word):
+    """An analysis of arms' finished models (`ablate analyze`), made when the study ends.
+
+    It reads each arm's last model of the first seed, and the study's page shows what it found. An
+    analysis of one trial is made of every arm; one of several trials, of all arms together. If
+    the paper's figure or table has several models, the arms are in its order.
+    """
+
+    analysis: str
+    arms: Sequence[str]
+    options: Values = field(default_factory=dict, kw_only=True)
+    published: Values = field(default_factory=dict, kw_only=True)  # further, at published scales
+    shows: str = field(default="", kw_only=True)  # the paper's figure, or its table of words
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.arms:
+            raise StudyError(wrong_value("arms", self.arms, "the name of an arm", "Analyze"))
+
+
 def recipe(name: str, column: str | None = None) -> dict[str, Any]:
     """Return the values of a recipe, for the changes of a scale or a stage."""
     from ablate.space import space
@@ -230,6 +251,7 @@ class Study(Word):
     columns: tuple[str, ...] = ()  # further metrics to show: "test_loss", "dynamic.nll"
     # Evaluators that measure each finished model in a trial of their own, for columns.
     measure: Values = field(default_factory=dict)
+    analyses: tuple[Analyze, ...] = ()  # made of finished models, for the study's page
     runner: str | None = None  # a `Task` to run instead of training (see ablate/trial/task.py)
     name: str = ""  # default: the name of the file
     file: str = ""

@@ -14,6 +14,8 @@ from ablate.config.streams import Streams
 from ablate.data.batches import (
     Window,
     batchify,
+    circular_starts,
+    circular_window,
     rotated,
     spread,
     whole_windows,
@@ -53,7 +55,7 @@ class Stream:
 
     def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
         shuffles = self.config.partial_shuffle
-        self.epoch_rows = self._shuffled(epoch) if shuffles else self.train_rows
+        self.epoch, self.epoch_rows = epoch, self._shuffled(epoch) if shuffles else self.train_rows
         self.windows = self._cut_windows(epoch)
         self.state = model.initial_state(self.config.batch_size)
 
@@ -82,7 +84,8 @@ class Stream:
     def update(self, number: int, model: LanguageModel) -> Update:
         """A window. The rate follows its drawn length."""
         training, window = self.config, self.windows[number]
-        rows = self.epoch_rows[window.start : window.start + window.length + 1].to(torch.long)
+        rows = self._tokens(window)
+        self._reset(number, model)
         averaged = window.length if training.loss_reduction == "mean" else 1
         spans = torch.arange(rows.shape[1]).chunk(training.accumulate)
         return Update(
@@ -90,6 +93,23 @@ class Stream:
             per_token=1 / averaged / training.batch_size,
             rate=window.drawn / training.window if training.variable_window else 1.0,
             ended=self._carry,
+        )
+
+    def _tokens(self, window: Window) -> Tensor:
+        """The inputs of a window and the last target, [T + 1, B]."""
+        return self.epoch_rows[window.start : window.start + window.length + 1].to(torch.long)
+
+    def _reset(self, number: int, model: LanguageModel) -> None:
+        """Reset the states of random rows: whole rows, in all layers (Melis et al. 2018, lamb)."""
+        if not self.config.state_reset:
+            return
+        rows = self.config.batch_size
+        generator = self.streams.generator(f"state_reset/{self.epoch}", number)
+        reset_B = torch.rand(rows, generator=generator, device=generator.device)
+        reset_1B = (reset_B < self.config.state_reset)[None].to(self.device)
+        self.state = tuple(
+            torch.where(reset_1B.view(1, rows, *[1] * (old.dim() - 2)), initial, old)
+            for initial, old in zip(model.initial_state(rows), self.state, strict=True)
         )
 
     def _part(self, rows: Tensor, chosen: Tensor, model: LanguageModel) -> Part:
@@ -116,3 +136,25 @@ class Stream:
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         self.state = tuple(tensors[f"state.{index}"] for index in range(len(self.state)))
+
+
+class Circles(Stream):
+    """Rows that each read the whole text in a circle, through all epochs."""
+
+    def __init__(self, trial: Trial, corpus: Corpus, streams: Streams) -> None:
+        super().__init__(trial, corpus, streams)
+        text_S, rows = corpus.stream("train"), self.config.batch_size
+        shift = streams.python("circular").random()
+        self.starts_B = circular_starts(text_S, rows, corpus.eos, shift).to(self.device)
+        self.text_S = text_S.to(self.device)
+
+    def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
+        """Go on where the epoch before ended, with the states carried over."""
+        updates = self.config.circular_updates(len(self.text_S))
+        steps, self.epoch = self.config.window, epoch
+        starts = (steps * (epoch * updates + number) for number in range(updates))
+        self.windows = [Window(start, steps, steps) for start in starts]
+        self.state = self.state or model.initial_state(self.config.batch_size)
+
+    def _tokens(self, window: Window) -> Tensor:
+        return circular_window(self.text_S, self.starts_B, window.start, window.length)

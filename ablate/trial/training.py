@@ -19,19 +19,20 @@ from ablate.config import registry
 from ablate.config.identity import Role, Trial
 from ablate.config.resolve import Config
 from ablate.config.streams import Streams
-from ablate.config.tasks import PAIRS, TEXT
+from ablate.config.tasks import PAIRS
 from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.model.fast.precision import products_in
 from ablate.model.flow import Pass
 from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks
+from ablate.trial.averaging import Averaging
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.drawn import drawn
 from ablate.trial.evaluation import judge
 from ablate.trial.finished import assembled, base_models, check_parents
 from ablate.trial.pairs import Pairs
-from ablate.trial.stream import Stream
+from ablate.trial.stream import Circles, Stream
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.updates import Part, Reader, Update
 
@@ -77,6 +78,7 @@ class Training:
         chosen = self.config["optimizer"]
         self.optimizer = registry.make("optimizer", chosen.name, chosen.config, self.model)
         self.optimizer.prepare(self.reader.tokens_per_update)
+        self.averaging = Averaging(self.config.training, self.model)
 
     def _begin_epoch(self) -> None:
         self.reader.begin_epoch(self.epoch, self.model)
@@ -124,6 +126,7 @@ class Training:
         self.optimizer.step(update.rate)
         self.model.zero_grad(set_to_none=True)
         self._project()
+        self.averaging.updated()
         self.num_tokens += sum(part.targets_N.numel() for part in update.parts)
         self.done_updates += 1
         self.update += 1
@@ -179,14 +182,18 @@ class Training:
 
     def _end_epoch(self) -> dict[str, Any]:
         start = time.monotonic()
-        with self.optimizer.evaluated_weights(self.model):
+        with self.optimizer.evaluated_weights(self.model), self.averaging.evaluated_weights():
             valid_nll = self._validate()
             if all(valid_nll < earlier for earlier in self._bars()):
                 self._keep_best()
         self.epoch += 1
         self.valid_history.append(valid_nll)
         rate = self.optimizer.rate
-        change = self.optimizer.epoch_ended(self.epoch, valid_nll)
+        changes = (
+            self.optimizer.epoch_ended(self.epoch, valid_nll),
+            self.averaging.epoch_ended(self.valid_history[self.round_start :]),
+        )
+        change = "; ".join(filter(None, changes))
         self.seconds += time.monotonic() - start
         if self._repeats_round():
             change = f"round ended after epoch {self.epoch}: again from the best weights"
@@ -241,15 +248,18 @@ class Training:
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         optimizer_tensors, optimizer_plain = self.optimizer.saved()
+        means, averaging = self.averaging.saved()
         tensors = {
             **prefixed("model", self.model.state_dict()),
             **prefixed("best", self.best),
             **prefixed("optimizer", optimizer_tensors),
+            **prefixed("mean", means),
             **self.reader.saved(),
             "nll_sum": self.nll_sum,
         }
         plain = {name: getattr(self, name) for name in ("num_tokens", *PROGRESS)}
-        return tensors, {**plain, "done_windows": self.done_updates, "optimizer": optimizer_plain}
+        plain |= {"optimizer": optimizer_plain, "averaging": averaging}
+        return tensors, {**plain, "done_windows": self.done_updates}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         device = self.trial.device
@@ -257,6 +267,8 @@ class Training:
         self.model.load_state_dict(within("model", tensors))
         self.optimizer.restore(within("optimizer", tensors), plain["optimizer"])
         self.best = within("best", tensors)
+        if "averaging" in plain:  # not in checkpoints made before there was any
+            self.averaging.restore(within("mean", tensors), plain["averaging"])
         for name in PROGRESS:
             setattr(self, name, plain[name])
         self._begin_epoch()
@@ -275,8 +287,10 @@ class Training:
 
 def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:
     """What reads the trial's training text."""
-    kinds = {TEXT: Stream, PAIRS: Pairs}
-    return kinds[trial.config.kind.reads](trial, text, streams)
+    if trial.config.kind.reads == PAIRS:
+        return Pairs(trial, text, streams)
+    circular = trial.config.sections["training"].batching == "circular"
+    return (Circles if circular else Stream)(trial, text, streams)
 
 
 def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from ablate import papers
 from ablate.analysis import gate_words
 from ablate.errors import CombinationError, ConfigError
 from ablate.trial.checkpoint import read_weights
@@ -45,3 +46,20 @@ def test_an_unknown_word_and_a_trial_without_a_gate_are_refused(doc, irlm):
         gate_words.run(doc, gate_words.GateWordsOptions(words=("thee",)))
     with pytest.raises(CombinationError, match="gate = 'none', and this analysis is about iog"):
         gate_words.run(irlm, gate_words.GateWordsOptions())
+
+
+def test_the_paper_s_words_stand_beside(doc, monkeypatch):
+    listed = papers.Words(table="", model="IOG", corpus="", after="the", words=("cat", "dog"))
+    monkeypatch.setattr(papers, "words", lambda paper, table: {"the": [listed]})
+    finding = gate_words.run(doc, gate_words.GateWordsOptions(published=True, num=3))
+    assert finding.columns[-1] == "paper"
+    assert [(row[0], row[-1]) for row in finding.rows] == [
+        ("the", "cat"),
+        ("the", "dog"),
+        ("the", None),
+    ]
+
+
+def test_the_paper_s_input_words_are_those_of_its_table(doc):
+    with pytest.raises(ConfigError, match="has no 'go'"):
+        gate_words.run(doc, gate_words.GateWordsOptions(published=True))

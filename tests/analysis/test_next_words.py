@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from ablate import papers
 from ablate.analysis import next_words
 from ablate.analysis.next_words import Context, NextWordsOptions
 from ablate.errors import CombinationError, ConfigError
@@ -74,3 +75,36 @@ def test_wrong_options_are_refused(irlm, doc, ngram, train):
     shorter = train({**irlm.journal.trial.values, "corpus.train_tokens": 1000}, "shorter")
     with pytest.raises(CombinationError, match="have read different texts"):
         next_words.run(irlm, shorter, NextWordsOptions())
+
+
+def listed_after(context: str) -> list[papers.Words]:
+    """What a paper might list: two words of one model, and one of another."""
+    here = {"table": "", "corpus": "", "after": context}
+    return [
+        papers.Words(model="one", words=("a", "b"), probabilities=(0.5, 0.25), **here),
+        papers.Words(model="other", words=("c",), probabilities=(0.125,), **here),
+    ]
+
+
+def test_the_paper_s_words_stand_beside(irlm, doc, monkeypatch):
+    stream = irlm.stream("valid")
+    context = " ".join(irlm.word(token) for token in stream[100:130]) + " + next"
+    monkeypatch.setattr(papers, "words", lambda paper, table: {context: listed_after(context)})
+    options = NextWordsOptions(published=True, num=3, common=1, tokens=50)
+    finding = next_words.run(irlm, doc, options)
+    assert finding.columns == [*next_words.COLUMNS, *next_words.PAPER_COLUMNS]
+    assert [row[7:] for row in finding.rows] == [
+        ["a", 0.5, "c", 0.125],
+        ["b", 0.25, None, None],
+        [None] * 4,
+        *([[None] * 4] * (len(finding.rows) - 3)),
+    ]
+    whole = next_words.run(irlm, doc, NextWordsOptions(positions=(130,), num=3, common=1))
+    assert [row[2:6] for row in finding.rows[:3]] == [row[2:6] for row in whole.rows[:3]]
+
+
+def test_a_context_that_the_split_lacks_is_refused(irlm, doc, monkeypatch):
+    context = " ".join(["the"] * 9)
+    monkeypatch.setattr(papers, "words", lambda paper, table: {context: listed_after(context)})
+    with pytest.raises(ConfigError, match=r"is 0 times in valid of .*Instead: split=test of Penn"):
+        next_words.run(irlm, doc, NextWordsOptions(published=True))

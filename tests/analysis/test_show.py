@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from ablate import analysis, cli
+from ablate.analysis import writing
 from ablate.commands import analyze as show
 from ablate.store.journal import LISTED
 from tests.support import places
@@ -127,7 +128,7 @@ def test_without_matplotlib_there_is_the_table(irlm, place, request, capsys, mon
     def missing(*_):
         raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
 
-    monkeypatch.setattr(show, "save_pictures", missing)
+    monkeypatch.setattr(writing, "save_pictures", missing)
     assert cli.main(arguments("timescales", ["irlm"], place, request)) == 0
     printed = capsys.readouterr().out
     assert "a picture needs matplotlib: pip install 'ablate[study]'" in printed

@@ -53,6 +53,7 @@ KINDS = {  # kind -> the workspace, and where its files are
     "search log of a cut study": ("searching", "searches/*.log"),
     "ledger": ("training", "store/studies/*/ledger.json"),
     "study record": ("finished", "store/studies/*/study.json"),
+    "analyses": ("finished", "store/studies/*/analyses.json"),
     "results": ("finished", "store/studies/*/results/**/*.*"),
     "delivery notes": ("finished", "store/studies/*/delivered/*.json"),
     "table contents": ("finished", "store/tables/*.json"),
@@ -69,6 +70,7 @@ COMMANDS: dict[str, Callable[[Pristine], Sequence[str]]] = {
     "sync": lambda made: ("sync",),
     "analyze": lambda made: ("analyze", "rank", made.trained),
     "tokens": lambda made: ("tokens", *made.finals),
+    "report": lambda made: ("report", KEY),
     "provenance": lambda made: ("provenance", made.table),
 }
 

@@ -28,7 +28,7 @@ from ablate.tune.search.arm import open_search
 from tests.support.small_studies import order_in
 
 STUDY = """
-from ablate import Arm, Budget, Scale, Search, Stage, Study, table
+from ablate import Analyze, Arm, Budget, Scale, Search, Stage, Study, table
 
 BASE = {{
     "embedding.size": 4,
@@ -45,6 +45,7 @@ BASE = {{
 study = Study(
     question="Does it last?", base=BASE, base_arm="a",
     design=table(Arm("a"), Arm("b", {{"training.clip": 0.25}})),
+    analyses=(Analyze("learning_curve", ("a", "b")),),
     scales={{"s": Scale(
         corpus="folder:{text}",
         seeds=1,

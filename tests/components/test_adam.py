@@ -45,3 +45,53 @@ def test_the_rate_by_epoch(schedule, expected):
         rates.append(optimizer.rate)
         optimizer.epoch_ended(epoch, 1.0)
     assert rates == pytest.approx(expected)
+
+
+def rates_of(losses, **config):
+    """The rate in each epoch, the one after the last included."""
+    config = AdamConfig(learning_rate=1.0, schedule="patience", decay=10.0, **config)
+    optimizer, rates = Adam(config, nn.Linear(1, 1)), []
+    for epoch, loss in enumerate(losses, 1):
+        rates.append(optimizer.rate)
+        event = optimizer.epoch_ended(epoch, loss)
+        assert bool(event) == (optimizer.rate < rates[-1])
+    return [*rates, optimizer.rate]
+
+
+def test_the_rate_drops_after_epochs_without_a_new_best():
+    """The best is the first epoch's: drops after epochs 1 + 2, and every two from then on."""
+    rates = rates_of([5.0, 6.0, 5.0, 5.5, 5.0, 4.0, 4.5, 3.0], patience=2)
+    assert rates == pytest.approx([1, 1, 1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01])
+
+
+def test_a_new_best_puts_the_drop_off():
+    assert rates_of([5.0, 6.0, 4.0, 6.0, 3.0, 6.0], patience=2) == [1.0] * 7
+
+
+def test_the_first_drop_has_a_latest_epoch_and_later_ones_have_none():
+    rates = rates_of([5.0, 4.0, 3.0, 2.0, 1.0], patience=3, first_drop=2)
+    assert rates == pytest.approx([1, 1, 0.1, 0.1, 0.1, 0.1])
+
+
+def test_drops_are_resumed():
+    config = AdamConfig(schedule="patience", patience=2)
+    whole, resumed = Adam(config, nn.Linear(1, 1)), Adam(config, nn.Linear(1, 1))
+    for epoch in range(1, 4):
+        whole.epoch_ended(epoch, float(epoch))
+    resumed.restore(*whole.saved())
+    resumed.epoch_ended(4, 9.0)
+    assert resumed.rate == whole.rate
+    assert resumed.epoch_ended(5, 9.0) == "learning rate 0.0005 -> 0.00025"
+
+
+def test_without_a_mean_gradient_it_is_rmsprop_with_a_correction_for_the_start():
+    model = nn.Linear(2, 1, bias=False).double()
+    optimizer = Adam(AdamConfig(learning_rate=0.1, beta1=0.0, epsilon=1e-8), model)
+    w, v = model.weight.detach().clone(), torch.zeros(1, 2, dtype=torch.float64)
+    for t in range(1, 5):
+        gradient = torch.full_like(w, float(t))
+        model.weight.grad = gradient.clone()
+        v = 0.999 * v + 0.001 * gradient**2
+        w = w - 0.1 * gradient / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
+        optimizer.step()
+    torch.testing.assert_close(model.weight.detach(), w, rtol=0, atol=1e-12)

@@ -67,6 +67,16 @@ def test_a_diagonal_is_a_full_matrix_with_zeros(build):
     torch.testing.assert_close(run(full, x)[0], run(diagonal, x)[0])
 
 
+def test_a_window_can_be_its_own_output(build):
+    settings = {"activation": "identity", "bias": False, "concatenated": True, "units": 3 * E}
+    backbone = backbone_of(build, **{f"backbone.{name}": v for name, v in settings.items()})
+    assert list(backbone.parameters()) == []
+    x = vectors().double()
+    output, (state,) = run(backbone, x)
+    torch.testing.assert_close(output[5], torch.cat((x[5], x[4], x[3]), 1))
+    assert torch.equal(state, x[-2:]) and not output[0, :, E:].any()
+
+
 def test_windows_of_text_follow_each_other(build):
     backbone = backbone_of(build)
     x = vectors().to(backbone.weight.dtype)
@@ -80,3 +90,9 @@ def test_windows_of_text_follow_each_other(build):
 def test_a_diagonal_needs_as_many_units(build):
     with pytest.raises(CombinationError, match=r"embedding\.size"):
         backbone_of(build, **{"backbone.diagonal": True})
+    with pytest.raises(CombinationError, match=r"backbone\.units = 18\."):
+        backbone_of(build, **{"backbone.concatenated": True})
+    with pytest.raises(CombinationError, match="only one of the two"):
+        backbone_of(
+            build, **{"backbone.concatenated": True, "backbone.diagonal": True, "backbone.units": E}
+        )

@@ -73,6 +73,7 @@ ON = {  # a regularizer's first field that switches it on
     "l1": "recurrent",
     "l2": "embedding",
     "mixture_balance": "weight",
+    "non_negative": "share",
     "past_decode": "weight",
     "temporal_activation_regularization": "beta",
     "variational_dropout": "recurrent",
@@ -117,7 +118,7 @@ def makes_sense(chosen: Mapping[str, str]) -> bool:
         chosen = {"head": "pointer_sentinel", **chosen}
         if chosen["head"] != "pointer_sentinel":
             return False
-    single = chosen.get("head") in ("softmax", "mlp", "pointer_sentinel")
+    single = chosen.get("head") in ("softmax", "mlp", "pointer_sentinel", "sum_product")
     letters_of_trees = {"skipping_rnn", "rerank"} <= {*chosen.values()}
     return not letters_of_trees and not (single and chosen.get("regularizer") == "mixture_balance")
 

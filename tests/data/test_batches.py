@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -8,6 +9,8 @@ from hypothesis import strategies as st
 
 from ablate.data.batches import (
     batchify,
+    circular_starts,
+    circular_window,
     drawn_lengths,
     rotated,
     spread,
@@ -131,3 +134,25 @@ def test_a_rotated_row_has_the_same_tokens_from_its_start_on(num_steps, num_rows
     for row, start in enumerate(starts.tolist()):
         column = rows[:, row].tolist()
         assert shuffled[:, row].tolist() == column[start:] + column[:start]
+
+
+@given(st.integers(2, 60), st.integers(1, 9), st.integers(1, 12), st.floats(0, 0.999))
+def test_a_circular_row_reads_the_text_over_and_over(num_tokens, rows, window, shift):
+    """Whatever the row: the text, from its start on, again and again, by an explicit loop."""
+    stream = torch.arange(num_tokens, dtype=torch.int32) % 7
+    starts = circular_starts(stream, rows, 3, shift)
+    windows = [circular_window(stream, starts, step, window) for step in range(0, 90, window)]
+    for row, start in enumerate(starts.tolist()):
+        read = [token for cut in windows for token in cut[:-1, row].tolist()]
+        assert read == [int(stream[(start + step) % num_tokens]) for step in range(len(read))]
+        for cut, after in itertools.pairwise(windows):
+            assert cut[-1, row] == after[0, row], "the last target is the next input"
+
+
+def test_circular_rows_start_at_the_ends_of_evenly_spaced_sentences():
+    """Twelve sentences of three tokens in four rows: every third sentence."""
+    stream = torch.tensor([5, 6, 0] * 12)
+    assert circular_starts(stream, 4, 0, 0.0).tolist() == [2, 11, 20, 29]
+    assert circular_starts(stream, 4, 0, 0.5).tolist() == [20, 29, 2, 11]
+    assert circular_starts(stream, 4, None, 0.0).tolist() == [0, 9, 18, 27]
+    assert circular_starts(stream, 4, 9, 0.0).tolist() == [0, 9, 18, 27], "no sentence ends"

@@ -242,7 +242,7 @@ def test_unknown_papers_and_tables_are_named():
         papers.cells("inan2017tying", "Table1")
     assert str(table.value) == (
         "inan2017tying: unknown table 'Table1'. Did you mean 'Table 1'? Expected one of: Table 1, "
-        "Table 2, Figure 1a."
+        "Table 2, Figure 1a, Table 3, Figure 1b, Figure 2."
     )
 
 
@@ -252,3 +252,27 @@ def test_loading_imports_neither_torch_nor_pyarrow():
         "sys.exit('torch' in sys.modules or 'pyarrow' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_each_typed_word_is_there_and_nothing_else():
+    short = {"takase2017iog": "000", "inan2017tying": "004"}
+    with (TYPED.parent / "qualitative.csv").open(encoding="utf-8", newline="") as file:
+        typed = [
+            (r["paper_id"], r["table"], r["key"], r["model"], int(r["rank"]), r["item"], r["prob"])
+            for r in csv.DictReader(file)
+        ]
+    ours = []
+    for paper in papers.ids():
+        for listed in papers.load(paper).words:
+            numbers = listed.probabilities or ("",) * len(listed.words)
+            key = (short[paper], listed.table, listed.after, listed.model)
+            for rank, (word, number) in enumerate(zip(listed.words, numbers, strict=True), 1):
+                ours.append((*key, rank, word.replace("<eos>", "〈eos〉"), str(number)))
+    assert sorted(ours) == sorted(typed)
+
+
+def test_a_table_of_words_is_a_row_for_each_model():
+    (row,) = [row for row in papers.rows("takase2017iog") if row.table == "Table 5"]
+    assert row.shows == "5 words after each of: of, in, go, attention, whether"
+    two = [row.model for row in papers.rows("inan2017tying") if row.table == "Table 3"]
+    assert two == ["VD-LSTM", "VD-LSTM+REAL"]

@@ -263,6 +263,88 @@ def test_zarembas_windows_are_whole_and_never_drawn(tmp_path, data):
         Training(trial_of(data, {"training.batching": "zaremba"}), Place(Store(tmp_path), data))
 
 
+CIRCULAR = {
+    "training.batching": "circular",
+    "training.variable_window": False,
+    "training.updates_per_epoch": 7,
+    "training.state_reset": 0.3,
+}
+
+
+def test_circular_rows_go_on_through_epochs_with_their_states(tmp_path, data):
+    task = Training(trial_of(data, CIRCULAR), Place(Store(tmp_path), data))
+    text, model = task.corpus.stream("train").tolist(), task.model
+    starts = task.reader.starts_B.tolist()
+    assert {text[start] for start in starts} == {task.corpus.eos}
+    for _ in range(2):
+        assert task.reader.num_updates == 7
+        for number in range(7):
+            task._train(task.reader.update(number, model))
+        task.epoch += 1
+        task._begin_epoch()
+    assert any(state.any() for state in task.reader.state), "carried over the end of an epoch"
+    inputs = task.reader._tokens(task.reader.windows[0])[0].tolist()
+    assert inputs == [text[(start + 14 * 20) % len(text)] for start in starts]
+
+
+def test_a_row_is_reset_whole_and_at_the_rate_that_is_set(tmp_path, data):
+    task = Training(trial_of(data, CIRCULAR), Place(Store(tmp_path), data))
+    ones = tuple(torch.ones_like(state) for state in task.reader.state)
+    kept = []
+    for number in range(500):
+        task.reader.state = ones
+        task.reader._reset(number, task.model)
+        by_row = torch.cat([state[0] for state in task.reader.state], -1)
+        assert set(by_row.mean(1).tolist()) <= {0.0, 1.0}, "all layers, and not rescaled"
+        kept += by_row[:, 0].tolist()
+    assert sum(kept) / len(kept) == pytest.approx(0.7, abs=0.03)
+
+
+def test_without_resets_no_state_is_touched(tmp_path, data):
+    task = Training(trial_of(data), Place(Store(tmp_path), data))
+    before = task.reader.state = tuple(torch.ones_like(s) for s in task.reader.state)
+    task.reader._reset(0, task.model)
+    assert task.reader.state is before
+
+
+AS_MELIS = {  # circular rows, a mean of the weights, and a rate that drops
+    **CIRCULAR,
+    "optimizer": "adam",
+    "optimizer.learning_rate": 0.1,
+    "optimizer.beta1": 0.0,
+    "optimizer.schedule": "patience",
+    "optimizer.patience": 1,
+    "optimizer.first_drop": 2,
+    "training.average_by": 1,
+}
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_of_circular_rows_and_means_gives_the_same_bits(tmp_path, data):
+    trial = trial_of(data, AS_MELIS)
+    undisturbed = finish(trial, Store(tmp_path / "a"), data)
+    interrupted = steps_of(trial, Store(tmp_path / "b"), data, (3, 9, 14))
+    assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
+    assert interrupted.outcome == undisturbed.outcome
+    assert [epoch["tokens"] for epoch in interrupted.epochs] == [7 * 4 * 20] * 3
+    assert interrupted.epochs[0]["event"] == "weights are averaged after epoch 1"
+    rates = [epoch["learning_rate"] for epoch in interrupted.epochs]
+    assert rates[1] == 0.1 and rates[2] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"training.variable_window": True}, "variable_window"),
+        ({"training.partial_shuffle": True}, "partial_shuffle"),
+        ({"training.batching": "awd"}, "updates_per_epoch = 7"),
+    ],
+)
+def test_what_contradicts_circular_rows_is_refused(tmp_path, data, changes, named):
+    with pytest.raises(CombinationError, match=named):
+        Training(trial_of(data, {**CIRCULAR, **changes}), Place(Store(tmp_path), data))
+
+
 def test_partial_shuffle_rotates_every_row_differently_in_every_epoch(tmp_path, data):
     values = {"training.partial_shuffle": True}
     task = Training(trial_of(data, values), Place(Store(tmp_path), data))

@@ -24,7 +24,7 @@ from ablate.compare.table.study_table import every_test, study_table
 from ablate.compare.text.figures import count, duration, shown
 from ablate.config.identity import StageName
 from ablate.config.metrics import SPLITS
-from ablate.store import tokens
+from ablate.store import findings, tokens
 from ablate.store.store import Store
 
 FILE = "report.html"
@@ -46,6 +46,7 @@ def page(material: Material, store: Store) -> str:
         *_tests(material.summary),
         *_frozen_and_tuned(material, store),
         *_pictures(material),
+        *_analyses(material, store),
         *_arms(material),
         *_trials(material, store),
         *(["<h2>To run it again</h2>", f"<pre>{escape(command)}</pre>"] if command else []),
@@ -76,6 +77,19 @@ def _pictures(material: Material) -> Iterable[str]:
             f'<h2>{plots.get(name).TITLE}</h2><figure><img alt="{caption}" '
             f'src="data:image/svg+xml;base64,{data}"><figcaption>{caption}</figcaption></figure>'
         )
+
+
+def _analyses(material: Material, store: Store) -> Iterable[str]:
+    """What the study's analyses found, with what the paper shows there."""
+    for finding in findings.read(store, material.record.key):
+        yield f"<h2>{escape(finding.title)}</h2>"
+        yield from html.small([f"Paper: {finding.paper}"] if finding.paper else [])
+        if finding.svg:
+            data = base64.b64encode(finding.svg.encode()).decode()
+            title = escape(finding.title)
+            yield f'<figure><img alt="{title}" src="data:image/svg+xml;base64,{data}"></figure>'
+        yield from html.small(finding.notes)
+        yield from _folded(f"{len(finding.rows)} rows", table_of(finding.columns, finding.rows))
 
 
 def _arms(material: Material) -> list[str]:

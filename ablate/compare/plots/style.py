@@ -6,7 +6,8 @@ dashes and a point's marker repeat what its colour says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,11 +43,20 @@ LOOK: dict[Any, Any] = {
 }
 
 
-def look() -> Any:
-    """A context in which figures are made and written."""
-    from matplotlib import rc_context
+@contextmanager
+def look() -> Iterator[None]:
+    """A context in which figures are made and written.
 
-    return rc_context(LOOK)
+    `matplotlib.rc_context` would also replace the filters of warnings, of all threads.
+    """
+    from matplotlib import rcParams
+
+    before = {name: rcParams[name] for name in LOOK}
+    rcParams.update(LOOK)
+    try:
+        yield
+    finally:
+        rcParams.update(before)
 
 
 def figure(width: float, height: float) -> Any:

@@ -4,7 +4,8 @@
     h = f(x H' + d)                                 Bengio et al. 2003
     h = sum_i C_i E w_{t-i}                         Mnih and Hinton 2007: f = identity, no bias
 
-C_i are the blocks of H; with `diagonal` each is a diagonal matrix. The words before the text's
+C_i are the blocks of H; with `diagonal` each is a diagonal matrix. With `concatenated` there is no
+H, and h = f(x), for a head that reads the whole window (`sum_product`). The words before the text's
 first are zero vectors, and windows run across the ends of sentences.
 """
 
@@ -40,6 +41,9 @@ class FeedForwardConfig:
     activation: str = setting("tanh", doc="nonlinearity f", choices=ACTIVATIONS)
     bias: bool = setting(True, doc="one bias per unit")
     diagonal: bool = setting(False, doc="each word's matrix is diagonal; units as a word vector's")
+    concatenated: bool = setting(
+        False, doc="no matrix: the output is the window's word vectors, as many units in all"
+    )
     initial_range: float | None = setting(
         None, doc="parameters start uniform in +- this; none: 1/sqrt(inputs)", low=0
     )
@@ -76,20 +80,27 @@ class FeedForward(Backbone):
             )
         self.config = config
         self.length = config.order - 1
+        if config.concatenated:
+            _check_concatenated(config, self.length * shapes.embedding)
         self.embedding = shapes.embedding
         self.widths = (config.units,)
         self.f = Activation(config.activation)
         inputs = 1 if config.diagonal else shapes.embedding
-        self.weight = nn.Parameter(torch.empty(config.units, self.length, inputs))
+        matrix = None if config.concatenated else (config.units, self.length, inputs)
+        self.weight = None if matrix is None else nn.Parameter(torch.empty(matrix))
         self.bias = nn.Parameter(torch.empty(config.units)) if config.bias else None
+        self.register_buffer("start", torch.zeros(()), persistent=False)  # has device and dtype
 
     def initial_state(self, rows: int) -> State:
-        return (self.weight.new_zeros(self.length - 1, rows, self.embedding),)
+        return (self.get_buffer("start").new_zeros(self.length - 1, rows, self.embedding),)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         vectors_SBE = torch.cat((state[0], inputs_TBE))
         windows_TBLE = windows_of(vectors_SBE, self.length)
-        if self.config.diagonal:
+        if self.weight is None:
+            window_TBH = windows_TBLE.flatten(2)
+            sum_TBH = window_TBH if self.bias is None else window_TBH + self.bias
+        elif self.config.diagonal:
             sum_TBH = (windows_TBLE * self.weight.squeeze(2).t()).sum(2)
             sum_TBH = sum_TBH if self.bias is None else sum_TBH + self.bias
         else:
@@ -99,8 +110,21 @@ class FeedForward(Backbone):
         return (output_TBH,), (masked_TBH,), (vectors_SBE[len(inputs_TBE) :],)
 
     def initialize(self, draw: Draw) -> None:
-        inputs = self.weight[0].numel()
+        inputs = self.config.units if self.weight is None else self.weight[0].numel()
         bound = self.config.initial_range
         bound = inputs**-0.5 if bound is None else bound
         for name, parameter in self.named_parameters():
             parameter.data.uniform_(-bound, bound, generator=draw(name))
+
+
+def _check_concatenated(config: FeedForwardConfig, width: int) -> None:
+    if config.diagonal:
+        raise CombinationError(
+            "backbone.concatenated = true has no matrix, and backbone.diagonal = true makes it "
+            "diagonal. Instead: only one of the two."
+        )
+    if config.units != width:
+        raise CombinationError(
+            f"backbone.concatenated = true has an output of {width} units, the word vectors of a "
+            f"window, and backbone.units = {config.units}. Instead: backbone.units = {width}."
+        )

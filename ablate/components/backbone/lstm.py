@@ -22,11 +22,12 @@ from torch import Tensor
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone import _layers as layers
+from ablate.model import fan_in, keras
 from ablate.model.fast.lstm_steps import lstm_steps
-from ablate.model.keras import INITIALIZATIONS, check_initialization, lstm_parameter
 from ablate.model.native.library import usable
 
 FEWEST_STEPS = 8  # for shorter windows, preparing our steps costs more than it saves
+FILL = {"keras": keras.lstm_parameter, "fan_in": fan_in.lstm_parameter}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,9 @@ class LstmConfig(layers.LayersConfig):
 
     initialization: str = setting(
         "uniform",
-        doc="uniform in `initial_range`, or as Keras initializes an LSTM",
-        choices=INITIALIZATIONS,
+        doc="uniform in `initial_range`, as Keras initializes an LSTM, or truncated normal with "
+        "about 1/inputs as variance (Melis)",
+        choices=("uniform", *FILL),
     )
 
 
@@ -79,7 +81,7 @@ class Lstm(Backbone):
 
     def __init__(self, config: LstmConfig, shapes: Shapes) -> None:
         super().__init__()
-        check_initialization(config.initialization, config.initial_range, "backbone")
+        keras.check_initialization(config.initialization, config.initial_range, "backbone")
         self.widths = layers.units_of(config)
         self.initialization = config.initialization
         self.initial_range = config.initial_range
@@ -103,4 +105,4 @@ class Lstm(Backbone):
             layers.initialize(self, self.initial_range, draw)
             return
         for name, parameter in self.named_parameters():
-            lstm_parameter(name, parameter.data, draw(name))
+            FILL[self.initialization](name, parameter.data, draw(name))

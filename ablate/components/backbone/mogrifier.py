@@ -19,10 +19,11 @@ from torch.nn import functional as F
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone import _layers as layers
-from ablate.components.backbone.lstm import LstmConfig, lstm_layer
+from ablate.components.backbone.lstm import FILL, LstmConfig, lstm_layer
+from ablate.model import fan_in
 from ablate.model.fast.mogrifier_trace import Cell, Round
 from ablate.model.fast.mogrifier_window import fast_window
-from ablate.model.keras import GATES, check_initialization, lstm_parameter
+from ablate.model.keras import GATES, check_initialization
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +85,12 @@ def plain_window(
         "if a round's matrix is not factorized, the dropout acts on the matrix's input instead. "
         "One mask for all steps of a window",
         "the rounds' matrices start in the range of the layer's other parameters, or of Keras' "
-        "kernels; their biases start at 0: gates near 1, so nearly an LSTM",
+        "kernels; as in the authors' code with initialization = 'fan_in'. Their biases start at 0: "
+        "gates near 1, so nearly an LSTM",
         "two bias vectors per gate by default, as in torch; biases = 1: one, as in Keras",
-        "the forget gate's bias starts like the other biases, or at 1 with initialization = "
-        "'keras'; the authors' code starts it around 1, and adds a skip connection around the "
-        "layers",
+        "the forget gate's bias starts like the other biases, at 1 with initialization = 'keras', "
+        "and around 1 with 'fan_in', as in the authors' code. There the head reads the sum of the "
+        "layers' outputs (bridge = 'layer_sum')",
     ),
 )
 @final
@@ -114,14 +116,23 @@ class Mogrifier(Backbone):
         return layers.run(self, inputs_TBE, state, masks, partial(self._run, masks))
 
     def initialize(self, draw: Draw) -> None:
-        if self.config.initialization == "keras":
-            for name, parameter in self.named_parameters():
-                lstm_parameter(name, parameter.data, draw(name))
-            return
-        layers.initialize(self, self.config.initial_range, draw)
+        uniform = self.config.initialization == "uniform"
+        if uniform:
+            layers.initialize(self, self.config.initial_range, draw)
         for name, parameter in self.named_parameters():
             if name.startswith("mogrifier_bias"):
                 parameter.data.zero_()
+            elif not uniform:
+                self._fill(name, parameter.data, draw(name))
+
+    def _fill(self, name: str, parameter: Tensor, generator: torch.Generator) -> None:
+        """Fill a parameter that does not start uniform."""
+        config = self.config
+        if config.initialization == "fan_in" and config.rank and name.startswith("mogrifier"):
+            inputs = self.get_parameter(name.replace("left", "right")).shape[1]
+            fan_in.factor(parameter, inputs, config.rank, generator)
+        else:
+            FILL[config.initialization](name, parameter, generator)
 
     def group(self, name: str) -> str:
         is_matrix = name.startswith("mogrifier") and "bias" not in name

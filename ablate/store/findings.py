@@ -1,0 +1,48 @@
+"""What a study's analyses found: `studies/<key>/analyses.json`, written when the study ends."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ablate.store.store import Store, damaged
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedFinding:
+    """An analysis of some of a study's trials, as it is shown: its table as text, and its plot."""
+
+    analysis: str
+    options: str  # as text, so that an analysis with other options is another one
+    trials: tuple[str, ...]
+    paper: str  # what the paper shows there
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    svg: str = ""
+
+
+def write(store: Store, key: str, findings: Sequence[SavedFinding]) -> None:
+    store.write_json(_path(key), {"findings": [dataclasses.asdict(each) for each in findings]})
+
+
+def read(store: Store, key: str) -> tuple[SavedFinding, ...]:
+    """The findings of the study `name@scale`; none if it has no analyses or has not ended."""
+    plain = store.read_json(_path(key))
+    if plain is None:
+        return ()
+    try:
+        return tuple(_finding(each) for each in plain["findings"])
+    except (TypeError, KeyError, ValueError) as error:
+        raise damaged(store, _path(key), f"{type(error).__name__}: {error}") from error
+
+
+def _path(key: str) -> str:
+    return f"studies/{key}/analyses.json"
+
+
+def _finding(plain: dict) -> SavedFinding:
+    lists = {name: tuple(plain[name]) for name in ("trials", "columns", "notes")}
+    return SavedFinding(**{**plain, **lists, "rows": tuple(map(tuple, plain["rows"]))})
