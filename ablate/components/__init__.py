@@ -37,11 +37,13 @@ from ablate.model.slots import (
     Head,
     Loss,
     Outputs,
+    Words,
 )
 
 __all__ = [
     "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
     "EncoderDecoder", "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel",
     "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Past", "Pointer",
-    "Reading", "Regularizer", "Shapes", "State", "Streams", "TrainingText", "register", "setting",
+    "Reading", "Regularizer", "Shapes", "State", "Streams", "TrainingText", "Words", "register",
+    "setting",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
 
 LANGUAGE_SLOTS = (
+    "words",
     "backbone",
     "bridge",
     "head",

@@ -38,10 +38,12 @@ Values = Mapping[str, Any]
 
 VERSION, CONTENTS = "version", "contents"  # ends of the names in `Config.beside`
 READ = {TEXT: "a text", PAIRS: "pairs of sentences", COUNTS: "counts"}  # by `Kind.reads`
+WORDS = "words"  # the slot
 NONE = "none"  # the value that empties a listed slot
 SECTIONS = LANGUAGE.sections
 SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
 DEFAULT_TECHNIQUES = {
+    "words": "table",
     "bridge": "none",
     "gate": "none",
     "loss": "cross_entropy",
@@ -111,6 +113,13 @@ class Config:
     @property
     def embedding(self) -> EmbeddingConfig:
         return self.sections["embedding"]
+
+    @property
+    def words(self) -> Choice:
+        """What makes the word vectors. A table is not in `slots`: it was the only way once, and
+        leaves no trace in ids and records."""
+        name = DEFAULT_TECHNIQUES[WORDS]
+        return self.slots.get(WORDS) or Choice(WORDS, name, registry.get(WORDS, name).config())
 
     @property
     def training(self) -> TrainingConfig | PairTrainingConfig:
@@ -225,6 +234,8 @@ def resolve(values: Values, where: str = "config") -> Config:
         return Config(kind=kind, sections=sections)
     single = [slot for slot in kind.slots if slot not in registry.LISTED_SLOTS]
     slots = {slot: _choose(slot, grouped, values, where) for slot in single}
+    if WORDS in slots and slots[WORDS].name == DEFAULT_TECHNIQUES[WORDS]:
+        del slots[WORDS]
     listed = {
         slot: _choose_several(slot, grouped.get(slot, {}), values.get(slot), where)
         for slot in registry.LISTED_SLOTS

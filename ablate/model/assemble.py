@@ -54,6 +54,7 @@ def assemble(
     with torch.device(device), _counting_bytes():
         model = _model(config, shapes)
     if text is not None:
+        model.embedding.read_text(text)
         model.backbone.read_text(text)
     assembly = _with_loss(model, config, text)
     for technique in (assembly.loss, *assembly.regularizers):
@@ -212,7 +213,8 @@ def _parts(config: Config, shapes: Shapes) -> dict[str, Any]:
     """The word vectors, and what stands after the layers of `shapes`."""
     bridge = _make(config["bridge"], replace(shapes, output=shapes.layers[-1]))
     shapes = replace(shapes, output=bridge.width)
-    embedding = _embedding(config, shapes.vocabulary, shapes)
+    words = config.words
+    embedding = registry.make("words", words.name, words.config, shapes, config.embedding)
     head, gate = _make(config["head"], shapes), _make(config["gate"], shapes)
     return {"embedding": embedding, "bridge": bridge, "head": head, "gate": gate, "shapes": shapes}
 

@@ -22,7 +22,7 @@ from ablate.model.flow import Features, Memory, Shapes, State
 from ablate.model.language_model import Embedding, LanguageModel, num_parameters, read_words
 from ablate.model.masks import OFF, Masks
 from ablate.model.projection import Projection
-from ablate.model.slots import Attention, Backbone, Bridge, Encoder, Gate, Head
+from ablate.model.slots import Attention, Backbone, Bridge, Encoder, Gate, Head, Words
 
 GROUPS = {"source": "embedding", "attention": "bridge", "start": "bridge"}
 
@@ -38,7 +38,7 @@ class EncoderDecoder(LanguageModel):
         encoder: Encoder,
         attention: Attention,
         *,
-        embedding: Embedding,
+        embedding: Words,
         backbone: Backbone,
         bridge: Bridge,
         head: Head,
@@ -129,8 +129,8 @@ class EncoderDecoder(LanguageModel):
         """Estimate the operations of a forward pass for a token of the target, as if the source
         had as many tokens."""
         unused = 0 if self.source is None else self.source.weight.numel()
-        matrix = self.embedding.weight.numel()
-        inner = num_parameters(self) - matrix - unused
+        matrix = self.shapes.vocabulary * self.shapes.embedding
+        inner = num_parameters(self) - self.embedding.looked_up - unused
         return 2 * (inner + self.head.num_experts * matrix)
 
 

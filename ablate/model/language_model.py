@@ -12,11 +12,11 @@ from torch.nn import functional as F
 from ablate.config.streams import Streams
 from ablate.model.flow import Draw, Features, Pass, Past, Shapes, State
 from ablate.model.masks import OFF, Masks
-from ablate.model.slots import Backbone, Bridge, Gate, Head
+from ablate.model.slots import Backbone, Bridge, Gate, Head, Loss, Words
 
 
-class Embedding(nn.Module):
-    """Word vectors, initially uniform in `initial_center` +- `initial_range`."""
+class Embedding(Words):
+    """A table of word vectors, initially uniform in `initial_center` +- `initial_range`."""
 
     def __init__(
         self, vocabulary: int, size: int, initial_range: float, initial_center: float = 0.0
@@ -24,20 +24,23 @@ class Embedding(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, size))
         self.initial_range, self.initial_center = initial_range, initial_center
+        self.num_words, self.looked_up = vocabulary, self.weight.numel()
 
     def forward(self, ids_TB: Tensor) -> Tensor:
         return F.embedding(ids_TB, self.weight)
+
+    def matrix(self) -> Tensor:
+        return self.weight
 
     def initialize(self, draw: Draw) -> None:
         bound, center = self.initial_range, self.initial_center
         self.weight.data.uniform_(center - bound, center + bound, generator=draw("weight"))
 
 
-def read_words(embedding: Embedding, ids_TB: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
+def read_words(embedding: Words, ids_TB: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
     """The word vectors, before and after masks."""
     embedded_TBE = embedding(ids_TB)
-    num_words = embedding.weight.shape[0]
-    return embedded_TBE, masks("input", masks.words(ids_TB, embedded_TBE, num_words))
+    return embedded_TBE, masks("input", masks.words(ids_TB, embedded_TBE, embedding.num_words))
 
 
 class LanguageModel(nn.Module):
@@ -47,7 +50,7 @@ class LanguageModel(nn.Module):
 
     def __init__(
         self,
-        embedding: Embedding,
+        embedding: Words,
         backbone: Backbone,
         bridge: Bridge,
         head: Head,
@@ -73,7 +76,7 @@ class LanguageModel(nn.Module):
         steps = self.head.looks_back
         if not steps:
             return ()
-        like = self.embedding.weight
+        like = next(self.parameters())
         no_words = torch.full((steps, rows), -1, device=like.device)
         return like.new_zeros(steps, rows, self.shapes.output), no_words
 
@@ -85,11 +88,22 @@ class LanguageModel(nn.Module):
         with torch.no_grad() if self.only_gate else nullcontext():
             features, after = self.features(ids_TB, state[:start], base_masks)
             features, past = _with_past(features, state[start:split])
-            mixture = self.head(features, self.embedding.weight, base_masks)
+            mixture = self.head(features, self.words_for(self.head), base_masks)
         signal, gate_after = self.gate(features, state[split:], masks)
         if signal is not None:
             mixture = replace(mixture, gate=signal)
         return Pass(features=features, mixture=mixture, state=(*after, *past, *gate_after))
+
+    def words_for(self, reader: Head | Loss) -> Tensor:
+        """All word vectors, [V, E]; none of them if they would have to be computed in vain."""
+        if reader.reads_words or isinstance(self.embedding, Embedding):
+            return self.embedding.matrix()
+        return next(self.parameters()).new_empty(0, self.shapes.embedding)
+
+    @property
+    def device(self) -> torch.device:
+        """Where its parameters are."""
+        return next(self.parameters()).device
 
     def train_only_gate(self) -> None:
         """Freeze everything except the gate."""
@@ -111,17 +125,17 @@ class LanguageModel(nn.Module):
         part, _, rest = name.partition(".")
         if part == "backbone":
             return self.backbone.group(rest)
-        if part == "embedding":
-            return part
         if "bias" in rest:
             return "bias"
+        if part == "embedding":
+            return part
         return "output" if name == "head.decoder.weight" else part
 
     def flops_per_token(self) -> int:
         """Estimate the operations of a forward pass: every weight is used once per token, and the
         output matrix once for each expert."""
-        matrix = self.embedding.weight.numel()
-        inner = num_parameters(self) - matrix
+        matrix = self.shapes.vocabulary * self.shapes.embedding
+        inner = num_parameters(self) - self.embedding.looked_up
         return 2 * (inner + self.head.num_experts * matrix)
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:

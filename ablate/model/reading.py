@@ -26,7 +26,7 @@ def rows_of(stream_N: Tensor, num_rows: int) -> Tensor:
 
 def tokens_on(model: LanguageModel, stream_N: Tensor) -> Tensor:
     """The stream as 64-bit indices on the model's device."""
-    return stream_N.to(model.embedding.weight.device, torch.long)
+    return stream_N.to(model.device, torch.long)
 
 
 def passes(

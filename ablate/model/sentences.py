@@ -111,7 +111,7 @@ def _batches(
     model: LanguageModel, text: PairText, split: str, size: int
 ) -> Iterator[tuple[Tensor, PairBatch]]:
     source, target = text.sentences(split)
-    device = model.embedding.weight.device
+    device = model.device
     for chosen_B in in_order(lengths_of(target), size):
         yield chosen_B, pair_batch(source, target, chosen_B, int(text.eos or 0), device)
 

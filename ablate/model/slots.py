@@ -1,5 +1,6 @@
 """The contracts of a model's slots, in the order in which data flows through them.
 
+words:    from words to their vectors
 backbone: from word vectors to a vector for every step and layer
 bridge:   between the backbone and the head
 head:     from features to a mixture of softmaxes over the vocabulary (one or many)
@@ -35,6 +36,29 @@ if TYPE_CHECKING:
     from ablate.model.language_model import LanguageModel
 
 Outputs = tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]  # before masks, after, last state
+
+
+class Words(nn.Module, ABC):
+    """Built as `Words(config, shapes, embedding)`, with the config's section `embedding`."""
+
+    num_words: int
+    looked_up = 0  # parameters that are looked up, not multiplied
+
+    def read_text(self, text: TrainingText) -> None:
+        """Compute constants from the training text, into buffers. Called once, before `initialize`
+        and before saved weights are loaded."""
+
+    @abstractmethod
+    def forward(self, ids_TB: Tensor) -> Tensor:
+        """The vectors of words, [T, B, E]."""
+
+    @abstractmethod
+    def matrix(self) -> Tensor:
+        """The vectors of all words, [V, E], for tied heads and for losses that compare words."""
+
+    @abstractmethod
+    def initialize(self, draw: Draw) -> None:
+        """Draw every parameter from the stream named after it."""
 
 
 class Backbone(nn.Module, ABC):
@@ -148,6 +172,13 @@ class Head(nn.Module, ABC):
     points = False  # True: its mixture has a pointer
     looks_back = 0  # how many outputs before the window it reads (`features.past`)
 
+    @property
+    def reads_words(self) -> bool:
+        """Whether it reads the word vectors that it is given: unless its `decoder` has a matrix of
+        its own."""
+        decoder = getattr(self, "decoder", None)
+        return decoder is None or decoder.weight is None
+
     @abstractmethod
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         """The distribution of the next word at every token; mask site: "latent"."""
@@ -158,6 +189,8 @@ class Head(nn.Module, ABC):
 
 class Loss(ABC):
     """Built as `Loss(config, text)`; `text` is None where only shapes are needed."""
+
+    reads_words = True  # False: it ignores the word vectors that it is given
 
     @abstractmethod
     def __init__(self, config: Any, text: TrainingText | None) -> None: ...

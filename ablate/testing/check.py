@@ -22,6 +22,7 @@ from ablate.testing import (
     pairs,
     parameters,
     regularizer,
+    words,
 )
 from ablate.testing.subject import Subject
 from ablate.trial.run import load_own
@@ -40,6 +41,7 @@ def _contracts_in(*modules: ModuleType) -> tuple[Contract, ...]:
 
 _OF_A_DISTRIBUTION = (head.probabilities_sum_to_one, head.loss_is_the_distributions)
 _CONTRACTS: Mapping[str, tuple[Contract, ...]] = {
+    "words": _contracts_in(parameters, words),
     "backbone": _contracts_in(parameters, backbone),
     "bridge": (*_contracts_in(parameters), head.width_of_a_bridge),
     "head": (*_contracts_in(parameters), head.shapes_of_a_mixture, *_OF_A_DISTRIBUTION),

@@ -37,7 +37,8 @@ def source_matters(subject: Subject) -> None:
     before = token_nll(small.run().mixture, small.targets)
     model = _model(small)
     words = model.embedding if model.source is None else model.source
-    words.weight.data.mul_(-1)
+    for parameter in words.parameters():
+        parameter.data.mul_(-1)
     after = token_nll(small.run().mixture, small.targets)
     require(not torch.allclose(before, after), "the loss is the same after another source.")
 

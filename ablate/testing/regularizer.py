@@ -122,7 +122,7 @@ def _loss(small: SmallModel) -> Tensor:
     """The training loss of one update, with penalties and differences between passes."""
     chances = [Chance(Streams(3), 0, twin) for twin in (0, 1)]
     passes = [small.run(Masks(small.regularizers, chance)) for chance in chances]
-    weight = small.model.embedding.weight
+    weight = small.model.embedding.matrix()
     total = small.loss(passes[0], small.targets, weight, chances[0])
     for regularizer in small.regularizers:
         terms = [regularizer.penalty(passes[0], small.model)]

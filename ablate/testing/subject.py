@@ -145,7 +145,7 @@ class SmallModel:
 
     def summed_loss(self, masks: Masks = OFF) -> Tensor:
         chance = Chance(Streams(3), 0)
-        return self.loss(self.run(masks), self.targets, self.model.embedding.weight, chance)
+        return self.loss(self.run(masks), self.targets, self.model.words_for(self.loss), chance)
 
     def gradients(self) -> dict[str, Tensor]:
         self.model.zero_grad()

@@ -27,7 +27,7 @@ from ablate.trial.task import AtOnce, Conclusion, Place, splits_of
 def rows_nll(model: LanguageModel, rows: Tensor, window: int) -> float:
     """Mean nats per token over rows read in parallel, with the state carried between windows."""
     model.eval()
-    device = model.embedding.weight.device
+    device = model.device
     state = model.initial_state(rows.shape[1])
     total = torch.zeros((), dtype=torch.float64, device=device)
     for start in range(0, len(rows) - 1, window):

@@ -164,7 +164,7 @@ class Training:
         return [part.run(Masks(self.regularizers, c)) for c in chances]
 
     def _losses(self, passes: Sequence[Pass], targets_N: Tensor, chance: Chance) -> Tensor:
-        embedding = self.model.embedding.weight
+        embedding = self.model.words_for(self.loss)
         losses = [self.loss(passed, targets_N, embedding, chance) for passed in passes]
         return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
 

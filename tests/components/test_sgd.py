@@ -58,6 +58,16 @@ def test_validation_divides_the_rate(settings, expected):
     assert rates(config, VALUES) == expected
 
 
+def test_perplexity_may_have_to_fall_by_a_certain_amount():
+    """A fall by 1.1 is enough, one by 0.9 is not. The first to count is that of the third epoch, as
+    in the script of Kim et al."""
+    config = SgdConfig(
+        learning_rate=8, decay=2, schedule="validation", least_fall=1.0, flat_epochs=2
+    )
+    values = [math.log(p) for p in (100, 100.5, 99.4, 98.5, 98.6, 97.5, 98.0, 90.0)]
+    assert rates(config, values) == [8, 8, 8, 8, 4, 2, 2, 1]
+
+
 def test_the_rate_falls_with_the_root_of_the_epoch():
     config = SgdConfig(learning_rate=3, schedule="inverse_sqrt_epoch")
     assert rates(config, [1.0] * 5) == pytest.approx([3 / math.sqrt(e) for e in range(1, 6)])

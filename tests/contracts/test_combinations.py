@@ -37,6 +37,7 @@ BASE = {
 LAYERS = {"backbone.num_layers": 2, "backbone.units": WIDTH}
 # What each technique is given, so that it is small, and does something.
 VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
+    ("words", "characters"): {"words.widths": (1, 2), "words.features": (2, WIDTH - 2)},
     ("backbone", "deep_transition"): {"backbone.units": WIDTH},
     ("backbone", "elman"): LAYERS,
     ("backbone", "feed_forward"): {"backbone.units": WIDTH},
@@ -112,8 +113,10 @@ PAIR_SLOTS: Slots = {
 
 
 def makes_sense(chosen: Mapping[str, str]) -> bool:
-    """The only pairs that are refused: a balance of one expert, letters of parsed words, and a
-    guide of no pointer."""
+    """The only pairs that are refused: a balance of one expert, letters of parsed words, a guide
+    of no pointer, and norms of word vectors that are no table."""
+    if {"characters", "column_norm"} <= {*chosen.values()}:
+        return False
     if chosen.get("loss") == "guided_pointer":
         chosen = {"head": "pointer_sentinel", **chosen}
         if chosen["head"] != "pointer_sentinel":

@@ -10,6 +10,7 @@ from ablate.testing import Subject, contracts
 MISSING = dict.fromkeys(("output", "mogrifier", "bridge", "gate"), 0.0)  # in the small model
 VALUES = {
     **{name: {f"regularizer.{name}.{k}": v for k, v in MISSING.items()} for name in ("l1", "l2")},
+    "characters": {"words.widths": (1, 2), "words.features": (3, 5), "words.symbols": 19},
     "fraternal_dropout": {"regularizer.variational_dropout.output": 0.5},  # two passes that differ
 }
 SUBJECTS = [

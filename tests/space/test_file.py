@@ -18,8 +18,8 @@ KEYS = (
 GIVE_ONE = "Give exactly one of value, choices, range, same_as."
 RANGE = "[low, high], two numbers, the lower one first"
 ROOMS = (
-    "corpus, embedding, training, backbone, bridge, head, gate, loss, regularizer, optimizer, "
-    "evaluator"
+    "corpus, embedding, training, words, backbone, bridge, head, gate, loss, regularizer, "
+    "optimizer, evaluator"
 )
 SOURCES = {**{name: text_of(name) for name in SHIPPED}, "small": SMALL}
 
@@ -135,7 +135,7 @@ def dangling(file: Written) -> Iterator[Wrong]:
         for keys in file.keys.values()
         if "field" in keys
     ]
-    slots = ["backbone", "bridge", "head", "gate", "loss", "optimizer"]
+    slots = ["words", "backbone", "bridge", "head", "gate", "loss", "optimizer"]
     known = ", ".join(dict.fromkeys([*rows, *fields, *slots]))
     for row in rows:
         number = file.value(row)[1]

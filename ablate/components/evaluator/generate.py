@@ -107,7 +107,7 @@ class Generate(Evaluator):
         (text, models), config = _read(reading), self.config
         sources, _ = text.sentences(split)
         lengths_P = lengths_of(sources)
-        device = models[0].embedding.weight.device
+        device = models[0].device
         found: dict[int, Hypothesis] = {}
         for chosen in in_order(lengths_P, config.batch_size):
             longest = [

@@ -50,7 +50,7 @@ class MonteCarlo(Evaluator):
     def _one_model(self, reading: Reading, index: int, split: str) -> np.ndarray:
         config, model = self.config, reading.models[index]
         regularizers = reading.regularizers_of(index)
-        streams = Streams(config.seed, model.embedding.weight.device.type)
+        streams = Streams(config.seed, model.device.type)
         total = np.empty(0)
         for sample in range(config.samples):
             log_probs = stream_log_probs(

@@ -57,7 +57,7 @@ def distance_of_random_spaces(basis_L: np.ndarray) -> float:
 def matrices(model: LanguageModel, tokens_N: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """The input vectors, and the output matrix that the head uses, tied or not."""
     passed = next(iter(read(model, tokens_N)))
-    return model.embedding.weight.detach().numpy(), passed.mixture.weight_VE.detach().numpy()
+    return model.embedding.matrix().detach().numpy(), passed.mixture.weight_VE.detach().numpy()
 
 
 @register(

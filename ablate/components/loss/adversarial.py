@@ -102,6 +102,8 @@ def adversarial_nll(
 class Adversarial(Loss):
     """Cross entropy under the worst noise, chunk by chunk of tokens."""
 
+    reads_words = False
+
     def __init__(self, config: AdversarialConfig, text: TrainingText | None) -> None:
         self.config = config
 

@@ -114,6 +114,8 @@ def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_nK:
 class Nce(Loss):
     """Scores of 1 + k words per token; never a whole distribution."""
 
+    reads_words = False
+
     def __init__(self, config: NceConfig, text: TrainingText | None) -> None:
         self.config = config
         self.noise = None if text is None else UnigramNoise(text.counts())

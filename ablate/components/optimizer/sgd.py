@@ -6,12 +6,14 @@ rate of epoch e (from 0) = learning_rate / decay^max(e - flat_epochs, 0)        
                            learning_rate / decay^max(e + 1 - flat_epochs, 0)    TensorFlow's
 
 The schedule "validation" divides only after an epoch whose validation loss was no better than that
-of the epoch before (Pachitariu & Sahani 2013, Section 4; the text has it the other way round).
+of the epoch before (Pachitariu & Sahani 2013, Section 4; the text has it the other way round), or
+whose perplexity fell by less than `least_fall` (Kim et al. 2016).
 With "inverse_sqrt_epoch" the rate is learning_rate / sqrt(e + 1) instead.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -44,6 +46,11 @@ class SgdConfig:
         "not_better",
         doc="with schedule 'validation': divide after an epoch that was not better, or better",
         choices=("not_better", "better"),
+    )
+    least_fall: float = setting(
+        0.0,
+        doc="with schedule 'validation': an epoch is better if perplexity fell by at least this",
+        low=0,
     )
     momentum: float = setting(0.0, doc="share of the last step in the next", low=0, high=0.999999)
     momentum_tokens: float | None = setting(
@@ -133,4 +140,8 @@ class Sgd(Optimizer):
             return True
         if self.last_valid is None:
             return False
-        return (valid_nll < self.last_valid) == (self.config.validation == "better")
+        better = valid_nll < self.last_valid
+        if self.config.least_fall:
+            fall = math.exp(min(self.last_valid, 700)) - math.exp(min(valid_nll, 700))
+            better = fall >= self.config.least_fall
+        return better == (self.config.validation == "better")

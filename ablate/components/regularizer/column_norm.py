@@ -28,6 +28,7 @@ from typing import cast, final
 from torch import Tensor, nn
 
 from ablate.components import CombinationError, LanguageModel, Regularizer, register, setting
+from ablate.model.language_model import Embedding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,11 @@ class ColumnNorm(Regularizer):
         self.config = config
 
     def check(self, model: LanguageModel) -> None:
+        if (self.config.norm or self.config.rows) and not isinstance(model.embedding, Embedding):
+            raise CombinationError(
+                "regularizer.column_norm fixes the columns or rows of a table of word vectors, and "
+                "the word vectors are computed. Instead: words = 'table', or no column_norm."
+            )
         matrices = [w for _, w in model.groups().get("recurrent", []) if w.dim() == 2]
         if self.config.recurrent_norm and not matrices:
             raise CombinationError(

@@ -119,21 +119,20 @@ class Frage(Regularizer):
     def auxiliary(self, model: LanguageModel, text: TrainingText | None) -> nn.Module | None:
         if self.config.weight == 0:
             return None
-        weight_VE = model.embedding.weight
         share = FREQUENT if self.config.frequent is None else self.config.frequent
         frequent_V = None
         if text is not None:
-            frequent_V = frequent_words(text.counts(), share).to(weight_VE.device)
-        width = weight_VE.shape[1]
+            frequent_V = frequent_words(text.counts(), share).to(model.device)
+        width = model.shapes.embedding
         self.discriminator = Discriminator(width, self.config.units or width, frequent_V)
         return self.discriminator
 
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
         if self.discriminator is None:
             return None
-        return -self.config.weight * self.discriminator.loss(model.embedding.weight)
+        return -self.config.weight * self.discriminator.loss(model.embedding.matrix())
 
     def project(self, model: LanguageModel) -> None:
         if self.discriminator is not None:
             rate = RATE if self.config.rate is None else self.config.rate
-            self.discriminator.step(model.embedding.weight, rate)
+            self.discriminator.step(model.embedding.matrix(), rate)

@@ -101,7 +101,8 @@ class PastDecode(Regularizer):
     def auxiliary(self, model: LanguageModel, text: TrainingText | None) -> nn.Module | None:
         if self.config.weight == 0:
             return None
-        self.decoder = PastDecoder(*model.embedding.weight.shape, bias=self.config.bias == "own")
+        sizes = (model.shapes.vocabulary, model.shapes.embedding)
+        self.decoder = PastDecoder(*sizes, bias=self.config.bias == "own")
         return self.decoder
 
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
@@ -118,7 +119,7 @@ class PastDecode(Regularizer):
 
         latent = self.decoder.latent
         c_V = mixture.bias_V if self.config.bias == "output" else self.decoder.bias
-        own = (model.embedding.weight, latent.weight, latent.bias, c_V)
+        own = (model.embedding.matrix(), latent.weight, latent.bias, c_V)
         chunks = list(token_chunks(mixture, PARTS))
         summed = summed_by_chunk(part, chunks, *own, *tensors_of(mixture))
         return self.config.weight * summed / len(ids_N)
