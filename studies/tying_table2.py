@@ -93,6 +93,16 @@ LARGE = (
 MANY = (quoted("38 Large LSTMs (Zaremba et al., 2014)", "zaremba2014:large", TOGETHER),)
 
 
+SUM_PRODUCT = recipe("cheng2014spn")
+OF_SUM_PRODUCT = (  # kept at `laptop` scale, where larger steps lose words for good
+    "embedding.initial_range",
+    "head.initial_range",
+    "optimizer.learning_rate",
+    "training.batch_size",
+    "training.window",
+)
+
+
 def at_laptop(values: dict) -> dict:
     """Weaker masks, and less of the augmented loss for a vocabulary of a twelfth."""
     changes = dict(smaller(strengths=8)(values))
@@ -102,7 +112,8 @@ def at_laptop(values: dict) -> dict:
     if values.get("backbone") == "topic_rnn":
         changes |= {"backbone.topics": 8}
     if values.get("backbone.concatenated"):
-        changes |= {"backbone.units": 4 * values["embedding.size"]}
+        changes |= {name: SUM_PRODUCT[name] for name in OF_SUM_PRODUCT}
+        changes |= {"backbone.units": 4 * values["embedding.size"], "training.clip": 0.25}
     if values.get("words") == "characters":
         changes |= {"words.widths": (1, 2, 3), "words.features": (8, 12, 12)}
     if values.get("optimizer") == "adam":

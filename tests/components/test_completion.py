@@ -33,6 +33,7 @@ class Irlm:
 
     def __init__(self, vectors):
         self.embedding = SimpleNamespace(weight=vectors["W"])
+        self.device = vectors["W"].device
         self.recurrent, self.output = vectors["r"], vectors["Z"]
 
     def initial_state(self, rows):

@@ -11,6 +11,10 @@ counts as 0, so that the head also works over other layers.
 At the start v_kj = 1/j! and b_k = 1, so S_k is nearly exp(M_k); rows of A are uniform and sum to 1.
 The word vectors start uniform from 0 to 2: `embedding.initial_center` = `initial_range` = 1.
 
+High powers have large gradients, and a step that clips all of a word's weights leaves S = 0, from
+which no gradient returns. Small networks lost words so in our trials unless `training.clip` was
+small, which the code does not have.
+
 The mixture's vectors are log S themselves, and its matrix is the identity: so every gate, loss and
 evaluator works, at the cost of a product with V x V numbers.
 

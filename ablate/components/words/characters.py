@@ -32,7 +32,6 @@ from ablate.components import (
     setting,
 )
 from ablate.config.sections import EmbeddingConfig
-from ablate.model.activation import ACTIVATIONS, Activation
 
 FILLING, START, END, UNKNOWN, EOS = range(5)  # the first symbols; letters come after them
 UNKNOWN_WORD = "<unk>"
@@ -55,7 +54,6 @@ class CharactersConfig:
     transform_bias: float = setting(
         -2.0, doc="constant beside b_T; below 0, most of y is carried over", low=-100, high=100
     )
-    activation: str = setting("relu", doc="nonlinearity of a highway layer", choices=ACTIVATIONS)
     symbols: int = setting(
         51, doc="different letters, and 5 for filling, start, end, <unk> and <eos>", low=6
     )
@@ -82,11 +80,11 @@ def filled(words: list[list[int]], shortest: int) -> Tensor:
     return torch.tensor([word + [FILLING] * (length - len(word)) for word in words])
 
 
-def highway(y_UE: Tensor, weight: Tensor, bias: Tensor, constant: float, f: Activation) -> Tensor:
+def highway(y_UE: Tensor, weight: Tensor, bias: Tensor, constant: float) -> Tensor:
     """One layer; the rows of its matrix are those of W_H, then those of W_T."""
     h_UE, t_UE = F.linear(y_UE, weight, bias).chunk(2, -1)
     t_UE = (t_UE + constant).sigmoid()
-    return t_UE * f(h_UE) + (1 - t_UE) * y_UE
+    return t_UE * h_UE.relu() + (1 - t_UE) * y_UE
 
 
 def check_sizes(config: CharactersConfig, size: int) -> None:
@@ -144,7 +142,6 @@ class Characters(Words):
             self._add(f"width_{width}", features, config.character_size, width)
         for number in range(1, config.highway + 1):
             self._add(f"highway_{number}", 2 * shapes.embedding, shapes.embedding)
-        self.f = Activation(config.activation)
 
     def read_text(self, text: TrainingText) -> None:
         words = symbols_of(text, self.config.longest)
@@ -178,5 +175,5 @@ class Characters(Words):
         y_UE = torch.cat([product.amax(2) for product in products], 1).tanh()
         for number in range(1, self.config.highway + 1):
             layer = self._layer(f"highway_{number}")
-            y_UE = highway(y_UE, *layer, self.config.transform_bias, self.f)
+            y_UE = highway(y_UE, *layer, self.config.transform_bias)
         return y_UE
