@@ -45,9 +45,8 @@ R = {"backbone.recurrent_range": 0.001}  # of the RNN: starts near 0
 DROPOUT = {"regularizer.dropout.output": 0.5}  # as on Penn Treebank (irlm_ptb.py)
 
 
-def rnn(name: str, published: tuple | None = None, against: str | None = None, **more: Any) -> Arm:
-    recipe = "pachitariu2013irlm_table1b:rnn"
-    return Arm(name, {**R, **more}, recipe=recipe, published=published, against=against)
+def rnn(name: str, changes: dict | None = None, **more: Any) -> Arm:
+    return Arm(name, {**R, **(changes or {})}, recipe="pachitariu2013irlm_table1b:rnn", **more)
 
 
 def shorter(values: dict) -> dict:
@@ -92,9 +91,9 @@ study = Study(
         counts("KN5, cache", "KN5+cache", cache_window=100),
         Arm("IRLM", published=("IRLM", "")),
         rnn("RNN", published=("RNN", "")),
-        rnn("RNN, 10 epochs", against="RNN", **{"training.epochs": 10}),  # 191, a footnote has
+        rnn("RNN, 10 epochs", {"training.epochs": 10}, against="RNN"),  # 191, a footnote has
         Arm("IRLM, dropout", DROPOUT, against="IRLM"),
-        rnn("RNN, dropout", against="RNN", **DROPOUT),
+        rnn("RNN, dropout", DROPOUT, against="RNN"),
     ),
     scales={
         "laptop": laptop,

@@ -79,7 +79,7 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
 def _in_paper(word: str, rank: Cell) -> Cell:
     """The paper's word of this rank; nothing beyond those that it lists."""
     (listed,) = papers.words(PAPER, TABLE)[word]
-    return dict(enumerate(listed.words, 1)).get(rank)
+    return next((word for at, word in enumerate(listed.words, 1) if at == rank), None)
 
 
 def _inputs(subject: Subject, options: GateWordsOptions) -> list[int]:
