@@ -78,7 +78,7 @@ class EmbeddingConfig:
     initial_range: float = setting(
         0.1, doc="initial word vectors are uniform in initial_center +- this value", low=0
     )
-    initial_center: float = setting(0.0, doc="middle of the initial word vectors", low=-1e9)
+    initial_center: float = setting(0.0, doc="middle of the initial word vectors", low=-100)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,7 +76,7 @@ class LanguageModel(nn.Module):
         steps = self.head.looks_back
         if not steps:
             return ()
-        like = next(self.parameters())
+        like = next(self.embedding.parameters())
         no_words = torch.full((steps, rows), -1, device=like.device)
         return like.new_zeros(steps, rows, self.shapes.output), no_words
 
@@ -98,12 +98,12 @@ class LanguageModel(nn.Module):
         """All word vectors, [V, E]; none of them if they would have to be computed in vain."""
         if reader.reads_words or isinstance(self.embedding, Embedding):
             return self.embedding.matrix()
-        return next(self.parameters()).new_empty(0, self.shapes.embedding)
+        return next(self.embedding.parameters()).new_empty(0, self.shapes.embedding)
 
     @property
     def device(self) -> torch.device:
-        """Where its parameters are."""
-        return next(self.parameters()).device
+        """Where its word vectors are; those of the first member, if it has members."""
+        return next(self.embedding.parameters()).device
 
     def train_only_gate(self) -> None:
         """Freeze everything except the gate."""

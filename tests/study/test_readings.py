@@ -76,12 +76,14 @@ def test_001_always_anneals(study):
     "study", ["irlm_characters", "irlm_text8", "irlm_ptb", "sentence_completion"]
 )
 def test_recurrent_weights_of_001_start_close_to_0(study):
-    """Section 2.2, of every RNN; where there are blocks, beside what a diagonal starts at."""
+    """Section 2.2, of every RNN; where there are blocks, beside what a diagonal starts at. The RNN
+    of sigmoids is a quoted one, with another paper's settings."""
     for scale in ("laptop", "paper"):
         result = {
             name: values["backbone.recurrent_range"]
             for name, values in arms(study, scale).items()
             if values["backbone"] in ("elman", "skipping_rnn")
+            and values.get("backbone.activation") != "sigmoid"
         }
         assert result and set(result.values()) == {0.001}, result
 

@@ -209,10 +209,10 @@ def test_a_function_reads_its_file_where_it_is_on_this_host(store, tmp_path):
         found = len(Path(run.config.words).read_text().split())
         return {"valid_accuracy": found / 10, "test_accuracy": found / 10}
 
-    task("words", config=WordsConfig, metrics=ACCURACY)(share)
+    task("share", config=WordsConfig, metrics=ACCURACY)(share)
     (tmp_path / "words.txt").write_text("one two")
-    config = resolve_near({"task": "words"}, tmp_path, "study.py")
-    values = {"task": "words", **config.files}
+    config = resolve_near({"task": "share"}, tmp_path, "study.py")
+    values = {"task": "share", **config.files}
     trial = make_trial(config, values=values, seed=1, corpus_digest="")
 
     parcel = send_files(config.files.values(), store)
@@ -220,8 +220,8 @@ def test_a_function_reads_its_file_where_it_is_on_this_host(store, tmp_path):
     run = TrialRun(trial, store, "data", receive_files(parcel, store))
     assert run.advance(1).done
     assert run.journal.outcome.metrics["valid_accuracy"] == 0.2, run.journal.outcome
-    assert run.journal.config["words.words"] == str(tmp_path / "words.txt")
-    assert len(run.journal.config["words.words contents"]) == 16
+    assert run.journal.config["share.words"] == str(tmp_path / "words.txt")
+    assert len(run.journal.config["share.words contents"]) == 16
 
     (tmp_path / "words.txt").write_text("one two three")
     edited = TrialRun(trial, Store(str(tmp_path / "again")), "data").journal.outcome
