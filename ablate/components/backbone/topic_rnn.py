@@ -77,7 +77,7 @@ def followed(log_topics_TBK: Tensor, last_BK: Tensor, memory: float) -> Tensor:
     paper="mikolov2012lda",
     equation="RNN+LDA of 004 Table 2, from memory; only the paper's abstract was read",
     departures=(
-        "topics by variational inference, with priors and passes of ours",
+        "topics by variational inference; its priors and its number of passes are our choice",
         "the whole softmax instead of one by classes of words",
     ),
 )
