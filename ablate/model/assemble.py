@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from ablate.config import registry
 from ablate.config.resolve import Choice, Config
 from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import TEXT
-from ablate.errors import CombinationError
+from ablate.errors import CombinationError, MissingDependency
 from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.ensemble import Together
 from ablate.model.flow import Shapes, TrainingText
@@ -91,8 +92,21 @@ def assemble_over(
     return _with_loss(Together(members, gate, shapes), config, text)
 
 
+def check_packages(config: Config) -> None:
+    """Refuse, before anything trains, evaluators whose packages this host lacks."""
+    for choice in config.listed.get("evaluator", ()):
+        technique: Any = registry.get(choice.slot, choice.name).build
+        for package in technique.packages:
+            if importlib.util.find_spec(package) is None:
+                raise MissingDependency(
+                    f"evaluator '{choice.name}' needs the package {package}, which is not "
+                    "installed here: pip install 'ablate[study]'"
+                )
+
+
 def check_evaluators(config: Config, model: LanguageModel) -> None:
-    """Refuse evaluators that have nothing to say of the model."""
+    """Refuse evaluators that have nothing to say of the model, or whose packages are missing."""
+    check_packages(config)
     for choice in config.listed.get("evaluator", ()):
         registry.make(choice.slot, choice.name, choice.config).check(model)
 

@@ -22,6 +22,7 @@ from ablate.config.streams import Streams
 from ablate.config.tasks import PAIRS
 from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.errors import CombinationError
+from ablate.model.assemble import check_packages
 from ablate.model.fast.precision import products_in
 from ablate.model.flow import Pass
 from ablate.model.language_model import is_auxiliary
@@ -60,6 +61,7 @@ class Training:
     def _assemble(self, place: Place) -> None:
         trial, config = self.trial, self.config
         check_parents(trial, config)
+        check_packages(config)
         where = (self.corpus, trial.device)
         bases = base_models(place.store, trial.parent_ids(Role.BASE), *where, config)
         assembly = drawn(lambda: assembled(config, bases, *where), self.streams, config)

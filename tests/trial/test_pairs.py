@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
 
 import pytest
@@ -11,7 +12,8 @@ from ablate.config.identity import Parent, Role, Trial, make_trial
 from ablate.config.resolve import merge, resolve
 from ablate.config.tasks import EVALUATION
 from ablate.data.corpus import corpus_digest, open_corpus
-from ablate.errors import CombinationError, ConfigError
+from ablate.errors import CombinationError, ConfigError, MissingDependency
+from ablate.model.assemble import count_parameters
 from ablate.model.masks import Chance
 from ablate.store import journal as journals
 from ablate.store import sentences, tokens
@@ -179,3 +181,18 @@ def test_its_tokens_are_those_of_the_targets(tmp_path, data):
     log_probs = tokens.read(store, trial.id, "valid", len(corpus.stream("valid")))
     nll = -log_probs.mean()
     assert nll == pytest.approx(journal.outcome.metrics["valid_nll"], abs=1e-6)
+
+
+@pytest.mark.parametrize("package", ["sacrebleu", "rouge_score"])
+def test_a_missing_package_is_noticed_before_anything_trains(package, tmp_path, data, monkeypatch):
+    """When the study is planned, and on another host when its trial starts."""
+    found = importlib.util.find_spec
+    lacks = {package: None}
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: lacks[n] if n in lacks else found(n))
+    trial = trial_of(data)
+    with pytest.raises(MissingDependency, match=f"needs the package {package}, which is not"):
+        count_parameters(trial.config, 20, 20)
+    run = TrialRun(trial, Store(tmp_path), data)
+    run.advance(60)
+    assert run.journal.epochs == []
+    assert f"needs the package {package}" in run.journal.outcome.reason

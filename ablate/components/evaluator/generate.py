@@ -69,6 +69,7 @@ class Generate(Evaluator):
 
     reads = frozenset({PAIRS})
     gives_log_probs = False
+    packages = ("sacrebleu", "rouge_score")
 
     def __init__(self, config: GenerateConfig) -> None:
         self.config = config
