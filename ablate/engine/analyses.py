@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ablate import analysis, papers
 from ablate.config import fields
 from ablate.config.identity import StageName
-from ablate.errors import AblateError, DamagedError
+from ablate.errors import AblateError, DamagedError, TrialError
+from ablate.redaction import redacted
 from ablate.store import findings
 from ablate.store.findings import SavedFinding
 from ablate.store.journal import Journal
@@ -31,7 +32,7 @@ class _Job:
 
     word: Analyze
     options: object
-    trials: tuple[str, ...]
+    arms: tuple[str, ...]
 
 
 def check_analyses(study: Study) -> None:
@@ -53,10 +54,12 @@ def analyse(
     found = []
     for job in _jobs(plan):
         try:
-            known = made.get((job.word.analysis, repr(job.options), job.trials))
-            found.append(known or _found(plan.study, job, ended, workspace))
-        except AblateError as error:
-            note(f"no analysis '{job.word.analysis}': {error}")
+            trials = tuple(_trial(plan.record, arm) for arm in job.arms)
+            known = made.get((job.word.analysis, repr(job.options), trials))
+            found.append(known or _found(plan.study, job, trials, ended, workspace))
+        except Exception as error:
+            kind = "" if isinstance(error, AblateError) else f"{type(error).__name__}: "
+            note(f"no analysis '{job.word.analysis}': {kind}{redacted(str(error))}")
     findings.write(workspace.store, key, found)
 
 
@@ -91,12 +94,14 @@ def _jobs(plan: Plan) -> Iterator[_Job]:
         options = _options(plan.study, word, published=plan.scale.published)
         for group in _groups(word, word.arms):
             if here.issuperset(group):
-                yield _Job(word, options, tuple(_trial(plan.record, arm) for arm in group))
+                yield _Job(word, options, group)
 
 
 def _trial(record: StudyRecord, arm: str) -> str:
     """The trial of an arm's last model of the first seed."""
     own = [t for t in record.trials if t.arm == arm and t.stage not in NO_MODEL]
+    if not own:
+        raise TrialError(f"the arm '{arm}' has no trained model.")
     first = min(trial.seed_index for trial in own)
     return [trial.id for trial in own if trial.seed_index == first][-1]
 
@@ -112,21 +117,25 @@ def _in_paper(word: Analyze, study: Study) -> str:
 
 
 def _found(
-    study: Study, job: _Job, ended: Mapping[str, Journal], workspace: Workspace
+    study: Study,
+    job: _Job,
+    trials: tuple[str, ...],
+    ended: Mapping[str, Journal],
+    workspace: Workspace,
 ) -> SavedFinding:
     from ablate.analysis.subject import Subject
     from ablate.analysis.writing import text_rows, write
 
     name, store = job.word.analysis, workspace.store
-    subjects = [Subject(ended[trial], store, workspace.data) for trial in job.trials]
+    subjects = [Subject(ended[trial], store, workspace.data) for trial in trials]
     finding = analysis.get(name).run(*subjects, options=job.options)
-    folder = workspace.folder / "analyses" / "-".join(job.trials)
+    folder = workspace.folder / "analyses" / "-".join(trials)
     files = write(finding, folder, name)
     svg = next((f for f in files if not isinstance(f, str) and f.suffix == ".svg"), None)
     return SavedFinding(
         analysis=name,
         options=repr(job.options),
-        trials=job.trials,
+        trials=trials,
         paper=_in_paper(job.word, study),
         title=finding.title,
         columns=tuple(finding.columns),

@@ -3,7 +3,7 @@
     mean_n = mean_{n-1} + (w_n - mean_{n-1}) / n        n: updates since averaging started
 
 It starts after an epoch that is the Nth in a row without a new best on validation, or at the latest
-after a given epoch. Training goes on with the weights themselves, under any optimizer (Melis et al.
+after a given epoch. Training itself uses the plain weights, under any optimizer (Melis et al.
 2020, by their code). AWD's rule and its averages are the optimizer `nt_asgd`.
 """
 

@@ -9,6 +9,7 @@ import pytest
 from ablate import Analyze, Arm, Scale, Study, table
 from ablate.analysis import timescales
 from ablate.commands.report import report
+from ablate.engine import analyses
 from ablate.engine.run import RunOptions, run_study
 from ablate.errors import ConfigError, StudyError
 from ablate.store import findings
@@ -80,6 +81,23 @@ def test_an_analysis_that_cannot_be_made_stops_nothing(workspace, capsys):
     assert [each.title for each in findings.read(workspace.store, KEY)] == [
         "Timescales of linear seed 1"
     ]
+
+
+def test_an_error_inside_an_analysis_stops_nothing_either(workspace, monkeypatch):
+    def broken(*subjects, options):
+        raise ZeroDivisionError("by 0")
+
+    monkeypatch.setattr(timescales, "ANALYSIS", timescales.Analysis(run=broken))
+    ended = run(study_of(TIMES, CURVES), workspace)
+    assert ended.interrupted is None and ended.unrecorded == ""
+    assert [each.analysis for each in findings.read(workspace.store, KEY)] == ["learning_curve"]
+
+
+def test_an_arm_without_a_trained_model_stops_nothing(workspace, monkeypatch):
+    """As when all trials of its search failed."""
+    monkeypatch.setattr(analyses, "NO_MODEL", ("train",))
+    assert run(study_of(TIMES), workspace).interrupted is None
+    assert findings.read(workspace.store, KEY) == ()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ With r_j the responsibility of expert j for the target,
 
     d nll / d logits_j = r_j (softmax_j - onehot),    d nll / d log_prior_j = -r_j,
 
-with p_j / (p + floor) for r_j if a floor is added to p, and likewise if a pointer adds to it. So
+with p_j / (p + floor) for r_j if a floor is added to p, and the same if a pointer adds to p. So
 the backward pass only scales the gradients that the forward pass has stored. A chunk's exponentials
 e = exp(logits - peak), with sum Z, are not normalized: r (softmax - onehot) = (e - Z onehot) r/Z,
 and the factor r/Z is applied to the small side of each matrix product.
