@@ -10,6 +10,7 @@ from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.config.metrics import Metric
+from ablate.engine.pace import LATEST, Pace
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
@@ -27,29 +28,47 @@ class Running:
     loss: float | None = None
     tokens_a_second: float | None = None
     seconds: float | None = None  # the trial's own clock at its last epoch
+    latest: float | None = None  # when that epoch was reported
+    whole: bool = False  # from its first epoch
+    epochs: deque[float] = field(default_factory=lambda: deque(maxlen=LATEST))  # their seconds
 
-    def update(self, metrics: Mapping[str, Any], metric: Metric) -> None:
+    def update(self, metrics: Mapping[str, Any], metric: Metric, now: float) -> None:
         """Update from the metrics of an epoch. `seconds` is cumulative over epochs."""
+        self.whole = self.whole or metrics.get("epoch") == 1
         before = self.seconds if self.epoch else (0.0 if metrics.get("epoch") == 1 else None)
         self.epoch = int(metrics.get("epoch", self.epoch + 1))
         self.loss = metric.loss_of(metrics, "valid")
         self.seconds = finite(metrics.get("seconds"))
+        self.latest = now
         took = None if before is None or self.seconds is None else self.seconds - before
+        if took is not None:
+            self.epochs.append(took)
         tokens = finite(metrics.get("tokens"))
         self.tokens_a_second = tokens / took if tokens and took and took > 0 else None
 
     @property
-    def whole(self) -> float | None:
-        """Return the estimated seconds for all epochs, once one is done."""
-        if self.epoch and self.num_epochs and self.seconds:
-            return self.seconds / self.epoch * self.num_epochs
-        return None
+    def pace(self) -> float | None:
+        """Return the seconds of an epoch, by the latest ones seen, else by all; None before one."""
+        if self.epochs:
+            return statistics.fmean(self.epochs)
+        return self.seconds / self.epoch if self.epoch and self.seconds else None
 
-    def left(self, now: float, usual: float | None) -> float | None:
-        """Return the estimated seconds left: by its own epochs, else by `usual`."""
-        if self.whole is not None and self.seconds is not None:
-            return max(0.0, self.whole - self.seconds)
-        return None if usual is None else max(0.0, usual - (now - self.start))
+    @property
+    def expected(self) -> float | None:
+        """Return the estimated seconds of all epochs, once one is done."""
+        return self.pace * self.num_epochs if self.pace and self.num_epochs else None
+
+    def left(self, now: float, usual: float | None, closing: float) -> float | None:
+        """Return the estimated seconds left: by its own epochs, else by `usual`.
+
+        `closing`: what follows the last epoch.
+        """
+        if self.pace is None or self.num_epochs is None or self.latest is None:
+            return None if usual is None else max(0.0, usual - (now - self.start))
+        num_left, since = self.num_epochs - self.epoch, now - self.latest
+        if num_left <= 0:
+            return max(0.0, closing - since)
+        return self.pace * num_left - min(since, self.pace) + closing
 
 
 @dataclass
@@ -90,6 +109,10 @@ class ArmState:
     def left(self) -> int:
         return max(0, self.total - len(self.done) - len(self.running))
 
+    @property
+    def finals_left(self) -> int:
+        return len(self.finals - self.done - self.running)
+
 
 class Board:
     """The state of a running study. Only one thread at a time may update it."""
@@ -103,7 +126,7 @@ class Board:
         self.num_here = 0  # ended while this screen was open
         self.workers = 0  # most trials seen to run at once
         self._known: set[str] = set()
-        self._took: dict[str, deque[float]] = {}  # arm -> seconds of its latest trials
+        self._pace = Pace()
         self.take_record(record)
 
     def take_record(self, record: StudyRecord) -> None:
@@ -126,9 +149,9 @@ class Board:
         self.ended.pop(trial.id, None)
         self._plan_if_unknown(trial)
 
-    def progress(self, trial_id: str, metrics: Mapping[str, Any]) -> None:
+    def progress(self, trial_id: str, metrics: Mapping[str, Any], now: float) -> None:
         if trial_id in self.running:
-            self.running[trial_id].update(metrics, self.metric)
+            self.running[trial_id].update(metrics, self.metric, now)
 
     def finished(self, trial_id: str, journal: Journal, now: float) -> Running | None:
         """Return the trial as it ran; None if it was done before and did not run here."""
@@ -141,10 +164,24 @@ class Board:
         self._plan_if_unknown(journal.trial)
         if running is not None:
             self.num_here += 1
-            if status == Status.COMPLETED:
-                took = self._took.setdefault(running.trial.arm, deque(maxlen=10))
-                took.append(now - running.start)
+        if status in (Status.COMPLETED, Status.PRUNED):
+            self._learn_pace(journal, running, now)
         return running
+
+    def _learn_pace(self, journal: Journal, running: Running | None, now: float) -> None:
+        """Learn what a trial took: as seen here from start to end, else by its own clock."""
+        if running is not None and running.latest is not None:
+            self._pace.closed(now - running.latest)
+        kind, own = self._kind(journal.trial), _own_seconds(journal)
+        if running is not None and (running.whole or own is None):
+            self._pace.took(kind, now - running.start, here=True)
+        elif own is not None:
+            self._pace.took(kind, own + self._pace.closing, here=running is not None)
+
+    def _kind(self, trial: Trial) -> tuple[str, bool]:
+        """Return what trials of the same length share: the arm, and whether they are final."""
+        arm = self._arm(trial.arm)
+        return arm.name, trial.id in arm.finals
 
     def _plan_if_unknown(self, trial: Trial) -> None:
         """Count a trial that is not in the record yet. Arms may share one that is."""
@@ -172,21 +209,30 @@ class Board:
         """Estimate the seconds left for the study or some of its arms; None while unknown."""
         chosen = list(self.arms.values() if arms is None else arms)
         running = (self.running[trial_id] for arm in chosen for trial_id in arm.running)
-        started = [trial.left(now, self._usual(trial.trial.arm)) for trial in running]
-        usual = [(arm.left, self._usual(arm.name)) for arm in chosen if arm.left]
+        started = [
+            trial.left(now, self._usual(self._kind(trial.trial)), self._pace.closing)
+            for trial in running
+        ]
+        usual = [
+            (num, self._usual((arm.name, final)))
+            for arm in chosen
+            for final, num in ((True, arm.finals_left), (False, arm.left - arm.finals_left))
+            if num > 0
+        ]
         if None in started or any(seconds is None for _, seconds in usual):
             return None
         waiting = sum(num * (seconds or 0.0) for num, seconds in usual)
         known = [seconds or 0.0 for seconds in started]
         return max([(sum(known) + waiting) / max(1, self.workers), *known])
 
-    def _usual(self, arm: str) -> float | None:
-        """Return the mean seconds of this arm's trials, else of all trials."""
-        known = self._took.get(arm) or [seconds for arms in self._took.values() for seconds in arms]
-        known = known or [
-            whole for trial in self.running.values() if (whole := trial.whole) is not None
-        ]
-        return statistics.fmean(known) if known else None
+    def _usual(self, kind: tuple[str, bool]) -> float | None:
+        expected = (trial.expected for trial in self.running.values())
+        return self._pace.usual(kind, (seconds for seconds in expected if seconds is not None))
+
+
+def _own_seconds(journal: Journal) -> float | None:
+    """Return the seconds of a trial's epochs by its own clock."""
+    return finite(journal.epochs[-1].get("seconds")) if journal.epochs else None
 
 
 def _num_epochs(trial: Trial) -> int | None:

@@ -74,7 +74,8 @@ class Screen:
 
     def progress(self, trial_id: str, epoch_metrics: Mapping[str, Any] | None) -> None:
         if epoch_metrics is not None:
-            self._events.append(lambda: self.board.progress(trial_id, epoch_metrics))
+            now = self._clock()
+            self._events.append(lambda: self.board.progress(trial_id, epoch_metrics, now))
 
     def finished(self, trial_id: str, journal: Journal) -> None:
         now = self._clock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import threading
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -160,7 +161,64 @@ def test_time_left_follows_from_what_trials_took():
         assert screen.board.seconds_left(clock.now) == pytest.approx(3 * 12 + 9)
         clock.now += 25
         screen.refresh()
-    assert "about 45s left · 2 of 6 trials done · 1 running" in stream.getvalue()
+    assert "about 42s left · 2 of 6 trials done · 1 running" in stream.getvalue()
+
+
+def test_time_left_of_a_study_that_resumes_is_known_at_once():
+    """By the trials' own clocks, 12 s each, of which one had run two epochs."""
+    clock = Clock()
+    screen, _ = plain(record_of(), clock)
+    with screen:
+        for trial_id in ("base-0", "base-1"):
+            journal = ended(trial_id)
+            screen.finished(trial_id, replace(journal, epochs=tuple(map(epoch, range(1, 5)))))
+        screen.started(trial_of("doc [15,5]-0"))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(4 * 12)
+        clock.now += 2
+        screen.progress("doc [15,5]-0", epoch(3))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(3 * 12 + 3)
+
+
+def test_time_left_follows_the_latest_epochs():
+    """A machine that gets busy: ten epochs of 3 s, then as many of 9 s; then the end takes 5 s."""
+    clock = Clock()
+    screen, _ = plain(record_of(num_seeds=2, arms=("base",)), clock)
+    trial, seconds = replace(trial_of("base-0"), values={"training.epochs": 30}), 0.0
+    with screen:
+        screen.started(trial)
+        for number in range(1, 21):
+            took = 3.0 if number <= 10 else 9.0
+            seconds, clock.now = seconds + took, clock.now + took
+            screen.progress("base-0", {**epoch(number), "seconds": seconds})
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(10 * 9 + 30 * 9)
+        for number in range(21, 31):
+            seconds, clock.now = seconds + 9, clock.now + 9
+            screen.progress("base-0", {**epoch(number), "seconds": seconds})
+        clock.now += 5
+        screen.finished("base-0", ended("base-0"))
+        screen.started(replace(trial_of("base-1"), values={"training.epochs": 30}))
+        screen.progress("base-1", {**epoch(1), "seconds": 4.0})
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(29 * 4 + 5)
+
+
+def test_trials_that_are_stopped_early_count_in_a_search():
+    """A search's trials end after 3 s or 12 s; its confirmed trials always take 12 s."""
+    clock, search = Clock(), SearchRecord(arm="base", repeat=0, num_trials=4)
+    search = replace(search, trials=("base-7", "base-8"))
+    screen, _ = plain(record_of(num_seeds=1, arms=("base",), searches=(search,)), clock)
+    with screen:
+        screen.started(trial_of("base-7"))
+        screen.progress("base-7", epoch(1))
+        clock.now += 3
+        screen.finished("base-7", ended("base-7", status="pruned"))
+        play(screen, clock, ["base-8"])
+        assert screen.board.seconds_left(clock.now) == pytest.approx(2 * 7.5 + 7.5)
+        play(screen, clock, ["base-0"])
+        assert screen.board.seconds_left(clock.now) == pytest.approx(2 * 7.5)
 
 
 def test_a_plan_that_grows_is_counted():
