@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.compare import formats
 from ablate.config.fields import LARGEST
+from ablate.errors import ConfigError
 
 if TYPE_CHECKING:
     from ablate.store.workspace import Workspace
@@ -92,6 +94,15 @@ def seed(text: str) -> int:
     return number
 
 
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """Add --results: records of published results instead of the workspace's."""
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        help="read results that `ablate publish` wrote, instead of the workspace's records",
+    )
+
+
 def workspace(options: argparse.Namespace) -> Workspace:
     """Open the workspace that the options name; a location that they lack has its default."""
     from ablate.store.workspace import open_workspace
@@ -99,6 +110,24 @@ def workspace(options: argparse.Namespace) -> Workspace:
     folder, *names = LOCATIONS
     others = {name: getattr(options, name, None) for name in names}
     return open_workspace(getattr(options, folder, None), **others)
+
+
+def recorded(options: argparse.Namespace) -> Workspace:
+    """Open the workspace, with its records or those of --results."""
+    from ablate.record.mirror.syncing import STORE
+    from ablate.store import study_record
+    from ablate.store.store import Store
+
+    opened = workspace(options)
+    if options.results is None:
+        return opened
+    store = Store(str(Path(options.results).absolute()))
+    if not study_record.names(store):
+        raise ConfigError(
+            f"--results {options.results} holds no study. Expected a folder that `ablate publish` "
+            "wrote, or a store."
+        )
+    return replace(opened, store_uri=store.uri, mlflow_uri=f"{STORE}{store.uri}")
 
 
 def settle_cluster(options: argparse.Namespace) -> None:

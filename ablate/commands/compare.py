@@ -26,18 +26,35 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         choices=("valid", "test"),
         help="compare only this split (default: both; with --except: valid)",
     )
+    _options.add_results(parser)
     _options.add_format(parser)
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
-    form = _options.table_format(options)
-    return compare(_options.workspace(options), options.names, options.except_, options.split, form)
+    names, form = list(options.names), _options.table_format(options)
+    opened = _options.recorded(options)
+    if options.results is not None and names:
+        names = [*_studies_of(opened, names), *names]
+    return compare(opened, names, options.except_, options.split, form)
+
+
+def _studies_of(published: Workspace, names: Sequence[str]) -> list[str]:
+    """The published studies of the papers named, unless studies are named too."""
+    from ablate import papers
+    from ablate.store import study_record
+
+    if not set(names) <= set(papers.ids()):
+        return []
+    store = published.store
+    records = (study_record.read(store, key) for key in study_record.names(store))
+    return [record.key for record in records if record.paper in names]
 
 
 def compare(
     workspace: Workspace, names: Sequence[str], slots: str | None, split: str | None, form: str
 ) -> str:
+    from ablate.compare import formats
     from ablate.compare.records import pairs, pairs_table, side_by_side
     from ablate.compare.records import query as queries
 
@@ -46,8 +63,9 @@ def compare(
             "compare: give either studies and papers, or --except with what may differ."
         )
     if slots is None:
+        apart = not formats.is_exact(form)
         table = _mirror.ask(
-            workspace, lambda mirror: side_by_side.side_by_side(mirror, names, split)
+            workspace, lambda mirror: side_by_side.side_by_side(mirror, names, split, apart)
         )
         return queries.written(table, form)
     wanted = [name.strip() for name in slots.split(",") if name.strip()]

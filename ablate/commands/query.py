@@ -12,12 +12,13 @@ EXAMPLE = "ablate query \"SELECT study, arm, ppl FROM arms WHERE corpus = 'ptb'\
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sql", help="a SELECT over trials, epochs, arms, studies, published")
+    _options.add_results(parser)
     _options.add_format(parser)
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
-    return query(_options.workspace(options), options.sql, _options.table_format(options))
+    return query(_options.recorded(options), options.sql, _options.table_format(options))
 
 
 def query(workspace: Workspace, sql: str, form: str) -> str:

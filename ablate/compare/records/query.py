@@ -226,6 +226,10 @@ def written(answer: Table, form: str) -> str:
     """The answer in one of the formats; in a terminal, long texts are cut."""
     if form != "text":
         return formats.writer(form).write(answer)
+    return "\n\n".join(_in_terminal(table) for table in (answer, *answer.further))
+
+
+def _in_terminal(answer: Table) -> str:
     if not answer.columns:
         return ""
     rows = [[printable(formats.text_of(cell))[:WIDEST] for cell in row] for row in answer.rows]

@@ -1,15 +1,15 @@
 """`ablate compare STUDY...|PAPER...`: one table of our numbers and published ones.
 
 A study has a row for each arm, a paper one for each model of its tables; a column is a corpus and
-split. A published number is in the row of one of our arms only if the study ran at a scale that is
-comparable with it.
+split. For a reader there is a table for each corpus, for a program a single one. A published number
+is in the row of one of our arms only if the study ran at a scale that is comparable with it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablate import papers
@@ -39,8 +39,10 @@ class Row:
     values: dict[Key, str] = field(default_factory=dict)
 
 
-def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None) -> Table:
-    """Our numbers and the published ones in one table, of one split or both."""
+def side_by_side(
+    mirror: Mirror, names: Sequence[str], split: str | None = None, by_corpus: bool = False
+) -> Table:
+    """Our numbers and the published ones, of one split or both; `by_corpus`: in further tables."""
     with reading(mirror, ["arms"]) as db:
         keys = [key for (key,) in db.execute("SELECT study_key FROM studies ORDER BY 1").fetchall()]
         judged = "SELECT _study_key, _judged_by FROM _judged"
@@ -55,7 +57,18 @@ def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None)
     if split is not None:
         for row in rows:
             row.values = {key: text for key, text in row.values.items() if key[1] == split}
-    return _table([row for row in rows if row.values or split is None])
+    rows = [row for row in rows if row.values or split is None]
+    if not by_corpus:
+        return _table(rows)
+    corpora = dict.fromkeys(corpus for row in rows for corpus, *_ in row.values)
+    first, *others = [_table(_of(corpus, rows)) for corpus in corpora] or [_table(rows)]
+    return replace(first, further=others)
+
+
+def _of(corpus: str, rows: Sequence[Row]) -> list[Row]:
+    """The rows that have a value on this corpus, with these values alone."""
+    chosen = [(row, {k: text for k, text in row.values.items() if k[0] == corpus}) for row in rows]
+    return [replace(row, values=values) for row, values in chosen if values]
 
 
 def _key(name: str, keys: list[str]) -> str:

@@ -20,16 +20,20 @@ from typing import TYPE_CHECKING, Any
 from ablate.errors import MissingDependency, RecordError
 from ablate.record.mirror.database import DatabaseSource
 from ablate.record.mirror.files import LOCK_SECONDS, MANIFEST, Damaged, Folder, Manifest
+from ablate.record.mirror.stored import StoreSource
 from ablate.record.mirror.writing import Generation
 from ablate.record.places import check_uri, digest
 from ablate.record.tracking import Seen
 from ablate.redaction import redacted
+from ablate.store.store import Store
 from ablate.store.workspace import Workspace
 
 if TYPE_CHECKING:
     from ablate.record.server_source import ServerSource
 
-    Source = DatabaseSource | ServerSource
+    Source = DatabaseSource | ServerSource | StoreSource
+
+STORE = "store:"  # in front of a store whose records are read without MLflow
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,9 @@ def mirror_folder(workspace: Workspace) -> Path:
 
 
 def open_source(uri: str) -> Source:
-    """Open the database or server at a URI for reading."""
+    """Open the database, server or store at a URI for reading."""
+    if uri.startswith(STORE):
+        return StoreSource(Store(uri.removeprefix(STORE)))
     check_uri(uri)
     if uri.startswith("sqlite:///"):
         return DatabaseSource(Path(uri.removeprefix("sqlite:///")))

@@ -1,0 +1,33 @@
+"""Copy studies without their weights into a folder that can be committed and compared."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ablate.commands import _options
+
+EXAMPLE = "ablate publish doc_layer_mix --to results"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("studies", nargs="+", metavar="study", help=_options.STUDY)
+    parser.add_argument(
+        "--to", metavar="DIR", default="results", help="the folder to write (default: results)"
+    )
+    _options.add_locations(parser, "workspace", "store")
+
+
+def run(options: argparse.Namespace) -> str:
+    from ablate.compare.publishing import README, publish
+
+    folder = Path(options.to)
+    records = publish(_options.workspace(options).store, options.studies, folder)
+    names = dict.fromkeys(record.paper or record.key for record in records)
+    return "\n".join(
+        [
+            *(f"{record.key}: published in {folder}" for record in records),
+            f"Its tables: {folder / README}. Next to the papers' numbers:",
+            *(f"  ablate compare {name} --results {folder}" for name in names),
+        ]
+    )

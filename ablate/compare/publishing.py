@@ -1,0 +1,131 @@
+"""Published results: what was recorded of studies, in a folder to commit, to attach or to cite.
+
+The folder is a store without weights and tokens: `ablate table STUDY --store FOLDER` and `ablate
+compare PAPER --results FOLDER` read it. What only concerns the machine (its host name, process ids,
+the locations in the command) stays behind. Its README shows each study's table and how it was made.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ablate.compare.formats import markdown
+from ablate.compare.material import Material, open_begun
+from ablate.compare.table import provenance
+from ablate.compare.table.study_table import study_table
+from ablate.compare.text.figures import duration
+from ablate.store import findings, study_record
+from ablate.store.files import write_whole
+from ablate.store.journal import Journal
+from ablate.store.numbers import finite
+from ablate.store.store import Store
+from ablate.store.study_record import StudyRecord
+
+README = "README.md"
+OF_THE_MACHINE = ("host", "pid", "tracking_uri")
+LOCATIONS = ("--workspace", "--store", "--mlflow", "--searches", "--cluster")
+HEAD = """\
+# Results
+
+Written by `ablate publish`: studies, the settings, epochs and outcome of every trial, and what the
+tables are made of, without weights. Nothing below is typed by hand.
+
+    ablate table STUDY --store {folder}      # a study's table
+    ablate compare PAPER --results {folder}  # our numbers next to a paper's
+    ablate query SQL --results {folder}      # everything in SQL
+"""
+
+
+def publish(store: Store, names: Iterable[str], folder: Path) -> list[StudyRecord]:
+    """Copy studies into the folder, and write its README; return their records."""
+    chosen = [open_begun(store, name) for name in names]  # all are found before any is written
+    published = Store(str(folder.absolute()))
+    for material in chosen:
+        _copy(material, store, published)
+    write_whole(folder / README, readme(published, folder.name).encode())
+    return [material.record for material in chosen]
+
+
+def _copy(material: Material, store: Store, published: Store) -> None:
+    record = material.record
+    for journal in material.journals.values():
+        without_machine(journal).write(published)
+    study_record.write(published, replace(record, command=without_locations(record.command)))
+    made = findings.read(store, record.key)
+    if made:
+        findings.write(published, record.key, made)
+
+
+def without_machine(journal: Journal) -> Journal:
+    """The journal without what only concerns the machines that the trial ran on."""
+    attempts = [
+        {name: value for name, value in attempt.items() if name not in OF_THE_MACHINE}
+        for attempt in journal.attempts
+    ]
+    outcome = journal.outcome and replace(journal.outcome, frames="")
+    return replace(journal, attempts=attempts, deaths=[], outcome=outcome)
+
+
+def without_locations(command: str) -> str:
+    """The command without the options that say where results are stored."""
+    words: list[str] = []
+    rest = iter(shlex.split(command))
+    for word in rest:
+        if word in LOCATIONS:
+            next(rest, None)
+        else:
+            words.append(word)
+    return shlex.join(words)
+
+
+def readme(published: Store, folder: str) -> str:
+    """The folder's README: each study's table, and how it was made."""
+    sections = [HEAD.format(folder=folder)]
+    for key in study_record.names(published):
+        material = open_begun(published, key)
+        reference = provenance.reference(
+            provenance.save(published, material.summary, material.journals)
+        )
+        sections += [
+            markdown.write(study_table(material.summary, reference=reference)),
+            _made(material.record, material.journals),
+        ]
+    return "\n\n".join(section.strip() for section in sections) + "\n"
+
+
+def _made(record: StudyRecord, journals: Mapping[str, Journal]) -> str:
+    """How a study was made: its command, the time it took, the machines and the code."""
+    done = sum(journal.outcome is not None for journal in journals.values())
+    last = [journal.epochs[-1] for journal in journals.values() if journal.epochs]
+    seconds = sum(finite(epoch.get("seconds")) or 0.0 for epoch in last)
+    attempts = [journal.last_attempt for journal in journals.values() if journal.attempts]
+    lines = [
+        f"`{record.command}`" if record.command else "",
+        f"{done} of {len(record.trial_ids())} trials, {duration(seconds)} of training in all",
+        _listed("started", (str(attempt.get("started", ""))[:10] for attempt in attempts)),
+        _listed("on", (attempt.get("hardware") for attempt in attempts)),
+        _listed("with", (_libraries(attempt) for attempt in attempts)),
+        _listed("ablate at", (_code(attempt) for attempt in attempts)),
+    ]
+    return "How it was made:\n\n" + "\n".join(f"- {line}" for line in lines if line)
+
+
+def _listed(word: str, values: Iterable[Any]) -> str:
+    known = sorted({str(value) for value in values if value})
+    return f"{word} {', '.join(known)}" if known else ""
+
+
+def _libraries(attempt: Mapping[str, Any]) -> str:
+    versions = attempt.get("versions") or {}
+    named = (f"{name} {versions[name]}" for name in ("ablate", "torch") if name in versions)
+    return " and ".join(named)
+
+
+def _code(attempt: Mapping[str, Any]) -> str:
+    git = attempt.get("ablate_git") or {}
+    changed = " with local changes" if git.get("dirty") else ""
+    return f"{git['commit'][:12]}{changed}" if git.get("commit") else ""

@@ -1,0 +1,143 @@
+"""Published results: the same rows without MLflow as with it, and nothing of the machine."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from ablate import cli
+from ablate.compare.publishing import without_locations, without_machine
+from ablate.compare.records.query import ask
+from ablate.record.mirror.syncing import STORE, update_mirror
+from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.store import Store
+from ablate.store.workspace import open_workspace
+
+
+@pytest.fixture
+def two(recorded, monkeypatch):
+    """Two studies that are in no server yet."""
+    monkeypatch.setattr(recorded, "deliver", lambda record: None)
+    return _studies(recorded)
+
+
+def _studies(recorded):
+    """Two studies that share a trial, one of them not finished; a trial diverged."""
+    shared = recorded.trial("t0", {"head": "mos", "head.experts": [15, 5]}, arm="doc")
+    fresh = recorded.trial("t1", {"head": "softmax"}, seed=2, nats=math.inf)
+    lost = recorded.trial("t2", {"head": "mos"}, status="diverged", num_parameters=None)
+    half = recorded.trial("t3", {"head": "mos"}, seed=3, status=None)
+    recorded.study("one", {"doc": [shared, fresh], "base": [lost]}, paper="takase2018doc")
+    command = "ablate study other.py --workspace '/home/me/a b' --scale small --local"
+    recorded.study("other", {"again": [shared], "base": [half]}, command=command)
+    return recorded
+
+
+ROWS = (
+    "SELECT * EXCLUDE (run_id) FROM trials ORDER BY trial",
+    "SELECT * FROM epochs ORDER BY trial, epoch",
+    "SELECT * FROM arms ORDER BY study, arm, split",
+    "SELECT * EXCLUDE (run_id, status) FROM studies ORDER BY study",
+)
+
+
+def test_a_store_s_rows_are_those_of_its_server(recorded):
+    workspace = _studies(recorded).workspace
+    stored = open_workspace(str(workspace.folder), mlflow=f"{STORE}{workspace.store.uri}")
+    mirrors = [update_mirror(each) for each in (workspace, stored)]
+    for sql in ROWS:
+        server, store = (ask(mirror, sql) for mirror in mirrors)
+        assert server.headings == store.headings and len(server.rows) > 1
+        assert str(server.rows) == str(store.rows)  # NaN is not equal to itself
+
+
+def test_a_store_is_read_again_where_it_has_changed(two):
+    stored = open_workspace(str(two.workspace.folder), mlflow=f"{STORE}{two.workspace.store.uri}")
+    first, second = update_mirror(stored), update_mirror(stored)
+    assert (first.read, second.read) == (6, 0)
+    two.trial("t3", {"head": "mos"}, seed=3).write(two.workspace.store)
+    assert update_mirror(stored).read == 2  # the trial, and its study, which is whole now
+    (counted,) = ask(
+        update_mirror(stored), "SELECT count(*) FROM trials WHERE status = 'completed'"
+    ).rows
+    assert counted == (3,)
+
+
+def test_publishing_and_comparing(two, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    at = ["--workspace", str(two.workspace.folder)]
+    assert cli.main(["publish", "one", "other", *at]) == 0
+    assert "ablate compare takase2018doc --results results" in capsys.readouterr().out
+    readme = (tmp_path / "results" / "README.md").read_text()
+    assert (
+        "### one@laptop" in readme and "- `ablate study other.py --scale small --local`" in readme
+    )
+    assert "1 of 2 trials" in readme and "/home/me" not in readme
+    assert not list((tmp_path / "results").rglob("*.safetensors"))
+
+    own = ["--workspace", str(tmp_path / "own"), "--results", "results", "--format", "csv"]
+    assert cli.main(["compare", "takase2018doc", *own]) == 0
+    table = capsys.readouterr().out
+    assert "one@laptop,doc" in table and "takase2018doc, Table 6" in table and "other" not in table
+    assert cli.main(["query", "SELECT count(*) AS n FROM trials", *own]) == 0
+    assert capsys.readouterr().out.split() == ["n", "4"]
+    assert cli.main(["table", "one", "--store", "results"]) == 0
+    assert "one@laptop" in capsys.readouterr().out
+
+
+def test_publishing_again_says_the_same(two, tmp_path, monkeypatch):
+    """A published folder can be published: nothing is lost on the way."""
+    monkeypatch.chdir(tmp_path)
+    at = ["--workspace", str(two.workspace.folder)]
+    assert cli.main(["publish", "one", "--to", "first", *at]) == 0
+    assert cli.main(["publish", "one", "--to", "second", "--store", "first"]) == 0
+    first, second = (
+        {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*.json")}
+        for folder in (tmp_path / "first", tmp_path / "second")
+    )
+    assert first.keys() == second.keys() and len(first) == 5
+    for name, data in first.items():
+        if not name.startswith("tables"):  # which has the time when it was made
+            assert data == second[name], name
+
+
+def test_what_stays_behind(two):
+    store = two.workspace.store
+    journal = two.trial("t9", {"head": "mos"})
+    journal.attempts[0] |= {"pid": 17, "tracking_uri": "sqlite:////home/me/mlflow.db"}
+    journal.deaths.append({"epochs": 1, "seen": "", "why": "10.0.0.7 died"})
+    without_machine(journal).write(store)
+    text = json.dumps(store.read_json(journals.key("t9")))
+    assert not any(word in text for word in ("box", "pid", "/home", "10.0.0.7"))
+    assert journal.attempts[0]["host"] == "box"  # the journal itself is as it was
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("ablate study a.py --store s3://me/x --scale b", "ablate study a.py --scale b"),
+        ("ablate study 'a b.py' --mlflow http://me:5000", "ablate study 'a b.py'"),
+        ("", ""),
+    ],
+)
+def test_a_command_without_its_locations(command, expected):
+    assert without_locations(command) == expected
+
+
+def test_a_folder_without_results_is_an_error(tmp_path, capsys):
+    words = ["compare", "takase2018doc", "--results", str(tmp_path / "nothing")]
+    assert cli.main([*words, "--workspace", str(tmp_path)]) == 2
+    assert "holds no study" in capsys.readouterr().err
+
+
+def test_a_damaged_file_is_named(two, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["publish", "one", "--workspace", str(two.workspace.folder)]) == 0
+    path = tmp_path / "results" / "trials" / "t1" / "journal.json"
+    path.write_text(path.read_text().replace('"seed": 2', '"seed": 3'))
+    assert cli.main(["compare", "takase2018doc", "--results", "results"]) != 0
+    assert "t1/journal.json" in capsys.readouterr().err
+    assert study_record.names(Store(str(tmp_path / "results"))) == ["one@laptop"]
