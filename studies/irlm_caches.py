@@ -7,6 +7,7 @@ Paper      Pachitariu & Sahani 2013: a cache of the last 50 to 100 words. Table 
            numbers for other lengths.
 Run        ablate study studies/irlm_caches.py                 laptop: for two cores
            ablate study studies/irlm_caches.py --scale paper   hours on two cores
+           ablate study studies/irlm_caches.py --scale counts  the counts alone, on PTB: minutes
 Cost       `ablate plan studies/irlm_caches.py [--scale paper]` says.
 
 One IRLM is trained for each seed, `irlm_ptb.py`'s; every arm judges the same one.
@@ -14,7 +15,7 @@ One IRLM is trained for each seed, `irlm_ptb.py`'s; every arm judges the same on
 
 from dataclasses import replace
 
-from ablate import Arm, Stage, table
+from ablate import Arm, Scale, Stage, table
 from ablate.study.file import load
 
 LENGTHS = (20, 50, 100, 200, 500, 1000)
@@ -25,7 +26,9 @@ best = next(arm for arm in irlm.design.arms if arm.name == "IRLM DO&CN")
 
 def counted(length: int) -> Arm:
     values = {"model": "ngram", "ngram.order": 5, "ngram.cache_window": length}
-    return Arm(f"KN5, cache {length}", values, against="KN5, cache 100" if length != 100 else None)
+    if length == 100:
+        return Arm(f"KN5, cache {length}", values, published=("5-gram Kneser-Ney", "+KN5+cache"))
+    return Arm(f"KN5, cache {length}", values, against="KN5, cache 100")
 
 
 def judged(length: int) -> Arm:
@@ -39,18 +42,21 @@ def judged(length: int) -> Arm:
     )
 
 
+alone = Arm("KN5", {"model": "ngram", "ngram.order": 5}, published=("5-gram Kneser-Ney", ""))
+counts = [alone, *map(counted, LENGTHS)]
+
 study = replace(
     irlm,
     measure={},
     columns=(),
     question="How long should a cache of counts be?",
-    tables=(),
     base_arm="KN5, cache 100",
-    design=table(*map(counted, LENGTHS), *map(judged, LENGTHS)),
+    design=table(*counts, *map(judged, LENGTHS)),
     scales={
         name: replace(scale, arms=None)
         for name, scale in irlm.scales.items()
         if name in ("laptop", "smoke", "paper")
-    },
+    }
+    | {"counts": Scale(corpus="ptb", seeds=1, arms=[arm.name for arm in counts], published=True)},
     name="",
 )

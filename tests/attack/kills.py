@@ -354,7 +354,7 @@ class Storm:
         uri, artifacts = f"sqlite:///{self.place.workspace}/mlflow.db", self.place.workspace / "art"
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         quiet |= {"preexec_fn": _heeds_sighup}
-        env = {**os.environ, **ui_environment()}
+        env = {**os.environ, **ui_environment(uri)}
         self.server = attended.start(ui_command(uri, artifacts, int(port)), env=env, **quiet)
 
     def _server_is_up(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import subprocess
 
@@ -57,7 +58,7 @@ def test_what_is_advised_about_a_damaged_file_works(made, file):
     remedy = (*helping["study" if file in ADVICE else more], "--workspace", str(made.work))
     made.restore("finished")
     path = made.work / file.format(**names)
-    path.write_bytes(zero_last_quarter(path.read_bytes(), None, []))
+    path.write_bytes(zero_last_quarter(path.read_bytes(), random.Random(1), []))
     said = ablate(*command)
     assert said.status == 4 and "Delete the f" in said.error, said
     deleted = made.work / more.format(**names) if file in ADVICE else path

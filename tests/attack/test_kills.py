@@ -62,7 +62,7 @@ def test_another_number_is_counted(storm) -> None:
     journal.epochs[0]["valid_nll"] += 1e-15 * journal.epochs[0]["valid_nll"]
     journal.write(storm.place.store)
     assert counted(storm) == {"wrong": 1}
-    assert not kills._as_computed(journals.read(storm.place.store, journal.trial.id))
+    assert not kills._as_computed(journals.find(storm.place.store, journal.trial.id))
 
 
 def test_a_finished_trial_that_a_resumed_driver_rewrites_is_counted(storm) -> None:

@@ -36,6 +36,18 @@ def test_the_words():
     assert judged(nats(60.0, 60.0), 60.0, PPL) == "not comparable: 2 seeds"
 
 
+def test_a_model_of_counts_needs_no_spread(by_hand):
+    """Every run of it is the same, so one is held against the published number."""
+    assert judged(nats(141.19), 141.2, PPL, exact=True) == "reproduced"
+    assert judged(nats(127.8), 125.7, PPL, exact=True) == "not reproduced: ours 1.7% higher"
+    assert judged([], 60.0, PPL, exact=True).startswith("not comparable")
+    _, truth = published(by_hand, [0.0])
+    study, _ = published(by_hand, [truth])
+    counted = study.journals["base-0"]
+    counted.trial = replace(counted.trial, runner="counting")
+    assert verdict_on(study) == "reproduced"
+
+
 def test_bits_are_judged_as_nats_are():
     losses = seeds([1.40, 1.41, 1.39])
     inside, outside = 1.40 / math.log(2), 1.60 / math.log(2)

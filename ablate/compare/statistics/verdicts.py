@@ -14,6 +14,9 @@ seeds. In log perplexity (or bits), with m the mean of our n seeds and s their s
                        fewer than three seeds, which have no spread worth the name, or, of an arm
                        that was tuned, fewer than three searches
 
+A model of counts draws nothing, so every run of it is the same: one is enough, and the number
+itself is compared with the published one.
+
 Of an arm that was tuned, n counts searches and s is the spread of their means, each over the seeds
 that confirm it: these share their search's luck, and are no n of their own. One more run, of one
 more search and one seed, then also varies as seeds do within a search: s^2 in the reach of "within
@@ -37,6 +40,7 @@ from ablate.compare.table.rows import ArmSummary, Measured
 from ablate.compare.text.figures import decimal
 from ablate.config.identity import StageName
 from ablate.config.metrics import ARMS, Metric
+from ablate.config.tasks import COUNTING
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.study_record import StudyRecord
@@ -105,26 +109,30 @@ def _verdict(
     pairs = [[losses[index] for index in group] for group in groups]
     rounding = 0.5 * 10 ** -max((cell.decimals for cell in cells), default=1)
     of = judge.replication.unit
-    return judged(pairs, published, metric, rounding=rounding, alpha=judge.alpha, of=of)
+    exact = all(journal.trial.runner == COUNTING for journal in trials)
+    return judged(pairs, published, metric, rounding, exact=exact, alpha=judge.alpha, of=of)
 
 
 def judged(
     pairs: Sequence[Sequence[float]],
     published: float,
     metric: Metric,
-    *,
     rounding: float = 0.0,
+    *,
+    exact: bool = False,
     alpha: float = 0.05,
     of: str = "seed",
 ) -> str:
     """The rule, from three seeds or searches on: each has the losses of its seeds.
-    `published` and `rounding` are as shown."""
+
+    `published` and `rounding` are as shown; `exact`: every seed would give the same.
+    """
     means = [statistics.mean(pair) for pair in pairs]
-    if metric.of == ARMS and means:  # a property of the architectures, the same for every seed
+    if (exact or metric.of == ARMS) and means:
         centre, target = means[0], metric.loss_of_shown(published)
         digits = abs(metric.loss_of_shown(published + rounding) - target)
-        exact = abs(centre - target) <= metric.margin + digits
-        return REPRODUCED if exact else f"{NOT}: ours {_apart(centre, target, metric)}"
+        close = abs(centre - target) <= metric.margin + digits
+        return REPRODUCED if close else f"{NOT}: ours {_apart(centre, target, metric)}"
     interval = statistics.t_interval(means, alpha)
     if interval is None or len(means) < statistics.MIN_PAIRS:
         too_few = f"{counted(len(means), of)}{' has no spread' if len(means) == 1 else ''}"
