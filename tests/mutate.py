@@ -3,7 +3,8 @@
     python -m tests.mutate [--only FOLDER...] [--number N] [--seed N] [--minutes M] [--seconds S]
 
 A sample of the possible changes of each folder: a comparison turned, + and - or `and` and `or`
-exchanged, a condition negated, a whole number off by one, true and false exchanged. Each is made in
+exchanged, a condition negated, a whole number off by one, true and false exchanged. What no run
+shows is left alone: the flags of dataclasses, `if TYPE_CHECKING`, `flush=True`. Each is made in
 a copy of the checkout, where those tests of its folder run until one fails that call something of
 the changed file, the quickest first; which they are is learned from one run without any change. (A
 test that calls it only from another process is not one of them.) A survivor that changes nothing
@@ -90,8 +91,20 @@ class Mutant:
 
 def spots(tree: ast.AST) -> list[tuple[int, int]]:
     """Every change of a file: the position of a node, and which of the node's changes it is."""
-    nodes = enumerate(ast.walk(tree))
+    unseen = {id(part) for node in ast.walk(tree) for part in _unseen(node)}
+    nodes = [(at, node) for at, node in enumerate(ast.walk(tree)) if id(node) not in unseen]
     return [(at, which) for at, node in nodes for which in range(len(list(changes(node))))]
+
+
+def _unseen(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a node whose changes no run shows."""
+    match node:
+        case ast.ClassDef(decorator_list=decorators):
+            yield from (part for one in decorators for part in ast.walk(one))
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            yield node
+        case ast.keyword(arg="flush", value=value):
+            yield value
 
 
 def mutant(file: str, text: str, at: int, which: int) -> Mutant:

@@ -29,6 +29,9 @@ def every(text: str) -> set[str]:
         ("x = y if done else z", {"y if not done else z"}),
         ("def f(x=True): ...", {"False"}),
         ("'text'", set()),
+        ("@dataclass(frozen=True)\nclass A: ...", set()),
+        ("if TYPE_CHECKING:\n    import a", set()),
+        ("print(a, flush=True)", set()),
     ],
 )
 def test_single_changes(text, changed):
