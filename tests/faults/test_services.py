@@ -28,7 +28,7 @@ from ablate.config.resolve import resolve
 from ablate.data import travel
 from ablate.data.corpus import corpus_digest
 from ablate.engine.run import RunOptions, run_study
-from ablate.errors import HeldError, StoreError
+from ablate.errors import DamagedError, HeldError, StoreError
 from ablate.store import journal as journals
 from ablate.store import lease, study_record
 from ablate.store import store as stores
@@ -177,6 +177,23 @@ def test_another_driver_takes_the_lease_of_one_that_is_gone(s3, impatient) -> No
         assert reasons and "was taken over by process" in reasons[0]
     stored = store.read_json("studies/faulty@s/lease.json")
     assert stored is not None and stored["token"] == thief._own["token"]
+
+
+def test_what_the_message_about_a_damaged_lease_advises_helps(s3, impatient) -> None:
+    """Deleted, as told, nothing stands in the way of the next driver."""
+    store, key = Store(f"{s3}/damaged"), "studies/faulty@s/lease.json"
+    gone = lease.Lease(store, "faulty@s")
+    gone._beat()
+    written = store.read(key)
+    assert written is not None
+    store._write(key, written.replace(b'"beats": 1', b'"beats": 2'))  # with the same checksum
+    with pytest.raises(DamagedError) as damage, lease.Lease(store, "faulty@s").held():
+        pass
+    assert "Delete the file, if no driver runs faulty@s" in str(damage.value)
+    assert key in str(damage.value) and damage.value.exit_code == 4
+    store.delete(key)
+    with lease.Lease(store, "faulty@s").held():
+        assert (lease.holder(store, "faulty@s") or "").startswith(f"process {os.getpid()} on ")
 
 
 def trial(data: str) -> Any:
