@@ -49,7 +49,6 @@ class _Lines(BaseJournalBackend):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._logs: list[dict[str, Any]] = []
-        self._size = 0
         self._sum = checksum.start_of(path.stem)  # of the lines so far
         self._synced = False
         try:
