@@ -39,6 +39,20 @@ def test_code_travels_and_nothing_else(tmp_path: Path, monkeypatch: pytest.Monke
     assert Path(there[outside]).read_text() == "# elsewhere/words.py"
 
 
+def test_without_a_study_file_only_the_techniques_travel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from Python: the working directory is nobody's study."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "mine.py").write_text("1")
+    technique = tmp_path / "own.py"
+    technique.write_text("2")
+    monkeypatch.chdir(tmp_path / "here")
+    (name,) = pack("", [str(technique)], tmp_path / "parcel").values()
+    sent = [path for path in (tmp_path / "parcel").rglob("*") if path.is_file()]
+    assert sent == [tmp_path / "parcel" / name] and sent[0].read_text() == "2"
+
+
 def test_the_same_code_is_the_same_parcel(tmp_path: Path) -> None:
     """Ray names a parcel by what is in it: workers that have it need not fetch it again."""
     _write(tmp_path / "mine", "study.py")

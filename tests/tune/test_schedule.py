@@ -310,6 +310,14 @@ def test_gpu_hours_are_reserved_before_launch_and_survive_a_dead_driver(workspac
     assert again.next() is None
 
 
+def test_a_trial_on_two_gpus_reserves_for_both(workspace):
+    budget = Budget(gpu_hours=7.0, gpu_hours_per_trial=1.5)
+    schedule = scheduled(study_of(budget=budget, gpus=2), workspace)
+    assert schedule.next() is not None and schedule.ledger.gpu_hours == 3.0
+    assert schedule.next() is not None and schedule.ledger.gpu_hours == 6.0
+    assert schedule.next() is None
+
+
 def test_a_trial_that_ended_after_its_driver_was_killed_frees_its_reservation(workspace):
     """Its worker finished in the moment between the driver's death and its own."""
     budget = Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0)
