@@ -48,7 +48,7 @@ def test_without_a_study_file_only_the_techniques_travel(
     technique = tmp_path / "own.py"
     technique.write_text("2")
     monkeypatch.chdir(tmp_path / "here")
-    (name,) = pack("", [str(technique)], tmp_path / "parcel").values()
+    (name,) = parcel.pack("", [str(technique)], tmp_path / "parcel").values()
     sent = [path for path in (tmp_path / "parcel").rglob("*") if path.is_file()]
     assert sent == [tmp_path / "parcel" / name] and sent[0].read_text() == "2"
 
