@@ -148,4 +148,4 @@ def with_interval(delta: float, interval: tuple[float, float] | None, digits: in
 def p_value(p: float | None) -> str:
     if p is None:
         return ""
-    return "<.001" if p < 0.001 else "1" if p > 0.9995 else f"{p:.3f}".lstrip("0")
+    return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".lstrip("0")

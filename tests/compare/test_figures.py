@@ -1,0 +1,161 @@
+"""How numbers and names are written: at every border, and on both sides of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ablate.compare.plots.style import shortened
+from ablate.compare.statistics.paired import LOWER, MAX_PAIRS, UNDECIDED
+from ablate.compare.statistics.replication import Replication
+from ablate.compare.table.columns import decimals, p_value, with_interval, with_more
+from ablate.compare.table.rows import Counts
+from ablate.compare.text.figures import count, decimal, duration, signed
+from ablate.compare.text.plain import display_width, paragraph, printable
+from ablate.config.metrics import ACCURACY, PERPLEXITY
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (0.4, "0s"),
+        (59.4, "59s"),
+        (59.6, "1m00s"),
+        (95, "1m35s"),
+        (3599, "59m59s"),
+        (3600, "1h00m"),
+        (7140, "1h59m"),
+        (2 * 3600 + 61, "2h01m"),
+        (86_399, "23h59m"),
+        (86_400, "1d00h"),
+        (86_400 + 3_600, "1d01h"),
+        (3 * 86_400 - 1, "2d23h"),
+    ],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (999, "999"),
+        (999.4, "999"),
+        (1000, "1k"),
+        (1_234, "1.23k"),
+        (999_499, "999k"),
+        (999_500, "1M"),
+        (2.32e6, "2.32M"),
+        (1e9, "1G"),
+        (4.5e12, "4.5T"),
+    ],
+)
+def test_counts(number, text):
+    assert count(number) == text
+
+
+def test_signs_and_digits():
+    assert (signed(1.25, 1), signed(-1.25, 2), signed(0, 2)) == ("+1.2", "−1.25", "+0.00")
+    assert (decimal(9_999_999, 1), decimal(1e7, 1), decimal(-3e8, 2)) == (
+        "9999999.0",
+        "1.0e+07",
+        "-3.0e+08",
+    )
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [
+        (None, ""),
+        (0.0, "<.001"),
+        (0.00099, "<.001"),
+        (0.001, ".001"),
+        (0.0404, ".040"),
+        (0.9994, ".999"),
+        (0.9995, "1"),
+        (1.0, "1"),
+    ],
+)
+def test_p_values(p, text):
+    assert p_value(p) == text
+
+
+def test_an_interval_follows_its_difference():
+    assert with_interval(0.5, None, 1) == "+0.5"
+    assert with_interval(-0.5, (-1.25, 0.25), 2) == "−0.50 [−1.25, +0.25]"
+
+
+def compared(verdict: str, more: int | None = None, reason: str = "") -> Any:
+    return SimpleNamespace(verdict=verdict, more=more, reason=reason)
+
+
+def test_a_verdict_says_how_many_more_pairs_would_decide_it():
+    assert with_more(compared(LOWER)) == LOWER
+    assert with_more(compared(UNDECIDED, 3)) == f"{UNDECIDED} +3"
+    assert with_more(compared(UNDECIDED)) == f"{UNDECIDED} >{MAX_PAIRS}"
+    assert with_more(compared(UNDECIDED, 3, reason="it lost seeds")) == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("means", "digits"),
+    [
+        ([], 2),
+        ([99.9], 2),
+        ([100.0], 1),
+        ([9_999.0], 1),
+        ([10_000.0], 0),
+        ([50.0, 60.0, 20_000.0], 2),  # one arm that diverged costs no digits
+        ([50.0, 200.0], 1),
+    ],
+)
+def test_a_table_has_as_many_decimals_as_its_typical_perplexity_needs(means, digits):
+    arms = [SimpleNamespace(cells={"test": SimpleNamespace(mean=mean)}) for mean in means]
+    summary: Any = SimpleNamespace(metric=PERPLEXITY, arms=arms)
+    assert decimals(summary) == digits
+    assert decimals(SimpleNamespace(metric=ACCURACY, arms=arms)) == ACCURACY.digits  # type: ignore
+
+
+def test_long_names_are_cut_to_a_length():
+    assert shortened("abcd", 4) == "abcd"
+    assert shortened("abcde", 4) == "abc…"
+    assert len(shortened("x" * 100)) == 34
+
+
+def test_lost_seeds_are_those_that_diverged_or_were_pruned():
+    assert not Counts(completed=2, planned=4).selected
+    assert Counts(completed=2, planned=3, diverged=1).selected
+    assert Counts(completed=2, planned=3, pruned=1).selected
+
+
+def test_the_seeds_of_one_search_are_one_pair():
+    """What is measured over all seeds of a search follows them, by the number of the search."""
+    searched = Replication(num_seeds=2, num_searches=3)
+    assert searched.groups(range(6)) == [[0, 1], [2, 3], [4, 5]]
+    assert searched.groups([0, 1, 6, 2, 7]) == [[0, 1, 6], [2, 7]]
+    assert searched.means({0: 1.0, 1: 3.0, 5: 7.0}, [0, 1, 5]) == [2.0, 7.0]
+    few = Replication(num_seeds=2, num_searches=2)
+    assert few.groups(range(3)) == [[0], [1], [2]]
+    assert (searched.by_search, few.by_search) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("two\nlines\tand\x1b[0m more", "two lines and [0m more"),
+        ("balance β ± é Δ 字", "balance beta +- e delta ?"),
+    ],
+)
+def test_printable(text, expected):
+    assert printable(text, unicode=False) == expected
+    assert printable("β ±") == "β ±"
+
+
+def test_the_width_of_a_text():
+    assert [display_width(text) for text in ("abc", "字", "e\u0301", "")] == [3, 2, 1, 0]
+    assert paragraph("one two three", 3) == ["one two", "three"]  # no narrower than ten
+    assert paragraph("aaaaaaaa bbbbbbbb cc", 12, "  ") == ["aaaaaaaa", "  bbbbbbbb", "  cc"]
