@@ -168,3 +168,17 @@ def test_more_spread_needs_more_seeds():
     assert quiet is not None
     assert loud is not None
     assert loud > quiet
+
+
+def test_the_largest_number_of_pairs_that_is_suggested():
+    """As an effect shrinks, more pairs are needed, until no sensible number would do."""
+
+    def needed(effect: float) -> int | None:
+        more = ours.more_pairs([effect - 1, effect + 1, effect])
+        return None if more is None else 3 + more
+
+    large, small = 1.0, 1e-3
+    while large - small > 1e-9:
+        middle = (large + small) / 2
+        large, small = (large, middle) if needed(middle) is None else (middle, small)
+    assert needed(large) == ours.MAX_PAIRS and needed(small) is None
