@@ -1,0 +1,139 @@
+"""Where pictures put their lines, and how these look: the parts that a whole picture hides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+from ablate.compare import plots
+from ablate.compare.plots import curves, parameters, search, style
+from ablate.compare.plots.as_trained import _difference
+from ablate.compare.plots.parameters import Point
+from ablate.config.metrics import ACCURACY, PERPLEXITY, Metric
+from ablate.study.designs import factorial
+from tests.support.studies_by_hand import ByHand
+from tests.support.whole_study import material_of
+
+PLAIN = Metric("score", better="lower", scale="linear")
+
+
+def test_a_setting_s_axis_is_linear_or_logarithmic_by_its_range():
+    linear = search._scale("head.a", [1.0, 5.0, 19.0])
+    assert linear.heights == pytest.approx([0, 4 / 18, 1])
+    assert linear.marks == [(0.0, "1"), (1.0, "19")] and linear.title == "head\na"
+    assert search._scale("a", [1.0, 10.0, 100.0]).heights == pytest.approx([0, 0.5, 1])
+    assert search._scale("a", [0.0, 10.0, 100.0]).heights == pytest.approx([0, 0.1, 1])
+
+
+def test_a_choice_s_axis_has_its_choices_at_equal_distances_in_order():
+    choice = search._scale("head", ["mos", None, "doc", "mos"])
+    assert choice.marks == [(0.0, "doc"), (0.5, "mos"), (1.0, "none")]
+    assert choice.heights == [0.5, 1.0, 0.0, 0.5]
+    assert search._scale("head", ["mos", "mos"]).heights == [0.0, 0.0]
+
+
+def test_one_bad_trial_does_not_hide_the_others():
+    """The axis ends at the median and four times its distance from the best."""
+    scale = search._loss_scale([1.0, 2.0, 3.0, 30.0], PLAIN)
+    assert scale.heights == pytest.approx([0, 0.1, 0.2, 1.0])
+    assert [text for _, text in scale.marks] == ["1.00", "≥ 11.00"]
+    whole = search._loss_scale([1.0, 2.0, 3.0], PLAIN)
+    assert whole.heights == [0, 0.5, 1] and whole.marks[-1] == (1.0, "3.00")
+    assert search._loss_scale([2.0, 2.0], PLAIN).heights == [0, 0]
+    assert search._loss_scale([-0.9, -0.8, -0.1], ACCURACY).marks[-1][1].startswith("≤ ")
+    assert search._loss_scale([], PLAIN).marks == []
+
+
+def test_the_best_trials_are_bold_and_what_did_not_complete_is_dotted():
+    looks = [search._look(rank, 9) for rank in range(11)]
+    assert [look["linewidth"] for look in looks] == [2] * 3 + [0.8] * 6 + [0.9] * 2
+    assert [look["zorder"] for look in looks] == [4, 3, 2] + [1] * 8
+    assert len({str(look["linestyle"]) for look in looks[:3]}) == 3
+    assert {look["color"] for look in looks[9:]} == {style.GREY}
+    shades = [look["color"][0] for look in looks[3:9]]
+    assert shades == sorted(shades) and 0.35 < shades[0] < shades[-1] == pytest.approx(0.8)
+    assert search._look(0, 1)["linewidth"] == search._look(0, 2)["linewidth"] == 2
+    assert search._look(1, 2)["linewidth"] == 0.8
+
+
+def test_every_panel_has_all_arms_in_grey_the_base_arm_and_its_own():
+    material = material_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
+    figure: Any = plots.get("curves").draw(material)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    for axes, arm in zip(panels, material.record.arms, strict=True):
+        *others, base, own = axes.lines
+        assert len(others) == 9 and {line.get_color() for line in others} == {"#d9d9d9"}
+        for line, other in zip(others, material.record.arms, strict=True):
+            mean, *_ = curves._curve(other.name, material)
+            assert [*line.get_ydata()] == mean
+            assert [*line.get_xdata()] == [*range(1, len(mean) + 1)]
+        assert base.get_color() == style.BLACK and base.get_linestyle() != "-"
+        assert [*own.get_ydata()] == curves._curve(arm.name, material)[0]
+        assert own.get_color() == style.BLUE
+
+
+@pytest.mark.parametrize(
+    ("metric", "first", "top"),
+    [
+        (PERPLEXITY, [900.0, 300.0, 200.0], 1.05 * 480.0),  # 1.6 times the median of the first
+        (PERPLEXITY, [900.0, 150.0, 120.0], 1.05 * 240.0),
+        (PERPLEXITY, [110.0, 105.0, 104.0], 1.05 * 115.0),  # no higher than any
+        (ACCURACY, [0.2, 0.5, 0.6], None),
+    ],
+)
+def test_the_axis_of_curves_leaves_out_bad_first_epochs(metric, first, top):
+    axes = Figure().add_subplot()
+    last = 100.0 if metric is PERPLEXITY else 0.9
+    above = {900.0: 950.0}
+    lines = [([start, last], [start, last], [above.get(start, start + 5), last]) for start in first]
+    curves._axes(axes, lines, metric)
+    if top is not None:
+        assert axes.get_ylim() == pytest.approx((97.0, top))
+    else:
+        low, high = axes.get_ylim()
+        assert 0.4 < low < 0.5 and high > 0.9
+
+
+def test_published_points_are_hollow_diamonds_of_another_colour():
+    axes = Figure().add_subplot()
+    ours, theirs = Point("a", 1e6, 60.0, 0.5), Point("b", 2e6, 61.0, published=True)
+    for point in (ours, theirs):
+        parameters._mark(axes, point)
+    (circle, *bars), (diamond, *none) = (container.lines for container in axes.containers)
+    assert (circle.get_marker(), circle.get_color()) == ("o", style.BLUE)
+    assert (diamond.get_marker(), diamond.get_color()) == ("D", style.VERMILLION)
+    assert diamond.get_markerfacecolor() == "white" != circle.get_markerfacecolor()
+    assert len(bars[0]) == 2 and len(none[0]) == 0
+    assert parameters._label(ours, 60.0) == "a" and parameters._label(ours, 59.9) == "a ↑ 60"
+
+
+def test_three_factors_have_three_panels_of_two():
+    factors = {
+        "a": {"off": {}, "on": {"training.clip": 1.0}},
+        "b": {"1": {}, "2": {"training.window": 33}},
+        "c": {"x": {}, "y": {"training.epochs": 2}},
+    }
+    arms = factorial(factors).arms
+    study = ByHand({arm.name: [4.0 + 0.1 * i, 4.1] for i, arm in enumerate(arms)})
+    levels = {arm.name: {"levels": dict(arm.levels)} for arm in arms}
+    study.arm_fields, study.record_fields = levels, {"design": "factorial"}
+    figure: Any = plots.get("interactions").draw(material_of(study))
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    legends = [axes.get_legend().get_texts()[0].get_text()[0] for axes in shown]
+    assert [axes.get_xlabel() + b for axes, b in zip(shown, legends, strict=True)] == [
+        *("ab", "ac", "bc")
+    ]
+    assert len(arms) == 8
+
+
+def test_what_an_arm_was_trained_with_names_added_and_left_out_techniques():
+    base = {"head": "mos", "regularizer.l2.weight": 1e-6, "training.clip": 1.0}
+    ours = {"head": "mos", "regularizer.dropout.input": 0.2, "regularizer.dropout.output": 0.0}
+    assert _difference({**ours, "training.clip": 2.0}, base) == {
+        "regularizer.l2": "without regularizer.l2",
+        "regularizer.dropout.input": "regularizer.dropout.input = 0.2",
+        "training.clip": "training.clip = 2.0",
+    }
+    assert _difference(base, base) == {}
