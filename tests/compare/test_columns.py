@@ -146,6 +146,18 @@ def test_a_difference_of_parameters_has_no_noise(by_hand):
         assert f"{more / 1e6:.1f}" in written(summary_of(study))
 
 
+def test_a_trial_whose_parameters_nobody_counted_has_no_difference_of_them(by_hand):
+    """Such as a function of the user's."""
+    where = {"paper": "takase2017iog", "tables": ("Table 4",)}
+    study = at_paper(by_hand, MORE_PARAMETERS, [], {"arms": 0.8}, base=(4.0,), **where)
+    study.arm_fields["base"]["against"] = "other"
+    own = study.journals["base-0"].outcome.metrics
+    study.end("base-0", "completed", metrics=own, num_parameters=None)
+    assert verdict(study, MORE_PARAMETERS, "arms").startswith("not comparable")
+    (measured,) = (m for m in summary_of(study).arm("base").every if m.metric == MORE_PARAMETERS)
+    assert measured.losses["arms"] == {}
+
+
 def test_where_neither_direction_is_better_no_arm_is_best_and_nothing_helps(by_hand):
     values = {"base": (10.0, 10.1, 10.2, 10.1), "other": (20.0, 20.1, 20.3, 20.2)}
     study = by_hand({arm: [1.0] * 4 for arm in values})
