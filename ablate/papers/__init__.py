@@ -53,6 +53,7 @@ class Cell:
     std: float | None = None
     parameters: float | None = None  # millions, as printed
     quoted: bool = False
+    not_comparable: str = ""  # why no arm's number is, even on the same corpus
     note: str = ""
 
     @property

@@ -131,6 +131,15 @@ def test_why_two_numbers_are_not_comparable(by_hand):
     assert verdict_on(part) == "not comparable: a part of the corpus"
 
 
+def test_a_cell_that_says_so_is_not_comparable(by_hand):
+    """The sum-product net's number is of the treebank's terminals, with capitals."""
+    study = by_hand({"base": close(math.log(100.0))})
+    study.arm_fields = {"base": {"published": {"test": 100.0}}}
+    where = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
+    study.record_fields = {**where, "published_scale": True}
+    assert verdict_on(study) == "not comparable: another text"
+
+
 @pytest.mark.parametrize(
     ("table", "corpus", "level", "there"),
     [

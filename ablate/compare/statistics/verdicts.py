@@ -170,6 +170,8 @@ def _obstacles(
         yield "another scale"
     texts = dict(map(papers.trained_on, cells))
     own = papers.corpus_name(record.corpus, record.level)
+    if cells and all(cell.not_comparable for cell in cells):
+        yield cells[0].not_comparable
     if texts and own and own not in texts:
         yield f"another corpus ({record.corpus})"
     if any(journal.trial.corpus_digest != record.corpus_digest for journal in trials):
