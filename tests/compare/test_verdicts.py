@@ -12,7 +12,7 @@ from scipy import stats
 from ablate import papers
 from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.summary import summarise
-from ablate.config.metrics import BITS, PERPLEXITY
+from ablate.config.metrics import BITS, PERPLEXITY, ROUGE_1
 from tests.support.tables import written
 
 PPL, BPC = PERPLEXITY, BITS
@@ -34,6 +34,13 @@ def test_the_words():
     assert judged(nats(60.0, 60.1, 59.9), 50.0, PPL) == "not reproduced: ours 20.0% higher"
     assert judged(nats(60.0), 60.0, PPL) == "not comparable: 1 seed has no spread"
     assert judged(nats(60.0, 60.0), 60.0, PPL) == "not comparable: 2 seeds"
+
+
+def test_at_the_margin_itself_it_is_reproduced():
+    """Seeds that agree, and a metric whose numbers are exact."""
+    assert ROUGE_1.margin == 0.5
+    assert judged(seeds([-50.0] * 3), 50.5, ROUGE_1) == "reproduced"
+    assert judged(seeds([-50.0] * 3), 50.625, ROUGE_1) == "not reproduced: ours 0.62 lower"
 
 
 def test_a_model_of_counts_needs_no_spread(by_hand):
