@@ -8,6 +8,7 @@ AblateError                  exit code
 ├── CorpusError              3   a corpus that is missing, damaged or not the pinned one
 ├── StoreError               4   a workspace or store that cannot be read or written
 │   ├── DamagedError         4   a file in the store that is not what was written
+│   ├── TakenOver            4   a trial that another worker runs now
 │   └── HeldError            4   another process is running this study
 ├── TrialError               5   a trial that cannot run or does not exist
 ├── RecordError              6   a tracking server that does not accept records
@@ -57,6 +58,10 @@ class CorpusError(AblateError):
 
 class StoreError(AblateError):
     exit_code = 4
+
+
+class TakenOver(StoreError):
+    pass
 
 
 class DamagedError(StoreError):

@@ -25,7 +25,14 @@ from torch import Tensor
 from ablate.config.identity import Keep, Trial, digest
 from ablate.config.streams import Streams
 from ablate.config.tasks import find_runner
-from ablate.errors import AblateError, DamagedError, StoreError, StudyError, TrialError
+from ablate.errors import (
+    AblateError,
+    DamagedError,
+    StoreError,
+    StudyError,
+    TakenOver,
+    TrialError,
+)
 from ablate.model.native import library
 from ablate.store import journal as journals
 from ablate.store import sentences, tokens
@@ -224,7 +231,7 @@ class TrialRun:
                 {**journal.attempts[-1], "computed_by": []} for journal in (stored, self.journal)
             )
             if last != own or stored.deaths != self.journal.deaths:
-                raise StoreError(f"trial {self.trial.id} has been taken over by another worker.")
+                raise TakenOver(f"trial {self.trial.id} has been taken over by another worker.")
 
     def _guarded(self, work: Any) -> Any:
         """Do `work`; a failure of the trial becomes its outcome."""

@@ -333,7 +333,8 @@ def test_worker_disk_full(cluster, case, report) -> None:
     seconds = time.monotonic() - start
     case.check(driver)
     used = subprocess.run(
-        pod.command("bash", "-c", "ls -d /tmp/ablate-*/data/encoded/*"), capture_output=True
+        pod.command("bash", "-c", "ls -d /tmp/ablate-*/data/from_driver/*/encoded/*"),
+        capture_output=True,
     )
     assert used.returncode == 0, used.stderr
     report("a worker's disk full", f"{case.repeated()}, start included", seconds)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ray.tune import Trainable
 
-from ablate.errors import AblateError, StoreError
+from ablate.errors import AblateError, StoreError, TakenOver
 from ablate.redaction import redacted
 
 WORKER = "ablate.tune.worker:Worker"
@@ -41,6 +41,8 @@ class WarmWorker(Trainable):
         try:
             if self._worker is not None:
                 self._worker.save()
+        except TakenOver:
+            return None  # what the other worker learned is saved by it
         except Exception as error:
             return _as_text(error)
         return None
@@ -50,6 +52,12 @@ class WarmWorker(Trainable):
             if self._worker is None:
                 self._worker = _load(self._order.get("worker", WORKER))(self._order)
             return dict(self._worker.advance())
+        except TakenOver:
+            # The driver asks for the next slice only of the actor that it believes in. So that is
+            # the right one, and a worker that was given up has written once more, on a host that
+            # Ray drains for example. Both its attempt and ours are over: the next slice resumes.
+            self._worker = None
+            return {"done": False, "epoch": None}
         except Exception as error:  # the worker handles errors of user code: this is ours
             self._worker = None
             kind = "no_store" if isinstance(error, StoreError) else "failure"
