@@ -227,9 +227,7 @@ class TrialRun:
             return  # on one machine a worker dies with its driver
         stored = journals.read(self.store, self.trial.id)
         if stored is not None and stored.attempts:
-            last, own = (
-                {**journal.attempts[-1], "computed_by": []} for journal in (stored, self.journal)
-            )
+            last, own = (_process(journal.attempts[-1]) for journal in (stored, self.journal))
             if last != own or stored.deaths != self.journal.deaths:
                 raise TakenOver(f"trial {self.trial.id} has been taken over by another worker.")
 
@@ -246,6 +244,11 @@ class TrialRun:
         except RAISED as error:
             self._close(_failure(error, self.trial), resumable=_out_of_memory(error))
         return None
+
+
+def _process(attempt: Mapping[str, Any]) -> list[Any]:
+    """Return which process makes an attempt; the rest is filled in while it runs."""
+    return [attempt.get(name) for name in ("started", "host", "pid")]
 
 
 def _fits(plain: Mapping[str, Any], journal: journals.Journal) -> bool:

@@ -220,6 +220,26 @@ def test_a_worker_that_was_replaced_overwrites_nothing(s3, data) -> None:
     assert found is not None and found.status == "completed" and len(found.epochs) == 2
 
 
+def test_a_trial_resumes_from_a_checkpoint_in_a_remote_store(s3, data) -> None:
+    """In this process or another; what comes out is what an undisturbed trial learns."""
+    whole, cut = Store(f"{s3}/whole"), Store(f"{s3}/cut")
+    undisturbed = TrialRun(trial(data), whole, data)
+    while not undisturbed.advance(0).done:
+        pass
+    first = TrialRun(trial(data), cut, data)
+    while not first.journal.epochs:
+        assert not first.advance(0).done
+    first.save()
+    second = TrialRun(trial(data), cut, data)
+    assert second.journal.attempts[-1]["from_epoch"] == len(first.journal.epochs) > 0
+    while not second.advance(0).done:
+        pass
+    known = [journals.read(store, second.trial.id) for store in (whole, cut)]
+    curves = [[epoch["valid_nll"] for epoch in journal.epochs] for journal in known if journal]
+    assert curves[0] == curves[1] and len(curves[0]) > len(first.journal.epochs)
+    assert known[0] and known[1] and known[0].metrics == known[1].metrics
+
+
 def test_a_study_whose_store_is_remote(s3, workspace, impatient) -> None:
     """Run twice; an outcome that an old journal has overwritten is restored."""
     place = open_workspace(str(workspace.folder), store=f"{s3}/remote")

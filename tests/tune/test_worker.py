@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import pytest
 
 from ablate.config.identity import Trial
@@ -21,35 +19,55 @@ def test_corpora_are_in_the_drivers_folder_or_in_this_hosts(tmp_path, monkeypatc
 
 
 class Replaced:
-    """A worker of a trial; the first one finds that another has written the trial's journal."""
+    """A worker that finds in some of its slices that another has written the trial's journal."""
 
-    made: ClassVar[list[Replaced]] = []
+    def __init__(self, *found: bool) -> None:
+        self.found, self.num_started = list(found), 0
 
-    def __init__(self, order: dict) -> None:
-        self.made.append(self)
-        self.first = len(self.made) == 1
+    def __call__(self, order: dict) -> Replaced:
+        self.num_started += 1
+        return self
 
     def advance(self) -> dict:
-        if self.first:
-            raise TakenOver("trial t has been taken over by another worker.")
-        return {"done": True, "epoch": None}
+        if self.found.pop(0):
+            self.save()
+        return {"done": not self.found, "epoch": None}
 
     def save(self) -> None:
         raise TakenOver("trial t has been taken over by another worker.")
 
 
-def test_a_trial_that_a_replaced_worker_wrote_once_more_is_resumed(monkeypatch):
-    """It ran on a host that Ray drained; the driver asks only the new worker, which resumes it."""
+@pytest.fixture
+def warm(monkeypatch):
+    """An actor without a Ray, and its workers."""
     actor = pytest.importorskip("ablate.tune.cluster.actor")
-    monkeypatch.setattr(Replaced, "made", [])
-    warm = actor.WarmWorker.__new__(actor.WarmWorker)
-    warm.reset_config({"order": {"worker": f"{__name__}:Replaced"}})
-    monkeypatch.setattr(actor, "_load", lambda path: Replaced)
-    assert warm.preserve() is None
-    assert warm.step() == {"slice": [{"done": False, "epoch": None}]}
-    assert warm.step() == {"slice": [{"done": True, "epoch": None}]}
-    assert len(Replaced.made) == 2
-    assert warm.preserve() is None  # whoever wrote last has saved it
+
+    def make(*found: bool):
+        workers = Replaced(*found)
+        monkeypatch.setattr(actor, "_load", lambda path: workers)
+        made = actor.WarmWorker.__new__(actor.WarmWorker)
+        made.reset_config({"order": {}})
+        return made, workers
+
+    return make
+
+
+def test_a_trial_that_a_replaced_worker_wrote_once_more_is_resumed(warm):
+    """It ran on a host that Ray drained; the driver asks only the new worker."""
+    actor, workers = warm(False, True, False, True, False)
+    slices = [actor.step()["slice"][0] for _ in range(5)]
+    assert [slice_["done"] for slice_ in slices] == [False, False, False, False, True]
+    assert all(slice_.keys() == {"done", "epoch"} for slice_ in slices)
+    assert workers.num_started == 3
+    assert actor.preserve() is None  # whoever wrote last has saved it
+
+
+def test_a_trial_that_another_worker_keeps_writing_is_an_error(warm):
+    actor, _ = warm(True, True)
+    assert actor.step() == {"slice": [{"done": False, "epoch": None}]}
+    assert actor.step() == {
+        "slice": [{"no_store": "trial t has been taken over by another worker."}]
+    }
 
 
 def test_the_last_line_of_rays_message_says_why_a_worker_died():

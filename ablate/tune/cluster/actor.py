@@ -29,6 +29,7 @@ class WarmWorker(Trainable):
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self._order: dict[str, Any] = new_config["order"]
         self._worker: Any = None
+        self._taken_over = False  # in the last slice
         self.config = {}  # otherwise Tune would send the order back with every result
         return True
 
@@ -51,15 +52,16 @@ class WarmWorker(Trainable):
         try:
             if self._worker is None:
                 self._worker = _load(self._order.get("worker", WORKER))(self._order)
-            return dict(self._worker.advance())
-        except TakenOver:
-            # The driver asks for the next slice only of the actor that it believes in. So that is
-            # the right one, and a worker that was given up has written once more, on a host that
-            # Ray drains for example. Both its attempt and ours are over: the next slice resumes.
-            self._worker = None
-            return {"done": False, "epoch": None}
+            progress = dict(self._worker.advance())
+            self._taken_over = False
+            return progress
         except Exception as error:  # the worker handles errors of user code: this is ours
             self._worker = None
+            if isinstance(error, TakenOver) and not self._taken_over:
+                # The driver asks for another slice only if this is the trial's actor. A worker that
+                # was given up has then written once more, on a host that Ray drains for example.
+                self._taken_over = True
+                return {"done": False, "epoch": None}  # the next slice resumes the trial
             kind = "no_store" if isinstance(error, StoreError) else "failure"
             return {kind: _as_text(error)}
 
