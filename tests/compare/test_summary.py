@@ -302,3 +302,13 @@ def test_a_known_effect_is_found_and_its_interval_covers_it(by_hand):
     assert np.mean([low <= -0.03 <= high for low, high in intervals]) == pytest.approx(
         0.95, abs=0.035
     )
+
+
+def test_a_difference_that_is_the_same_for_every_seed_has_no_verdict(by_hand):
+    """Such as that of two models of counts: no test says how it would vary."""
+    losses = {"base": [4.0, 4.25, 4.5], "less": [3.5, 3.75, 4.0], "same": [4.0, 4.25, 4.5]}
+    study = by_hand({**losses, "apart": [4.0, 5.25, 6.5]})  # by 0, 1 and 2
+    compared = {arm.name: arm.comparison for arm in summarise(study.record, study.journals).arms}
+    reasons = {name: one.reason for name, one in compared.items() if one}
+    assert reasons == {"less": "no spread", "same": "", "apart": ""}
+    assert compared["less"].delta < 0 and compared["less"].helps is None
