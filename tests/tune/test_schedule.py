@@ -6,9 +6,11 @@ import re
 import shutil
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from optuna.samplers import RandomSampler
+from optuna.samplers import RandomSampler, TPESampler
 
 from ablate.config.identity import Trial
 from ablate.errors import StudyError, TrialError
@@ -24,7 +26,7 @@ from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune.budget import Ledger
 from ablate.tune.schedule import Listener, Schedule
-from ablate.tune.search.arm import ArmSearch, open_search
+from ablate.tune.search.arm import ArmSearch, _sampler, open_search
 from tests.support import small_studies
 from tests.support.small_studies import RATE_AND_WINDOW, order_in
 
@@ -429,6 +431,17 @@ def samplers_used(monkeypatch) -> list[tuple[int, bool]]:
 
     monkeypatch.setattr(ArmSearch, "_ask_one", ask_one)
     return used
+
+
+def test_tpe_learns_of_all_settings_together_and_of_what_still_runs():
+    """Conditions need `group`, and several workers `constant_liar`."""
+    words: Any = SimpleNamespace(sampler="tpe")
+    sampler: Any = _sampler(words, 7)
+    assert isinstance(sampler, TPESampler)
+    assert (sampler._multivariate, sampler._group, sampler._constant_liar) == (True, True, True)
+    assert isinstance(_sampler(words, 7, at_random=True), RandomSampler)
+    words.sampler = "random"
+    assert isinstance(_sampler(words, 7), RandomSampler)
 
 
 def test_tpe_suggests_as_long_as_it_does_not_repeat_itself(workspace, tmp_path, monkeypatch):

@@ -57,6 +57,17 @@ def test_seeds_that_confirm_searches_are_not_taken_for_a_spread_of_their_own(rec
     assert result["ours"].endswith("(n=6, 3 searches)") and result["listed"].endswith("(n=1)")
 
 
+def test_seeds_that_were_lost_or_are_to_run_are_counted(recorded, capsys):
+    lost = recorded.trial("t1", {"head": "mos"}, seed=2, status="diverged")
+    left = recorded.trial("t2", {"head": "mos"}, seed=3, status=None)
+    arms = {"ours": [recorded.trial("t0", {"head": "mos"}), lost, left], "none": [left]}
+    recorded.study("one", arms)
+    result = {
+        row["arm or model"]: row["grammar valid, ours"] for row in asked(recorded, capsys, "one")
+    }
+    assert result["ours"].endswith("(1 of 3)") and result["none"] == "(0 of 1)"
+
+
 def asked(recorded, capsys, *names: str) -> list[dict[str, str]]:
     locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
     assert cli.main(["compare", *names, *locations]) == 0
