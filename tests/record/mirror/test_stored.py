@@ -75,7 +75,8 @@ def test_publishing_and_comparing(two, tmp_path, capsys, monkeypatch):
     assert (
         "### one@laptop" in readme and "- `ablate study other.py --scale small --local`" in readme
     )
-    assert "1 of 2 trials" in readme and "/home/me" not in readme
+    assert "3 of 3 trials, 3s of training in all" in readme
+    assert "1 of 2 trials, 2s of training in all" in readme and "/home/me" not in readme
     assert not list((tmp_path / "results").rglob("*.safetensors"))
 
     own = ["--workspace", str(tmp_path / "own"), "--results", "results", "--format", "csv"]
