@@ -4,7 +4,7 @@
 
 A sample of the possible changes of each folder: a comparison turned, + and - or `and` and `or`
 exchanged, a condition negated, a whole number off by one, true and false exchanged. What no run
-shows is left alone: the flags of dataclasses, `if TYPE_CHECKING`, `flush=True`. Each is made in
+shows is left alone: flags of dataclasses, `if TYPE_CHECKING`, `flush`, `strict`. Each is made in
 a copy of the checkout, where those tests of its folder run until one fails that call something of
 the changed file, the quickest first; which they are is learned from one run without any change. (A
 test that calls it only from another process is not one of them.) A survivor that changes nothing
@@ -103,7 +103,7 @@ def _unseen(node: ast.AST) -> Iterator[ast.AST]:
             yield from (part for one in decorators for part in ast.walk(one))
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             yield node
-        case ast.keyword(arg="flush", value=value):
+        case ast.keyword(arg="flush" | "strict", value=value):
             yield value
 
 

@@ -32,6 +32,7 @@ def every(text: str) -> set[str]:
         ("@dataclass(frozen=True)\nclass A: ...", set()),
         ("if TYPE_CHECKING:\n    import a", set()),
         ("print(a, flush=True)", set()),
+        ("zip(a, b, strict=True)", set()),
     ],
 )
 def test_single_changes(text, changed):
