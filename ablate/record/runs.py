@@ -350,11 +350,6 @@ def _points(journal: Journal, start: int) -> list[Point]:
     return points
 
 
-def started(journal: Journal) -> int:
-    """When a trial started, in milliseconds."""
-    return _times(journal)[0]
-
-
 def _times(journal: Journal) -> tuple[int, int]:
     """When a trial started and ended, in milliseconds."""
     if not journal.attempts:

@@ -162,7 +162,7 @@ def test_it_halts_when_all_that_runs_is_saved(clock, monkeypatch):
     )
     assert not drive.halted()
     schedule.stopping = True
-    assert not drive.halted()  # no save has begun
+    assert not drive.halted()  # nothing is being saved yet
     drive._saves = {"a": "a", "b": "b"}
     assert not drive.halted()  # one is not written yet
     unfinished.clear()

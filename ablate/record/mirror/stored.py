@@ -35,13 +35,14 @@ class StoreSource:
 
     def _add_study(self, record: StudyRecord) -> None:
         known = journals.read_all(self._store, record.trial_ids())
-        labels = runs.labels(record)
+        labels, starts = runs.labels(record), list[int]()
         for trial_id, journal in known.items():
             run = runs.trial_run(record, record.key, journal, labels.get(trial_id), running=False)
             elsewhere = self._runs.get(trial_id)
             tags = run.all_tags(None) if elsewhere is None else {**elsewhere.tags, **run.guest}
             self._runs[trial_id] = replace(run, tags=tags)
-        self._runs[record.key] = _study_run(record, known)
+            starts.append(run.start)
+        self._runs[record.key] = _study_run(record, known, min(starts, default=0))
 
     def read(self, run_ids: list[str]) -> Iterator[list[Record]]:
         yield [_record(run_id, self._runs[run_id]) for run_id in run_ids]
@@ -50,15 +51,14 @@ class StoreSource:
         self._runs.clear()
 
 
-def _study_run(record: StudyRecord, known: Mapping[str, Journal]) -> Run:
+def _study_run(record: StudyRecord, known: Mapping[str, Journal], start: int) -> Run:
     counts: Counter[str] = Counter(
         Status.LEFT if trial_id not in known else runs.status_of(known[trial_id], running=False)
         for trial_id in record.trial_ids()
     )
     whole = not {Status.LEFT, Status.INTERRUPTED} & counts.keys()
     status = StudyStatus.FINISHED if whole else StudyStatus.INTERRUPTED
-    started = [runs.started(journal) for journal in known.values() if journal.attempts]
-    run = runs.study_run(record, status, min(started, default=0), {}, "", counts)
+    run = runs.study_run(record, status, start, {}, "", counts)
     return replace(run, tags=run.all_tags(None))
 
 
