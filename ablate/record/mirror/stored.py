@@ -64,7 +64,7 @@ def _study_run(record: StudyRecord, known: Mapping[str, Journal], start: int) ->
 
 def _seen(run: Run) -> Seen:
     shared = [f"{key}={value}" for key, value in run.tags.items() if key.startswith(ALSO_IN)]
-    return Seen(run.start, "|".join((run.tags[MARK], run.status, *shared)))
+    return Seen(0, "|".join((run.tags[MARK], run.status, *shared)))  # no listing is ordered by it
 
 
 def _record(run_id: str, run: Run) -> Record:
