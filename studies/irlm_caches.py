@@ -7,7 +7,7 @@ Paper      Pachitariu & Sahani 2013: a cache of the last 50 to 100 words. Table 
            numbers for other lengths.
 Run        ablate study studies/irlm_caches.py                 laptop: for two cores
            ablate study studies/irlm_caches.py --scale paper   hours on two cores
-           ablate study studies/irlm_caches.py --scale counts  the counts alone, on PTB: minutes
+           ablate study studies/irlm_caches.py --scale counts  the counts alone, on PTB: a minute
 Cost       `ablate plan studies/irlm_caches.py [--scale paper]` says.
 
 One IRLM is trained for each seed, `irlm_ptb.py`'s; every arm judges the same one.

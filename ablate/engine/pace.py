@@ -22,12 +22,12 @@ class Pace:
         self._closing: deque[float] = deque(maxlen=LATEST)
 
     def took(self, kind: Hashable, seconds: float, here: bool) -> None:
-        """A trial took so long; `here`: as this driver saw it."""
+        """Record what a trial took; `here`: as this driver saw it."""
         known = self._here if here else self._before
         known.setdefault(kind, deque(maxlen=LATEST)).append(seconds)
 
     def closed(self, seconds: float) -> None:
-        """A trial ended so long after its last epoch: evaluators and checkpoints take that."""
+        """Record what followed a trial's last epoch: evaluators, the last checkpoint."""
         self._closing.append(seconds)
 
     @property
