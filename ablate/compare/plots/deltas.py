@@ -63,7 +63,8 @@ def _reach(comparisons: Sequence[Comparison]) -> float:
 def _row(axes: Any, row: int, comparison: Comparison, reach: float) -> None:
     delta, colour = comparison.delta, COLOURS[comparison.helps]
     low, high = comparison.interval or (delta, delta)
-    axes.plot([max(low, -reach), min(high, reach)], [row, row], color=colour, linewidth=1.6)
+    ends = [min(max(end, -reach), reach) for end in (low, high)]
+    axes.plot(ends, [row, row], color=colour, linewidth=1.6)
     for end, side in ((low, -1), (high, 1)):
         if abs(end) > reach and end * side > 0:
             axes.plot(side * reach, row, marker=">" if side > 0 else "<", color=colour, ms=5)
