@@ -38,7 +38,8 @@ def _axes(axes: Any) -> Iterator[str]:
             f"at {_numbers(places)} {marks} {_size(axis.get_ticklabels()[0]) if marks else ''} "
             f"grid {any(line.get_visible() for line in axis.get_gridlines())}"
         )
-    yield f"  spines {[name for name, spine in axes.spines.items() if spine.get_visible()]}"
+    spines = [name for name, spine in axes.spines.items() if spine.get_visible()]
+    yield f"  spines {spines}, ticks below: {axes.get_axisbelow()}"
     for line in axes.lines:
         yield f"  line {_line(line)}"
     for band in axes.collections:
@@ -49,7 +50,7 @@ def _axes(axes: Any) -> Iterator[str]:
     if legend is not None:
         shown = [text.get_text() for text in legend.get_texts()]
         place = legend.get_bbox_to_anchor().transformed(axes.transAxes.inverted())
-        yield f"  legend {shown} {_size(legend.get_texts()[0])} at {_numbers(place.p0)}"
+        yield f"  legend {shown} {_size(legend.get_texts()[0])} at {_numbers(place.p0)} frame {legend.get_frame_on()}"
 
 
 def _line(line: Any) -> str:

@@ -13,12 +13,16 @@ from ablate import Arm, Scale, Search, Stage, Study, smaller, table
 from ablate.commands.report import report
 from ablate.commands.sync import sync_records
 from ablate.compare import plots
+from ablate.compare.plots.report import page
 from ablate.compare.table import provenance
 from ablate.engine import run as engine
 from ablate.record.database import _make_database
-from ablate.store import study_record
+from ablate.store import findings, study_record
+from ablate.store.findings import SavedFinding
 from ablate.store.store import Store
-from tests.support.whole_study import whole_study
+from tests.support.golden import changes
+from tests.support.studies_by_hand import ByHand
+from tests.support.whole_study import material_of, whole_study
 
 KINDS_OF_LINK = ("src", "href", "srcset", "data", "action")
 STAND_IN = "stand_in"
@@ -213,3 +217,62 @@ def test_arms_of_a_tuned_study_have_the_values_that_the_search_chose(workspace, 
     cells = cells_of_arms(workspace, study, "tuned")
     seeds = re.findall(rf"seeds ([\d, ]+): {rate} = [\d.]+, training.clip = 1.0", cells["b"])
     assert seeds == ["1, 2", "3, 4"], cells
+
+
+def of_two_stages() -> ByHand:
+    """Arms of two stages with several seeds' settings, one diverged, one not begun, one ensemble."""
+    study = ByHand({"base": [4.1, 4.12], "other": [4.0, 4.01], "new": [None, None]})
+    study.arm_fields = {
+        "base": {"recipe": "merity2018awd"},
+        "other": {"recipe": "zaremba2014:small", "num_parameters": 20_000},
+        "new": {"recipe": "merity2018awd", "changes": {"head": "mos", "head.tied": True}},
+    }
+    rate = "optimizer.learning_rate"
+    for arm, rates in (("base", (1.0, 1.0)), ("other", (2.0, 3.0))):
+        for seed, value in enumerate(rates):
+            first = study.trials[2 * (arm == "other") + seed]
+            study.journals[first.id].config = {
+                "head": "softmax",
+                rate: value,
+                **({"regularizer.l2.weight": 0.1} if arm == "other" else {}),
+            }
+            study.journals[first.id].trial = replace(study.journals[first.id].trial, arm=arm)
+            again = f"{arm}-again-{seed}"
+            study.plan(again, arm, seed, stage="again", parents=(first.id,))
+            study.end(again, "completed", metrics={"valid_nll": 4.0, "test_nll": 3.9 + 0.1 * seed})
+            clip = {"training.clip": 1.0} if arm == "other" else {}
+            study.journals[again].config = {"head": "softmax", rate: 0.5, **clip}
+    study.trials = [
+        replace(trial, final=trial.stage == "again" or trial.arm == "new") for trial in study.trials
+    ]
+    study.plan("together", "other", 0, stage="ensemble", parents=("other-0", "other-1"))
+    study.end("together", "diverged")
+    return study
+
+
+def golden_text(workspace) -> str:
+    found = SavedFinding(
+        analysis="closest",
+        options="",
+        trials=("other-0",),
+        paper="Figure 2",
+        title="Words & <neighbours>",
+        columns=("word", "next"),
+        rows=(("a", "<b>"), ("c", "d")),
+        notes=("Of one seed.",),
+        svg="<svg/>",
+    )
+    findings.write(workspace.store, of_two_stages().record.key, [found])
+    workspace.store.write_json("trials/base-0/readings.json", {"readings": [{"split": "test"}] * 2})
+    texts = []
+    for title, study in (("searched", whole_study()), ("of two stages", of_two_stages())):
+        text = page(material_of(study), workspace.store)
+        text = re.sub('base64,[^"]*', "base64,...", text).replace("<tr>", "\n<tr>")
+        texts.append(f"== {title}\n{text}\n")
+    return "\n".join(texts)
+
+
+@pytest.mark.golden
+def test_the_page_is_the_golden_one(workspace):
+    """Without its pictures, which are in pictures.txt."""
+    assert not changes("report.html", golden_text(workspace))
