@@ -49,8 +49,9 @@ def _axes(axes: Any) -> Iterator[str]:
     legend = axes.get_legend()
     if legend is not None:
         shown = [text.get_text() for text in legend.get_texts()]
-        place = legend.get_bbox_to_anchor().transformed(axes.transAxes.inverted())
-        yield f"  legend {shown} {_size(legend.get_texts()[0])} at {_numbers(place.p0)} frame {legend.get_frame_on()}"
+        place = legend.get_bbox_to_anchor().transformed(axes.transAxes.inverted()).p0
+        look = f"{_size(legend.get_texts()[0])}, frame: {legend.get_frame_on()}"
+        yield f"  legend {shown} {look} at {_numbers(place)}"
 
 
 def _line(line: Any) -> str:

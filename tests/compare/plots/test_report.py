@@ -220,7 +220,7 @@ def test_arms_of_a_tuned_study_have_the_values_that_the_search_chose(workspace, 
 
 
 def of_two_stages() -> ByHand:
-    """Arms of two stages with several seeds' settings, one diverged, one not begun, one ensemble."""
+    """Arms of two stages whose seeds have other settings, one not started, one ensemble."""
     study = ByHand({"base": [4.1, 4.12], "other": [4.0, 4.01], "new": [None, None]})
     study.arm_fields = {
         "base": {"recipe": "merity2018awd"},
