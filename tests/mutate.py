@@ -49,7 +49,11 @@ TESTS_OF = {  # folder of ablate -> its tests, the quick ones first
 }
 DEFAULT = ("compare", "tune")
 OURS = ("", ".", str(places.ROOT))
-IMPORTED = ("torch._dynamo", "optuna", "pyarrow.parquet", "scipy.stats", "duckdb", "ray.tune")
+IMPORTED = (
+    *("torch._dynamo", "optuna", "pyarrow.parquet", "scipy.stats", "duckdb", "ray.tune"),
+    *("hypothesis.strategies", "matplotlib.figure", "pandas"),
+)
+QUIETLY = ("-x", "-q", "-p", "no:cacheprovider", "--assert=plain")  # only whether they pass counts
 WORDS = {True: "noticed ", False: "SURVIVED", None: "no time "}  # the last is not counted
 EQUIVALENT = places.TESTS / "equivalent.txt"
 TURNED = {
@@ -267,7 +271,7 @@ class Checkout:
         os.environ |= {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         os.environ["ABLATE_TEST_DATA"] = str(places.DATA)
         try:
-            return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], [*plugins]))
+            return int(pytest.main([*QUIETLY, *tests], [*plugins]))
         except BaseException:  # a change that ends the process is noticed
             return 1
 
