@@ -137,7 +137,7 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     searched = _of_searches(plan, num_train)
     rate = cost.measured_rate(done.values(), work)
     basis = "from this study's finished trials" if rate else "estimated from this machine's speed"
-    rate = rate or cost.probed_rate(plan.scale.threads)
+    rate = rate or cost.probed_rate(plan.scale.threads, plan.scale.precision)
     seconds = sum(tokens[trial.id] * work[trial.arm] for trial in trained) / rate
     seconds += sum(work[arm] * num for arm, _, num in searched) / rate
     workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)

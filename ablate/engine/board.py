@@ -126,6 +126,7 @@ class Board:
         self.num_here = 0  # ended while this screen was open
         self.workers = 0  # most trials seen to run at once
         self._known: set[str] = set()
+        self._epochs: dict[tuple[str, bool], float] = {}  # of the trials of a kind, in the mean
         self._pace = Pace()
         self.take_record(record)
 
@@ -134,14 +135,18 @@ class Board:
         self.record, self.metric = record, record.metric
         for arm in record.arms:
             self._arm(arm.name).unrequested = 0
+        planned: dict[tuple[str, bool], list[int]] = {}
         for trial in record.trials:
             self._plan(trial.id, trial.arm)
+            if trial.epochs is not None:
+                planned.setdefault((trial.arm, trial.final), []).append(trial.epochs)
             if trial.final:
                 self._arm(trial.arm).finals.add(trial.id)
         for search in record.searches:
             for trial_id in search.trials:
                 self._plan(trial_id, search.arm)
             self._arm(search.arm).unrequested += max(0, search.num_trials - len(search.trials))
+        self._epochs = {kind: statistics.fmean(epochs) for kind, epochs in planned.items()}
 
     def started(self, trial: Trial, now: float) -> None:
         self.running[trial.id] = Running(trial, now, num_epochs=_num_epochs(trial))
@@ -174,9 +179,10 @@ class Board:
             self._pace.closed(now - running.latest)
         kind, own = self._kind(journal.trial), _own_seconds(journal)
         if running is not None and (running.whole or own is None):
-            self._pace.took(kind, now - running.start, here=True)
+            self._pace.took(kind, now - running.start, len(journal.epochs), here=True)
         elif own is not None:
-            self._pace.took(kind, own + self._pace.closing, here=running is not None)
+            seconds = own + self._pace.closing
+            self._pace.took(kind, seconds, len(journal.epochs), here=running is not None)
 
     def _kind(self, trial: Trial) -> tuple[str, bool]:
         """Return what trials of the same length share: the arm, and whether they are final."""
@@ -226,8 +232,9 @@ class Board:
         return max([(sum(known) + waiting) / max(1, self.workers), *known])
 
     def _usual(self, kind: tuple[str, bool]) -> float | None:
-        expected = (trial.expected for trial in self.running.values())
-        return self._pace.usual(kind, (seconds for seconds in expected if seconds is not None))
+        running = [(trial.expected, trial.num_epochs) for trial in self.running.values()]
+        known = [(seconds, epochs) for seconds, epochs in running if seconds is not None]
+        return self._pace.usual(kind, self._epochs.get(kind), known)
 
 
 def _own_seconds(journal: Journal) -> float | None:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 LATEST = 10  # trials or epochs that count: the load of a machine changes
+Took = tuple[float, int | None]  # the seconds of a trial, and its epochs if they are known
 
 
 class Pace:
     """Seconds per trial by kind of trial, such as the arm and whether it is final.
 
     Trials that this driver saw count before those of earlier ones, and those of the same kind
-    before the others: other machines and other arms are slower or faster.
+    before the others: other machines and other arms are slower or faster. Of another kind, the
+    seconds of an epoch count, and trials that train nothing say nothing about those that train.
     """
 
     def __init__(self) -> None:
-        self._here: dict[Hashable, deque[float]] = {}
-        self._before: dict[Hashable, deque[float]] = {}
+        self._here: dict[Hashable, deque[Took]] = {}
+        self._before: dict[Hashable, deque[Took]] = {}
         self._closing: deque[float] = deque(maxlen=LATEST)
 
-    def took(self, kind: Hashable, seconds: float, here: bool) -> None:
+    def took(self, kind: Hashable, seconds: float, epochs: int | None, here: bool) -> None:
         """Record what a trial took; `here`: as this driver saw it."""
         known = self._here if here else self._before
-        known.setdefault(kind, deque(maxlen=LATEST)).append(seconds)
+        known.setdefault(kind, deque(maxlen=LATEST)).append((seconds, epochs))
 
     def closed(self, seconds: float) -> None:
         """Record what followed a trial's last epoch: evaluators, the last checkpoint."""
@@ -35,14 +37,32 @@ class Pace:
         """Mean seconds from a trial's last epoch to its end; 0 while unknown."""
         return statistics.fmean(self._closing) if self._closing else 0.0
 
-    def usual(self, kind: Hashable, running: Iterable[float]) -> float | None:
-        """Mean seconds of a trial of this kind; `running`: estimates of trials under way."""
-        same = (self._here.get(kind), self._before.get(kind))
-        for known in (*same, _all(self._here), list(running), _all(self._before)):
+    def usual(
+        self, kind: Hashable, epochs: float | None, running: Iterable[Took]
+    ) -> float | None:
+        """Mean seconds of a trial of this kind, which has so many epochs if that is known.
+
+        `running`: estimates of trials under way.
+        """
+        for known in (self._here.get(kind), self._before.get(kind)):
             if known:
-                return statistics.fmean(known)
+                return statistics.fmean(seconds for seconds, _ in known)
+        for others in (_all(self._here), list(running), _all(self._before)):
+            if (seconds := _of_others(others, epochs)) is not None:
+                return seconds
+        return self.closing if epochs == 0 else None
+
+
+def _of_others(others: Sequence[Took], epochs: float | None) -> float | None:
+    """Mean seconds of trials of other kinds, for a trial of so many epochs; None without any."""
+    if epochs is not None:
+        others = [took for took in others if took[1] is None or (took[1] > 0) == (epochs > 0)]
+    if not others:
         return None
+    seconds = statistics.fmean(seconds for seconds, _ in others)
+    known = [num for _, num in others if num]
+    return seconds * epochs / statistics.fmean(known) if epochs and known else seconds
 
 
-def _all(known: dict[Hashable, deque[float]]) -> list[float]:
-    return [seconds for kind in known.values() for seconds in kind]
+def _all(known: dict[Hashable, deque[Took]]) -> list[Took]:
+    return [took for kind in known.values() for took in kind]

@@ -27,6 +27,7 @@ class PlannedTrial:
     seed_index: int
     final: bool  # its result enters the arm's cell
     parents: tuple[str, ...] = ()
+    epochs: int | None = None  # that it is planned to train; older records do not have it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablate.config.identity import Trial, make_trial
 from ablate.config.resolve import Config, kind_of, merge, resolve_near
-from ablate.config.tasks import EVALUATION, Kind
+from ablate.config.tasks import COUNTING, EVALUATION, Kind
 from ablate.errors import SpaceError, StudyError
 from ablate.space import space as spaces
 from ablate.store.study_record import PlannedTrial
@@ -124,4 +124,5 @@ def planned_trial(trial: Trial, arm: str, seed_index: int, *, final: bool) -> Pl
         seed_index=seed_index,
         final=final,
         parents=tuple(trial.parent_ids()),
+        epochs=0 if trial.runner in (EVALUATION, COUNTING) else trial.config.num_epochs,
     )

@@ -47,12 +47,12 @@ def measured_rate(journals: Iterable[Journal], flops: Mapping[str, float]) -> fl
     return sorted(rates)[len(rates) // 2] if rates else None
 
 
-def probed_rate(threads: int) -> float:
+def probed_rate(threads: int, precision: str = "float32") -> float:
     """Estimate this machine's operations per second in training, from a matrix product."""
     import torch
 
     torch.set_num_threads(threads)
-    left, right = torch.randn(512, 512), torch.randn(512, 512)
+    left, right = torch.randn(2, 512, 512, dtype=getattr(torch, precision))
     torch.mm(left, right)
     start, rounds = time.perf_counter(), 0
     while time.perf_counter() - start < 0.1:

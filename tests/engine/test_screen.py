@@ -205,6 +205,50 @@ def test_time_left_follows_the_latest_epochs():
         assert screen.board.seconds_left(clock.now) == pytest.approx(29 * 4 + 5)
 
 
+def test_time_left_of_other_arms_follows_from_an_epoch_of_this_one():
+    """Counting takes a second and says nothing of training; another arm has twice the epochs."""
+    clock = Clock()
+    epochs = {"count": 0, "short": 4, "long": 8, "measured": 0}
+    record = record_of(num_seeds=1, arms=tuple(epochs))
+    planned = tuple(replace(trial, epochs=epochs[trial.arm]) for trial in record.trials)
+    screen, _ = plain(replace(record, trials=planned), clock)
+    with screen:
+        screen.started(trial_of("count-0"))
+        clock.now += 1
+        screen.finished("count-0", ended("count-0"))
+        screen.started(trial_of("short-0"))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) is None
+        clock.now += 3
+        screen.progress("short-0", epoch(1))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(9 + 24 + 1)
+        for number in range(2, 5):
+            clock.now += 3
+            screen.progress("short-0", epoch(number))
+        journal = replace(ended("short-0"), epochs=tuple(map(epoch, range(1, 5))))
+        screen.finished("short-0", journal)
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(24 + 1)
+
+
+def test_before_any_was_evaluated_that_takes_what_follows_a_last_epoch():
+    clock = Clock()
+    record = record_of(num_seeds=1, arms=("base", "judged"))
+    planned = tuple(replace(t, epochs=4 * (t.arm == "base")) for t in record.trials)
+    screen, _ = plain(replace(record, trials=planned), clock)
+    with screen:
+        screen.started(trial_of("base-0"))
+        for number in range(1, 5):
+            clock.now += 3
+            screen.progress("base-0", epoch(number))
+        clock.now += 5
+        journal = replace(ended("base-0"), epochs=tuple(map(epoch, range(1, 5))))
+        screen.finished("base-0", journal)
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(5)
+
+
 def test_trials_that_are_stopped_early_count_in_a_search():
     """A search's trials end after 3 s or 12 s; its confirmed trials always take 12 s."""
     clock, search = Clock(), SearchRecord(arm="base", repeat=0, num_trials=4)
