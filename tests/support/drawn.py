@@ -19,8 +19,7 @@ def drawn(figure: Any) -> str:
     """The whole of a figure, a line for each of its parts."""
     wide, high = figure.get_size_inches()
     lines = [f"figure {_numbers([wide, high])} inches"]
-    shared = [label for label in (figure.get_supxlabel(), figure.get_supylabel()) if label]
-    lines += [f"  shared labels {shared}"] if shared else []
+    lines += [f"  text {_text(text)}" for text in figure.texts]
     for axes in figure.axes:
         lines += _axes(axes) if axes.get_visible() else ["axes, not shown"]
     return "\n".join(lines)
@@ -81,8 +80,13 @@ def _text(text: Any) -> str:
     x, y = (_numbers([place[0]]), "beside it" if arrow else _numbers([place[1]]))
     return (
         f"{text.get_text()!r} {_size(text)} {to_hex(text.get_color())} {align} "
-        f"at {x} {y}{to}{arrow}{behind} over {text.get_zorder():g}"
+        f"at {x} {y}{to}{arrow}{behind}{_clipped(text)} over {text.get_zorder():g}"
     )
+
+
+def _clipped(text: Any) -> str:
+    beyond = getattr(text, "get_annotation_clip", lambda: None)()
+    return "" if beyond is None else f" clipped: {beyond}"
 
 
 def _size(text: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.statistics.curves import BudgetCurve, Point, budget_curves
+from ablate.compare.statistics.replication import counted
 from ablate.config.metrics import Metric
 
 MOST_BANDS = 2  # more hide each other
@@ -65,7 +66,7 @@ def caption(material: Material) -> str:
     spoilt = sum(curve.num_spoilt for curve in curves)
     lost = f" {spoilt} diverged or were stopped early and count as the worst." if spoilt else ""
     more = len(curves) - style.MAX_LINES
-    left = f" {more} more arms are not drawn." if more > 0 else ""
+    left = f" Not drawn: {counted(more, 'more arm')}." if more > 0 else ""
     return (
         "Best validation result against the budget of the search. Bold: in "
         "expectation over the order of the search's trials (Dodge et al. 2019; exact for random "

@@ -65,9 +65,10 @@ def _row(axes: Any, row: int, comparison: Comparison, reach: float) -> None:
     low, high = comparison.interval or (delta, delta)
     ends = [min(max(end, -reach), reach) for end in (low, high)]
     axes.plot(ends, [row, row], color=colour, linewidth=1.6)
-    for end, side in ((low, -1), (high, 1)):
-        if abs(end) > reach and end * side > 0:
-            axes.plot(side * reach, row, marker=">" if side > 0 else "<", color=colour, ms=5)
+    if low < -reach:
+        axes.plot(-reach, row, marker="<", color=colour, ms=5)
+    if high > reach:
+        axes.plot(reach, row, marker=">", color=colour, ms=5)
     if abs(delta) <= reach:
         filled = "white" if comparison.helps is None else colour
         form = MARKERS[comparison.helps]

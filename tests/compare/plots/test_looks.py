@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from ablate.compare.plots.parameters import Point
 from ablate.config.metrics import ACCURACY, PERPLEXITY, Metric
 from ablate.study.designs import factorial
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import material_of
+from tests.support.whole_study import material_of, searched
 
 PLAIN = Metric("score", better="lower", scale="linear")
 
@@ -56,6 +58,40 @@ def test_the_best_trials_are_bold_and_what_did_not_complete_is_dotted():
     assert shades == sorted(shades) and 0.35 < shades[0] < shades[-1] == pytest.approx(0.8)
     assert search._look(0, 1)["linewidth"] == search._look(0, 2)["linewidth"] == 2
     assert search._look(1, 2)["linewidth"] == 0.8
+
+
+def test_the_eighth_line_has_a_colour_again_with_other_dashes_and_another_marker():
+    first, second = style.COLOURS[:2]
+    assert style.line(6) == {"color": style.COLOURS[6], "linestyle": style.DASHES[6]}
+    assert style.line(7) == {"color": first, "linestyle": style.DASHES[1]}
+    assert style.line(15) == {"color": second, "linestyle": style.DASHES[3]}
+    assert style.marker(7) == {"color": first, "marker": style.MARKERS[1]}
+    assert style.marker(15) == {"color": second, "marker": style.MARKERS[3]}
+
+
+@pytest.mark.parametrize(("num", "left"), [(7, ""), (8, " Not drawn: 1 more arm."), (9, "2 more")])
+def test_a_caption_counts_the_searches_for_which_there_is_no_colour(num, left):
+    draws = random.Random(1)
+    study = ByHand({f"arm {i}": [4.0] for i in range(num)}, "arm 0")
+    found = tuple(searched(study, f"arm {i}", draws) for i in range(num))
+    study.record_fields = {"searches": found}
+    caption = plots.get("budget").caption(material_of(study))
+    assert left in caption and ("Not drawn" in caption) == (num > 7)
+
+
+def test_the_budget_of_two_trials_is_a_curve():
+    study = ByHand({"base": [4.0]})
+    found = searched(study, "base", random.Random(1))
+    study.record_fields = {"searches": (replace(found, trials=found.trials[:2]),)}
+    figure: Any = plots.get("budget").draw(material_of(study))
+    assert [len(line.get_xdata()) for line in figure.axes[0].lines] == [2, 2]
+
+
+def test_a_picture_replaces_the_one_before(tmp_path):
+    file = tmp_path / "pictures" / "deltas.svg"
+    for data in (b"first", b"second"):
+        plots.save(file, data)
+    assert file.read_bytes() == b"second"
 
 
 def test_every_panel_has_all_arms_in_grey_the_base_arm_and_its_own():
