@@ -37,9 +37,7 @@ class Pace:
         """Mean seconds from a trial's last epoch to its end; 0 while unknown."""
         return statistics.fmean(self._closing) if self._closing else 0.0
 
-    def usual(
-        self, kind: Hashable, epochs: float | None, running: Iterable[Took]
-    ) -> float | None:
+    def usual(self, kind: Hashable, epochs: float | None, running: Iterable[Took]) -> float | None:
         """Mean seconds of a trial of this kind, which has so many epochs if that is known.
 
         `running`: estimates of trials under way.
