@@ -12,7 +12,7 @@ import pytest
 from ablate import papers
 from ablate.compare.formats import csv as csv_format
 from ablate.compare.statistics.verdicts import rule
-from ablate.compare.table import numbers
+from ablate.compare.table import columns, numbers
 from ablate.compare.table.summary import summarise
 from ablate.config.metrics import (
     ACCURACY,
@@ -191,3 +191,13 @@ def test_a_record_of_before_is_read(by_hand):
     assert read.columns == (Metric("accuracy"),) and read.arms[0].published_columns == {}
     summary = summarise(read, {})
     assert summary.arms[0].published == {"test": 56.1}, "a training perplexity is of no split"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(1.5, "+50.0%"), (10.99, "+999.0%"), (11.0, "×11"), (123.45, "×123")]
+)
+def test_far_above_the_floor_is_so_many_times_of_it(by_hand, ratio, text):
+    study = by_hand({"base": (4.0,) * 3})
+    summary = summarise(study.record, study.journals)
+    cell = replace(summary.arms[0].cells["test"], above_floor=1.0, floor_ratio=ratio)
+    assert columns.above_floor(cell, summary) == text

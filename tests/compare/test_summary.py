@@ -265,6 +265,10 @@ def test_a_searched_arm_is_not_whole_before_its_winner_is_confirmed(by_hand):
     summary = summary_of(study)
     assert (summary.arm("doc").counts.planned, summary.arm("doc").counts.missing) == (5, 5)
     assert not summary.whole
+    repeated = tuple(dataclasses.replace(searches[0], repeat=repeat) for repeat in range(3))
+    study.record_fields = {"searches": repeated}
+    counts = {arm.name: arm.counts for arm in summary_of(study).arms}
+    assert (counts["doc"].planned, counts["base"].planned) == (15, 5)
     assert any("1 search" in note for note in summary.notes)
 
 

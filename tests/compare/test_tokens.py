@@ -194,3 +194,16 @@ def test_what_cannot_be_compared_is_refused(workspace, trained):
     journal.write(workspace.store)
     with pytest.raises(TrialError, match="has no log-probabilities of test"):
         show_tokens(workspace, [first, second], "test")
+
+
+def test_resamples_are_as_many_as_asked_and_draw_every_sentence():
+    """Of 40 sentences one counts, the first or the last: how often it is drawn, 1 in the mean."""
+    for place in (0, -1):
+        rows = np.zeros((tokens.MIN_SENTENCES, 2))
+        rows[place] = 1.0
+        for num in (1, tokens.AT_ONCE, tokens.AT_ONCE + 1, 4 * tokens.AT_ONCE):
+            drawn = np.concatenate([*tokens._resampled(rows, num, seed=3)])
+            assert drawn.shape == (num, 2)
+        assert drawn[:, 0].mean() == pytest.approx(1, abs=0.1)
+        assert np.array_equal(drawn[:, 0], drawn[:, 1])
+    assert [*tokens._resampled(rows[1:], 10, seed=3)] == []

@@ -10,7 +10,16 @@ import re
 import pytest
 
 from ablate.compare import formats
-from ablate.compare.formats import BEST, Best, Column, Table, table_of, table_of_values
+from ablate.compare.formats import (
+    BEST,
+    Best,
+    Column,
+    Table,
+    html,
+    table_of,
+    table_of_values,
+    text,
+)
 
 NASTY = "a|b *c* <b>d</b> [e](http://f) & 5% of {x}_1"
 WORDS = ("alpha", "2.5", "gamma")
@@ -93,3 +102,14 @@ def test_a_narrow_terminal_drops_columns_and_wraps_one():
     last = Table([Column("a"), Column("long", wraps=True)], [("1", "one two three four five")])
     lines = write(last, width=16).splitlines()[2:]
     assert [line.split() for line in lines] == [["1", "one", "two", "three"], ["four", "five"]]
+
+
+def test_on_a_page_a_cell_takes_several_lines_from_41_characters_on():
+    one, other = html.grid(table_of_values(["a", "b"], [("x" * 40, "y" * 41)]))[3].split("<td")[1:]
+    assert one.startswith(">") and other.startswith(' class="long">')
+
+
+def test_in_a_terminal_a_column_is_left_out_if_one_character_does_not_fit():
+    table = Table([Column("a"), Column("b", drop=0)], [("123", "456")])
+    assert "456" in text.write(table, len("123  456")) and "Left out" not in text.write(table, 8)
+    assert "456" not in text.write(table, 7)

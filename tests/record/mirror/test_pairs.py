@@ -406,3 +406,5 @@ def test_the_rows_of_a_terminal(recorded, monkeypatch):
     text = " ".join(pairs_table.plain_text(result).split())
     assert row in text and " c1 " not in text
     assert "1 more row: --format csv has them all." in text
+    monkeypatch.setattr(pairs_table, "SHOWN", 2)
+    assert "more row" not in pairs_table.plain_text(result)
