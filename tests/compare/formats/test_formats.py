@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
 import re
@@ -20,6 +21,7 @@ from ablate.compare.formats import (
     table_of_values,
     text,
 )
+from tests.support.golden import changes
 
 NASTY = "a|b *c* <b>d</b> [e](http://f) & 5% of {x}_1"
 WORDS = ("alpha", "2.5", "gamma")
@@ -113,3 +115,21 @@ def test_in_a_terminal_a_column_is_left_out_if_one_character_does_not_fit():
     table = Table([Column("a"), Column("b", drop=0)], [("123", "456")])
     assert "456" in text.write(table, len("123  456")) and "Left out" not in text.write(table, 8)
     assert "456" not in text.write(table, 7)
+
+
+@pytest.mark.golden
+def test_the_formats_are_the_golden_ones():
+    """A table with all that may surround it, and one of numbers, dates and nothing."""
+    when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    numbers = (1234567, 1234567.891, 0.000012345, 1e300, float("nan"), float("inf"), -0.0)
+    values = table_of_values(
+        ["kind", "value", "what a long heading may do to a narrow column"],
+        [*(("number", number, None) for number in numbers), ("time", when, True), ("text", "", 3)],
+    )
+    texts = [
+        f"== {form}\n{formats.writer(form).write(table)}"
+        for form in formats.names()
+        for table in ([values] if formats.is_exact(form) else [whole(), values])
+    ]
+    texts += [f"== {width} wide\n{text.write(whole(), width)}" for width in (24, 40, 60)]
+    assert not changes("formats.txt", "\n".join(texts) + "\n")
