@@ -78,7 +78,7 @@ def caption(material: Material) -> str:
     replication = material.summary.replication
     return (
         "What one factor bought at each level of another, over the rest of the design; bars: "
-        f"{percent:g}% intervals{replication.interval_of} of each mean over "
-        f"{plural(replication.unit)}, which are wider than those of paired differences. Parallel "
+        f"{percent:g}% intervals of each mean over {plural(replication.unit)}"
+        f"{replication.interval_of}, which are wider than those of paired differences. Parallel "
         "lines are no interaction."
     )
