@@ -16,6 +16,8 @@ from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 from ablate.store.study_record import StudyRecord
 
+Kind = tuple[str, bool]  # what trials of the same length share: the arm, and whether they are final
+
 
 @dataclass
 class Running:
@@ -106,12 +108,12 @@ class ArmState:
         return len(self.planned) + self.unrequested
 
     @property
-    def left(self) -> int:
-        return max(0, self.total - len(self.done) - len(self.running))
+    def waiting(self) -> set[str]:
+        return self.planned - self.done - self.running
 
     @property
-    def finals_left(self) -> int:
-        return len(self.finals - self.done - self.running)
+    def left(self) -> int:
+        return len(self.waiting) + self.unrequested
 
 
 class Board:
@@ -126,7 +128,7 @@ class Board:
         self.num_here = 0  # ended while this screen was open
         self.workers = 0  # most trials seen to run at once
         self._known: set[str] = set()
-        self._epochs: dict[tuple[str, bool], float] = {}  # of the trials of a kind, in the mean
+        self._epochs: dict[Kind, float] = {}  # of the trials of a kind, in the mean
         self._pace = Pace()
         self.take_record(record)
 
@@ -135,7 +137,7 @@ class Board:
         self.record, self.metric = record, record.metric
         for arm in record.arms:
             self._arm(arm.name).unrequested = 0
-        planned: dict[tuple[str, bool], list[int]] = {}
+        planned: dict[Kind, list[int]] = {}
         for trial in record.trials:
             self._plan(trial.id, trial.arm)
             if trial.epochs is not None:
@@ -184,8 +186,7 @@ class Board:
             seconds = own + self._pace.closing
             self._pace.took(kind, seconds, len(journal.epochs), here=running is not None)
 
-    def _kind(self, trial: Trial) -> tuple[str, bool]:
-        """Return what trials of the same length share: the arm, and whether they are final."""
+    def _kind(self, trial: Trial) -> Kind:
         arm = self._arm(trial.arm)
         return arm.name, trial.id in arm.finals
 
@@ -214,27 +215,36 @@ class Board:
     def seconds_left(self, now: float, arms: Iterable[ArmState] | None = None) -> float | None:
         """Estimate the seconds left for the study or some of its arms; None while unknown."""
         chosen = list(self.arms.values() if arms is None else arms)
-        running = (self.running[trial_id] for arm in chosen for trial_id in arm.running)
+        running = [self.running[trial_id] for trial_id in _union(arm.running for arm in chosen)]
         started = [
             trial.left(now, self._usual(self._kind(trial.trial)), self._pace.closing)
             for trial in running
         ]
-        usual = [
-            (num, self._usual((arm.name, final)))
-            for arm in chosen
-            for final, num in ((True, arm.finals_left), (False, arm.left - arm.finals_left))
-            if num > 0
-        ]
+        usual = [(num, self._usual(kind)) for kind, num in self._waiting(chosen).items()]
         if None in started or any(seconds is None for _, seconds in usual):
             return None
         waiting = sum(num * (seconds or 0.0) for num, seconds in usual)
         known = [seconds or 0.0 for seconds in started]
         return max([(sum(known) + waiting) / max(1, self.workers), *known])
 
-    def _usual(self, kind: tuple[str, bool]) -> float | None:
+    def _waiting(self, arms: Iterable[ArmState]) -> Counter[Kind]:
+        """How many trials have not started, by kind; one that several arms share counts once."""
+        counted: set[str] = set()
+        waiting: Counter[Kind] = Counter()
+        for arm in arms:
+            waiting += Counter((arm.name, trial in arm.finals) for trial in arm.waiting - counted)
+            waiting += Counter({(arm.name, False): arm.unrequested})
+            counted |= arm.waiting
+        return waiting
+
+    def _usual(self, kind: Kind) -> float | None:
         running = [(trial.expected, trial.num_epochs) for trial in self.running.values()]
         known = [(seconds, epochs) for seconds, epochs in running if seconds is not None]
         return self._pace.usual(kind, self._epochs.get(kind), known)
+
+
+def _union(sets: Iterable[set[str]]) -> set[str]:
+    return set().union(*sets)
 
 
 def _own_seconds(journal: Journal) -> float | None:

@@ -232,6 +232,30 @@ def test_time_left_of_other_arms_follows_from_an_epoch_of_this_one():
         assert screen.board.seconds_left(clock.now) == pytest.approx(24 + 1)
 
 
+def test_a_model_that_several_arms_judge_is_waited_for_once():
+    clock = Clock()
+    record = record_of(num_seeds=1, arms=("base", "dynamic", "with counts"))
+    base, dynamic, counts = (replace(t, epochs=0) for t in record.trials)
+    trained = replace(base, epochs=4)
+    shared = [replace(trained, arm=t.arm, final=False) for t in (dynamic, counts)]
+    planned = (trained, shared[0], dynamic, shared[1], counts)
+    early = replace(record.trials[0], id="early-0", arm="early", epochs=4)
+    screen, _ = plain(replace(record, trials=(early, *planned)), clock)
+    with screen:
+        screen.started(trial_of("early-0"))
+        for number in range(1, 5):
+            clock.now += 3
+            screen.progress("early-0", epoch(number))
+        screen.finished("early-0", replace(ended("early-0"), epochs=(*map(epoch, range(1, 5)),)))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(12)
+        screen.started(trial_of("base-0"))
+        clock.now += 3
+        screen.progress("base-0", epoch(1))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(9)
+
+
 def test_before_any_was_evaluated_that_takes_what_follows_a_last_epoch():
     clock = Clock()
     record = record_of(num_seeds=1, arms=("base", "judged"))
