@@ -322,3 +322,63 @@ def test_whose_ray_is_joined(monkeypatch, given, variable, joined):
     with environment(settings), session.connected(Fleet(address=given)):
         pass
     assert seen == [joined]
+
+
+def test_a_drive_runs_one_trial_unless_it_is_told_how_many(clock):
+    drive = Drive(Schedule("a", "b"), dict)  # type: ignore[arg-type]
+    assert [started(drive), started(drive)] == ["a", None]
+
+
+@pytest.mark.parametrize("preempted", [True, False])
+def test_a_death_with_its_host_counts_nothing(clock, preempted):
+    """The schedule decides about any other: here it always gives up."""
+    schedule = Schedule("a")
+    drive = Drive(schedule, dict)  # type: ignore[arg-type]
+    started(drive)
+    trial: Any = drive.live["a"]
+    error: Any = RuntimeError("gone")
+    error.preempted = preempted
+    drive.died(trial, error)
+    assert trial.max_failures == (roles.FOR_EVER if preempted else 0)
+    assert [call[:2] for call in schedule.calls if call[0] == "died"] == [("died", "a")] * (
+        not preempted
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "It died.\n  pid: 12\n  ip: 10.0.0.1\nThe end. Some common causes: x",
+            "(pid 12 on 10.0.0.1) died: The end.",
+        ),
+        ("  pid: 12\nThe end", "the worker process died: The end"),
+        ("  ip: 10.0.0.1\nThe end", "the worker process died: The end"),
+        (
+            "set RAY_memory_usage_threshold\nx",
+            "died: Ray killed it because its machine ran out of memory",
+        ),
+        (
+            "a\nconnection error code 2",
+            "died: it was killed, from outside or for lack of memory, or it crashed",
+        ),
+    ],
+)
+def test_why_a_worker_died_is_one_line(text, said):
+    assert roles.cause(RuntimeError(text)).endswith(said)
+
+
+def test_the_folder_for_ray_is_made_if_it_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(driving, "_run_once", lambda drive, fleet: None)
+    monkeypatch.setattr(driving.ray, "is_initialized", lambda: False)
+    for _ in range(2):
+        driving.run(Schedule(), Fleet(tmp=str(tmp_path / "a" / "b")), dict)  # type: ignore[arg-type]
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_tune_prints_every_error_only_if_asked(verbose):
+    assert driving._tune_settings(Fleet(verbose=verbose), 3) == {
+        "TUNE_MAX_PENDING_TRIALS_PG": "3",
+        "TUNE_PRINT_ALL_TRIAL_ERRORS": str(int(verbose)),
+    }

@@ -16,7 +16,7 @@ from ablate.tune.search.log import LoggedStorage
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    return tmp_path / "searches" / "q@s.log"
+    return tmp_path / "workspace" / "searches" / "q@s.log"
 
 
 def opened(log: Path) -> optuna.Study:

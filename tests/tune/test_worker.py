@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ablate.config.identity import Trial
-from ablate.errors import TakenOver
+from ablate.errors import StoreError, TakenOver
+from ablate.store.store import Store
 from ablate.tune import worker
 
 
@@ -76,3 +77,12 @@ def test_the_last_line_of_rays_message_says_why_a_worker_died():
     assert roles.cause(RuntimeError(text)) == (
         "the worker process (pid 7 on 10.0.0.1) died: It was ended."
     )
+
+
+def test_a_host_that_does_not_see_the_store_says_so(tmp_path):
+    trial = Trial(id="t" * 16, values={}, seed=1, corpus_digest="", runner="stand_in")
+    order = {"trial": trial.to_plain(), "store": str(tmp_path), "data": "x", "study": "q@s"}
+    with pytest.raises(StoreError, match="does not see the store"):
+        worker.opened(order)
+    Store(str(tmp_path)).write_json("studies/q@s/study.json", {})
+    assert worker.opened(order)[0] == trial
