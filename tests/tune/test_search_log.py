@@ -7,10 +7,12 @@ from pathlib import Path
 
 import optuna
 import pytest
+from optuna.exceptions import StorageInternalError
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from ablate.errors import RecordError, StoreError
 from ablate.tune.search import log as search_log
+from ablate.tune.search.arm import answering
 from ablate.tune.search.log import LoggedStorage
 
 
@@ -135,3 +137,13 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         with pytest.raises(StoreError, match="Permission denied"):
             LoggedStorage(tmp_path / "new" / "q.log")
         tmp_path.chmod(0o700)
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password():
+    with pytest.raises(RecordError) as refused, answering("postgresql://u:secret@db/x"):
+        raise StorageInternalError("the server is gone\nsecond line")
+    text = str(refused.value)
+    assert "does not answer: the server is gone. Is the database up" in text
+    assert "db/x" in text and "secret" not in text and "second line" not in text
+    with pytest.raises(RecordError, match="why it was"), answering("sqlite:///x"):
+        raise StorageInternalError("what was seen") from OSError("why it was")
