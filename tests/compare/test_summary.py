@@ -323,3 +323,26 @@ def test_a_difference_that_is_the_same_for_every_seed_has_no_verdict(by_hand):
     reasons = {name: one.reason for name, one in compared.items() if one}
     assert reasons == {"less": "no spread", "same": "", "apart": ""}
     assert compared["less"].delta < 0 and compared["less"].helps is None
+
+
+def test_an_heir_s_settings_cost_the_trials_of_all_before_it(by_hand):
+    study = by_hand({"base": BASE, "heir": BASE, "heir's": BASE, "waits": BASE})
+    of = {"base": ("", 4), "heir": ("base", 2), "heir's": ("heir", 3), "waits": ("base", 0)}
+    study.record_fields["searches"] = tuple(
+        SearchRecord(
+            arm=arm,
+            repeat=0,
+            num_trials=num,
+            trials=tuple(f"{arm}{i}" for i in range(num)),
+            inherits=before or None,
+            over=("Rate", "Size") if before else (),
+        )
+        for arm, (before, num) in of.items()
+    )
+    notes = [note for note in summary_of(study).notes if "inherited" in note]
+    assert notes == [
+        "heir inherited the best settings of base and searched only 'Rate', 'Size', in 2 trials of "
+        "its own; 6 trials are behind its settings, 4 behind those of base.",
+        "heir's inherited the best settings of heir and searched only 'Rate', 'Size', in 3 trials "
+        "of its own; 9 trials are behind its settings, 6 behind those of heir.",
+    ]
