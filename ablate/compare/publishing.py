@@ -53,7 +53,8 @@ def publish(store: Store, names: Iterable[str], folder: Path) -> list[StudyRecor
 def _copy(material: Material, store: Store, published: Store) -> None:
     record = material.record
     for journal in material.journals.values():
-        without_machine(journal).write(published)
+        if journal.outcome is not None:  # without its checkpoint, what still runs starts again
+            without_machine(journal).write(published)
     study_record.write(published, replace(record, command=without_locations(record.command)))
     made = findings.read(store, record.key)
     if made:
