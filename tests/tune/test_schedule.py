@@ -643,3 +643,15 @@ class TestRunners:
         shutil.rmtree(workspace.store.folder / folder)
         schedule, _ = run(study, workspace)
         assert schedule.complete and set(schedule.status.values()) == {Status.COMPLETED}
+
+
+@pytest.mark.parametrize(
+    ("num", "tokens", "limit", "over"),
+    [(0, 99, 100, False), (0, 100, 100, True), (4, 10**9, None, False), (5, 0, None, True)],
+)
+def test_a_search_starts_no_trial_once_its_trials_or_tokens_are_spent(num, tokens, limit, over):
+    words = SimpleNamespace(tokens=limit, trials=5)
+    search: Any = SimpleNamespace(
+        planned=SimpleNamespace(words=words), tokens=tokens, trials=range(num)
+    )
+    assert ArmSearch._spent.fget(search) is over  # type: ignore[attr-defined]

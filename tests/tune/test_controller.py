@@ -1,0 +1,98 @@
+"""What the control loop changes of Tune's, each by itself; no Ray is started."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ray.tune.execution.tune_controller import TuneController
+from ray.tune.experiment import Trial as TuneTrial
+
+from ablate.tune.cluster import controller
+from ablate.tune.cluster.controller import Controller
+
+TRIAL = SimpleNamespace(status=TuneTrial.RUNNING)
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def calls(monkeypatch) -> list[tuple]:
+    """The calls that reach Tune, or the drive."""
+    made: list[tuple] = []
+    for name in (
+        *("_maybe_reuse_cached_actor", "_process_trial_failure"),
+        *("_actor_failed", "_trial_task_failure"),
+    ):
+        noted = lambda self, *args, name=name: made.append((name, *args)) or "Tune's answer"  # noqa: E731
+        monkeypatch.setattr(TuneController, name, noted)
+    return made
+
+
+def made(calls: list[tuple], **fields: Any) -> Any:
+    drive = SimpleNamespace(
+        died=lambda *args: calls.append(("died", *args)),
+        handled_death=lambda *args: calls.append(("handled", *args)),
+    )
+    control: Any = Controller.__new__(Controller)
+    control.__dict__ |= {"_drive": drive, "_refused": {}, "_resetting_trials": set(), **fields}
+    return control
+
+
+def test_a_trial_waits_half_a_minute_for_its_own_actor(calls, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(controller, "time", clock)
+    one, other, resetting = "one", "other", "resetting"
+    control = made(
+        calls, _trial_to_actor={one: "actor", resetting: "x"}, _resetting_trials={resetting}
+    )
+    assert control._maybe_reuse_cached_actor(one) is False
+    assert control._maybe_reuse_cached_actor(other) == "Tune's answer"
+    assert control._maybe_reuse_cached_actor(resetting) == "Tune's answer"
+    clock.now += 29.9
+    assert control._maybe_reuse_cached_actor(one) is False
+    clock.now += 0.1
+    assert control._maybe_reuse_cached_actor(one) == "Tune's answer"
+    assert [name for name, *_ in calls] == ["_maybe_reuse_cached_actor"] * 3
+
+
+def test_the_schedule_decides_before_tune_does(calls):
+    error = RuntimeError("gone")
+    made(calls)._process_trial_failure(TRIAL, error)
+    assert calls == [
+        ("died", TRIAL, error),
+        ("_process_trial_failure", TRIAL, error),
+        ("handled", TRIAL, error),
+    ]
+
+
+def test_an_actor_that_dies_in_a_reset_is_not_waited_for(calls):
+    error = RuntimeError("gone")
+    control = made(calls, _actor_to_trial={"actor": "one"}, _resetting_trials={"one", "two"})
+    control._actor_failed("actor", error)
+    assert control._resetting_trials == {"two"} and calls == [("_actor_failed", "actor", error)]
+
+
+@pytest.mark.parametrize(
+    ("status", "has_actor", "counted"),
+    [
+        (TuneTrial.PENDING, False, False),
+        (TuneTrial.PENDING, True, True),
+        (TuneTrial.RUNNING, False, True),
+    ],
+)
+def test_a_death_is_counted_once(calls, status, has_actor, counted):
+    class Trial:
+        pass
+
+    trial: Any = Trial()
+    trial.status = status
+    control = made(calls, _trial_to_actor={trial: "actor"} if has_actor else {})
+    control._trial_task_failure(trial, RuntimeError("gone"))
+    assert [name for name, *_ in calls] == ["_trial_task_failure"] * counted
