@@ -655,3 +655,17 @@ def test_a_search_starts_no_trial_once_its_trials_or_tokens_are_spent(num, token
         planned=SimpleNamespace(words=words), tokens=tokens, trials=range(num)
     )
     assert ArmSearch._spent.fget(search) is over  # type: ignore[attr-defined]
+
+
+def test_a_worker_may_be_replaced_before_a_journal_is_there_or_after_the_trial_has_ended(workspace):
+    notes = Notes()
+    schedule = scheduled(study_of(), workspace, notes)
+    first = schedule.next()
+    assert journals.read(workspace.store, first.id) is None
+    schedule.retried(first.id, "its worker died")
+    schedule.lost(first.id, "it died for good")
+    assert journals.read(workspace.store, first.id).outcome is not None
+    schedule.retried(first.id, "a message that came late")
+    schedule.lost(first.id, "another one")
+    assert journals.read(workspace.store, first.id).outcome.reason == "it died for good"
+    assert notes.texts == []
