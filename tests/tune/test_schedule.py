@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from optuna.pruners import NopPruner
 from optuna.samplers import RandomSampler, TPESampler
 
 from ablate.config.identity import Trial
@@ -26,7 +27,7 @@ from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune.budget import Ledger
 from ablate.tune.schedule import Listener, Schedule
-from ablate.tune.search.arm import ArmSearch, _sampler, open_search
+from ablate.tune.search.arm import ArmSearch, _pruner, _sampler, open_search
 from tests.support import small_studies
 from tests.support.small_studies import RATE_AND_WINDOW, order_in
 
@@ -669,3 +670,25 @@ def test_a_worker_may_be_replaced_before_a_journal_is_there_or_after_the_trial_h
     schedule.lost(first.id, "another one")
     assert journals.read(workspace.store, first.id).outcome.reason == "it died for good"
     assert notes.texts == []
+
+
+@pytest.mark.parametrize(("search", "built_on"), [(None, True), (False, True), (True, False)])
+def test_a_model_is_needed_until_the_search_of_how_to_judge_it_is_over(search, built_on):
+    searches = {} if search is None else {0: SimpleNamespace(over=search)}
+    judged = SimpleNamespace(parents=[SimpleNamespace(id="model")])
+    plan = SimpleNamespace(searches=[judged], trials=())
+    schedule: Any = SimpleNamespace(plan=plan, searches=searches)
+    assert Schedule._is_built_on(schedule, "model") is built_on
+    assert Schedule._is_built_on(schedule, "another") is False
+
+
+def test_how_a_search_stops_early():
+    plan: Any = SimpleNamespace(configs={n: SimpleNamespace(num_epochs=n) for n in (3, 9, 4)})
+    asha: Any = _pruner(Search(space="x", early_stopping="asha"), plan)
+    assert (asha._min_resource, asha._reduction_factor) == (1, 3)
+    hyperband: Any = _pruner(Search(space="x", early_stopping="hyperband"), plan)
+    assert (hyperband._min_resource, hyperband._max_resource) == (1, 9)
+    assert isinstance(_pruner(Search(space="x"), plan), NopPruner)
+    plan.configs[5] = SimpleNamespace(num_epochs=None)
+    with pytest.raises(StudyError, match="how many epochs a trial has"):
+        _pruner(Search(space="x", early_stopping="hyperband"), plan)
