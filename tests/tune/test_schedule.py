@@ -684,11 +684,11 @@ def test_a_model_is_needed_until_the_search_of_how_to_judge_it_is_over(search, b
 
 def test_how_a_search_stops_early():
     plan: Any = SimpleNamespace(configs={n: SimpleNamespace(num_epochs=n) for n in (3, 9, 4)})
-    asha: Any = _pruner(Search(space="x", early_stopping="asha"), plan)
+    asha: Any = _pruner(Search(space="x", trials=4, early_stopping="asha"), plan)
     assert (asha._min_resource, asha._reduction_factor) == (1, 3)
-    hyperband: Any = _pruner(Search(space="x", early_stopping="hyperband"), plan)
+    hyperband: Any = _pruner(Search(space="x", trials=4, early_stopping="hyperband"), plan)
     assert (hyperband._min_resource, hyperband._max_resource) == (1, 9)
-    assert isinstance(_pruner(Search(space="x"), plan), NopPruner)
+    assert isinstance(_pruner(Search(space="x", trials=4), plan), NopPruner)
     plan.configs[5] = SimpleNamespace(num_epochs=None)
     with pytest.raises(StudyError, match="how many epochs a trial has"):
-        _pruner(Search(space="x", early_stopping="hyperband"), plan)
+        _pruner(Search(space="x", trials=4, early_stopping="hyperband"), plan)
