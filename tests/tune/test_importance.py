@@ -78,6 +78,19 @@ def test_few_trials_say_nothing(tmp_path):
     assert "0 completed trials are too few" in plain_text(RECORD.key, [result])
 
 
+def test_four_completed_trials_are_enough(tmp_path):
+    storage = open_storage(f"folder:{tmp_path}", RECORD.key)
+    study = optuna.create_study(study_name="s@x/a/1/0123", storage=storage)
+    for number in range(4):
+        (before,) = importances(RECORD, f"folder:{tmp_path}")
+        assert before.shares == {} and before.num_completed == number
+        place = {"params": {"rate": number / 4}, "distributions": {"rate": RATE}}
+        study.add_trial(optuna.trial.create_trial(value=number / 2, **place))
+    (result,) = importances(RECORD, f"folder:{tmp_path}")
+    assert all(shares == {"rate": pytest.approx(1)} for shares in result.shares.values())
+    assert set(result.shares) == {"PED-ANOVA", "fANOVA"} and not result.note
+
+
 def test_a_study_without_a_search_is_told(tmp_path):
     with pytest.raises(TrialError, match="has no search"):
         importances(dataclasses.replace(RECORD, searches=()), f"folder:{tmp_path}")

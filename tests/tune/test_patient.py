@@ -121,3 +121,17 @@ def test_public_methods_and_what_the_cache_calls_are_retried_and_nothing_else(cl
     assert storage.get_all_studies() == []
     storage.remove_session()
     storage.engine.dispose()
+
+
+def test_a_second_of_patience_is_a_second(clock):
+    """After 0.2, 0.7 and 1.7 s it is over; with 1.7 it is tried once more."""
+
+    def call():
+        clock.calls += 1
+        raise failed(OperationalError)
+
+    for patience, tries in ((1.6, 4), (1.7, 5)):
+        clock.now, clock.calls = 0.0, 0
+        with pytest.raises(OperationalError):
+            patiently(call, patience=patience)
+        assert clock.calls == tries

@@ -14,7 +14,8 @@ from optuna.pruners import NopPruner
 from optuna.samplers import RandomSampler, TPESampler
 
 from ablate.config.identity import Trial
-from ablate.errors import StudyError, TrialError
+from ablate.errors import SpaceError, StudyError, TrialError
+from ablate.space.space import SpaceViolation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Outcome, Status
@@ -692,3 +693,56 @@ def test_how_a_search_stops_early():
     plan.configs[5] = SimpleNamespace(num_epochs=None)
     with pytest.raises(StudyError, match="how many epochs a trial has"):
         _pruner(Search(space="x", trials=4, early_stopping="hyperband"), plan)
+
+
+def test_what_runs_or_is_done_already_is_passed_over(workspace, monkeypatch):
+    schedule = scheduled(study_of(), workspace)
+    running, done, third = (schedule.next() for _ in range(3))
+    journals.close(workspace.store, done, Status.COMPLETED, "")
+    del schedule._running[done.id], schedule._running[third.id]
+    ready = [running, done, third]
+    monkeypatch.setattr(schedule, "_next_ready", lambda: ready.pop(0))
+    assert schedule.next() is third and ready == []
+
+
+def opened_search(workspace, tmp_path, **words) -> tuple[ArmSearch, Trial]:
+    """A search whose first trial runs."""
+    schedule = scheduled(search_study(tmp_path, **words), workspace)
+    first = schedule.next()
+    (search,) = (s for s in schedule.searches.values() if first.id in s.trials)
+    return search, first
+
+
+def test_epochs_that_name_no_tokens_spend_none(workspace, tmp_path):
+    search, first = opened_search(workspace, tmp_path)
+    epochs = [{"epoch": 1, "tokens": 30}, {"epoch": 2}, {"epoch": 3, "tokens": 12}]
+    outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
+    search.tell(journals.Journal(first, epochs=epochs, outcome=outcome))
+    assert search.tokens == 42 and search.ended == [first.id]
+    search.tell(journals.Journal(first, epochs=epochs, outcome=outcome))
+    assert search.tokens == 42
+
+
+def test_a_trial_that_the_search_does_not_ask_about_is_never_stopped(workspace, tmp_path):
+    search, first = opened_search(workspace, tmp_path, early_stopping="asha")
+    assert search.report("somebody else's", {"epoch": 1, "valid_nll": 1e9})
+    assert search.report(first.id, {"epoch": 1, "valid_nll": 4.0})
+    assert search._open[first.id].study.get_trials()[0].intermediate_values == {1: 4.0}
+
+
+def test_without_early_stopping_no_epoch_is_reported(workspace, tmp_path):
+    search, first = opened_search(workspace, tmp_path)
+    assert search.report(first.id, {"epoch": 1, "valid_nll": 4.0})
+    assert search._open[first.id].study.get_trials()[0].intermediate_values == {}
+
+
+def test_a_space_that_refuses_everything_is_given_up(workspace, tmp_path, monkeypatch):
+    rule = SimpleNamespace(text="rate < 1", where="rates.toml")
+    space: Any = SimpleNamespace(rules=[rule])
+
+    def refuse(self: ArmSearch, suggestion: Any) -> None:
+        raise SpaceViolation(space, ["rate < 1"], {})
+
+    monkeypatch.setattr(ArmSearch, "_sample", refuse)
+    with pytest.raises(SpaceError, match=r"^200 combinations in a row .* rule 'rate < 1'"):
+        scheduled(search_study(tmp_path), workspace).next()
