@@ -746,3 +746,40 @@ def test_a_space_that_refuses_everything_is_given_up(workspace, tmp_path, monkey
     monkeypatch.setattr(ArmSearch, "_sample", refuse)
     with pytest.raises(SpaceError, match=r"^200 combinations in a row .* rule 'rate < 1'"):
         scheduled(search_study(tmp_path), workspace).next()
+
+
+def test_a_search_that_is_opened_again_knows_its_results_and_where_trials_stopped(
+    workspace, tmp_path
+):
+    search, first = opened_search(workspace, tmp_path, early_stopping="asha")
+    outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
+    epochs = [{"epoch": 1, "tokens": 30, "valid_nll": 5.0}]
+    search.tell(journals.Journal(first, epochs=epochs, outcome=outcome))
+    second = search.ask()
+    assert search.report(second.id, {"epoch": 1, "valid_nll": 9.0}) in (True, False)
+    assert search.report(second.id, {"epoch": 2, "valid_nll": 9.0}) in (True, False)
+    search.tell(journals.Journal(second, epochs=epochs, outcome=Outcome(status=Status.PRUNED)))
+    again, _ = opened_search(workspace, tmp_path, early_stopping="asha")
+    assert again._values == {first.id: 4.0} == search._values and again.tokens == 60
+    assert again._stopped == {second.id: 2} and again.ended == [first.id, second.id]
+    assert [again.report(second.id, {"epoch": epoch}) for epoch in (1, 2, 3)] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_batch_that_was_begun_is_filled_and_no_more_than_the_trials_there_are(
+    workspace, tmp_path
+):
+    words = {"arms": ["a"], "trials": 5, "batch": 3, "synchronous": True}
+    opened_search(workspace, tmp_path, **words)
+    again, _ = opened_search(workspace, tmp_path, **words)
+    assert len(again.trials) == 3
+    for trial_id in [*again.trials]:
+        outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
+        again.tell(journals.Journal(again.trials[trial_id], outcome=outcome))
+    while len(again.trials) == 3:
+        again.ask()
+    last, _ = opened_search(workspace, tmp_path, **words)
+    assert len(last.trials) == 5

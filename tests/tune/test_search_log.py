@@ -159,3 +159,12 @@ def test_a_database_of_many_drivers_gets_few_connections_from_each(monkeypatch):
     monkeypatch.setattr("ablate.tune.search.arm.PatientStorage", Storage)
     assert isinstance(open_storage("postgresql://u@db/x", "q@s"), Storage)
     assert made == [{"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"), [(OSError(28, "No space left"), "No space left"), (OSError("odd"), "odd")]
+)
+def test_what_the_system_says_is_said(error, why):
+    assert f"cannot read x: {why}. Free some space" in str(
+        search_log._refused(Path("x"), "read", error)
+    )
