@@ -38,7 +38,7 @@ class Pace:
         return statistics.fmean(self._closing) if self._closing else 0.0
 
     def usual(self, kind: Hashable, epochs: float | None, running: Iterable[Took]) -> float | None:
-        """Mean seconds of a trial of this kind, which has so many epochs if that is known.
+        """Mean seconds of a trial of this kind; `epochs`: how many it has, if that is known.
 
         `running`: estimates of trials under way.
         """
@@ -52,7 +52,7 @@ class Pace:
 
 
 def _of_others(others: Sequence[Took], epochs: float | None) -> float | None:
-    """Mean seconds of trials of other kinds, for a trial of so many epochs; None without any."""
+    """Mean seconds of trials of other kinds, for a trial of `epochs`; None without any."""
     if epochs is not None:
         others = [took for took in others if took[1] is None or (took[1] > 0) == (epochs > 0)]
     if not others:

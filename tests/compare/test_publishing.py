@@ -9,18 +9,11 @@ from ablate.compare import publishing
 from ablate.engine import run as engine
 from ablate.store import journal as journals
 from ablate.store.workspace import open_workspace
+from tests.support.small_studies import BASE
 
 STUDY = Study(
     question="Is it kept?",
-    base={
-        "corpus.name": "grammar",
-        "embedding.size": 8,
-        "backbone": "lstm",
-        "head": "softmax",
-        "optimizer": "sgd",
-        "optimizer.learning_rate": 1.0,
-        "training.epochs": 2,
-    },
+    base=BASE,
     base_arm="a",
     design=table(Arm("a"), Arm("b", {"training.clip": 1.0})),
     scales={"s": Scale(seeds=2)},
