@@ -783,3 +783,18 @@ def test_a_batch_that_was_begun_is_filled_and_no_more_than_the_trials_there_are(
         again.ask()
     last, _ = opened_search(workspace, tmp_path, **words)
     assert len(last.trials) == 5
+
+
+@pytest.mark.parametrize(
+    ("keep", "runner", "lacks"),
+    [("weights", None, True), ("nothing", None, False), ("weights", "own", False)],
+)
+def test_only_a_trial_that_keeps_weights_can_lack_them(keep, runner, lacks):
+    """A runner of the study's own keeps what it likes."""
+    plan = SimpleNamespace(study=SimpleNamespace(runner=runner))
+    known = {"built_on": True, "missing": False}
+    schedule: Any = SimpleNamespace(plan=plan, _is_built_on=known.get, _has_weights={})
+    schedule._has_weights["built_on"] = False
+    trial: Any = SimpleNamespace(id="built_on", keep=keep)
+    assert Schedule._lacks_weights(schedule, trial) is lacks
+    assert Schedule._lacks_weights(schedule, SimpleNamespace(id="missing", keep=keep)) is False  # type: ignore[arg-type]
