@@ -187,7 +187,7 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
         f"SELECT trial, {own}, [{', '.join(_unnamed(*columns) for columns in partly)}], "
         f"CAST(seed AS VARCHAR), {_text(sorted(named))}, corpus, _judged_by, "
         f"{views.reported(mirror, literal(split))}, study, computed_by, sources, parents, "
-        "status, reads_test FROM trials LEFT JOIN _judged ON study_key = _study_key"
+        "status, reads_test FROM trials LEFT JOIN _judged ON study_key = _study_key ORDER BY trial"
     )
     with reading(mirror, ["trials"]) as db:
         rows = {row[0]: _Row(*row) for row in db.execute(query).fetchall()}
