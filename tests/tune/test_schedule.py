@@ -798,3 +798,18 @@ def test_only_a_trial_that_keeps_weights_can_lack_them(keep, runner, lacks):
     trial: Any = SimpleNamespace(id="built_on", keep=keep)
     assert Schedule._lacks_weights(schedule, trial) is lacks
     assert Schedule._lacks_weights(schedule, SimpleNamespace(id="missing", keep=keep)) is False  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("spent", "abandoned", "running", "over"),
+    [
+        (True, False, {}, True),
+        (False, True, {}, True),
+        (True, False, {"t": None}, False),
+        (False, False, {}, False),
+        (False, True, {"t": None}, False),
+    ],
+)
+def test_a_search_is_over_when_nothing_is_to_come_and_nothing_runs(spent, abandoned, running, over):
+    search: Any = SimpleNamespace(_spent=spent, _abandoned=abandoned, _open=running)
+    assert ArmSearch.over.fget(search) is over  # type: ignore[attr-defined]

@@ -103,7 +103,7 @@ def test_a_cluster_has_room_for_what_both_allow(told, cpus, gpus, trials):
 def test_a_kind_that_a_cluster_does_not_have_leaves_room_for_one(told, monkeypatch):
     """It may come: an autoscaler starts it when a trial asks for it."""
     monkeypatch.setattr(session.ray, "cluster_resources", lambda: {"CPU": 4.0})
-    assert session.room(Fleet(gpus_per_trial=1)) == 1
+    assert session.room(Fleet(gpus_per_trial=1)) == session.room(Fleet(gpus_per_trial=0.5)) == 1
 
 
 def test_an_address_is_tried_before_ray_is_asked():
