@@ -239,7 +239,7 @@ class Board:
 
     def _usual(self, kind: Kind) -> float | None:
         running = [(trial.expected, trial.num_epochs) for trial in self.running.values()]
-        known = [(seconds, epochs) for seconds, epochs in running if seconds is not None]
+        known = [(seconds, epochs) for seconds, epochs in running if seconds and epochs]
         return self._pace.usual(kind, self._epochs.get(kind), known)
 
 

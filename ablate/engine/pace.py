@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 
 LATEST = 10  # trials or epochs that count: the load of a machine changes
-Took = tuple[float, int | None]  # the seconds of a trial, and its epochs if they are known
+Took = tuple[float, int]  # the seconds of a trial, and its epochs
 
 
 class Pace:
@@ -23,7 +23,7 @@ class Pace:
         self._before: dict[Hashable, deque[Took]] = {}
         self._closing: deque[float] = deque(maxlen=LATEST)
 
-    def took(self, kind: Hashable, seconds: float, epochs: int | None, here: bool) -> None:
+    def took(self, kind: Hashable, seconds: float, epochs: int, here: bool) -> None:
         """Record what a trial took; `here`: as this driver saw it."""
         known = self._here if here else self._before
         known.setdefault(kind, deque(maxlen=LATEST)).append((seconds, epochs))
@@ -54,7 +54,7 @@ class Pace:
 def _of_others(others: Sequence[Took], epochs: float | None) -> float | None:
     """Mean seconds of trials of other kinds, for a trial of `epochs`; None without any."""
     if epochs is not None:
-        others = [took for took in others if took[1] is None or (took[1] > 0) == (epochs > 0)]
+        others = [took for took in others if (took[1] > 0) == (epochs > 0)]
     if not others:
         return None
     seconds = statistics.fmean(seconds for seconds, _ in others)

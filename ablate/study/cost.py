@@ -47,7 +47,7 @@ def measured_rate(journals: Iterable[Journal], flops: Mapping[str, float]) -> fl
     return sorted(rates)[len(rates) // 2] if rates else None
 
 
-def probed_rate(threads: int, precision: str = "float32") -> float:
+def probed_rate(threads: int, precision: str) -> float:
     """Estimate this machine's operations per second in training, from a matrix product."""
     import torch
 

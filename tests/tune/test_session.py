@@ -1,4 +1,4 @@
-"""How Ray is started and joined: what it is told, and what is said if it does not answer.
+"""How Ray is started and joined: its settings, and the messages when it does not answer.
 
 No Ray is started here.
 """

@@ -57,7 +57,7 @@ def next_to_the_paper() -> ByHand:
 
 
 def by_accuracy() -> ByHand:
-    """Higher is better, on a linear axis; searched in two repeats, with trials without tokens."""
+    """Higher is better, on a linear axis; one arm was searched."""
     losses = {"base": [0.0] * 3, "better": [0.0] * 3, "worse": [0.0] * 3}
     study = ByHand(losses)
     study.record_fields = {"judged_by": ACCURACY, "columns": ()}
