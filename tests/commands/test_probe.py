@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from ablate.config.identity import Trial
 from ablate.errors import StudyError, TrialError
 from ablate.study.check import check
 from ablate.study.plan import largest_trial, make_plan
+from ablate.trial.training import Training
+from ablate.tune.cluster import sharing
 from ablate.tune.cluster.sharing import measured_share, share
 
 TINY = {"corpus.train_tokens": 2000, "corpus.eval_tokens": 200, "training.epochs": 1}
@@ -110,10 +113,17 @@ def test_a_share_leaves_room_for_what_each_process_takes():
 
 
 @pytest.mark.slow
-def test_a_share_is_measured_by_training(tmp_path):
+def test_a_share_is_measured_by_training_a_few_updates(tmp_path, monkeypatch):
     plan = plan_of(tmp_path)
     trial = largest_trial(plan)
-    calls = []
+    calls: list[str] = []
+    tasks: list[Training] = []
+
+    def training(*where: Any) -> Training:
+        tasks.append(Training(*where))
+        return tasks[-1]
+
+    monkeypatch.setattr(sharing, "Training", training)
 
     class Memory:
         """A GPU's measurements, for a machine that has none."""
@@ -133,4 +143,5 @@ def test_a_share_is_measured_by_training(tmp_path):
     assert Trial.from_plain(order["trial"]) == trial
     assert measured_share(order, Memory) == 1 / 3
     assert calls == ["peak"]
+    assert [task.update for task in tasks] == [sharing.UPDATES]
     assert not (tmp_path / "store" / "trials").exists()
