@@ -25,7 +25,7 @@ from ablate.compare.table.study_table import study_table
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial
 from ablate.engine.analyses import analyse, check_analyses
-from ablate.errors import StoreError
+from ablate.errors import ConfigError, StoreError
 from ablate.redaction import redacted
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -50,6 +50,18 @@ class RunOptions:
     address: str | None = None
     verbose: bool = False
     quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if self.local and (self.workers or 1) > 1:
+            raise ConfigError(
+                f"--local runs one trial at a time, and --workers {self.workers} needs Ray. "
+                "Leave out one of the two."
+            )
+        if self.local and self.address:
+            raise ConfigError(
+                "--local runs in this process, and --cluster on another machine. "
+                "Leave out one of the two."
+            )
 
 
 @dataclass(frozen=True)

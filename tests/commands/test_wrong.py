@@ -95,6 +95,17 @@ def test_an_unknown_scale(ablate, tmp_path):
     assert "unknown scale 'papre'" in err and "Expected one of: s" in err
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("--workers", "2"), ("--cluster", "ray.example:6379")]
+)
+def test_one_process_with_more_than_one_worker_or_a_cluster(ablate, tmp_path, option, value):
+    """It would run one trial at a time here, and nothing would say so."""
+    status, _, err = ablate("study", study_in(tmp_path), "--local", option, value)
+    assert status == 2
+    assert "--local" in err and option in err and "Leave out one of the two" in err
+    assert journals.read_all(ablate.workspace.store) == {}
+
+
 def test_a_folder_that_cannot_be_one(tmp_path, capsys):
     (tmp_path / "file").write_text("not a folder")
     status = main(

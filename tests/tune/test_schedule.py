@@ -705,6 +705,16 @@ def test_what_runs_or_is_done_already_is_passed_over(workspace, monkeypatch):
     assert schedule.next() is third and ready == []
 
 
+def test_a_trial_that_runs_or_has_failed_is_not_admitted_again(workspace):
+    schedule = scheduled(study_of(), workspace)
+    running, failed = schedule.next(), schedule.next()
+    journals.close(workspace.store, failed, Status.FAILED, "the disk is full")
+    schedule.finished(failed.id)
+    schedule._admit((running, failed))
+    left = {trial.id for trial in iter(schedule.next, None)}
+    assert len(left) == 4 and not left & {running.id, failed.id}
+
+
 def opened_search(workspace, tmp_path, **words) -> tuple[ArmSearch, Trial]:
     """A search whose first trial runs."""
     schedule = scheduled(search_study(tmp_path, **words), workspace)

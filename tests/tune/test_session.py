@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray._private import services
 
 from ablate.errors import TrialError
 from ablate.tune.cluster import session
@@ -164,3 +166,16 @@ def test_ray_s_files_are_below_the_first_short_folder_that_can_be_written(tmp_pa
             assert found == (parent and f"{parent}/ablate-ray-")
             assert session._session_folder(Fleet(verbose=True), stack) is None
     assert made == [short]
+
+
+def test_ray_s_processes_have_groups_of_their_own_and_are_killed_if_one_does_not_start():
+    """A signal to the driver's group, such as that of Ctrl-C, does not reach them."""
+    before, commands = services.ConsolePopen, (["sleep", "60"], ["sleep", "61"])
+    processes = []
+    with pytest.raises(OSError, match="the third"), session._bare_node():
+        processes += [services.ConsolePopen(command) for command in commands]
+        assert [process.args for process in processes] == list(commands)
+        assert [os.getpgid(process.pid) for process in processes] == [p.pid for p in processes]
+        raise OSError("the third")
+    assert [process.returncode for process in processes] == [-signal.SIGKILL] * 2
+    assert services.ConsolePopen is before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import socket
 import threading
 from types import SimpleNamespace
@@ -151,11 +152,10 @@ def test_a_driver_that_checks_in_time_is_not(ended, monkeypatch):
 
 
 def test_a_worker_dies_with_its_raylet():
-    """A child asks the kernel which signal it gets when its parent dies."""
-    get_parent_death_signal, found = 2, ctypes.c_int(0)
-    child = os.fork()
-    if child == 0:
-        actor._die_with_parent()
-        ctypes.CDLL(None).prctl(get_parent_death_signal, ctypes.byref(found))
-        os._exit(found.value)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    """The kernel says which signal this process gets when its parent dies."""
+    set_parent_death_signal, get_parent_death_signal, found = 1, 2, ctypes.c_int(0)
+    kernel = ctypes.CDLL(None)
+    actor._die_with_parent()
+    kernel.prctl(get_parent_death_signal, ctypes.byref(found))
+    kernel.prctl(set_parent_death_signal, 0)
+    assert found.value == signal.SIGKILL
