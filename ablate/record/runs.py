@@ -156,7 +156,6 @@ def study_run(
         end=None if status == StudyStatus.RUNNING else _now(),
         home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
         tags=tags | {MARK: f"{status}:{_digest(tags, artifacts)}"},
-        params=_study_params(record),
         artifacts={} if status == StudyStatus.RUNNING else artifacts,
     )
 
@@ -164,7 +163,7 @@ def study_run(
 def _study_facts(
     record: StudyRecord, status: StudyStatus, table: str, counts: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The tags of a study."""
+    """The tags of a study. It has no params: MLflow changes none, and a study may get more seeds."""
     return {
         "ablate.kind": "study",
         "question": record.question,
@@ -175,6 +174,10 @@ def _study_facts(
         "scale": record.scale,
         "corpus": record.corpus,
         "corpus_digest": record.corpus_digest,
+        "level": record.level,
+        "base_arm": record.base_arm,
+        "num_arms": len(record.arms),
+        "num_seeds": record.num_seeds,
         "judged_by": json.dumps(dataclasses.asdict(record.metric)),
         "status": status,
         "trials": ", ".join(f"{num} {name}" for name, num in counts.items()),
@@ -182,18 +185,6 @@ def _study_facts(
         "mlflow.source.type": "LOCAL",
         NOTE: note(record, table),
     }
-
-
-def _study_params(record: StudyRecord) -> dict[str, str]:
-    params = {
-        "scale": record.scale,
-        "corpus": record.corpus,
-        "level": record.level,
-        "base_arm": record.base_arm,
-        "num_arms": str(len(record.arms)),
-        "num_seeds": str(record.num_seeds),
-    }
-    return {key: value for key, value in params.items() if value}
 
 
 def _digest(tags: Mapping[str, str], artifacts: Mapping[str, bytes]) -> str:

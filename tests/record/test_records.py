@@ -96,10 +96,24 @@ def test_a_trial_and_its_study(workspace, via) -> None:
     assert artifact(study, "forest.svg") == b"<svg/>"
     assert artifact(study, "t.bin") == b"\x00"
     assert artifact(study, "table.md").startswith(b"| arm |")
-    assert study["params"]["scale"] == "laptop"
     assert study["tags"]["trials"] == "1 completed, 1 left"
     note = study["tags"]["mlflow.note.content"]
     assert all(text in note for text in ("From which layers?", "ablate study", "| arm |"))
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_study_that_gets_more_seeds_says_so(workspace, via) -> None:
+    """MLflow changes no param of a run, so a study's facts are tags."""
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
+    for seeds in (1, 2):
+        recorder = workspace.recorder(make_study(trials=seeds), via)
+        recorder.begin()
+        recorder.open()
+        finish(recorder)
+        study = study_runs(workspace.uri)["mix@laptop"]
+        expected = {"base_arm": "(15,5,0,0)", "level": "word", "num_arms": "1"}
+        assert (expected | {"num_seeds": str(seeds)}).items() <= study["tags"].items()
+        assert study["params"] == {}
 
 
 @pytest.mark.parametrize("via", WAYS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -293,6 +295,22 @@ def test_the_share_of_a_gpu_is_measured_on_one_that_is_otherwise_idle(monkeypatc
     assert asked == [{"num_gpus": 1, "max_calls": 1}]  # its memory is free again afterwards
 
 
+def test_how_many_trials_share_a_gpu_is_said_and_holds_for_all(monkeypatch, tmp_path):
+    seen: list[Fleet] = []
+    monkeypatch.setattr(driving, "connected", lambda fleet: contextlib.nullcontext())
+    watch = SimpleNamespace(check=None, on=contextlib.nullcontext, close=lambda: None)
+    monkeypatch.setattr(driving, "Watch", lambda *_: watch)
+    monkeypatch.setattr(driving, "_share", lambda order: 1 / 3)
+    monkeypatch.setattr(driving, "_control", lambda drive, fleet, *_: seen.append(fleet))
+    schedule, fleet = Schedule(), Fleet(workers=4, tmp=str(tmp_path))
+    drive = Drive(schedule, dict)  # type: ignore[arg-type]
+    driving._run_once(drive, replace(fleet, gpu_shared_by={"trial": 1}))
+    assert schedule.calls == [("note", "trials that share a GPU: 3 (measured)")]
+    assert [one.gpus_per_trial for one in seen] == [1 / 3] and drive.workers == 4
+    driving._run_once(drive, replace(fleet, gpus_per_trial=2))
+    assert seen[1].gpus_per_trial == 2
+
+
 def test_variables_are_as_before_after_the_block(monkeypatch):
     monkeypatch.setenv("ABLATE_A", "before")
     monkeypatch.delenv("ABLATE_B", raising=False)
@@ -343,6 +361,21 @@ def test_a_death_with_its_host_counts_nothing(clock, preempted):
     assert [call[:2] for call in schedule.calls if call[0] == "died"] == [("died", "a")] * (
         not preempted
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "called", "lives"),
+    [("PENDING", "retried", True), ("ERROR", "lost", False), ("TERMINATED", None, True)],
+)
+def test_what_tune_did_after_a_death_is_passed_on(clock, status, called, lives):
+    schedule = Schedule("a")
+    drive = Drive(schedule, dict)  # type: ignore[arg-type]
+    started(drive)
+    trial: Any = drive.live["a"]
+    trial.status = status
+    drive.handled_death(trial, RuntimeError("gone"))
+    assert schedule.calls[1:] == ([(called, "a", roles.cause(RuntimeError("gone")))] * bool(called))
+    assert ("a" in drive.live) is lives
 
 
 @pytest.mark.parametrize(

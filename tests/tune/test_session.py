@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -179,3 +180,24 @@ def test_ray_s_processes_have_groups_of_their_own_and_are_killed_if_one_does_not
         raise OSError("the third")
     assert [process.returncode for process in processes] == [-signal.SIGKILL] * 2
     assert services.ConsolePopen is before
+
+
+def test_the_driver_keeps_its_own_signal_handlers():
+    """Ray installs one for SIGTERM; only the main thread can put one back."""
+    before = signal.getsignal(signal.SIGTERM)
+    with session._handlers_restored():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGTERM) is before
+    errors: list[BaseException] = []
+
+    def elsewhere() -> None:
+        try:
+            with session._handlers_restored():
+                pass
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert errors == []

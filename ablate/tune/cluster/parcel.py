@@ -21,7 +21,7 @@ MOST_FILES, MOST_BYTES = 2000, 20_000_000
 
 def pack(study_file: str, techniques: Sequence[str], folder: Path) -> dict[str, str]:
     """Copy what workers need to `folder`; return technique file's path -> its name there."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir()
     study_folder = Path(study_file).resolve().parent if study_file else None
     if study_folder is not None and study_folder.is_dir():
         _copy(study_folder, folder)
