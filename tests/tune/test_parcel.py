@@ -68,6 +68,25 @@ def test_too_much_to_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     _write(tmp_path / "mine", "a.py", "b.py", "c.py")
     with pytest.raises(StudyError, match="into a separate folder"):
         parcel.pack(str(tmp_path / "mine" / "a.py"), (), tmp_path / "out")
+    monkeypatch.setattr(parcel, "MOST_FILES", 3)
+    parcel.pack(str(tmp_path / "mine" / "a.py"), (), tmp_path / "all")
+
+
+def test_too_many_bytes_to_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(tmp_path / "mine", "a.py", "b.py")
+    total = sum(path.stat().st_size for path in (tmp_path / "mine").iterdir())
+    monkeypatch.setattr(parcel, "MOST_BYTES", total)
+    parcel.pack(str(tmp_path / "mine" / "a.py"), (), tmp_path / "all")
+    monkeypatch.setattr(parcel, "MOST_BYTES", total - 1)
+    with pytest.raises(StudyError, match="into a separate folder"):
+        parcel.pack(str(tmp_path / "mine" / "a.py"), (), tmp_path / "out")
+
+
+def test_a_package_in_a_package_travels(tmp_path: Path) -> None:
+    names = {"study.py", "Lib/__init__.py", "Lib/Deep/__init__.py"}  # the deep one comes first
+    _write(tmp_path / "mine", *names)
+    parcel.pack(str(tmp_path / "mine" / "study.py"), (), tmp_path / "out")
+    assert _names(tmp_path / "out") == names
 
 
 def test_a_corpus_reaches_a_host_that_lacks_its_text(

@@ -779,6 +779,17 @@ def test_a_search_that_is_opened_again_knows_its_results_and_where_trials_stoppe
     ]
 
 
+def test_a_suggestion_that_no_trial_was_made_of_is_given_up_once(workspace, tmp_path):
+    """The driver was killed in between. The search's other trials keep their state."""
+    search, first = opened_search(workspace, tmp_path)
+    search.study.ask()
+    state = optuna.trial.TrialState
+    for _ in range(2):
+        again, same = opened_search(workspace, tmp_path)
+        states = [trial.state for trial in again.study.get_trials()]
+        assert states[:2] == [state.RUNNING, state.FAIL] and same.id == first.id
+
+
 def test_a_batch_that_was_begun_is_filled_and_no_more_than_the_trials_there_are(
     workspace, tmp_path
 ):

@@ -11,12 +11,13 @@ import os
 import signal
 import socket
 import threading
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray._private import services
+from ray._private import ray_constants, services, worker
 
 from ablate.errors import TrialError
 from ablate.tune.cluster import session
@@ -61,6 +62,8 @@ def test_a_ray_of_our_own_is_local_and_as_large_as_its_workers(told, workers, ea
     assert (options["address"], options["num_cpus"]) == ("local", cpus)
     assert options["_node_ip_address"] == "127.0.0.1" and not options["include_dashboard"]
     assert options["RAY_USAGE_STATS_ENABLED"] == "0"
+    least = ray_constants.OBJECT_STORE_MINIMUM_MEMORY_BYTES
+    assert least <= options["object_store_memory"] < 1.1 * least
     assert not options["log_to_driver"] and options["logging_level"] == logging.CRITICAL
     assert os.environ["RAY_AUTH_TOKEN"] == "of the user's"
 
@@ -201,3 +204,22 @@ def test_the_driver_keeps_its_own_signal_handlers():
     thread.start()
     thread.join()
     assert errors == []
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_ray_and_tune_are_silent_unless_their_messages_are_asked_for(verbose):
+    logger, printer = logging.getLogger("ray"), worker.print_to_stdstream
+    level = logger.level
+    with session.quiet(Fleet(verbose=verbose)):
+        assert (logger.level == level) is verbose
+        assert (worker.print_to_stdstream is printer) is verbose
+    assert logger.level == level and worker.print_to_stdstream is printer
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_a_warning_of_tune_s_is_shown_only_if_asked_for(verbose):
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        with session.quiet(Fleet(verbose=verbose)):
+            warnings.warn("of Tune's", stacklevel=1)
+    assert len(shown) == verbose

@@ -88,6 +88,26 @@ def test_only_a_gcs_is_waited_for_longer(monkeypatch, setting, seconds):
     assert watch._patience("Ray's raylet on this host (a)") == PATIENCE_SECONDS == 15
 
 
+@pytest.mark.parametrize("statuses", [(), (None, None), (None, -9), (3, None)])
+def test_a_part_that_this_process_started_and_that_ended_is_named(monkeypatch, statuses):
+    names, pids = ("gcs_server", "raylet"), (11, 12)
+    processes = [
+        SimpleNamespace(process=SimpleNamespace(pid=pid, poll=lambda status=status: status))
+        for pid, status in zip(pids, statuses, strict=False)
+    ]
+    infos = {name: [one] for name, one in zip(names, processes, strict=False)}
+    monkeypatch.setattr(watch.worker, "_global_node", SimpleNamespace(all_processes=infos))
+    died = watch._dead_child()
+    said = {
+        -9: "Ray's raylet on this machine (pid 12) died by signal 9",
+        3: "Ray's gcs_server on this machine (pid 11) died with status 3",
+    }
+    expected = next((said[status] for status in statuses if status is not None), None)
+    assert (died and str(died)) == expected and (died is None or died.ours)
+    monkeypatch.setattr(watch.worker, "_global_node", None)
+    assert watch._dead_child() is None
+
+
 @pytest.mark.parametrize(("status", "text"), [(-9, " by signal 9"), (0, " with status 0")])
 def test_how_a_process_ended(status, text):
     assert watch._how(status) == text
