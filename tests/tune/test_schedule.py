@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from optuna.pruners import NopPruner
 from optuna.samplers import RandomSampler, TPESampler
+from optuna.trial import TrialState
 
 from ablate.config.identity import Trial
 from ablate.errors import SpaceError, StudyError, TrialError
@@ -783,11 +784,10 @@ def test_a_suggestion_that_no_trial_was_made_of_is_given_up_once(workspace, tmp_
     """The driver was killed in between. The search's other trials keep their state."""
     search, first = opened_search(workspace, tmp_path)
     search.study.ask()
-    state = optuna.trial.TrialState
     for _ in range(2):
         again, same = opened_search(workspace, tmp_path)
         states = [trial.state for trial in again.study.get_trials()]
-        assert states[:2] == [state.RUNNING, state.FAIL] and same.id == first.id
+        assert states[:2] == [TrialState.RUNNING, TrialState.FAIL] and same.id == first.id
 
 
 def test_a_batch_that_was_begun_is_filled_and_no_more_than_the_trials_there_are(
