@@ -63,6 +63,21 @@ def test_a_trial_that_a_replaced_worker_wrote_once_more_is_resumed(warm):
     assert actor.preserve() is None  # whoever wrote last has saved it
 
 
+def test_a_stopping_actor_saves_its_trial_and_says_what_kept_it_from_that(warm, monkeypatch):
+    actor, workers = warm(False, False)
+    assert actor.preserve() is None  # it has started nothing yet
+    saves: list[bool] = []
+    monkeypatch.setattr(workers, "save", lambda: saves.append(True), raising=False)
+    actor.step()
+    assert actor.preserve() is None and saves == [True]
+
+    def full() -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(workers, "save", full)
+    assert actor.preserve() == "the disk is full"
+
+
 def test_a_trial_that_another_worker_keeps_writing_is_an_error(warm):
     actor, _ = warm(True, True)
     assert actor.step() == {"slice": [{"done": False, "epoch": None}]}
