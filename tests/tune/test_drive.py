@@ -71,9 +71,9 @@ def test_a_schedule_with_nothing_is_asked_again_after_a_second_or_when_a_trial_e
     drive = Drive(schedule, dict, workers=3)  # type: ignore[arg-type]
     assert (started(drive), started(drive)) == ("a", None)
     schedule.waiting = Schedule("b", "c").waiting
-    clock.now += 0.9
+    clock.now += 0.5
     assert started(drive) is None
-    clock.now += 0.2
+    clock.now += 0.5
     assert started(drive) == "b"
     assert started(drive) == "c"
     schedule.waiting = []

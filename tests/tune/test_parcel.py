@@ -72,6 +72,18 @@ def test_too_much_to_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     parcel.pack(str(tmp_path / "mine" / "a.py"), (), tmp_path / "all")
 
 
+def test_as_many_files_as_the_message_says_may_travel(tmp_path: Path, monkeypatch) -> None:
+    _write(tmp_path / "mine", "a.py")
+    study = tmp_path / "mine" / "a.py"
+    found = [study] * 2000
+    monkeypatch.setattr(parcel, "_files", lambda folder: iter(found))
+    monkeypatch.setattr(parcel, "_put", lambda file, target: None)
+    parcel.pack(str(study), (), tmp_path / "all")
+    found.append(study)
+    with pytest.raises(StudyError, match="has more than 2000 files or 20 MB of Python"):
+        parcel.pack(str(study), (), tmp_path / "out")
+
+
 def test_too_many_bytes_to_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(tmp_path / "mine", "a.py", "b.py")
     total = sum(path.stat().st_size for path in (tmp_path / "mine").iterdir())

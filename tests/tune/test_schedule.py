@@ -15,7 +15,7 @@ from optuna.samplers import RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from ablate.config.identity import Trial
-from ablate.errors import SpaceError, StudyError, TrialError
+from ablate.errors import RecordError, SpaceError, StudyError, TrialError
 from ablate.space.space import SpaceViolation
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -734,6 +734,13 @@ def test_epochs_that_name_no_tokens_spend_none(workspace, tmp_path):
     assert search.tokens == 42
 
 
+def test_a_log_of_before_names_no_tokens(workspace, tmp_path):
+    search, first = opened_search(workspace, tmp_path)
+    frozen: Any = SimpleNamespace(user_attrs={}, state=TrialState.COMPLETE, value=4.0)
+    search._count(first, frozen)
+    assert search.tokens == 0 and search._values == {first.id: 4.0}
+
+
 def test_a_trial_that_the_search_does_not_ask_about_is_never_stopped(workspace, tmp_path):
     search, first = opened_search(workspace, tmp_path, early_stopping="asha")
     assert search.report("somebody else's", {"epoch": 1, "valid_nll": 1e9})
@@ -788,6 +795,21 @@ def test_a_suggestion_that_no_trial_was_made_of_is_given_up_once(workspace, tmp_
         again, same = opened_search(workspace, tmp_path)
         states = [trial.state for trial in again.study.get_trials()]
         assert states[:2] == [TrialState.RUNNING, TrialState.FAIL] and same.id == first.id
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_search_of_which_the_study_knows_more_trials_was_cut_short(
+    workspace, tmp_path, synchronous
+):
+    """A synchronous one suggests the same again."""
+    words: dict[str, Any] = {"batch": 1, "synchronous": True} if synchronous else {}
+    search, _ = opened_search(workspace, tmp_path, **words)
+    search.check_whole(1)
+    if synchronous:
+        return search.check_whole(2)
+    with pytest.raises(RecordError, match="only 1 of 2 trials of a are left"):
+        search.check_whole(2)
+    return None
 
 
 def test_a_batch_that_was_begun_is_filled_and_no_more_than_the_trials_there_are(
