@@ -10,7 +10,7 @@ Paper      Pachitariu & Sahani 2013, Table 2, test: KN5 141.2, with a cache 125.
 Run        ablate study studies/irlm_ptb.py                   laptop: for two cores
            ablate study studies/irlm_ptb.py --scale paper     days on two cores
            ablate study studies/irlm_ptb.py --scale paper_10  the rows of ten models
-           ablate study studies/irlm_ptb.py --scale adam      full size by Adam, in bfloat16: hours
+           ablate study studies/irlm_ptb.py --scale adam      full size by Adam, three seeds: a night
 Cost       `ablate plan studies/irlm_ptb.py [--scale NAME]` says.
 
 DO is a Bernoulli(0.5) mask on x_t as the decoder reads it, without rescaling in training; the
@@ -156,6 +156,7 @@ paper = Scale(
 )
 adam = replace(
     paper,
+    seeds=3,
     adapt=by_adam,
     precision="bfloat16",
     arms=[arm.name for arm in singles if arm.name not in ("RNN DO", "IRLM L1 reg")],
