@@ -45,6 +45,22 @@ def made(calls: list[tuple], **fields: Any) -> Any:
     return control
 
 
+def test_actors_are_reused_and_all_of_them_kept(monkeypatch):
+    """Starting one takes seconds."""
+    options: dict[str, Any] = {}
+    kept: list[tuple] = []
+
+    def tune(self: TuneController, **given: Any) -> None:
+        options.update(given)
+        self._actor_cache = SimpleNamespace(increase_max=lambda *args: kept.append(args))
+
+    monkeypatch.setattr(TuneController, "__init__", tune)
+    drive: Any = SimpleNamespace(workers=4)
+    Controller(drive, "resources", search_alg="feed")  # type: ignore[arg-type]
+    assert options == {"reuse_actors": True, "scheduler": drive, "search_alg": "feed"}
+    assert kept == [("resources", 4)]
+
+
 def test_a_trial_waits_half_a_minute_for_its_own_actor(calls, monkeypatch):
     clock = Clock()
     monkeypatch.setattr(controller, "time", clock)

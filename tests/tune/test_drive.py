@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -296,19 +298,21 @@ def test_the_share_of_a_gpu_is_measured_on_one_that_is_otherwise_idle(monkeypatc
 
 
 def test_how_many_trials_share_a_gpu_is_said_and_holds_for_all(monkeypatch, tmp_path):
-    seen: list[Fleet] = []
+    seen: list[tuple[Fleet, Path]] = []
     monkeypatch.setattr(driving, "connected", lambda fleet: contextlib.nullcontext())
     watch = SimpleNamespace(check=None, on=contextlib.nullcontext, close=lambda: None)
     monkeypatch.setattr(driving, "Watch", lambda *_: watch)
     monkeypatch.setattr(driving, "_share", lambda order: 1 / 3)
-    monkeypatch.setattr(driving, "_control", lambda drive, fleet, *_: seen.append(fleet))
+    monkeypatch.setattr(
+        driving, "_control", lambda _, fleet, folder, __: seen.append((fleet, Path(folder)))
+    )
     schedule, fleet = Schedule(), Fleet(workers=4, tmp=str(tmp_path))
     drive = Drive(schedule, dict)  # type: ignore[arg-type]
     driving._run_once(drive, replace(fleet, gpu_shared_by={"trial": 1}))
     assert schedule.calls == [("note", "trials that share a GPU: 3 (measured)")]
-    assert [one.gpus_per_trial for one in seen] == [1 / 3] and drive.workers == 4
-    driving._run_once(drive, replace(fleet, gpus_per_trial=2))
-    assert seen[1].gpus_per_trial == 2
+    driving._run_once(drive, replace(fleet, gpus_per_trial=2, tmp=None))
+    assert [one.gpus_per_trial for one, _ in seen] == [1 / 3, 2] and drive.workers == 4
+    assert [at.parent for _, at in seen] == [tmp_path, Path(tempfile.gettempdir())]
 
 
 def test_variables_are_as_before_after_the_block(monkeypatch):
