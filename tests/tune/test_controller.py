@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.air.execution._internal import RayActorManager
+from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial as TuneTrial
 
@@ -43,6 +45,25 @@ def made(calls: list[tuple], **fields: Any) -> Any:
     control: Any = Controller.__new__(Controller)
     control.__dict__ |= {"_drive": drive, "_refused": {}, "_resetting_trials": set(), **fields}
     return control
+
+
+@pytest.mark.parametrize(
+    ("error", "passed_on"),
+    [
+        (RayActorError(error_msg="gone"), "gone"),
+        (RayTaskError("train", "a traceback", ValueError("no")), "a traceback"),
+        (OutOfMemoryError("no memory"), "no memory"),
+    ],
+)
+def test_an_actor_that_runs_out_of_memory_has_died_as_any_other(monkeypatch, error, passed_on):
+    """Tune raises any other error than these two kinds, which would end the study."""
+    handled: list[Exception] = []
+    monkeypatch.setattr(
+        RayActorManager, "_actor_task_failed", lambda self, task, error: handled.append(error)
+    )
+    controller.Actors.__new__(controller.Actors)._actor_task_failed("task", error)
+    assert isinstance(handled[0], RayActorError | RayTaskError) and passed_on in str(handled[0])
+    assert (handled[0] is error) is not isinstance(error, OutOfMemoryError)
 
 
 def test_actors_are_reused_and_all_of_them_kept(monkeypatch):

@@ -47,7 +47,7 @@ def warm(monkeypatch):
         workers = Replaced(*found)
         monkeypatch.setattr(actor, "_load", lambda path: workers)
         made = actor.WarmWorker.__new__(actor.WarmWorker)
-        made.reset_config({"order": {}})
+        assert made.reset_config({"order": {}}) is True  # else Tune starts another actor
         return made, workers
 
     return make
