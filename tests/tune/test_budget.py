@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from ablate.config.identity import Trial
+from ablate.errors import DamagedError
 from ablate.store.journal import Journal
 from ablate.store.store import Store
 from ablate.study.words import Budget
@@ -61,3 +63,15 @@ def test_epochs_are_counted_once_and_none_before_the_first(ledger):
     assert "epochs" in str(book.refusal("other"))
     book.settle(ended("unknown", 3, 1.0))
     assert book.epochs_of == {"t": 3}
+
+
+@pytest.mark.parametrize(
+    "saved", [{"reserved": [1]}, {"spent": {"t": "1"}}, {"epochs_of": 5}, {"seconds": None}, [1]]
+)
+def test_a_file_of_another_shape_is_no_ledger(ledger, tmp_path, saved):
+    file = tmp_path / "studies" / "q@s" / "ledger.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(saved))
+    with pytest.raises(DamagedError, match=r"ledger\.json"):
+        ledger(hours=2)
+    assert ledger().seconds == 0.0  # without a budget nothing depends on it

@@ -27,6 +27,7 @@ from ablate.study.words import Arm, Budget, Scale, Search, Stage, Study
 from ablate.trial import checkpoint
 from ablate.trial.stand_in import StandIn
 from ablate.tune import local
+from ablate.tune import schedule as schedules
 from ablate.tune.budget import Ledger
 from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search.arm import ArmSearch, _pruner, _sampler, open_search
@@ -349,6 +350,16 @@ def test_a_trial_that_resumes_after_a_crash_is_charged_once(workspace):
     assert started[0] == first.id and len(started) == 3
     assert (schedule.ledger.trials, schedule.ledger.epochs) == (3, 9)
     assert schedule.closed_reason == "the budget of 3 trials is spent"
+
+
+def test_the_hours_spent_are_those_since_the_driver_started(workspace, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(schedules, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    schedule = scheduled(study_of(budget=Budget(hours=1)), workspace)
+    schedule.ledger.seconds = 7.0  # of drivers before it
+    for now[0] in (103.0, 103.0, 104.5):
+        schedule.progress("whichever", None)
+    assert schedule.ledger.seconds == 7.0 + 4.5
 
 
 def test_when_time_is_up_nothing_was_interrupted(workspace):
