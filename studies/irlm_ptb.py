@@ -10,7 +10,7 @@ Paper      Pachitariu & Sahani 2013, Table 2, test: KN5 141.2, with a cache 125.
 Run        ablate study studies/irlm_ptb.py                   laptop: for two cores
            ablate study studies/irlm_ptb.py --scale paper     days on two cores
            ablate study studies/irlm_ptb.py --scale paper_10  the rows of ten models
-           ablate study studies/irlm_ptb.py --scale adam      full size by Adam, three seeds: a night
+           ablate study studies/irlm_ptb.py --scale adam      full size, three seeds, by Adam: hours
 Cost       `ablate plan studies/irlm_ptb.py [--scale NAME]` says.
 
 DO is a Bernoulli(0.5) mask on x_t as the decoder reads it, without rescaling in training; the

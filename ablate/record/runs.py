@@ -163,7 +163,7 @@ def study_run(
 def _study_facts(
     record: StudyRecord, status: StudyStatus, table: str, counts: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The tags of a study. It has no params: MLflow changes none, and a study may get more seeds."""
+    """The tags of a study. It has no params: MLflow changes none, and seeds may be added."""
     return {
         "ablate.kind": "study",
         "question": record.question,

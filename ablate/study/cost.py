@@ -11,7 +11,10 @@ from ablate.config.tasks import PAIRS
 from ablate.store.journal import Journal
 
 FORWARD_PASSES = 3  # that a training step takes, about
-EFFICIENCY = 0.35  # measured speed of a whole training step, relative to a matrix product
+# The speed of a whole training step relative to a matrix product, as measured: small models spend
+# their time between the products (`python -m benchmarks.plan_efficiency`).
+EFFICIENCY, AT_FLOPS, GROWTH, MOST_EFFICIENT = 0.22, 0.5e6, 0.43, 1.3
+MATRIX = 512  # rows and columns
 
 
 def training_tokens(config: Config, num_train: int) -> int:
@@ -47,18 +50,34 @@ def measured_rate(journals: Iterable[Journal], flops: Mapping[str, float]) -> fl
     return sorted(rates)[len(rates) // 2] if rates else None
 
 
-def probed_rate(threads: int, precision: str) -> float:
-    """Estimate this machine's operations per second in training, from a matrix product."""
+def seconds_per_token(
+    flops: Mapping[str, float], rate: float | None, threads: int, precision: str
+) -> dict[str, float]:
+    """Return each arm's seconds per training token, at this rate or as this machine's suggests."""
+    if rate is not None:
+        return {arm: number / rate for arm, number in flops.items()}
+    machine = matrix_rate(threads, precision)
+    counted = ((arm, number) for arm, number in flops.items() if number)
+    return {arm: number / (machine * efficiency(number)) for arm, number in counted}
+
+
+def efficiency(flops: float) -> float:
+    """Return how efficient models are that need this many operations per training token."""
+    return min(MOST_EFFICIENT, EFFICIENCY * (flops / AT_FLOPS) ** GROWTH)
+
+
+def matrix_rate(threads: int, precision: str) -> float:
+    """Measure this machine's operations per second in a matrix product."""
     import torch
 
     torch.set_num_threads(threads)
-    left, right = torch.randn(2, 512, 512, dtype=getattr(torch, precision))
+    left, right = torch.randn(2, MATRIX, MATRIX, dtype=getattr(torch, precision))
     torch.mm(left, right)
     start, rounds = time.perf_counter(), 0
     while time.perf_counter() - start < 0.1:
         torch.mm(left, right)
         rounds += 1
-    return 2 * 512**3 * rounds / (time.perf_counter() - start) * EFFICIENCY
+    return 2 * MATRIX**3 * rounds / (time.perf_counter() - start)
 
 
 def _seconds(journal: Journal) -> float:
