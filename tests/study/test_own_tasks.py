@@ -63,6 +63,7 @@ def found_locally(tmp_path_factory):
     return run_once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_from_its_file(name, found_locally):
     summary, table = found_locally(name)
@@ -197,6 +198,7 @@ def test_higher_is_better_in_its_table(hill, workspace):
     assert "higher than every other arm" in table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["stopped", "synchronous"])
 def test_a_search_over_accuracy_finds_the_highest(hill, workspace, scale):
     summary = run(hill, scale, workspace=str(workspace.folder), local=True)

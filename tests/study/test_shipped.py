@@ -188,6 +188,7 @@ def _printed(study: Study, arm: Arm, ours: CorpusConfig) -> float | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_a_study_runs_from_its_file_as_shipped(file, workspace):
     if file.stem == "tiny_trainer":
@@ -222,6 +223,8 @@ def test_the_plan_counts_every_search_and_its_confirmations(workspace):
     assert f"searches and their confirmations: up to {2 * 3 * (8 + 3)} more" in text
 
 
+@pytest.mark.slow
+@pytest.mark.cluster
 @pytest.mark.parametrize("name", ["iog_variants", "dual_search"])
 def test_over_ray_a_study_finds_what_it_finds_without(name, workspace, tmp_path, monkeypatch):
     """Except arms that are searched: suggestions depend on the order in which trials end."""
