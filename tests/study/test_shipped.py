@@ -225,17 +225,16 @@ def test_the_plan_counts_every_search_and_its_confirmations(workspace):
 
 @pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", ["iog_variants", "dual_search"])
-def test_over_ray_a_study_finds_what_it_finds_without(name, workspace, tmp_path, monkeypatch):
+def test_over_ray_a_study_finds_what_it_finds_without(workspace, tmp_path, monkeypatch):
     """Except arms that are searched: suggestions depend on the order in which trials end."""
     pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a Ray of our own
-    file = FOLDER / f"{name}.py"
+    file = FOLDER / "dual_search.py"
     over_ray = run(file, "smoke", workspace=str(workspace.folder), workers=2)
     without = run(file, "smoke", workspace=str(tmp_path / "without"), local=True)
     assert over_ray.whole and without.whole
     searched = {search.arm for search in over_ray.record.searches}
-    assert searched == ({"dynamic, tuned"} if name == "dual_search" else set())
+    assert searched == {"dynamic, tuned"}
     for ours, theirs in zip(over_ray.arms, without.arms, strict=True):
         assert (ours.name, len(ours.values)) == (theirs.name, len(theirs.values))
         assert ours.values and (ours.values == theirs.values or ours.name in searched)
