@@ -13,7 +13,7 @@ study: $(READY)
 test: $(READY)
 	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-quick: $(READY)  # the inner loop, under a minute on two cores; `make test` is the whole
+quick: $(READY)  # the inner loop: no Ray, no servers, nothing slow; `make test` is the whole
 	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "$(QUICK)" $(ARGS)
 
 goldens: $(READY)  # write tests/golden again, and read the diff; ids and known defaults stay

@@ -53,6 +53,7 @@ def test_equivalent_changes_are_not_sampled(monkeypatch, tmp_path):
     assert first.key not in {one.key for one in mutate.sample("store", 5, random.Random(1))}
 
 
+@pytest.mark.slow
 def test_what_is_listed_as_equivalent_can_still_be_changed():
     listed = mutate.equivalent()
     for file in {key.partition(":")[0] for key in listed}:
@@ -70,6 +71,7 @@ def test_tests_that_start_ray_run_only_for_what_drives_it():
     assert "tests/commands/test_tasks.py" in mutate.tests_of("compare")
 
 
+@pytest.mark.slow
 def test_a_change_is_noticed_in_a_process_of_its_own(tmp_path):
     """As long as the file is changed; a test that does not end in time says nothing."""
     name = "tests/test_number.py"

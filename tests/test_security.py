@@ -268,6 +268,7 @@ def _check_records(workspace: Workspace) -> None:
             assert values and not any(SECRET in str(value) for value in values), kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

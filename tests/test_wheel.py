@@ -88,6 +88,7 @@ def test_a_wheel_has_every_search_space_and_every_package(site, tmp_path):
     assert {path.name for path in site.iterdir() if path.suffix != ".dist-info"} == {"ablate"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_wheel_runs_a_shipped_study_in_an_empty_folder(site, tmp_path, monkeypatch):
     """A copy to edit that builds on another study, with the kernels of the wheel."""

@@ -367,6 +367,7 @@ def test_the_cluster_named(workspace, monkeypatch):
 # -- what is in the workspace --
 
 
+@pytest.mark.slow
 def test_a_damaged_corpus(workspace):
     assert states(doctor_studies.corpora, workspace) == [OK]
     folder = Path(workspace.data) / "ptb"

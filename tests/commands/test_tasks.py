@@ -98,6 +98,7 @@ def table_hash(printed) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

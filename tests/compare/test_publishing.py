@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ablate import Arm, Scale, Study, table
 from ablate.compare import publishing
 from ablate.engine import run as engine
@@ -23,6 +25,7 @@ STUDY = Study(
 QUIETLY = engine.RunOptions(local=True, quiet=True)
 
 
+@pytest.mark.slow
 def test_only_what_is_missing_is_trained(workspace, tmp_path):
     engine.run_study(STUDY, None, workspace, QUIETLY)
     (record,) = publishing.publish(workspace.store, ["kept"], tmp_path / "published")

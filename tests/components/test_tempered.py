@@ -60,6 +60,7 @@ def test_the_authors_candidates():
     assert list(upwards) == pytest.approx([0.5, 0.6, 0.7])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["standard", "dynamic"])
 def test_it_is_the_other_at_the_best_of_all_candidates(model, of):
     """The losses have one minimum here, so that the search finds the best of all."""

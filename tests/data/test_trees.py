@@ -144,6 +144,7 @@ def treebank(tmp_path, monkeypatch):
     return place
 
 
+@pytest.mark.slow
 def test_the_treebank_is_one_file_split_by_the_numbers_in_it(treebank, tmp_path):
     data = tmp_path / "data"
     bank = CorpusConfig(name="treebank", level="tree")
@@ -165,6 +166,7 @@ def test_what_is_known_of_the_treebank_needs_no_text(tmp_path):
     assert len(corpus_digest(bank, tmp_path)) == 16
 
 
+@pytest.mark.slow
 def test_the_treebank_is_what_is_known_of_it(tmp_path):
     if not (places.DATA / "treebank").is_dir():
         pytest.skip(f"the treebank is not in {places.DATA} (ABLATE_TEST_DATA names it)")

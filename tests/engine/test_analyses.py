@@ -42,6 +42,7 @@ def run(study, workspace):
     return run_study(study, "tiny", workspace, RunOptions(local=True, quiet=True))
 
 
+@pytest.mark.slow
 def test_they_are_kept_shown_and_made_once(workspace, monkeypatch):
     ended = run(study_of(CURVES, TIMES), workspace)
     curves, times = findings.read(workspace.store, KEY)
@@ -66,6 +67,7 @@ def test_they_are_kept_shown_and_made_once(workspace, monkeypatch):
     assert findings.read(workspace.store, KEY) == (curves, times)
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_made_again(workspace):
     run(study_of(TIMES), workspace)
     before = findings.read(workspace.store, KEY)

@@ -201,6 +201,7 @@ def test_arms_are_described_as_they_were_trained(workspace):
     assert 'optimizer = "sgd"' in cells["zaremba"]
 
 
+@pytest.mark.slow
 def test_arms_of_a_tuned_study_have_the_values_that_the_search_chose(workspace, tmp_path):
     space = tmp_path / "rates.toml"
     space.write_text(

@@ -139,6 +139,7 @@ def asked(workspace) -> list[tuple[str, str]]:
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.golden
 def test_what_is_printed_is_the_golden_text(recorded):
     heads_and_units(recorded)
