@@ -116,7 +116,7 @@ def test_the_table_shows_them_next_to_the_published_numbers(by_hand):
     study, _ = published(by_hand, close(truth))
     assert verdict_on(study) == "reproduced"
     text = written(summarise(study.record, study.journals))
-    assert "verdict, test" in text and "reproduced" in text
+    assert "test, next to the paper" in text and "reproduced" in text
     assert "within 1%" in " ".join(text.split())
 
 

@@ -3,7 +3,7 @@ it: a factorial's effects, published numbers, every test in full."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ablate.compare.formats import Table, table_of
 from ablate.compare.statistics.replication import plural
@@ -22,7 +22,7 @@ def study_table(
 ) -> Table:
     """A row for each arm; below it effects, published numbers, and the study's other scales."""
     columns, cells = zip(*shown.arm_columns(summary), strict=True)
-    further = [table for table in (_effects(summary), _published(summary)) if table is not None]
+    further = [table for table in (_effects(summary), *_published(summary)) if table is not None]
     record = summary.record
     source = ", ".join([record.paper, *record.tables]) if record.paper else ""
     return Table(
@@ -58,43 +58,27 @@ def _effects(summary: Summary) -> Table | None:
     return table_of(headings, rows, left=["verdict"], notes=[*effects.readings, *effects.notes])
 
 
-def _published(summary: Summary) -> Table | None:
-    """Our numbers next to the paper's, metric by metric; None where they may not be compared."""
-    metrics = enumerate((summary.metric, *summary.record.columns))
-    columns = [
-        (index, split)
-        for index, metric in metrics
-        for split in metric.splits
-        if any(split in arm.every[index].published for arm in summary.arms)
-    ]
-    arms = [arm for arm in summary.arms if any(m.published for m in arm.every)]
-    if not arms:
-        return None
-    titles = [_titles(summary, *column) for column in columns]
-    rows = [
-        [arm.name, *(c for column in columns for c in _against_paper(summary, arm, *column))]
-        for arm in arms
-    ]
-    headings = ["next to the paper", *(title for three in titles for title in three)]
-    return table_of(headings, rows, left=[verdict for *_, verdict in titles])
-
-
-def _titles(summary: Summary, index: int, split: str) -> list[str]:
-    """The deciding metric, at index 0, is the table's unit and needs no name."""
-    name = split
-    if index:
-        metric = summary.record.columns[index - 1]
-        name = f"{metric.shown}, {split}" if metric.of == SPLIT else metric.shown
-    return [f"{name}, ours", "published", f"verdict, {name}"]
+def _published(summary: Summary) -> Iterator[Table]:
+    """Our numbers next to the paper's: a table for each metric and split that the paper has."""
+    for index, metric in enumerate((summary.metric, *summary.record.columns)):
+        for split in metric.splits:
+            arms = [arm for arm in summary.arms if split in arm.every[index].published]
+            if arms:
+                name = split  # the deciding metric is the table's unit and needs no name
+                if index:
+                    name = f"{metric.shown}, {split}" if metric.of == SPLIT else metric.shown
+                headings = [f"{name}, next to the paper", "ours", "published", "verdict"]
+                rows = [[arm.name, *_against_paper(summary, arm, index, split)] for arm in arms]
+                yield table_of(headings, rows, left=["verdict"])
 
 
 def _against_paper(summary: Summary, arm: ArmSummary, index: int, split: str) -> list[str]:
     measured = arm.every[index]
-    metric, theirs = measured.metric, measured.published.get(split)
+    metric = measured.metric
     digits = metric.digits if index else shown.decimals(summary)
     return [
         shown.mean_and_spread(measured.cells.get(split), digits),
-        NONE if theirs is None else decimal(theirs, digits),
+        decimal(measured.published[split], digits),
         summary.verdicts.get((arm.name, metric.name, split), NONE),
     ]
 
