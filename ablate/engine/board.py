@@ -63,13 +63,14 @@ class Running:
     def left(self, now: float, usual: float | None, closing: float) -> float | None:
         """Return the estimated seconds left: by its own epochs, else by `usual`.
 
-        `closing`: what follows the last epoch.
+        `closing`: what follows the last epoch. What takes longer than expected is expected to
+        take as much longer again.
         """
         if self.pace is None or self.num_epochs is None or self.latest is None:
-            return None if usual is None else max(0.0, usual - (now - self.start))
+            return None if usual is None else abs(usual - (now - self.start))
         num_left, since = self.num_epochs - self.epoch, now - self.latest
         if num_left <= 0:
-            return max(0.0, closing - since)
+            return abs(closing - since)
         return self.pace * num_left - min(since, self.pace) + closing
 
 

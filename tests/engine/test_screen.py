@@ -164,6 +164,19 @@ def test_time_left_follows_from_what_trials_took():
     assert "about 42s left · 2 of 6 trials done · 1 running" in stream.getvalue()
 
 
+def test_a_trial_that_takes_longer_than_usual_is_not_about_to_end():
+    """It may take as much longer again: `about 0s left` stood for minutes."""
+    clock = Clock()
+    screen, _ = plain(record_of(), clock)
+    with screen:
+        play(screen, clock, ["base-0", "base-1", "balance β-0", "balance β-1", "doc [15,5]-0"])
+        screen.started(trial_of("doc [15,5]-1"))
+        screen.refresh()
+        for elapsed, left in ((5, 7), (12, 0), (15, 3), (36, 24)):
+            start = screen.board.running["doc [15,5]-1"].start
+            assert screen.board.seconds_left(start + elapsed) == pytest.approx(left)
+
+
 def test_time_left_of_a_study_that_resumes_is_known_at_once():
     """By the trials' own clocks, 12 s each, of which one had run two epochs."""
     clock = Clock()
