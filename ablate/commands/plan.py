@@ -138,8 +138,8 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     rate = cost.measured_rate(done.values(), work)
     basis = "from this study's finished trials" if rate else "estimated from this machine's speed"
     each = cost.seconds_per_token(work, rate, plan.scale.threads, plan.scale.precision)
-    seconds = sum(tokens[trial.id] * each.get(trial.arm, 0.0) for trial in trained)
-    seconds += sum(each.get(arm, 0.0) * num for arm, _, num in searched)
+    seconds = sum(tokens[trial.id] * each[trial.arm] for trial in trained)
+    seconds += sum(each[arm] * num for arm, _, num in searched)
     workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
     total = sum(tokens.values()) + sum(num for *_, num in searched)
     state = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "

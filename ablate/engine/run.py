@@ -59,7 +59,7 @@ class RunOptions:
             )
         if self.local and self.address:
             raise ConfigError(
-                "--local runs in this process, and --cluster on another machine. "
+                "--local runs in this process, and --cluster on the Ray at an address. "
                 "Leave out one of the two."
             )
 

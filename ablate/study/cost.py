@@ -57,8 +57,10 @@ def seconds_per_token(
     if rate is not None:
         return {arm: number / rate for arm, number in flops.items()}
     machine = matrix_rate(threads, precision)
-    counted = ((arm, number) for arm, number in flops.items() if number)
-    return {arm: number / (machine * efficiency(number)) for arm, number in counted}
+    return {
+        arm: number / (machine * efficiency(number)) if number else 0.0
+        for arm, number in flops.items()
+    }
 
 
 def efficiency(flops: float) -> float:
