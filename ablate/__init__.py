@@ -7,6 +7,7 @@ summary = run("studies/doc_layer_mix.py")
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     )
     from ablate.trial.command import task_command
     from ablate.trial.function import Run
+
+# torch reads this before its first tensor: large tensors in huge pages, where Linux has them
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 _MODULES = (  # those that import the least first
     "ablate.config.tasks",

@@ -45,7 +45,7 @@ class ChunkSize:
 
 
 SINGLE = ChunkSize(6 << 20, 1 / 4)  # the logits are most of a single softmax's memory
-MIXTURE = ChunkSize(16 << 20, 1 / 8)  # a mixture has more logits, and large products are faster
+MIXTURE = ChunkSize(16 << 20, 1 / 8)  # more logits, or half as large; large products are faster
 PARTS = ChunkSize(4 << 20, 1 / 24)  # if several tensors of a chunk's size are in memory
 NARROW_PARTS = ChunkSize(8 << 20, 1 / 24)  # narrow products are faster with more rows
 GPU_CHUNKS = 128  # chunks that would fill a GPU's memory
@@ -85,10 +85,11 @@ def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
 
 def token_chunks(mixture: Mixture, size: ChunkSize | None = None) -> Iterator[slice]:
     """Even slices of the tokens whose logits stay within `size`, or larger ones on a GPU; the
-    default size depends on the mixture."""
+    default size depends on the mixture and on its precision."""
     num_tokens, num_experts, width = mixture.vectors_NJE.shape
+    half = mixture.weight_VE.dtype.itemsize == 2
     row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
-    size = size or (SINGLE if num_experts == 1 else MIXTURE)
+    size = size or (SINGLE if num_experts == 1 and not half else MIXTURE)
     num_bytes = max(size.num_bytes, int(width * row_bytes * size.of_matrix))
     num_bytes = max(num_bytes, _gpu_bytes(mixture.weight_VE.device))
     most = max(1, num_bytes // (num_experts * row_bytes))
