@@ -24,6 +24,31 @@ from ablate.model.ngram import Counts
 from ablate.model.regularizer import Regularizer
 
 
+class Pieces:
+    """What an evaluation takes long to compute, by a key and in steps. A trial saves the values (an
+    array or plain data), and pauses between two steps: `ablate/trial/pieces.py`."""
+
+    def __init__(self) -> None:
+        self.so_far: dict[str, tuple[int, Any]] = {}  # steps done, and the value after them
+
+    def folded(self, key: str, num_steps: int, step: Callable[[int, Any], Any]) -> Any:
+        """The value after all steps; `step(number, value)` gives the next, from None on."""
+        done, value = self.so_far.get(key, (0, None))
+        for number in range(done, num_steps):
+            self.starts(f"{key}/{number}")
+            value = step(number, value)
+            self.so_far[key] = (number + 1, value)
+            self.ends(key)
+        self.starts(f"{key}/all")
+        return value
+
+    def starts(self, what: str) -> None:
+        """Called before each step of a piece, and after its last."""
+
+    def ends(self, key: str) -> None:
+        """Called after each step; may raise."""
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     """Trained models, the text they are evaluated on, and the results of evaluators so far."""
@@ -36,6 +61,7 @@ class Reading:
     sentences: dict[str, list[str]] = field(default_factory=dict)  # that were written, by split
     signatures: dict[str, str] = field(default_factory=dict)  # of what computed a metric
     counts: Counts | None = None  # an n-gram model, instead of `models`
+    pieces: Pieces = field(default_factory=Pieces)
 
     def cached(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """A value that is needed more than once, computed once."""
@@ -67,7 +93,9 @@ class Reading:
     def log_probs(self, name: str, split: str) -> np.ndarray:
         """The log-probabilities of one of the chosen evaluators, computed once."""
         evaluator = self.evaluator(name)
-        return self.cached((name, split), lambda: evaluator.token_log_probs(self, split))
+        return self.pieces.folded(
+            f"{name}/{split}", 1, lambda number, none: evaluator.token_log_probs(self, split)
+        )
 
 
 class Evaluator(ABC):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,14 +15,16 @@ from ablate.config import registry
 from ablate.config.identity import Role, Trial
 from ablate.config.metrics import SPLIT, reported_name
 from ablate.config.resolve import Config
+from ablate.config.streams import Streams
 from ablate.data.corpus import AnyCorpus, open_corpus
-from ablate.model.evaluator import Evaluator, Reading
+from ablate.model.evaluator import Evaluator, Pieces, Reading
 from ablate.model.language_model import LanguageModel, num_parameters
 from ablate.model.mixture import token_nll
 from ablate.model.regularizer import Regularizer
 from ablate.trial.checkpoint import prefixed, weights_digest
 from ablate.trial.finished import finished
-from ablate.trial.task import AtOnce, Conclusion, Place, splits_of
+from ablate.trial.pieces import Paused, SavedPieces
+from ablate.trial.task import Conclusion, Place, splits_of
 
 
 @torch.no_grad()
@@ -38,22 +42,26 @@ def rows_nll(model: LanguageModel, rows: Tensor, window: int) -> float:
     return total.item() / ((len(rows) - 1) * rows.shape[1])
 
 
-def judge(
+def reading_of(
     trial: Trial,
     corpus: AnyCorpus,
     models: Sequence[LanguageModel],
     regularizers: Sequence[Sequence[Regularizer]],
-    weights: Mapping[str, Tensor],
-) -> Conclusion:
+    pieces: Pieces | None = None,
+) -> Reading:
+    """What a trial's evaluators read. `regularizers` are each model's, to draw masks from."""
+    available = {"standard": _standard(), **_evaluators(trial.config)}  # that others may build on
+    pieces = pieces or Pieces()
+    return Reading(models, corpus, available, regularizers=regularizers, pieces=pieces)
+
+
+def judge(trial: Trial, reading: Reading, weights: Mapping[str, Tensor]) -> Conclusion:
     """Each split's mean nats and perplexity by each evaluator, and every token's log p.
 
     The first evaluator (default: `standard`) gives `valid_nll` and `test_nll`; the others prefix
-    their names. `regularizers` are each model's, for evaluators that draw masks. `weights` are
-    all of the models'.
+    their names. `weights` are all of the models'.
     """
     chosen, splits = _evaluators(trial.config), splits_of(trial)
-    available = {"standard": _standard(), **chosen}  # what evaluators may build on
-    reading = Reading(models, corpus, available, regularizers=regularizers)
     own = trial.config.first_evaluator
     log_probs = {split: reading.log_probs(own, split) for split in splits}
     metrics = _metrics(reading, chosen, splits, trial.config.corpus.level, own)
@@ -62,7 +70,7 @@ def judge(
         metrics=metrics,
         sentences=reading.sentences,
         signatures=reading.signatures,
-        num_parameters=sum(map(num_parameters, models)),
+        num_parameters=sum(map(num_parameters, reading.models)),
         digest=weights_digest(weights),
         weights=weights,
         token_log_probs={  # none of a split whose rows leave tokens out
@@ -99,12 +107,26 @@ def _metrics(
         prefix = "" if name == own else f"{name}."
         of = next((metric.of for metric in registry.get("evaluator", name).metrics), SPLIT)
         for split in splits if of == SPLIT else (of,):
-            values = evaluator.metrics(reading, name, split)
+            values = _measured(reading, evaluator, name, split)
             if level == "character" and "nll" in values:
                 values["bits_per_character"] = values["nll"] / math.log(2)
             for metric, value in values.items():
                 metrics[prefix + reported_name(metric, of, split)] = value
     return metrics
+
+
+def _measured(reading: Reading, evaluator: Evaluator, name: str, split: str) -> dict[str, float]:
+    """An evaluator's metrics, as a piece, with what was written and signed for them."""
+
+    def step(number: int, none: None) -> dict[str, Any]:
+        values = evaluator.metrics(reading, name, split)
+        beside = {"sentences": dict(reading.sentences), "signatures": dict(reading.signatures)}
+        return {"values": values, **beside}
+
+    piece = reading.pieces.folded(f"metrics/{name}/{split}", 1, step)
+    reading.sentences.update(piece["sentences"])
+    reading.signatures.update(piece["signatures"])
+    return dict(piece["values"])
 
 
 def _evaluators(config: Config) -> dict[str, Evaluator]:
@@ -119,23 +141,48 @@ def _standard() -> Evaluator:
     return registry.make("evaluator", "standard", registry.get("evaluator", "standard").config())
 
 
-class Evaluation(AtOnce):
-    """Finished trials evaluated as an ensemble; a `Task` without training. Parents: "member"."""
+class Evaluation:
+    """Finished trials evaluated as an ensemble; a `Task` without training. Parents: "member".
+
+    It has no epochs: `advance` computes pieces, until it has the conclusion.
+    """
 
     def __init__(self, trial: Trial, place: Place) -> None:
         torch.set_num_threads(trial.threads)
         self.trial = trial
-        self.corpus = open_corpus(trial.config.corpus, place.data, trial.seed)
-        shared = (self.corpus, trial.device, trial.config)
-        self.members = [
-            finished(place.store, member, *shared) for member in trial.parent_ids(Role.MEMBER)
-        ]
+        corpus = open_corpus(trial.config.corpus, place.data, trial.seed)
+        shared = (corpus, trial.device, trial.config)
+        members = [finished(place.store, one, *shared) for one in trial.parent_ids(Role.MEMBER)]
+        models = [member.model for member in members]
+        regularizers = [member.regularizers for member in members]
+        self.pieces = SavedPieces(Streams(trial.seed, trial.device))
+        self.reading = reading_of(trial, corpus, models, regularizers, self.pieces)
+        self.conclusion: Conclusion | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self.conclusion is not None
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        """Compute pieces until the first that ends after `seconds`."""
+        self.pieces.pause_after(seconds)
+        with suppress(Paused):
+            self.conclusion = self._judged()
+        return None
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return self.pieces.saved()
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        self.pieces.restore(tensors, plain)
 
     def conclude(self) -> Conclusion:
-        models = [member.model for member in self.members]
-        regularizers = [member.regularizers for member in self.members]
+        self.pieces.pause_after(math.inf)
+        return self.conclusion or self._judged()
+
+    def _judged(self) -> Conclusion:
         weights: dict[str, Tensor] = {}
-        for index, model in enumerate(models):
+        for index, model in enumerate(self.reading.models):
             weights |= prefixed(str(index), model.state_dict())
-        concluded = judge(self.trial, self.corpus, models, regularizers, weights)
+        concluded = judge(self.trial, self.reading, weights)
         return replace(concluded, weights={})  # the members keep theirs

@@ -30,7 +30,7 @@ from ablate.model.masks import Chance, Masks
 from ablate.trial.averaging import Averaging
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.drawn import drawn
-from ablate.trial.evaluation import judge
+from ablate.trial.evaluation import judge, reading_of
 from ablate.trial.finished import assembled, base_models, check_parents
 from ablate.trial.pairs import Pairs
 from ablate.trial.stream import Circles, Stream
@@ -284,7 +284,8 @@ class Training:
             self.model.load_state_dict(self.best)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
         self.model.auxiliary.clear()
-        return judge(self.trial, self.corpus, [self.model], [self.regularizers], weights)
+        reading = reading_of(self.trial, self.corpus, [self.model], [self.regularizers])
+        return judge(self.trial, reading, weights)
 
 
 def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:

@@ -51,15 +51,17 @@ class MonteCarlo(Evaluator):
         config, model = self.config, reading.models[index]
         regularizers = reading.regularizers_of(index)
         streams = Streams(config.seed, model.device.type)
-        total = np.empty(0)
-        for sample in range(config.samples):
+
+        def step(sample: int, total: np.ndarray | None) -> np.ndarray:
             log_probs = stream_log_probs(
                 model,
                 reading.stream(split),
                 1,
                 config.window,
                 temperature=config.temperature,
-                masks=lambda at, twin=sample: Masks(regularizers, Chance(streams, at, twin)),
+                masks=lambda at: Masks(regularizers, Chance(streams, at, sample)),
             )
-            total = np.logaddexp(total, log_probs) if sample else log_probs
+            return log_probs if total is None else np.logaddexp(total, log_probs)
+
+        total = reading.pieces.folded(f"samples/{index}/{split}", config.samples, step)
         return total - np.log(config.samples)
