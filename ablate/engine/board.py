@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.config.metrics import Metric
-from ablate.engine.pace import LATEST, Pace
+from ablate.engine.pace import LATEST, Pace, Took
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
@@ -239,9 +239,12 @@ class Board:
         return waiting
 
     def _usual(self, kind: Kind) -> float | None:
-        running = [(trial.expected, trial.num_epochs) for trial in self.running.values()]
-        known = [(seconds, epochs) for seconds, epochs in running if seconds and epochs]
-        return self._pace.usual(kind, self._epochs.get(kind), known)
+        running: dict[Hashable, list[Took]] = {}
+        for one in self.running.values():
+            if one.expected and one.num_epochs:
+                took = (one.expected, one.num_epochs)
+                running.setdefault(self._kind(one.trial), []).append(took)
+        return self._pace.usual(kind, self._epochs.get(kind), running)
 
 
 def _union(sets: Iterable[set[str]]) -> set[str]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 LATEST = 10  # trials or epochs that count: the load of a machine changes
 Took = tuple[float, int]  # the seconds of a trial, and its epochs
+Known = Mapping[Hashable, Sequence[Took]]
 
 
 class Pace:
     """Seconds per trial by kind of trial, such as the arm and whether it is final.
 
     Trials that this driver saw count before those of earlier ones, and those of the same kind
-    before the others: other machines and other arms are slower or faster. Of another kind, the
-    seconds of an epoch count, and trials that train nothing say nothing about those that train.
+    before the others: other machines and other arms are slower or faster. What earlier ones took
+    is scaled by how much slower or faster trials of a kind are here than they were then. Of
+    another kind, the seconds of an epoch count, and trials that train nothing say nothing about
+    those that train.
     """
 
     def __init__(self) -> None:
@@ -37,18 +40,30 @@ class Pace:
         """Mean seconds from a trial's last epoch to its end; 0 while unknown."""
         return statistics.fmean(self._closing) if self._closing else 0.0
 
-    def usual(self, kind: Hashable, epochs: float | None, running: Iterable[Took]) -> float | None:
+    def usual(self, kind: Hashable, epochs: float | None, running: Known) -> float | None:
         """Mean seconds of a trial of this kind; `epochs`: how many it has, if that is known.
 
         `running`: estimates of trials under way.
         """
-        for known in (self._here.get(kind), self._before.get(kind)):
-            if known:
-                return statistics.fmean(seconds for seconds, _ in known)
-        for others in (_all(self._here), list(running), _all(self._before)):
+        if self._here.get(kind):
+            return _mean(self._here[kind])
+        if self._before.get(kind):
+            return _mean(self._before[kind]) * self._slower({**running, **self._here})
+        for others in (_all(self._here), _all(running), _all(self._before)):
             if (seconds := _of_others(others, epochs)) is not None:
                 return seconds
         return self.closing if epochs == 0 else None
+
+    def _slower(self, now: Known) -> float:
+        """How many times what they took before trials take now; 1 without a kind of both."""
+        both = now.keys() & self._before.keys()
+        if not (before := sum(_mean(self._before[kind]) for kind in both)):
+            return 1.0
+        return sum(_mean(now[kind]) for kind in both) / before
+
+
+def _mean(took: Sequence[Took]) -> float:
+    return statistics.fmean(seconds for seconds, _ in took)
 
 
 def _of_others(others: Sequence[Took], epochs: float | None) -> float | None:
@@ -62,5 +77,5 @@ def _of_others(others: Sequence[Took], epochs: float | None) -> float | None:
     return seconds * epochs / statistics.fmean(known) if epochs and known else seconds
 
 
-def _all(known: dict[Hashable, deque[Took]]) -> list[Took]:
+def _all(known: Known) -> list[Took]:
     return [took for kind in known.values() for took in kind]

@@ -194,6 +194,27 @@ def test_time_left_of_a_study_that_resumes_is_known_at_once():
         assert screen.board.seconds_left(clock.now) == pytest.approx(3 * 12 + 3)
 
 
+def test_time_left_of_arms_that_ran_elsewhere_follows_what_this_machine_takes():
+    """Another machine took 12 s for every trial; here an epoch of one arm takes 1 s, not 3."""
+    clock = Clock()
+    screen, _ = plain(record_of(num_seeds=2, arms=("base", "doc", "iog")), clock)
+    with screen:
+        for trial_id in ("base-0", "doc-0", "iog-0"):
+            journal = ended(trial_id)
+            screen.finished(trial_id, replace(journal, epochs=tuple(map(epoch, range(1, 5)))))
+        screen.started(trial_of("base-1"))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(3 * 12)
+        clock.now += 1
+        screen.progress("base-1", {**epoch(1), "seconds": 1.0})
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(3 + 2 * 4)
+        clock.now += 5  # it ended after 6 s: half of what it took there
+        screen.finished("base-1", ended("base-1"))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(2 * 6)
+
+
 def test_time_left_follows_the_latest_epochs():
     """A machine that gets busy: ten epochs of 3 s, then as many of 9 s; then the end takes 5 s."""
     clock = Clock()
