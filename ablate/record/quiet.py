@@ -52,7 +52,10 @@ def load(name: str) -> Any:
 
 @contextlib.contextmanager
 def silent_warnings() -> Iterator[None]:
-    """Silence warnings: MLflow 3.17 uses what SQLAlchemy 2.1, pydantic and others deprecate."""
+    """Silence warnings: MLflow 3.17 uses what SQLAlchemy 2.1, pydantic and others deprecate.
+
+    One thread at a time: `catch_warnings` undoes what another thread has set.
+    """
     with _lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

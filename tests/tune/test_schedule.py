@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
+import warnings
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import NopPruner
 from optuna.samplers import RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from ablate.config.identity import Trial
 from ablate.errors import RecordError, SpaceError, StudyError, TrialError
+from ablate.record.quiet import silent_warnings
 from ablate.space.space import SpaceViolation
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -456,6 +460,31 @@ def test_tpe_learns_of_all_settings_together_and_of_what_still_runs():
     assert isinstance(_sampler(words, 7, at_random=True), RandomSampler)
     words.sampler = "random"
     assert isinstance(_sampler(words, 7), RandomSampler)
+
+
+def test_a_sampler_stays_silent_while_another_thread_stops_silencing(monkeypatch):
+    """`catch_warnings` ends by putting back what it found, whatever another thread has set since.
+    Records are delivered meanwhile, with MLflow silenced."""
+    silenced, inside, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def deliver() -> None:
+        with silent_warnings():
+            silenced.set()
+            inside.wait(0.5)
+        ended.set()
+
+    def tpe(**arguments: Any) -> None:
+        inside.set()
+        ended.wait(5)
+        warnings.warn("group is experimental", ExperimentalWarning, stacklevel=1)
+
+    monkeypatch.setattr("optuna.samplers.TPESampler", tpe)
+    thread = threading.Thread(target=deliver)
+    thread.start()
+    silenced.wait()
+    words: Any = SimpleNamespace(sampler="tpe")
+    _sampler(words, 7)
+    thread.join()
 
 
 def test_tpe_suggests_as_long_as_it_does_not_repeat_itself(workspace, tmp_path, monkeypatch):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from ablate.config.metrics import Metric
 from ablate.config.resolve import merge
 from ablate.config.streams import derived_seed
 from ablate.errors import RecordError, SpaceError, StudyError, TrialError
+from ablate.record.quiet import silent_warnings
 from ablate.redaction import redacted
 from ablate.space.row import Choices, Range, Row
 from ablate.space.space import SpaceViolation
@@ -304,8 +304,7 @@ def suggest(suggestion: optuna.Trial, row: Row) -> Any:
 def _sampler(words: Search, seed: int, *, at_random: bool = False) -> optuna.samplers.BaseSampler:
     if at_random or words.sampler == "random":
         return optuna.samplers.RandomSampler(seed=seed)
-    with warnings.catch_warnings():  # `group` is marked experimental; conditions need it
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    with silent_warnings():  # `group` is marked experimental; conditions need it
         return optuna.samplers.TPESampler(
             seed=seed, multivariate=True, group=True, constant_liar=True
         )

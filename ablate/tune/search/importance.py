@@ -9,7 +9,6 @@ A hyperparameter that only some trials had (a technique's own) is evaluated over
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from optuna.importance import (
 )
 
 from ablate.errors import MissingDependency, TrialError
+from ablate.record.quiet import silent_warnings
 from ablate.redaction import redacted
 from ablate.store.study_record import SearchRecord, StudyRecord
 from ablate.tune.search.arm import open_storage
@@ -99,8 +99,7 @@ def _shares(study: optuna.Study, completed: list[Any], evaluator: Any) -> dict[s
 
 def _evaluated(study: optuna.Study, names: list[str], evaluator: Any) -> dict[str, float]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with silent_warnings():
             return dict(get_param_importances(study, evaluator=evaluator, params=names))
     except ImportError as error:
         raise MissingDependency(
