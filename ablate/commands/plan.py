@@ -140,15 +140,33 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     each = cost.seconds_per_token(work, rate, plan.scale.threads, plan.scale.precision)
     seconds = sum(tokens[trial.id] * each[trial.arm] for trial in trained)
     seconds += sum(each[arm] * num for arm, _, num in searched)
+    judging = _of_evaluations(plan, done)
+    seconds += sum(judging.values())
     workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
     total = sum(tokens.values()) + sum(num for *_, num in searched)
     state = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
     if more := sum(count for _, count, _ in searched):
         state += f"searches and their confirmations: up to {more} more, including finished ones; "
+    unknown = len(left) - len(trained) - len(judging)
+    without = f", without {counted(unknown, 'evaluation')}" if unknown else ""
     return [
         f"{state}{total / 1e6:,.1f}M training tokens left: about "
-        f"{duration(seconds / workers)} with {workers} worker(s) ({basis})"
+        f"{duration(seconds / workers)} with {workers} worker(s) ({basis}){without}"
     ]
+
+
+def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, float]:
+    """Return the seconds of each evaluation left that has been done on other seeds."""
+    took: dict[tuple[str, str], list[float]] = {}
+    for journal in done.values():
+        if journal.outcome is not None and journal.outcome.seconds is not None:
+            kind = (journal.trial.arm, journal.trial.stage)
+            took.setdefault(kind, []).append(journal.outcome.seconds)
+    return {
+        trial.id: sum(took[trial.arm, trial.stage]) / len(took[trial.arm, trial.stage])
+        for trial in plan.trials
+        if trial.id not in done and (trial.arm, trial.stage) in took
+    }
 
 
 def _time(plan: Plan, done: dict[str, journals.Journal]) -> str:

@@ -184,7 +184,7 @@ class Board:
         if running is not None and (running.whole or own is None):
             self._pace.took(kind, now - running.start, len(journal.epochs), here=True)
         elif own is not None:
-            seconds = own + self._pace.closing
+            seconds = own + (self._pace.closing if journal.epochs else 0.0)
             self._pace.took(kind, seconds, len(journal.epochs), here=running is not None)
 
     def _kind(self, trial: Trial) -> Kind:
@@ -252,8 +252,10 @@ def _union(sets: Iterable[set[str]]) -> set[str]:
 
 
 def _own_seconds(journal: Journal) -> float | None:
-    """Return the seconds of a trial's epochs by its own clock."""
-    return finite(journal.epochs[-1].get("seconds")) if journal.epochs else None
+    """Return the seconds of a trial's epochs, or of its evaluation, by its own clock."""
+    if journal.epochs:
+        return finite(journal.epochs[-1].get("seconds"))
+    return journal.outcome.seconds if journal.outcome else None
 
 
 def _num_epochs(trial: Trial) -> int | None:

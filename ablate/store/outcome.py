@@ -35,6 +35,7 @@ class Outcome:
     error: str | None = None  # the text of an out-of-memory error
     signatures: Mapping[str, str] | None = None  # of what computed a metric, by its name
     orphan_of: str | None = None  # the parent that did not complete
+    seconds: float | None = None  # that an evaluation took, in all its attempts; epochs have theirs
 
     def __post_init__(self) -> None:
         for part in ("reason", "frames", "error"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -158,6 +159,7 @@ class Evaluation:
         self.pieces = SavedPieces(Streams(trial.seed, trial.device))
         self.reading = reading_of(trial, corpus, models, regularizers, self.pieces)
         self.conclusion: Conclusion | None = None
+        self.seconds = 0.0
 
     @property
     def finished(self) -> bool:
@@ -171,18 +173,24 @@ class Evaluation:
         return None
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        return self.pieces.saved()
+        tensors, pieces = self.pieces.saved()
+        return tensors, {**pieces, "seconds": self.seconds}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         self.pieces.restore(tensors, plain)
+        self.seconds = plain.get("seconds", 0.0)
 
     def conclude(self) -> Conclusion:
         self.pieces.pause_after(math.inf)
         return self.conclusion or self._judged()
 
     def _judged(self) -> Conclusion:
+        start = time.monotonic()
         weights: dict[str, Tensor] = {}
         for index, model in enumerate(self.reading.models):
             weights |= prefixed(str(index), model.state_dict())
-        concluded = judge(self.trial, self.reading, weights)
-        return replace(concluded, weights={})  # the members keep theirs
+        try:
+            concluded = judge(self.trial, self.reading, weights)
+        finally:
+            self.seconds += time.monotonic() - start
+        return replace(concluded, weights={}, seconds=round(self.seconds, 3))  # members keep theirs

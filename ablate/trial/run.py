@@ -195,6 +195,7 @@ class TrialRun:
                 num_parameters=conclusion.num_parameters,
                 digest=conclusion.digest,
                 signatures=dict(conclusion.signatures) or None,
+                seconds=conclusion.seconds,
             )
         )
 

@@ -194,6 +194,21 @@ def test_time_left_of_a_study_that_resumes_is_known_at_once():
         assert screen.board.seconds_left(clock.now) == pytest.approx(3 * 12 + 3)
 
 
+def test_an_evaluation_that_another_driver_made_is_known_by_its_own_clock():
+    """It took 40 s and trains nothing; a trial that trains for 12 s says nothing of it."""
+    clock = Clock()
+    record = record_of(num_seeds=2, arms=("base", "judged"))
+    planned = tuple(replace(t, epochs={"base": 4, "judged": 0}[t.arm]) for t in record.trials)
+    screen, _ = plain(replace(record, trials=planned), clock)
+    with screen:
+        trained, judged = ended("base-0"), ended("judged-0")
+        screen.finished("base-0", replace(trained, epochs=tuple(map(epoch, range(1, 5)))))
+        screen.finished("judged-0", replace(judged, outcome=replace(judged.outcome, seconds=40.0)))
+        screen.started(trial_of("base-1"))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(12 + 40)
+
+
 def test_time_left_of_arms_that_ran_elsewhere_follows_what_this_machine_takes():
     """Another machine took 12 s for every trial; here an epoch of one arm takes 1 s, not 3."""
     clock = Clock()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from ablate.config.streams import Streams
 from ablate.data.corpus import corpus_digest
 from ablate.store import journal as journals
 from ablate.store.store import Store
-from ablate.trial import checkpoint
+from ablate.trial import checkpoint, evaluation
 from ablate.trial.evaluation import Evaluation
 from ablate.trial.pieces import Paused, SavedPieces
 from ablate.trial.run import TrialRun
@@ -151,6 +153,20 @@ def test_a_killed_trial_takes_no_sample_twice(judged, monkeypatch):
     outcome = journals.read(judged.place.store, judged.trial.id).outcome
     assert outcome.metrics == whole.metrics and outcome.digest == whole.digest
     assert checkpoint.read(judged.place.store, checkpoint.last_key(judged.trial.id)) is None
+
+
+def test_it_says_how_long_it_took_in_all_its_attempts(judged, monkeypatch):
+    ticks = count()
+    monkeypatch.setattr(evaluation, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+    assert Evaluation(judged.trial, judged.place).conclude().seconds == 1
+    slices, running = 1, judged.run()
+    while not running.advance(-1).done:
+        slices += 1
+        if slices == 5:
+            running.save()
+            running = judged.run()
+    assert slices > 10
+    assert journals.read(judged.place.store, judged.trial.id).outcome.seconds == slices
 
 
 def test_plain_pieces_are_saved_beside_arrays():

@@ -1,0 +1,51 @@
+"""What `ablate plan` says that a study still costs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from ablate.commands.plan import show_plan
+from ablate.engine.run import run
+from ablate.store import journal as journals
+from ablate.study import cost
+from ablate.study.file import load
+from ablate.study.plan import make_plan
+from tests.support.small_studies import BASE
+
+STUDY = f"""
+from ablate import Arm, Scale, Stage, Study, table
+
+judged = Stage("judged", {{"evaluator.standard.batch_size": 2}}, kind="evaluate")
+study = Study(
+    question="What is left?",
+    base={BASE!r},
+    base_arm="plain",
+    design=table(Arm("plain"), Arm("judged", then=(judged,))),
+    scales={{"s": Scale(seeds=3)}},
+)
+"""
+
+
+@pytest.mark.slow
+def test_evaluations_cost_what_they_took_on_other_seeds(tmp_path, workspace, monkeypatch):
+    monkeypatch.setattr(cost, "measured_rate", lambda journals, work: 1e30)  # training is free
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    file = tmp_path / "asks.py"
+    file.write_text(STUDY)
+    assert re.search(r"with 1 worker\(s\) \(.*\), without 3 evaluations$", told(file, workspace))
+    run(file, "s", workspace=str(workspace.folder), local=True)
+    judged = [t for t in make_plan(load(file), "s", data=workspace.data).trials if t.parents]
+    for trial, seconds in zip(judged, (100.0, 200.0, None), strict=True):
+        journal = journals.read(workspace.store, trial.id)
+        assert journal is not None and journal.outcome is not None and journal.outcome.seconds
+        outcome = None if seconds is None else replace(journal.outcome, seconds=seconds)
+        replace(journal, outcome=outcome).write(workspace.store)
+    assert "left: about 2m30s with 1 worker(s)" in told(file, workspace)
+    assert "without" not in told(file, workspace)
+
+
+def told(file, workspace) -> str:
+    return show_plan(str(file), "s", workspace).splitlines()[-1]
