@@ -112,6 +112,17 @@ def test_read_literally_a_row_of_l_is_a_unit_over_all_words(model):
     assert torch.equal(built.head.decoder.weight.data, vectors["Z"])
 
 
+@pytest.mark.parametrize("num_rows", [1, 255, 256, 257, 1000])
+def test_norms_of_any_height_are_exact(num_rows):
+    """Squares are added by blocks of rows."""
+    weight = torch.randn(num_rows, 5)
+    weight[:, 3] = 0
+    expected = weight.double() / weight.double().norm(dim=0).masked_fill(weight[0] == 0, 1)
+    set_norms_(weight, 2.0, 0)
+    torch.testing.assert_close(weight.double(), 2 * expected, rtol=1e-5, atol=1e-7)
+    assert torch.equal(weight[:, 3], torch.zeros(num_rows))
+
+
 def test_what_rows_are_means_nothing_without_rows():
     with pytest.raises(CombinationError, match=r"row = 'unit' defines rows"):
         ColumnNorm(ColumnNormConfig(norm=15, row="unit"))

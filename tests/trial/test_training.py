@@ -20,7 +20,7 @@ from ablate.store.store import Store
 from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training import Training, _clip
 from ablate.trial.updates import Part, Update
 
 TINY = {
@@ -499,3 +499,25 @@ def test_a_round_starts_with_a_fresh_optimizer(tmp_path, data):
         not torch.equal(one, other)
         for one, other in zip(before, task.model.parameters(), strict=True)
     )
+
+
+@pytest.mark.parametrize("largest", [0.0, 0.5, 1.0, 2.0, 1e-30, math.inf])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e30])
+def test_gradients_are_clipped_to_the_bits_of_torchs_own(largest, scale):
+    """Also a model with a parameter that has none, and those whose norm is the largest allowed."""
+    first, second = (torch.nn.Linear(3, 2) for _ in range(2))
+    for model in (first, second):
+        model.bias.requires_grad_(False)
+        model.weight.grad = torch.full((2, 3), scale / math.sqrt(6))
+    torch.nn.utils.clip_grad_norm_(first.parameters(), largest)
+    _clip(second, largest)
+    exact = {"rtol": 0, "atol": 0, "equal_nan": True}  # 1e30 has no norm in float32
+    torch.testing.assert_close(second.weight.grad, first.weight.grad, **exact)
+
+
+def test_gradients_that_are_not_numbers_stay_so():
+    model = torch.nn.Linear(3, 2)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, math.nan)
+    _clip(model, 1.0)
+    assert model.weight.grad.isnan().all()

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast, final
 
+import torch
 from torch import Tensor, nn
 
 from ablate.components import CombinationError, LanguageModel, Regularizer, register, setting
@@ -50,10 +51,23 @@ class ColumnNormConfig:
     )
 
 
+ROWS = 256  # whose squares stay in a processor's cache while the next ones are added
+
+
 def set_norms_(weight: Tensor, norm: float, dim: int) -> None:
     """Rescale the vectors along `dim` to a norm, in place; a vector of zeros stays zero."""
-    lengths = weight.square().sum(dim, keepdim=True).sqrt_()  # four times as fast as torch's norm
+    lengths = _squares(weight, dim).sum(dim, keepdim=True).sqrt_()  # torch's norm is far slower
     weight.mul_(norm / lengths.masked_fill_(lengths == 0, 1))
+
+
+def _squares(weight: Tensor, dim: int) -> Tensor:
+    """The squares, or sums of them, whose sum over `dim` is that of the squares."""
+    if dim != 0 or weight.device.type != "cpu":
+        return weight.square()
+    sums = torch.zeros_like(weight[:ROWS])
+    for rows in weight.split(ROWS):
+        sums[: len(rows)].addcmul_(rows, rows)
+    return sums
 
 
 @register(

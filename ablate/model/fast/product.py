@@ -9,7 +9,7 @@ Factors in half precision are multiplied as they are; results and sums are float
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -77,7 +77,14 @@ class SumOfProducts:
         self._across = not self._native and width < NARROW and _by_onednn(like_VE)
         columns = num_words if self._across else -(-(width + self.has_sums) // ALIGNED) * ALIGNED
         rows = width if self._across else num_words
-        self._total = torch.zeros(rows, columns, dtype=like_VE.dtype, device=like_VE.device)
+        self._zeros = partial(like_VE.new_zeros, (rows, columns))
+        self._sum: Tensor | None = None  # None: nothing was added yet
+
+    @property
+    def _total(self) -> Tensor:
+        if self._sum is None:
+            self._sum = self._zeros()
+        return self._sum
 
     def add(self, slope_KV: Tensor, vectors_KE: Tensor, weights_K1: Tensor | None = None) -> None:
         """total += slope' vectors; and the sums += slope' weights, where there are sums."""
@@ -85,7 +92,11 @@ class SumOfProducts:
         if self._across:
             self._total.add_(product(vectors_KE.t(), slope_KV.t()))
         elif slope_KV.dtype.itemsize == 2:
-            self._total[:, :width].add_(torch.mm(slope_KV.t(), vectors_KE.to(slope_KV.dtype)))
+            product_VE = torch.mm(slope_KV.t(), vectors_KE.to(slope_KV.dtype)).float()
+            if self._sum is None:
+                self._sum = product_VE
+            else:
+                self._sum[:, :width].add_(product_VE)
         elif self._native:
             read = vectors_KE if weights_K1 is None else torch.cat((vectors_KE, weights_K1), 1)
             add_product_(self._total[:, : read.shape[1]], slope_KV.t(), read)
@@ -104,7 +115,7 @@ class SumOfProducts:
     def scaled(self, scale: Tensor) -> Tensor:
         """The sum times a number, contiguous; the stored sum is released."""
         total, width = self._total, self._shape[1]
-        del self._total
+        self._sum = None
         if self._across:
             return total.mul_(scale).t().contiguous()
         return total.mul_(scale) if total.shape[1] == width else _compacted(total, width, scale)
