@@ -9,13 +9,14 @@ continues another arm's builds on that arm's very trial.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ablate.config.identity import Trial
 from ablate.config.resolve import Config
 from ablate.errors import StudyError, unknown
-from ablate.store.study_record import StudyRecord
+from ablate.store.study_record import PlannedTrial, StudyRecord
 from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import Chains, chains, confirm_search
 from ablate.study.inherit import inherit_winner
@@ -95,10 +96,29 @@ def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
         planned |= {(p.id, p.arm, p.stage): p for p in chain.planned}
         searches += chain.searches
     every = tuple(sorted(planned.values(), key=lambda planned: planned.seed_index))
-    first = {p.id: position for position, p in reversed([*enumerate(every)])}
-    in_order = sorted(trials.values(), key=lambda trial: first[trial.id])  # arms may share a trial
     record = replace(plan.record, trials=every, searches=tuple(map(search_record, searches)))
-    return replace(plan, trials=tuple(in_order), record=record, searches=searches)
+    return replace(plan, trials=_in_order(trials, every), record=record, searches=searches)
+
+
+def _in_order(trials: Mapping[str, Trial], planned: Sequence[PlannedTrial]) -> tuple[Trial, ...]:
+    """Seed by seed, and of a seed first what most trials build on: a worker that has nothing else
+    to do at the end should not wait for a chain that started last."""
+    first = {p.id: (p.seed_index, at) for at, p in reversed([*enumerate(planned)])}  # arms share
+    built_on: Counter[str] = Counter()
+    for trial in trials.values():
+        built_on.update(_ancestors(trials, trial))
+
+    def order(trial: Trial) -> tuple[int, int, int]:
+        seed_index, position = first[trial.id]
+        return seed_index, -built_on[trial.id], position
+
+    return tuple(sorted(trials.values(), key=order))
+
+
+def _ancestors(trials: Mapping[str, Trial], trial: Trial) -> set[str]:
+    """The trials of the plan that a trial builds on, directly or not."""
+    parents = {parent for parent in trial.parent_ids() if parent in trials}
+    return parents.union(*(_ancestors(trials, trials[parent]) for parent in parents))
 
 
 def _check_size(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]) -> None:
