@@ -414,6 +414,23 @@ def test_a_stage_that_only_evaluates_trains_nothing_and_keeps_nothing(data: str)
     assert {trial.keep for trial in judged} == {"nothing"}
 
 
+def test_of_a_seed_what_most_others_build_on_comes_first(data: str):
+    """The last worker would wait for a chain that started last. The record keeps its order."""
+    own = {"training.window": 33}
+    arms = (
+        Arm("short", {"training.window": 34}),
+        Arm("long", own),
+        Arm("tuned", own, then=(GATE,)),
+        Arm("tuned and judged", own, then=(GATE, JUDGED)),
+    )
+    plan = make_plan(study_with(*arms), data=data)
+    one_seed = ["long train", "tuned gate", "a train", "short train", "tuned and judged judged"]
+    assert [f"{t.seed} {t.arm} {t.stage}" for t in plan.trials] == [
+        f"{seed} {trial}" for seed in (1, 2) for trial in one_seed
+    ]
+    assert [p.arm for p in plan.record.trials][:3] == ["a", "short", "long"]
+
+
 def test_all_seeds_of_an_arm_under_one_stage_are_one_result(data: str):
     plan = make_plan(study_with(Arm("joint", then=(TOGETHER,)), seeds=3), data=data)
     assert placed(plan, "joint") == [("train", False)] * 3 + [("together", True)]
