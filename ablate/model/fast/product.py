@@ -93,10 +93,10 @@ class SumOfProducts:
             self._total.add_(product(vectors_KE.t(), slope_KV.t()))
         elif slope_KV.dtype.itemsize == 2:
             product_VE = torch.mm(slope_KV.t(), vectors_KE.to(slope_KV.dtype)).float()
-            if self._sum is None:
+            if self._sum is None and not self.has_sums:
                 self._sum = product_VE
             else:
-                self._sum[:, :width].add_(product_VE)
+                self._total[:, :width].add_(product_VE)
         elif self._native:
             read = vectors_KE if weights_K1 is None else torch.cat((vectors_KE, weights_K1), 1)
             add_product_(self._total[:, : read.shape[1]], slope_KV.t(), read)
