@@ -101,16 +101,17 @@ def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
 
 
 def _in_order(trials: Mapping[str, Trial], planned: Sequence[PlannedTrial]) -> tuple[Trial, ...]:
-    """Seed by seed, and of a seed first what most trials build on: a worker that has nothing else
-    to do at the end should not wait for a chain that started last."""
+    """Seed by seed; of a seed first what most trials build on, followed by these. A chain that
+    started last would be waited for at the end, by workers that have nothing else to do."""
     first = {p.id: (p.seed_index, at) for at, p in reversed([*enumerate(planned)])}  # arms share
-    built_on: Counter[str] = Counter()
-    for trial in trials.values():
-        built_on.update(_ancestors(trials, trial))
+    below = {trial.id: _ancestors(trials, trial) for trial in trials.values()}
+    built_on = Counter(ancestor for ancestors in below.values() for ancestor in ancestors)
 
-    def order(trial: Trial) -> tuple[int, int, int]:
+    def order(trial: Trial) -> tuple[int, ...]:
+        starts = (one for one in {trial.id, *below[trial.id]} if not below[one])
+        start = min(starts, key=first.__getitem__)
         seed_index, position = first[trial.id]
-        return seed_index, -built_on[trial.id], position
+        return seed_index, -built_on[start], first[start][1], -built_on[trial.id], position
 
     return tuple(sorted(trials.values(), key=order))
 

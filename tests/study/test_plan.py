@@ -424,7 +424,7 @@ def test_of_a_seed_what_most_others_build_on_comes_first(data: str):
         Arm("tuned and judged", own, then=(GATE, JUDGED)),
     )
     plan = make_plan(study_with(*arms), data=data)
-    one_seed = ["long train", "tuned gate", "a train", "short train", "tuned and judged judged"]
+    one_seed = ["long train", "tuned gate", "tuned and judged judged", "a train", "short train"]
     assert [f"{t.seed} {t.arm} {t.stage}" for t in plan.trials] == [
         f"{seed} {trial}" for seed in (1, 2) for trial in one_seed
     ]
