@@ -15,7 +15,7 @@ from ablate.model.evaluator import Pieces
 
 
 class Paused(Exception):
-    """The slice is over. What was begun and is no piece yet is computed again."""
+    """The slice is over. A piece that it interrupts is computed again."""
 
 
 class SavedPieces(Pieces):

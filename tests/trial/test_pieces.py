@@ -24,19 +24,11 @@ from ablate.trial.pieces import Paused, SavedPieces
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
 from ablate.trial.training import Training
+from tests.trial.test_judging import SMALL
 
 SAMPLES = 3
 VALUES = {
-    "corpus.name": "grammar",
-    "corpus.train_tokens": 1000,
-    "corpus.eval_tokens": 200,
-    "embedding.size": 8,
-    "backbone": "lstm",
-    "backbone.units": 8,
-    "head": "softmax",
-    "optimizer": "sgd",
-    "training.epochs": 0,
-    "regularizer.variational_dropout.output": 0.5,
+    **SMALL,
     "evaluator": "standard",
     "evaluator.monte_carlo.samples": SAMPLES,
     "evaluator.dynamic.gradient_batch_size": 5,
