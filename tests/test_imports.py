@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -273,3 +274,18 @@ def _run_empty_study(workspace) -> None:
     schedule = Schedule(plan, workspace.store, lambda plan: [])
     store = workspace.store.uri
     local.run(schedule, lambda t: {"trial": t.to_plain(), "store": store, "data": workspace.data})
+
+
+@pytest.mark.parametrize("users", [None, "0"])
+def test_torch_is_asked_for_huge_pages_unless_the_user_has_said_otherwise(users):
+    """torch reads the variable at its first tensor, so importing anything of ablate must set it."""
+    name = "THP_MEM_ALLOC_ENABLE"
+    environment = {key: value for key, value in os.environ.items() if key != name}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import os, ablate.errors; print(os.environ['{name}'])"],
+        env=environment if users is None else {**environment, name: users},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == (users or "1")
