@@ -151,7 +151,7 @@ def _write(options: argparse.Namespace, start: float, result: dict[str, Any]) ->
 
 def machine() -> dict[str, Any]:
     """Describe the machine and versions of the figures."""
-    from ablate.model.fast.product import prefers_onednn
+    from ablate.model.fast.product import prefers_mkl, prefers_onednn
     from ablate.model.native import library
     from ablate.trial.environment import hardware
 
@@ -163,7 +163,7 @@ def machine() -> dict[str, Any]:
         "platform": platform.platform(),
         "python": platform.python_version(),
         "packages": {name: version(name) for name in packages},
-        "products_by": "oneDNN" if prefers_onednn() else "torch.mm",
+        "products_by": "oneDNN" if prefers_onednn() else "MKL" if prefers_mkl() else "torch.mm",
         "kernels": library.version(),
     }
 

@@ -20,11 +20,11 @@ those from their final state). At `laptop` scale the sizes are 8, 26 and 60 unit
 paper leaves open is ours.
 
 `small_search` is the paper's size of 200 units on whole Penn Treebank, trained for as long as two
-cores can bear: each arm searches its dropout rate, the setting that decides most, with three
-trials, and its best is confirmed once. One search gives no verdict: it is there to settle the rates
+cores can bear: each arm tries three dropout rates, the setting that decides most, for 8 epochs
+each, and its best is confirmed once. One search gives no verdict: it is there to settle the rates
 for one that does. The other settings are ours and the same for all arms: 12 epochs, then 6 more
-from the final state; the rate is divided by 1.5 an epoch after the 8th and after the 2nd. The
-temperature of 20 and the weight of 13 are those of `tying_table2`.
+from the final state; the rate is divided by 1.5 an epoch after the 8th and after the 2nd (in the
+search, after the 5th). The temperature of 20 and the weight of 13 are those of `tying_table2`.
 """
 
 from ablate import Analyze, Arm, Scale, Search, Stage, Study, recipe, smoke, table
@@ -103,7 +103,11 @@ small_search = Scale(
     },
     adapt=with_known_loss,
     stage_changes={"again": {"training.epochs": 6, "optimizer.flat_epochs": 2}},
-    search=Search(space=SPACE, trials=3, early_stopping="asha"),
+    search=Search(
+        space="inan2017tying_small",
+        trials=3,
+        changes={"training.epochs": 8, "optimizer.flat_epochs": 5},
+    ),
 )
 
 study = Study(

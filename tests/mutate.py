@@ -115,11 +115,16 @@ def mutant(file: str, text: str, at: int, which: int) -> Mutant:
     """The file with one change made."""
     tree = ast.parse(text)
     node = list(ast.walk(tree))[at]
-    before, change = ast.unparse(node), list(changes(node))[which]
+    before, change = _first_line(node), list(changes(node))[which]
     change(node)
     line = getattr(node, "lineno", 0)
     source = text.splitlines()[line - 1].strip()
-    return Mutant(file, line, before, ast.unparse(node), ast.unparse(tree), source)
+    return Mutant(file, line, before, _first_line(node), ast.unparse(tree), source)
+
+
+def _first_line(node: ast.AST) -> str:
+    """Of a statement with a body, what stands before the body: `tests/equivalent.txt` has lines."""
+    return ast.unparse(node).partition("\n")[0]
 
 
 def changes(node: ast.AST) -> Iterator:

@@ -27,6 +27,7 @@ def every(text: str) -> set[str]:
         ("f'{a}' + b", set()),
         ("a * 2", {"a / 2", "3"}),
         ("x = y if done else z", {"y if not done else z"}),
+        ("if done:\n    go()", {"if not done:"}),  # one line: `tests/equivalent.txt` has lines
         ("def f(x=True): ...", {"False"}),
         ("'text'", set()),
         ("@dataclass(frozen=True)\nclass A: ...", set()),

@@ -183,22 +183,17 @@ def _time(plan: Plan, done: dict[str, journals.Journal]) -> str:
 
 
 def _of_searches(plan: Plan, num_train: int) -> list[tuple[str, int, int]]:
-    """Return (arm, trials, training tokens) of each search with its confirmation, if none stops.
-
-    Arms that differ only in a later stage share one search if it is synchronous.
-    """
+    """Return (arm, trials, training tokens) of each search with its confirmation, if none stops."""
     searches, seen = [], set()
-    for search in plan.searches:
-        same = (search.inherits and search.inherits.arm, *search.key.rsplit("/", 2)[1:])
-        if search.words.synchronous and same in seen:
-            continue
-        seen.add(same)
-        if search.parents:  # ways to evaluate: nothing is trained
-            searches.append((search.arm, search.words.trials + 1, 0))
-            continue
-        brief, whole = merge(search.values, search.words.changes), search.values
-        trials, seeds = search.words.trials, plan.scale.seeds
-        tokens = trials * cost.training_tokens(resolve(brief), num_train)
-        tokens += seeds * cost.training_tokens(resolve(whole), num_train)
-        searches.append((search.arm, trials + seeds, tokens))
+    for search, record in zip(plan.searches, plan.record.searches, strict=True):
+        count = 0 if record.shared else search.words.trials
+        brief = resolve(merge(search.values, search.words.changes))
+        trains = 0 if search.parents else count  # else these are ways to evaluate
+        tokens = trains * cost.training_tokens(brief, num_train)
+        confirming = plan.confirmations(search, {}).trials  # as if nothing had to be found
+        new = [trial for trial in confirming if trial.id not in seen]
+        trained = [trial for trial in new if not trial.parent_ids(Role.MEMBER)]
+        tokens += sum(cost.training_tokens(trial.config, num_train) for trial in trained)
+        searches.append((search.arm, count + len(new), tokens))
+        seen |= {trial.id for trial in new}
     return searches

@@ -75,12 +75,18 @@ def _troubles(known: Mapping[str, Journal]) -> list[str]:
         if journal.outcome and journal.status in (Status.FAILED, Status.DIVERGED):
             lines.append(f"{journal.status}: {name}: {journal.outcome.reason or ''}")
         elif len(journal.attempts) > 1:
-            lost = journal.num_repeated
-            again = (
-                f": started again after epoch {lost}, since it had saved nothing" if lost else ""
-            )
-            lines.append(f"{len(journal.attempts)} attempts: {name}{again}")
+            lines.append(f"{len(journal.attempts)} attempts: {name}{_repeated(journal)}")
     return ["", *lines] if lines else []
+
+
+def _repeated(journal: Journal) -> str:
+    """Why the last attempt trains again what an earlier one had trained; "" if it does not."""
+    if not journal.num_repeated:
+        return ""
+    why = "it had saved nothing"
+    if journal.repeated_for_weights:
+        why = "others build on its weights, which were lost or never saved here"
+    return f": started again after epoch {journal.num_repeated}, since {why}"
 
 
 def _counts(ids: list[str], known: Mapping[str, Journal], alive: bool) -> list[str]:

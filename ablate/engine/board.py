@@ -82,6 +82,7 @@ class ArmState:
     board: Board = field(repr=False)
     planned: set[str] = field(default_factory=set)
     unrequested: int = 0  # trials that its searches may still request
+    confirming: list[int | None] = field(default_factory=list)  # epochs of trials not planned yet
     finals: set[str] = field(default_factory=set)
 
     @property
@@ -106,7 +107,7 @@ class ArmState:
 
     @property
     def total(self) -> int:
-        return len(self.planned) + self.unrequested
+        return len(self.planned) + self.unrequested + len(self.confirming)
 
     @property
     def waiting(self) -> set[str]:
@@ -114,7 +115,7 @@ class ArmState:
 
     @property
     def left(self) -> int:
-        return len(self.waiting) + self.unrequested
+        return len(self.waiting) + self.unrequested + len(self.confirming)
 
 
 class Board:
@@ -138,6 +139,7 @@ class Board:
         self.record, self.metric = record, record.metric
         for arm in record.arms:
             self._arm(arm.name).unrequested = 0
+            self._arm(arm.name).confirming = []
         planned: dict[Kind, list[int]] = {}
         for trial in record.trials:
             self._plan(trial.id, trial.arm)
@@ -148,7 +150,9 @@ class Board:
         for search in record.searches:
             for trial_id in search.trials:
                 self._plan(trial_id, search.arm)
-            self._arm(search.arm).unrequested += max(0, search.num_trials - len(search.trials))
+            if not search.shared:
+                self._arm(search.arm).unrequested += max(0, search.num_trials - len(search.trials))
+            self._arm(search.arm).confirming += search.confirming
         self._epochs = {kind: statistics.fmean(epochs) for kind, epochs in planned.items()}
 
     def started(self, trial: Trial, now: float) -> None:
@@ -205,7 +209,9 @@ class Board:
 
     @property
     def total(self) -> int:
-        return len(self._known) + sum(arm.unrequested for arm in self.arms.values())
+        return len(self._known) + sum(
+            arm.unrequested + len(arm.confirming) for arm in self.arms.values()
+        )
 
     @property
     def troubles(self) -> str:
@@ -222,6 +228,7 @@ class Board:
             for trial in running
         ]
         usual = [(num, self._usual(kind)) for kind, num in self._waiting(chosen).items()]
+        usual += [(1, self._of_epochs(epochs)) for arm in chosen for epochs in arm.confirming]
         if None in started or any(seconds is None for _, seconds in usual):
             return None
         waiting = sum(num * (seconds or 0.0) for num, seconds in usual)
@@ -239,12 +246,20 @@ class Board:
         return waiting
 
     def _usual(self, kind: Kind) -> float | None:
+        return self._pace.usual(kind, self._epochs.get(kind), self._expected())
+
+    def _of_epochs(self, epochs: int | None) -> float | None:
+        """Estimate a trial of this many epochs, of no arm in particular."""
+        return self._pace.usual(None, epochs, self._expected())
+
+    def _expected(self) -> dict[Hashable, list[Took]]:
+        """What the running trials are expected to take, by kind."""
         running: dict[Hashable, list[Took]] = {}
         for one in self.running.values():
             if one.expected and one.num_epochs:
                 took = (one.expected, one.num_epochs)
                 running.setdefault(self._kind(one.trial), []).append(took)
-        return self._pace.usual(kind, self._epochs.get(kind), running)
+        return running
 
 
 def _union(sets: Iterable[set[str]]) -> set[str]:

@@ -48,18 +48,28 @@ class Pace:
         if self._here.get(kind):
             return _mean(self._here[kind])
         if self._before.get(kind):
-            return _mean(self._before[kind]) * self._slower({**running, **self._here})
+            before, now = self._before[kind], {**running, **self._here}
+            return _mean(before) * self._slower(now, trains=_trains(before))
         for others in (_all(self._here), _all(running), _all(self._before)):
             if (seconds := _of_others(others, epochs)) is not None:
                 return seconds
         return self.closing if epochs == 0 else None
 
-    def _slower(self, now: Known) -> float:
-        """How many times what they took before trials take now; 1 without a kind of both."""
+    def _slower(self, now: Known, *, trains: bool) -> float:
+        """How many times what they took before trials take now; 1 without a kind of both.
+
+        Where possible by those alone that train too, or that train nothing too: a processor may be
+        slow at the products of training in half precision, and fast at those of evaluation.
+        """
         both = now.keys() & self._before.keys()
+        both = {kind for kind in both if _trains(self._before[kind]) == trains} or both
         if not (before := sum(_mean(self._before[kind]) for kind in both)):
             return 1.0
         return sum(_mean(now[kind]) for kind in both) / before
+
+
+def _trains(took: Sequence[Took]) -> bool:
+    return any(epochs > 0 for _, epochs in took)
 
 
 def _mean(took: Sequence[Took]) -> float:

@@ -73,6 +73,16 @@ class Journal:
         return 0 if last.get("from_epoch") else last.get("epochs_before", 0)
 
     @property
+    def lacks_weights(self) -> bool:
+        """Return whether it has to run again for its weights, and has not started to."""
+        return self.outcome is None and "lost_digest" in self.last_attempt
+
+    @property
+    def repeated_for_weights(self) -> bool:
+        """Return whether the last attempt repeats a whole trial, for its weights."""
+        return "lost_digest" in (self.attempts[-2] if len(self.attempts) > 1 else {})
+
+    @property
     def computed_by(self) -> frozenset[str]:
         """KERNELS, TORCH or both; empty if the trial uses nothing that has a kernel; includes
         UNKNOWN if the record does not say."""

@@ -62,6 +62,8 @@ class SearchRecord:
     inherits: str | None = None  # the arm whose winner it starts from
     over: tuple[str, ...] = ()  # the rows that it searches after that
     key: str = ""  # its name in the searches' file
+    confirming: tuple[int | None, ...] = ()  # epochs of the trials that will confirm its winner
+    shared: bool = False  # another arm's search has the same trials
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,10 +152,13 @@ def exists(store: Store, key: str) -> bool:
     return store.exists(f"studies/{key}/study.json")
 
 
+OF_SEARCHES = ("trials", "over", "confirming")  # lists; older records lack the last
+
+
 def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
     trials = [PlannedTrial(**{**t, "parents": tuple(t["parents"])}) for t in plain["trials"]]
     searches = [
-        SearchRecord(**{**s, "trials": tuple(s["trials"]), "over": tuple(s.get("over", ()))})
+        SearchRecord(**{**s, **{name: tuple(s.get(name, ())) for name in OF_SEARCHES}})
         for s in plain["searches"]
     ]
     arms = tuple(ArmRecord(**arm) for arm in plain["arms"])

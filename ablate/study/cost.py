@@ -72,8 +72,10 @@ def matrix_rate(threads: int, precision: str) -> float:
     """Measure this machine's operations per second in a matrix product."""
     import torch
 
+    from ablate.model.fast.precision import rounded
+
     torch.set_num_threads(threads)
-    left, right = torch.randn(2, MATRIX, MATRIX, dtype=getattr(torch, precision))
+    left, right = rounded(torch.randn(2, MATRIX, MATRIX), getattr(torch, precision))
     torch.mm(left, right)
     start, rounds = time.perf_counter(), 0
     while time.perf_counter() - start < 0.1:

@@ -21,7 +21,7 @@ from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import Chains, chains, confirm_search
 from ablate.study.inherit import inherit_winner
 from ablate.study.record import arm_location, make_record
-from ablate.study.searches import PlannedSearch, plan_search_trial, plan_searches, search_record
+from ablate.study.searches import PlannedSearch, plan_search_trial, plan_searches, search_records
 from ablate.study.words import Arm, Scale, Study, Values
 
 MAX_TRIALS = 20_000  # which take about a minute to plan
@@ -73,8 +73,9 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
         return _with_listed(plan, arms, values)
     searches, notes = plan_searches(plan, scale.search, values)
     notes = (*plan.record.notes, *notes)
-    record = replace(plan.record, searches=tuple(map(search_record, searches)), notes=notes)
-    return replace(plan, searches=searches, record=record)
+    plan = replace(plan, searches=searches)
+    records = search_records(plan, searches)
+    return replace(plan, record=replace(plan.record, searches=records, notes=notes))
 
 
 def _with_listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) -> Plan:
@@ -90,14 +91,16 @@ def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
     """Return the plan with more trials; one that it already has is not added again."""
     trials = {trial.id: trial for trial in plan.trials}
     planned = {(p.id, p.arm, p.stage): p for p in plan.record.trials}
-    searches = plan.searches
+    searches: list[PlannedSearch] = []
     for chain in added:
         trials |= {trial.id: trial for trial in chain.trials if trial.id not in trials}
         planned |= {(p.id, p.arm, p.stage): p for p in chain.planned}
         searches += chain.searches
+    plan = replace(plan, searches=(*plan.searches, *searches))
+    records = (*plan.record.searches, *search_records(plan, searches))
     every = tuple(sorted(planned.values(), key=lambda planned: planned.seed_index))
-    record = replace(plan.record, trials=every, searches=tuple(map(search_record, searches)))
-    return replace(plan, trials=_in_order(trials, every), record=record, searches=searches)
+    record = replace(plan.record, trials=every, searches=records)
+    return replace(plan, trials=_in_order(trials, every), record=record)
 
 
 def _in_order(trials: Mapping[str, Trial], planned: Sequence[PlannedTrial]) -> tuple[Trial, ...]:

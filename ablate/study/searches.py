@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +152,26 @@ def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index:
     )
 
 
-def search_record(search: PlannedSearch) -> SearchRecord:
+def search_records(plan: Plan, searches: Sequence[PlannedSearch]) -> tuple[SearchRecord, ...]:
+    """The records of searches that have not started.
+
+    Arms that differ only in a later stage share one search if it is synchronous, and the trials
+    that confirm it up to that stage.
+    """
+    seen: set[object] = set()
+    records = []
+    for search in searches:
+        confirming = plan.confirmations(search, {}).planned  # as if nothing had to be found
+        new = [planned for planned in confirming if planned.id not in seen]
+        epochs = tuple(planned.epochs for planned in new)
+        same = (search.inherits and search.inherits.arm, *search.key.rsplit("/", 2)[1:])
+        shared = search.words.synchronous and same in seen
+        records.append(_search_record(search, confirming=epochs, shared=shared))
+        seen |= {same, *(planned.id for planned in new)}
+    return tuple(records)
+
+
+def _search_record(search: PlannedSearch, **of_all: Any) -> SearchRecord:
     return SearchRecord(
         arm=search.arm,
         repeat=search.repeat,
@@ -160,4 +179,5 @@ def search_record(search: PlannedSearch) -> SearchRecord:
         seed_index=search.model.get("seed_index"),
         inherits=search.inherits.arm if search.inherits else None,
         over=tuple(search.inherits.over) if search.inherits else (),
+        **of_all,
     )

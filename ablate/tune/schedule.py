@@ -30,6 +30,7 @@ DIFFERS = (
     "was run again because its weights were lost, and ended with others: it was not computed as it "
     "was the first time (another machine, other kernels or other code?)"
 )
+NO_WEIGHTS = "others build on its weights, and the store has none"
 MAY_COMPLETE = (None, Status.RUNNING, Status.COMPLETED)
 
 
@@ -66,7 +67,7 @@ class Schedule:
         self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
-        self._cut_after: dict[str, int] = {}  # trial cut by an earlier run -> its epochs
+        self._started_before: dict[str, Journal] = {}  # in an earlier run, without an outcome
         self._confirmed: set[int] = set()
         self._clock = time.monotonic()
         self._has_weights: dict[str, bool] = {}
@@ -164,13 +165,15 @@ class Schedule:
         self.listener.retried(trial_id, why)
         journal, trial = journals.read(self.store, trial_id), self._running.get(trial_id)
         if journal is not None and trial is not None:
-            self._note_if_from_scratch(trial, len(journal.epochs))
+            self._note_if_from_scratch(trial, journal)
 
-    def _note_if_from_scratch(self, trial: Trial, num_epochs: int) -> None:
-        """Note that a trial which was cut starts again, if it has no checkpoint to resume from."""
-        if num_epochs and not self.store.exists(checkpoint.last_key(trial.id)):
-            after = f"epoch {num_epochs}"
-            self.note(f"{trial.name} starts again: it was cut after {after}, and had saved nothing")
+    def _note_if_from_scratch(self, trial: Trial, journal: Journal) -> None:
+        """Note that a trial which had epochs starts again, if it cannot resume."""
+        epochs = len(journal.epochs)
+        if not epochs or self.store.exists(checkpoint.last_key(trial.id)):
+            return
+        why = f"it was cut after epoch {epochs}, and had saved nothing"
+        self.note(f"{trial.name} starts again: {NO_WEIGHTS if journal.lacks_weights else why}")
 
     def _start(self, trial: Trial) -> None:
         self.ledger.started(trial.id)
@@ -178,7 +181,8 @@ class Schedule:
         self._running[trial.id] = trial
         self.status[trial.id] = Status.RUNNING
         self.listener.started(trial)
-        self._note_if_from_scratch(trial, self._cut_after.pop(trial.id, 0))
+        if trial.id in self._started_before:
+            self._note_if_from_scratch(trial, self._started_before.pop(trial.id))
 
     def _ended(self, trial_id: str, journal: Journal) -> None:
         if self._running.pop(trial_id, None) is None:
@@ -307,7 +311,7 @@ class Schedule:
         """Return whether the trial's outcome is stored. A failed trial is retried, once per run."""
         journal = journals.reopened(self.store, trial.id)
         if journal is not None and journal.attempts and journal.outcome is None:
-            self._cut_after[trial.id] = len(journal.epochs)
+            self._started_before[trial.id] = journal
         if journal is None or journal.outcome is None:
             return False
         if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
@@ -353,6 +357,8 @@ class Schedule:
             chosen = (search.winner() or (None,))[0] if search.over else None
             started, key = tuple(search.trials), search.planned.key
             records[index] = replace(records[index], trials=started, chosen=chosen, key=key)
+        for index in self._confirmed:  # their trials are planned, or will never be
+            records[index] = replace(records[index], confirming=())
         notes = (*self._design_notes, *reused(self._edited))
         record = replace(self.plan.record, searches=tuple(records), notes=notes)
         self.plan = replace(self.plan, record=record)

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from ablate.config import registry
-from ablate.model.fast.precision import products_in
+from ablate.model.fast import precision
+from ablate.model.fast.precision import multiplies_bfloat16, products_in, rounded
 from ablate.testing import SmallModel
 
 CLOSE = 0.02  # bfloat16 keeps 8 bits
@@ -17,8 +18,8 @@ NETWORK = ("backbone", "bridge", "head", "gate", "loss")
 EVERY = [(slot, name) for slot in NETWORK for name in registry.names(slot)]
 
 
-def loss_and_gradients(built, precision):
-    with products_in(precision, "cpu"):
+def loss_and_gradients(built, kind):
+    with products_in(kind, "cpu"):
         loss = built.summed_loss()
     loss.backward()
     named = built.model.named_parameters()
@@ -41,8 +42,48 @@ def test_a_step_in_bfloat16_is_close_to_float32_and_leaves_float32(slot, name):
 
 def test_products_in_bfloat16_are_not_those_of_float32():
     actual = [
-        loss_and_gradients(SmallModel({"head": head}, dtype=torch.float32), precision)[0].item()
-        for head, precision in itertools.product(("softmax", "mos"), ("float32", "bfloat16"))
+        loss_and_gradients(SmallModel({"head": head}, dtype=torch.float32), kind)[0].item()
+        for head, kind in itertools.product(("softmax", "mos"), ("float32", "bfloat16"))
     ]
     assert actual[0] != actual[1]
     assert actual[2] != actual[3]
+
+
+PROCESSORS = {
+    "vendor_id : GenuineIntel\nflags : fpu avx512_bf16 amx_bf16 amx_tile": True,
+    "vendor_id : GenuineIntel\nflags : fpu avx512_bf16": False,
+    "vendor_id : AuthenticAMD\nflags : fpu avx512_bf16": True,
+    "vendor_id : AuthenticAMD\nflags : fpu avx2": False,
+    "Features : fp asimd bf16": True,
+}
+
+
+@pytest.mark.parametrize("cpuinfo", PROCESSORS)
+def test_which_processors_multiply_bfloat16_faster_than_float32(cpuinfo):
+    assert multiplies_bfloat16(cpuinfo) is PROCESSORS[cpuinfo]
+
+
+@pytest.mark.parametrize("choices", [{"head": "softmax"}, {"head": "mos"}, {"loss": "augmented"}])
+def test_a_processor_without_fast_bfloat16_multiplies_the_same_rounded_numbers(
+    choices, monkeypatch
+):
+    found = {}
+    for fast in (True, False):
+        monkeypatch.setattr(precision, "has_fast_bfloat16", lambda fast=fast: fast)
+        found[fast] = loss_and_gradients(SmallModel(choices, dtype=torch.float32), "bfloat16")
+    full, _ = loss_and_gradients(SmallModel(choices, dtype=torch.float32), "float32")
+    (low, low_gradients), (high, gradients) = found[True], found[False]
+    assert low.item() == pytest.approx(high.item(), rel=2e-3)
+    assert len({low.item(), high.item(), full.item()}) == 3
+    for name, gradient in gradients.items():
+        assert torch.dist(gradient, low_gradients[name]) <= CLOSE * (1e-3 + gradient.norm()), name
+
+
+def test_only_bfloat16_on_the_cpu_is_stored_as_float32(monkeypatch):
+    monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: False)
+    x = torch.tensor([1.0, 1.001])
+    assert rounded(x, torch.bfloat16).dtype == torch.float32
+    assert rounded(x, torch.bfloat16).tolist() == [1.0, 1.0]
+    assert rounded(x, torch.float16).dtype == torch.float16
+    monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: True)
+    assert rounded(x, torch.bfloat16).dtype == torch.bfloat16

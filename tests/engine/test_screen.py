@@ -338,6 +338,32 @@ def test_trials_that_are_stopped_early_count_in_a_search():
         assert screen.board.seconds_left(clock.now) == pytest.approx(2 * 7.5)
 
 
+def test_what_will_confirm_a_search_is_counted_before_it_is_planned():
+    """Two trials of four epochs, then one of twelve and an evaluation; another arm has the same."""
+    clock, arms = Clock(), ("base", "doc")
+    searches = [
+        SearchRecord(arm=arm, repeat=0, num_trials=2, confirming=(12, 0), shared=arm == "doc")
+        for arm in arms
+    ]
+    screen, _ = plain(record_of(num_seeds=0, arms=arms, searches=tuple(searches)), clock)
+    with screen:
+        assert screen.board.total == 2 + 2 * 2
+        searches[0] = replace(searches[0], trials=("base-7",))
+        screen.planned(record_of(num_seeds=0, arms=arms, searches=tuple(searches)))
+        screen.started(trial_of("base-7"))
+        for number in range(1, 5):
+            clock.now += 3
+            screen.progress("base-7", epoch(number))
+        screen.finished("base-7", replace(ended("base-7"), epochs=[*map(epoch, range(1, 5))]))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(12 + 2 * 12 * 3)
+        assert screen.board.arms["doc"].left == 2
+        searches[0] = replace(searches[0], confirming=())
+        screen.planned(record_of(num_seeds=1, arms=arms, searches=tuple(searches)))
+        screen.refresh()
+        assert screen.board.total == 2 + 2 + 2  # searched, planned, and still to be planned
+
+
 def test_a_plan_that_grows_is_counted():
     """A search asks for two trials of four; one is its arm's best, and none enters the mean."""
     clock, search = Clock(), SearchRecord(arm="base", repeat=0, num_trials=4)

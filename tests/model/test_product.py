@@ -8,17 +8,21 @@ import torch
 from ablate.model.fast import product as products
 from ablate.model.fast.product import SumOfProducts, product, product_back
 from ablate.model.native.library import usable
+from ablate.model.native.product import FEWEST_ROWS
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
-WIDTHS = (5, 16, 321, 336)  # narrow and wide; of rows that fill cache lines and that do not
+# Narrow, narrow for oneDNN, and wide; of rows that fill cache lines and that do not.
+WIDTHS = (5, 16, 133, 160, 321, 336)
 
 
-@pytest.fixture(params=[True, False], ids=["onednn", "torch"])
+@pytest.fixture(params=["onednn", "mkl", "torch"])
 def library(request, monkeypatch):
-    if request.param and not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    if request.param == "onednn" and not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         pytest.skip("this torch offers no linear map of oneDNN's")
-    monkeypatch.setattr(products, "prefers_onednn", lambda: request.param)
+    monkeypatch.setattr(products, "prefers_onednn", lambda: request.param == "onednn")
+    monkeypatch.setattr(products, "prefers_mkl", lambda: request.param == "mkl")
+    return request.param
 
 
 def drawn(*shape: int, dtype=torch.float32) -> torch.Tensor:
@@ -44,6 +48,31 @@ def test_products_are_those_of_float64(library, width, dtype, close):
         torch.testing.assert_close(result.double(), wanted, rtol=close, atol=close)
 
 
+@pytest.mark.parametrize("width", (5, 133, 321))
+@pytest.mark.parametrize("rows", (7, 40))
+def test_a_product_fills_the_caller_s_buffer_if_kernels_can_use_it(library, width, rows):
+    """Without kernels its caller needs the buffer for something else."""
+    x, weight, bias, buffer = drawn(rows, width), drawn(43, width), drawn(43), drawn(50, 43)
+    before = buffer.clone()
+    exact = x.double() @ weight.double().t() + bias.double()
+    result = product(x, weight, bias, buffer[:rows])
+    torch.testing.assert_close(result.double(), exact, rtol=1e-4, atol=1e-4)
+    fills = rows >= FEWEST_ROWS and usable(x)
+    assert (result.data_ptr() == buffer.data_ptr()) == fills
+    assert torch.equal(buffer, before) == (not fills)
+
+
+def test_the_kernel_multiplies_what_mkl_does_not(library, monkeypatch):
+    """Narrow matrices always; others unless MKL is preferred. Without kernels nothing."""
+    taken = []
+    monkeypatch.setattr(products, "multiply", lambda *given: taken.append(given[0].shape))
+    for width in (127, 128):
+        product(drawn(40, width), drawn(43, width), None, drawn(40, 43))
+    narrow, wide = (40, 127), (40, 128)
+    kernels = [narrow] if library == "mkl" else [narrow, wide]
+    assert taken == (kernels if usable(drawn(1)) else [])
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 1e-4)])
 def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width, dtype, close):
@@ -65,7 +94,7 @@ def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width, 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_sums_beside_it_are_those_of_float64(library, width):
-    """By the kernel, and only there; one more column costs a panel if the width fills one."""
+    """By the kernel or MKL, and only there; a further column costs a panel if a width fills one."""
     total, exact, sums = SumOfProducts(drawn(43, width), sums=True), 0, 0
     for rows in (4, 9):
         slope, vectors, weights = drawn(rows, 43), drawn(rows, width), drawn(rows, 1)
@@ -74,7 +103,8 @@ def test_sums_beside_it_are_those_of_float64(library, width):
         sums = sums + slope.double().t() @ weights.double()[:, 0]
     if total.has_sums:
         torch.testing.assert_close(total.sums().double(), sums, rtol=1e-4, atol=1e-4)
-    assert total.has_sums == (usable(slope) and width in (5, 16))
+    by_mkl = library == "mkl" and width in (133, 160)
+    assert total.has_sums == ((by_mkl or usable(slope)) and width in (5, 16, 133))
     result = total.scaled(torch.tensor(1.0))
     torch.testing.assert_close(result.double(), exact, rtol=1e-4, atol=1e-4)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ablate.commands.status import show_status
 from ablate.errors import DamagedError, RecordError
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
@@ -104,7 +105,16 @@ def test_other_weights_than_those_that_were_lost_are_noted(workspace):
     workspace.store.delete(f"trials/{child}")
     notes = Notes()
     local.run(scheduled(trained(), workspace, notes), order_in(workspace))
-    assert any("a seed 1 was run again because its weights were lost" in n for n in notes.notes)
+    started_again, differs = notes.notes
+    assert (
+        started_again
+        == "a seed 1 starts again: others build on its weights, and the store has none"
+    )
+    assert differs.startswith(
+        "a seed 1 was run again because its weights were lost, and ended with"
+    )
+    status = show_status(workspace, "q@s")
+    assert "since others build on its weights, which were lost or never saved here" in status
 
 
 def test_damaged_weights_stop_a_trial_with_advice_that_works(workspace):

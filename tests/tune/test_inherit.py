@@ -286,7 +286,21 @@ def test_arms_that_share_a_search_are_counted_once(workspace, space, monkeypatch
     inherit = {name: Inherit("plain", over=OVER) for name in ("dual", "further")}
     study = study_of(space, PLAIN, DUAL, further, inherit=inherit)
     monkeypatch.setattr("ablate.commands.plan.load", lambda file: study)
-    assert "14 more" in show_plan("q.py", "s", workspace)
+    assert "16 more" in show_plan("q.py", "s", workspace)  # five and two twice, and a stage of two
+    before, (_, ran) = scheduled(study, workspace).plan.record, run(study, workspace)
+    assert [search.shared for search in before.searches] == [False, False, True]
+    assert [len(search.confirming) for search in before.searches] == [2, 2, 2]
+    assert len(ran) == 16
+
+
+def test_what_will_confirm_a_winner_is_in_the_record_until_it_is_planned(workspace, space):
+    study = study_of(space)
+    before = scheduled(study, workspace).plan.record
+    assert all(epochs for search in before.searches for epochs in search.confirming)
+    run(study, workspace)
+    after = study_record.read(workspace.store, "q")
+    assert [search.confirming for search in after.searches] == [(), ()]
+    assert len(after.trials) == sum(len(search.confirming) for search in before.searches)
 
 
 def test_the_table_says_what_is_behind_an_heir_s_settings(workspace, space):

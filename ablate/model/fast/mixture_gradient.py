@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.model.fast.precision import autocast_dtype
+from ablate.model.fast.precision import autocast_dtype, rounded
 from ablate.model.fast.product import SumOfProducts, product, product_back
 from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import GateSignal, Mixture
@@ -202,12 +202,12 @@ def mixture_of(vectors, log_prior, weight, bias, gate_vectors, gate_weight, gate
 
 
 def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
-    """The mixture with the factors of the large products in `dtype`, if given."""
+    """The mixture with the factors of the large products rounded to `dtype`, if given."""
     if dtype is None:
         return mixture
     vectors, log_prior, weight, bias, *gate = tensors_of(mixture)
     factors = (vectors, weight, *gate[:2])
-    vectors, weight, *gate[:2] = (None if f is None else f.to(dtype) for f in factors)
+    vectors, weight, *gate[:2] = (None if f is None else rounded(f, dtype) for f in factors)
     return mixture_of(vectors, log_prior, weight, bias, *gate)
 
 

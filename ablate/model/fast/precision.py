@@ -1,12 +1,14 @@
 """Half precision for the matrix products of training, by torch's autocast.
 
 Parameters, states, losses, optimizers and evaluation stay float32. A function with a custom
-backward pass also runs in float32, unless it queries autocast's dtype here.
+backward pass also runs in float32, unless it queries autocast's dtype here and rounds its factors.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +27,31 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
     if not torch.is_autocast_enabled(device.type):
         return None
     return torch.get_autocast_dtype(device.type)
+
+
+def rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """A factor of a product, rounded to `dtype`; kept as float32 if that is multiplied faster."""
+    low = x.to(dtype)
+    slow = x.device.type == "cpu" and dtype == torch.bfloat16 and not has_fast_bfloat16()
+    return low.float() if slow else low
+
+
+@cache
+def has_fast_bfloat16() -> bool:
+    """Return whether this machine's processor multiplies bfloat16 faster than float32."""
+    info = Path("/proc/cpuinfo")
+    return not info.exists() or multiplies_bfloat16(info.read_text())
+
+
+def multiplies_bfloat16(cpuinfo: str) -> bool:
+    """Return whether the processor that Linux describes so multiplies bfloat16 faster than float32.
+
+    Intel's need AMX for that, AMD's only AVX-512. What others do was not measured: torch decides.
+    """
+    words = set(cpuinfo.split())
+    if words.isdisjoint({"GenuineIntel", "AuthenticAMD"}):
+        return True
+    return "amx_bf16" in words or {"AuthenticAMD", "avx512_bf16"} <= words
 
 
 def full(x: Tensor) -> Tensor:

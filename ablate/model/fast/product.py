@@ -1,8 +1,9 @@
 """Products with the large matrix of an output layer, by whichever library is fast here.
 
-torch's own product uses a library that takes a slow path on some AMD processors, where oneDNN is
-about twice as fast; on Intel's it is the other way round. The choice depends only on the processor,
-so a machine always computes the same bits.
+torch's own product uses MKL, which is the fastest on Intel's processors, except for narrow
+matrices, and takes a slow path on some of AMD's. Otherwise our kernel computes what it can, and
+oneDNN or torch the rest. The choice depends only on the processor and the shapes, so a machine
+always computes the same bits.
 
 Factors in half precision are multiplied as they are; results and sums are float32.
 """
@@ -18,6 +19,7 @@ from torch import Tensor
 from ablate.model.native.library import usable
 from ablate.model.native.product import FEWEST_ROWS, PANEL, add_product_, multiply
 
+NARROW_FOR_MKL = 128  # with fewer columns our kernel is as fast on Intel's processors
 NARROW = 320  # with fewer columns oneDNN is faster, and its result is transposed
 ALIGNED = 16  # numbers per cache line; products into unaligned rows can take twice the time
 BLOCK = 128  # rows
@@ -30,9 +32,12 @@ def product(
     bias_N: Tensor | None = None,
     out_MN: Tensor | None = None,
 ) -> Tensor:
-    """x W' + b, [M, N], in the buffer `out_MN` if given; without gradients."""
+    """x W' + b, [M, N], without gradients; in the buffer `out_MN` if that is given, the kernels can
+    be used, and there are enough rows. Else the buffer is left as it is."""
     enough = out_MN is not None and len(x_MK) >= FEWEST_ROWS
     if enough and usable(x_MK, weight_NK, bias_N, out_MN):
+        if _by_mkl(x_MK.shape[1], x_MK):
+            return _by_torch(x_MK, weight_NK, bias_N, out_MN)
         return multiply(x_MK, weight_NK.t(), bias_N, out_MN)
     if weight_NK.dtype.itemsize == 2:
         result_MN = torch.mm(x_MK.to(weight_NK.dtype), weight_NK.t()).float()
@@ -40,14 +45,20 @@ def product(
     if _by_onednn(x_MK):
         arguments = (x_MK.contiguous(), weight_NK, bias_N, "none", [], "")
         return torch.ops.mkldnn._linear_pointwise(*arguments)
+    return _by_torch(x_MK, weight_NK, bias_N, None)
+
+
+def _by_torch(
+    x_MK: Tensor, weight_NK: Tensor, bias_N: Tensor | None, out_MN: Tensor | None
+) -> Tensor:
     if bias_N is None:
-        return torch.mm(x_MK, weight_NK.t())
-    return torch.addmm(bias_N, x_MK, weight_NK.t())
+        return torch.mm(x_MK, weight_NK.t(), out=out_MN)
+    return torch.addmm(bias_N, x_MK, weight_NK.t(), out=out_MN)
 
 
 def product_back(slope_KV: Tensor, weight_VE: Tensor) -> Tensor:
     """slope W, [K, E]. For wide matrices oneDNN would copy the matrix first."""
-    if len(slope_KV) >= MANY_ROWS and usable(slope_KV, weight_VE):
+    if len(slope_KV) >= MANY_ROWS and _by_kernel(weight_VE.shape[1], slope_KV, weight_VE):
         return multiply(slope_KV, weight_VE)
     if weight_VE.shape[1] < NARROW or weight_VE.dtype.itemsize == 2:
         return product(slope_KV, weight_VE.t())
@@ -56,7 +67,7 @@ def product_back(slope_KV: Tensor, weight_VE: Tensor) -> Tensor:
 
 def product_over(slope_NV: Tensor, read_NE: Tensor) -> Tensor:
     """slope' read, [V, E]: the gradient of the matrix that maps `read`, summed over N rows."""
-    if len(slope_NV) >= FEWEST_ROWS and usable(slope_NV, read_NE):
+    if len(slope_NV) >= FEWEST_ROWS and _by_kernel(read_NE.shape[1], slope_NV, read_NE):
         return multiply(slope_NV.t(), read_NE)
     return product(slope_NV.t(), read_NE.t())
 
@@ -67,13 +78,14 @@ def summed_outer(slope_TBM: Tensor, read_TBN: Tensor) -> Tensor:
 
 
 class SumOfProducts:
-    """A matrix [V, E] to which products [K, V]' [K, E] are added. With our kernel it can have one
-    more column, for the weighted sum of the rows over V."""
+    """A matrix [V, E] to which products [K, V]' [K, E] are added. Without oneDNN a narrow one can
+    have one more column, for the weighted sum of the rows over V."""
 
     def __init__(self, like_VE: Tensor, *, sums: bool = False) -> None:
         self._shape = num_words, width = like_VE.shape
-        self._native = width < NARROW and usable(like_VE)
-        self.has_sums = self._native and sums and width % PANEL != 0
+        self._native = width < NARROW and _by_kernel(width, like_VE)
+        widens = self._native or (width < NARROW and _by_mkl(width, like_VE))
+        self.has_sums = widens and sums and width % PANEL != 0
         self._across = not self._native and width < NARROW and _by_onednn(like_VE)
         columns = num_words if self._across else -(-(width + self.has_sums) // ALIGNED) * ALIGNED
         rows = width if self._across else num_words
@@ -98,10 +110,11 @@ class SumOfProducts:
             else:
                 self._total[:, :width].add_(product_VE)
         elif self._native:
-            read = vectors_KE if weights_K1 is None else torch.cat((vectors_KE, weights_K1), 1)
-            add_product_(self._total[:, : read.shape[1]], slope_KV.t(), read)
+            read_KE = _beside(vectors_KE, weights_K1)
+            add_product_(self._total[:, : read_KE.shape[1]], slope_KV.t(), read_KE)
         else:
-            self._total[:, :width].addmm_(slope_KV.t(), _aligned(vectors_KE))
+            read_KE = _aligned(_beside(vectors_KE, weights_K1))
+            self._total[:, : read_KE.shape[1]].addmm_(slope_KV.t(), read_KE)
 
     def sums(self) -> Tensor:
         """The sums, [V]: a view, valid until `scaled` is called."""
@@ -119,6 +132,10 @@ class SumOfProducts:
         if self._across:
             return total.mul_(scale).t().contiguous()
         return total.mul_(scale) if total.shape[1] == width else _compacted(total, width, scale)
+
+
+def _beside(vectors_KE: Tensor, weights_K1: Tensor | None) -> Tensor:
+    return vectors_KE if weights_K1 is None else torch.cat((vectors_KE, weights_K1), 1)
 
 
 def _compacted(total: Tensor, width: int, scale: Tensor) -> Tensor:
@@ -140,14 +157,32 @@ def _aligned(x_KE: Tensor) -> Tensor:
     return aligned[:, :width].copy_(x_KE)
 
 
+def _by_kernel(width: int, *tensors: Tensor | None) -> bool:
+    return not (width >= NARROW_FOR_MKL and prefers_mkl()) and usable(*tensors)
+
+
+def _by_mkl(width: int, x: Tensor) -> bool:
+    on_cpu = x.dtype == torch.float32 and x.device.type == "cpu"
+    return on_cpu and width >= NARROW_FOR_MKL and prefers_mkl()
+
+
 def _by_onednn(x: Tensor) -> bool:
     return x.dtype == torch.float32 and x.device.type == "cpu" and prefers_onednn()
 
 
 @cache
+def prefers_mkl() -> bool:
+    """Return whether this is an Intel processor, with MKL in torch."""
+    return _made_by("GenuineIntel") and torch.backends.mkl.is_available()
+
+
+@cache
 def prefers_onednn() -> bool:
     """Return whether this is an AMD processor, with oneDNN's linear map available in torch."""
-    info = Path("/proc/cpuinfo")
-    is_amd = info.exists() and "AuthenticAMD" in info.read_text()
     offered = hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    return is_amd and offered and torch.backends.mkldnn.is_available()
+    return _made_by("AuthenticAMD") and offered and torch.backends.mkldnn.is_available()
+
+
+def _made_by(vendor: str) -> bool:
+    info = Path("/proc/cpuinfo")
+    return info.exists() and vendor in info.read_text()

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ablate.model.fast.mixture_gradient import NARROW_PARTS, PARTS, token_chunks
-from ablate.model.fast.precision import autocast_dtype
+from ablate.model.fast.precision import autocast_dtype, rounded
 from ablate.model.fast.product import NARROW, SumOfProducts, product, product_back
 from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import Mixture
@@ -118,11 +118,13 @@ def _augmented(
 
 
 def _lowered(inputs: Inputs, dtype: torch.dtype | None) -> Inputs:
-    """The inputs with the factors of the large products in `dtype`, if given."""
+    """The inputs with the factors of the large products rounded to `dtype`, if given."""
     if dtype is None:
         return inputs
-    vectors, words = inputs.vectors_NE.to(dtype), inputs.words_VD.to(dtype)
-    return replace(inputs, vectors_NE=vectors, weight_VE=inputs.weight_VE.to(dtype), words_VD=words)
+    vectors, weight = rounded(inputs.vectors_NE, dtype), rounded(inputs.weight_VE, dtype)
+    return replace(
+        inputs, vectors_NE=vectors, weight_VE=weight, words_VD=rounded(inputs.words_VD, dtype)
+    )
 
 
 def _add_chunks(
