@@ -16,6 +16,7 @@ from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 from ablate.store.study_record import StudyRecord
 
+TELLING_SHARE = 0.02  # of an epoch, from which on it says how long the whole takes
 Kind = tuple[str, bool]  # what trials of the same length share: the arm, and whether they are final
 
 
@@ -30,7 +31,9 @@ class Running:
     loss: float | None = None
     tokens_a_second: float | None = None
     seconds: float | None = None  # the trial's own clock at its last epoch
-    latest: float | None = None  # when that epoch was reported
+    reached: float = 0.0  # epochs done, with the share of the one under way
+    latest: float | None = None  # when it reached that
+    first: tuple[float, float] | None = None  # what it had reached when first seen, and when
     whole: bool = False  # from its first epoch
     epochs: deque[float] = field(default_factory=lambda: deque(maxlen=LATEST))  # their seconds
 
@@ -41,23 +44,32 @@ class Running:
         self.epoch = int(metrics.get("epoch", self.epoch + 1))
         self.loss = metric.loss_of(metrics, "valid")
         self.seconds = finite(metrics.get("seconds"))
-        self.latest = now
+        self.reached, self.latest = float(self.epoch), now
         took = None if before is None or self.seconds is None else self.seconds - before
         if took is not None:
             self.epochs.append(took)
         tokens = finite(metrics.get("tokens"))
         self.tokens_a_second = tokens / took if tokens and took and took > 0 else None
 
+    def reach(self, epochs: float, now: float) -> None:
+        """Update from how many epochs are done, with the share of the one under way."""
+        self.first = self.first or (epochs, now)
+        if epochs > self.reached:
+            self.reached, self.latest = epochs, now
+
     @property
     def pace(self) -> float | None:
-        """Return the seconds of an epoch, by the latest ones seen, else by all; None before one."""
+        """Return the seconds of an epoch: by the latest ones seen, else by the share seen of one,
+        else by all; None before that."""
         if self.epochs:
             return statistics.fmean(self.epochs)
+        if self.first and self.latest and self.reached - self.first[0] >= TELLING_SHARE:
+            return (self.latest - self.first[1]) / (self.reached - self.first[0])
         return self.seconds / self.epoch if self.epoch and self.seconds else None
 
     @property
     def expected(self) -> float | None:
-        """Return the estimated seconds of all epochs, once one is done."""
+        """Return the estimated seconds of all epochs, once its pace is known."""
         return self.pace * self.num_epochs if self.pace and self.num_epochs else None
 
     def left(self, now: float, usual: float | None, closing: float) -> float | None:
@@ -68,10 +80,10 @@ class Running:
         """
         if self.pace is None or self.num_epochs is None or self.latest is None:
             return None if usual is None else abs(usual - (now - self.start))
-        num_left, since = self.num_epochs - self.epoch, now - self.latest
+        num_left, since = self.num_epochs - self.reached, now - self.latest
         if num_left <= 0:
             return abs(closing - since)
-        return self.pace * num_left - min(since, self.pace) + closing
+        return abs(self.pace * num_left + closing - min(since, self.pace))
 
 
 @dataclass
@@ -164,6 +176,10 @@ class Board:
     def progress(self, trial_id: str, metrics: Mapping[str, Any], now: float) -> None:
         if trial_id in self.running:
             self.running[trial_id].update(metrics, self.metric, now)
+
+    def reached(self, trial_id: str, epochs: float, now: float) -> None:
+        if trial_id in self.running:
+            self.running[trial_id].reach(epochs, now)
 
     def finished(self, trial_id: str, journal: Journal, now: float) -> Running | None:
         """Return the trial as it ran; None if it was done before and did not run here."""

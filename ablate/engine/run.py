@@ -290,8 +290,10 @@ class _Listener:
     def started(self, trial: Trial) -> None:
         self.screen.started(trial)
 
-    def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None:
-        self.screen.progress(trial_id, epoch)
+    def progress(
+        self, trial_id: str, epoch: Mapping[str, Any] | None, reached: float | None = None
+    ) -> None:
+        self.screen.progress(trial_id, epoch, reached)
         if epoch is not None:
             self.recorder.notify(trial_id)
 

@@ -6,6 +6,7 @@ times a second and shows it. It shows validation only: the test split is for the
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import sys
@@ -72,10 +73,17 @@ class Screen:
         now = self._clock()
         self._events.append(lambda: self.board.started(trial, now))
 
-    def progress(self, trial_id: str, epoch_metrics: Mapping[str, Any] | None) -> None:
+    def progress(
+        self,
+        trial_id: str,
+        epoch_metrics: Mapping[str, Any] | None,
+        reached: float | None = None,  # epochs done, with the share of the one under way
+    ) -> None:
+        now = self._clock()
         if epoch_metrics is not None:
-            now = self._clock()
             self._events.append(lambda: self.board.progress(trial_id, epoch_metrics, now))
+        if reached is not None:
+            self._events.append(lambda: self.board.reached(trial_id, reached, now))
 
     def finished(self, trial_id: str, journal: Journal) -> None:
         now = self._clock()
@@ -247,7 +255,7 @@ def _running_table(board: Board, room: int) -> Any:
             _text(trial.arm),
             _text(trial.stage),
             str(trial.seed),
-            f"{running.epoch}/{running.num_epochs or '?'}",
+            f"{math.floor(10 * running.reached) / 10:g}/{running.num_epochs or '?'}",
             NONE if running.loss is None else shown(board.metric, running.loss),
             count(running.tokens_a_second),
         )

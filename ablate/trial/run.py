@@ -55,6 +55,7 @@ class Progress:
 
     done: bool
     epoch: dict[str, Any] | None = None
+    reached: float = 0.0  # epochs done, with the share of the one under way
 
 
 class TrialRun:
@@ -133,7 +134,8 @@ class TrialRun:
         if task is None:
             return Progress(done=True)
         epoch = self._guarded(lambda: self._slice(task, seconds))
-        return Progress(self.journal.outcome is not None, epoch)
+        reached = len(self.journal.epochs) + getattr(task, "epoch_share", 0.0)
+        return Progress(self.journal.outcome is not None, epoch, reached)
 
     def _seed_global(self, purpose: str) -> None:
         Streams(self.trial.seed, self.trial.device).seed_global(purpose)

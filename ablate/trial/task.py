@@ -99,7 +99,11 @@ def _names(metrics: Mapping[str, Any]) -> str:
 
 
 class Task(Protocol):
-    """Built as `Task(trial, place)` by the name in `Trial.runner`."""
+    """Built as `Task(trial, place)` by the name in `Trial.runner`.
+
+    One whose slices end within an epoch may have `epoch_share`, how much of the epoch is done, from
+    0 to 1: the time left is then known before the first epoch ends.
+    """
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Work for about `seconds`, or to the end of an epoch; return its metrics if one ended.

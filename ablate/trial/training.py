@@ -92,6 +92,10 @@ class Training:
     def finished(self) -> bool:
         return self.epoch >= self.config.training.epochs or self._worse_for_long()
 
+    @property
+    def epoch_share(self) -> float:
+        return self.done_updates / self.reader.num_updates
+
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Train for about `seconds`, or to the end of the epoch; return its metrics if it ended."""
         start = time.monotonic()

@@ -24,7 +24,7 @@ def run(schedule: Schedule, order: Order) -> None:
 def _run_trial(worker: Worker, schedule: Schedule, trial: Trial) -> None:
     while True:
         slice_ = worker.advance()
-        schedule.progress(trial.id, slice_["epoch"])
+        schedule.progress(trial.id, slice_["epoch"], slice_["reached"])
         if slice_["done"]:
             return schedule.finished(trial.id)
         if slice_["epoch"] is not None and not schedule.report(trial.id, slice_["epoch"]):

@@ -38,7 +38,9 @@ class Listener:
     """Is notified of events, which by default it ignores; decides nothing."""
 
     def started(self, trial: Trial) -> None: ...
-    def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None: ...
+    def progress(
+        self, trial_id: str, epoch: Mapping[str, Any] | None, reached: float | None = None
+    ) -> None: ...
     def finished(self, trial_id: str, journal: Journal) -> None: ...
     def retried(self, trial_id: str, why: str) -> None: ...
     def note(self, text: str) -> None: ...
@@ -112,12 +114,14 @@ class Schedule:
             return trial
         return None
 
-    def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None:
-        """Take in the end of a slice, with or without an epoch."""
+    def progress(
+        self, trial_id: str, epoch: Mapping[str, Any] | None, reached: float | None = None
+    ) -> None:
+        """Take in the end of a slice, with or without an epoch, and how many epochs are done."""
         self._tick()
         if epoch is not None:
             self.ledger.epoch(trial_id, epoch["epoch"], epoch.get("seconds", 0.0))
-        self.listener.progress(trial_id, epoch)
+        self.listener.progress(trial_id, epoch, reached)
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
         """Take in an epoch; return whether the trial continues. If not, its outcome is recorded."""

@@ -34,9 +34,10 @@ class Worker:
         self._run = TrialRun(*opened(order))
 
     def advance(self) -> dict[str, Any]:
-        """Run to the end of the epoch or of the slice: {"done", "epoch": metrics or None}."""
+        """Run to the end of the epoch or of the slice: {"done", "epoch": metrics or None,
+        "reached": epochs done, with the share of the one under way}."""
         progress = self._run.advance(SLICE_SECONDS)
-        return {"done": progress.done, "epoch": progress.epoch}
+        return {"done": progress.done, "epoch": progress.epoch, "reached": progress.reached}
 
     def save(self) -> None:
         """Write a checkpoint of the trial now."""

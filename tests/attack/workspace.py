@@ -104,7 +104,7 @@ class Cut(Listener):
         self.schedule: Schedule | None = None
         self.left = epochs
 
-    def progress(self, trial_id: str, epoch: Any) -> None:
+    def progress(self, trial_id: str, epoch: Any, reached: Any = None) -> None:
         self.left -= epoch is not None
         if self.left == 0 and self.schedule is not None:
             self.schedule.stop_reason = "cut"

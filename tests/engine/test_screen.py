@@ -230,6 +230,54 @@ def test_time_left_of_arms_that_ran_elsewhere_follows_what_this_machine_takes():
         assert screen.board.seconds_left(clock.now) == pytest.approx(2 * 6)
 
 
+def test_time_left_is_known_before_the_first_epoch_has_ended():
+    """Epochs take 100 s. The first slice also loads the corpus, which says nothing of an epoch."""
+    clock = Clock()
+    screen, console = interactive(record_of(num_seeds=2, arms=("base",)), clock)
+    with screen:
+        screen.started(trial_of("base-0"))
+        for clock.now, reached in ((9, 0.01), (10, 0.02)):
+            screen.progress("base-0", None, reached)
+            screen.refresh()
+            assert screen.board.seconds_left(clock.now) is None  # one percent is too little
+        clock.now = 48
+        screen.progress("base-0", None, 0.4)
+        console.export_text()
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(360 + 400)
+        assert "base train 1 0.4/4 – –" in [
+            " ".join(line.split()) for line in console.export_text().splitlines()
+        ]
+
+
+def test_time_left_of_a_trial_that_resumes_in_its_middle():
+    clock = Clock()
+    screen, _ = plain(record_of(num_seeds=1, arms=("base",)), clock)
+    with screen:
+        screen.started(trial_of("base-0"))
+        screen.progress("base-0", None, 2.4)
+        clock.now += 20
+        screen.progress("base-0", None, 2.6)
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(140)
+        clock.now += 50  # its own clock counts the epochs before too: slower, on another machine
+        screen.progress("base-0", {**epoch(3), "seconds": 900.0}, 3.0)
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(70 / 0.6)
+
+
+def test_what_follows_the_last_update_never_takes_less_than_no_time():
+    clock = Clock()
+    screen, _ = plain(record_of(num_seeds=1, arms=("base",)), clock)
+    with screen:
+        screen.started(trial_of("base-0"))
+        for clock.now, reached in ((2, 0.02), (400, 4.0)):
+            screen.progress("base-0", None, reached)
+        for clock.now in (401, 430, 500):
+            screen.refresh()
+            assert screen.board.seconds_left(clock.now) == pytest.approx(clock.now - 400)
+
+
 def test_time_left_follows_the_latest_epochs():
     """A machine that gets busy: ten epochs of 3 s, then as many of 9 s; then the end takes 5 s."""
     clock = Clock()

@@ -382,6 +382,24 @@ def test_an_optimizer_is_told_how_many_tokens_an_update_has(tmp_path, data):
     assert [group["momentum"] for group in task.optimizer.torch.param_groups] == [0.9]
 
 
+def test_a_slice_says_how_much_of_the_epoch_is_done(tmp_path, data):
+    """Updates are equal shares of an epoch; a run that resumes starts with what was done."""
+    trial, store = trial_of(data), Store(tmp_path)
+    run = TrialRun(trial, store, data)
+    num_updates = Training(trial, Place(store, data)).reader.num_updates
+    reached = [run.advance(0).reached for _ in range(num_updates)]
+    assert reached == pytest.approx([(at + 1) / num_updates for at in range(num_updates)])
+    first, second = (run.advance(0).reached for _ in range(2))
+    assert 1 < first < second < 1.1
+    run.save()
+    third = TrialRun(trial, store, data).advance(0).reached
+    assert third - second == pytest.approx(second - first)
+    run = TrialRun(trial, store, data)
+    while not (progress := run.advance(60)).done:
+        pass
+    assert progress.reached == trial.config.training.epochs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["no checkpoint", "zeroed", "of a later epoch"])
 def test_a_damaged_checkpoint_is_named_and_changes_no_result(tmp_path, data, caplog, damage):

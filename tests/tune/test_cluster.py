@@ -103,7 +103,7 @@ class Plan:
                 return SimpleNamespace(id=trial["id"], to_plain=lambda trial=trial: trial)
         return None
 
-    def progress(self, trial_id: str, epoch: dict[str, Any] | None) -> None:
+    def progress(self, trial_id: str, epoch: dict[str, Any] | None, reached: Any) -> None:
         self.on_progress(trial_id)
         if epoch is not None:
             self.epochs.append((trial_id, epoch))

@@ -278,7 +278,7 @@ def test_a_budget_of_epochs_holds_through_a_death_of_the_driver(workspace):
     class Dies(Listener):
         epochs = 0
 
-        def progress(self, trial_id, epoch):
+        def progress(self, trial_id, epoch, reached=None):
             self.epochs += epoch is not None
             if self.epochs == 4:
                 raise KeyboardInterrupt

@@ -165,7 +165,7 @@ class Drive(FIFOScheduler):
             return False
         epoch = slice_["epoch"]
         self.learned = self.learned or epoch is not None
-        self.schedule.progress(trial_id, epoch)
+        self.schedule.progress(trial_id, epoch, slice_.get("reached"))
         if slice_["done"]:
             self.schedule.finished(trial_id)
             return False
