@@ -86,7 +86,9 @@ class UpdatesConfig:
     """What all trainings by gradients have in common."""
 
     epochs: int = setting(1, doc="passes over the training text", low=0)
-    clip: float | None = setting(None, doc="maximum global norm of the gradient", low=0)
+    clip: float | None = setting(
+        None, doc="maximum global norm of the gradient; none or 0: no clipping", low=0
+    )
     only_gate: bool = setting(
         False, doc="train only the gate; freeze the rest and run it without dropout (000)"
     )

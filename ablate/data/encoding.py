@@ -53,11 +53,17 @@ def _token_ids(
     token_id = ids.__getitem__
     stream = array("i")
     lower = config.lowercase and config.level != "tree"  # where it is done already
-    for line in map(str.lower, lines) if lower else lines:
+    number = 0
+    for number, line in enumerate(map(str.lower, lines) if lower else lines, 1):
         words = line.split()
+        if words and words[-1] == EOS:
+            raise CorpusError(
+                f"line {number} of the {split} split ends in {EOS}, which every line is given "
+                "here. Instead: the text without it; a sure token per line would lower the loss."
+            )
         stream.extend(map(token_id, " ".join(words) if config.level == "character" else words))
         stream.append(token_id(EOS))
-    if len(stream) < 2:
+    if len(stream) == number:
         raise CorpusError(f"the {split} split is empty. It needs at least one word.")
     return np.frombuffer(stream, dtype=np.int32)
 

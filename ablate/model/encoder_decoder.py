@@ -125,14 +125,6 @@ class EncoderDecoder(LanguageModel):
             return "bias" if "bias" in rest else GROUPS[part]
         return super()._group(name)
 
-    def flops_per_token(self) -> int:
-        """Estimate the operations of a forward pass for a token of the target, as if the source
-        had as many tokens."""
-        unused = 0 if self.source is None else self.source.weight.numel()
-        matrix = self.shapes.vocabulary * self.shapes.embedding
-        inner = num_parameters(self) - self.embedding.looked_up - unused
-        return 2 * (inner + self.head.num_experts * matrix)
-
 
 def _joined(steps: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     """Each layer's outputs at all steps."""

@@ -170,3 +170,13 @@ class Pass:
     mixture: Mixture
     state: State
     kept_N: Tensor | None = None  # tokens of the features that the mixture is of; None: all
+
+    def kept(self, x_TBH: Tensor, since: int = 0) -> Tensor:
+        """Without what fills up shorter sentences, [n, H]; unchanged if there is nothing such.
+
+        `since`: the step of the features that the first of x belongs to.
+        """
+        if self.kept_N is None:
+            return x_TBH
+        skipped = since * x_TBH.shape[1]
+        return x_TBH.flatten(0, 1)[self.kept_N[self.kept_N >= skipped] - skipped]

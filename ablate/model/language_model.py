@@ -132,10 +132,14 @@ class LanguageModel(nn.Module):
         return "output" if name == "head.decoder.weight" else part
 
     def flops_per_token(self) -> int:
-        """Estimate the operations of a forward pass: every weight is used once per token, and the
-        output matrix once for each expert."""
-        matrix = self.shapes.vocabulary * self.shapes.embedding
-        inner = num_parameters(self) - self.embedding.looked_up
+        """Estimate the operations of a forward pass: every weight that is not looked up is used
+        once per token, and the output matrix once for each expert. An encoder counts as if the
+        source had as many tokens as the target."""
+        decoder = getattr(self.head, "decoder", None)
+        own = 0 if decoder is None or decoder.weight is None else decoder.weight.numel()
+        matrix = own or self.shapes.vocabulary * self.shapes.embedding
+        looked_up = sum(getattr(module, "looked_up", 0) for module in self.modules())
+        inner = num_parameters(self) - looked_up - own
         return 2 * (inner + self.head.num_experts * matrix)
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:

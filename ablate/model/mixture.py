@@ -22,6 +22,7 @@ from ablate.model.fast.mixture_gradient import (
     score_targets,
     token_chunks,
 )
+from ablate.model.fast.precision import full
 from ablate.model.flow import Mixture
 from ablate.model.pointer import (
     copied_distribution,
@@ -84,11 +85,11 @@ def selected(mixture: Mixture, rows_n: Tensor) -> Mixture:
 
 def expert_logits(mixture: Mixture, rows: slice) -> Tensor:
     """The (gated) logits of each expert for some tokens, [n, J, V]."""
-    logits_nJV = F.linear(mixture.vectors_NJE[rows], mixture.weight_VE, mixture.bias_V)
+    logits_nJV = full(F.linear(mixture.vectors_NJE[rows], mixture.weight_VE, mixture.bias_V))
     gate = mixture.gate
     if gate is None:
         return logits_nJV
-    gate_nV = F.linear(gate.vectors_NG[rows], gate.weight_VG, gate.bias_V).sigmoid()
+    gate_nV = full(F.linear(gate.vectors_NG[rows], gate.weight_VG, gate.bias_V)).sigmoid()
     return logits_nJV * gate_nV[:, None]
 
 

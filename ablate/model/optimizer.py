@@ -42,9 +42,10 @@ class Optimizer(ABC):
         """The current learning rate."""
 
     @contextmanager
-    def evaluated_weights(self, model: nn.Module) -> Iterator[None]:
-        """Inside, the model has the weights to be evaluated and saved (such as averages)."""
-        yield
+    def evaluated_weights(self, model: nn.Module) -> Iterator[bool]:
+        """Inside, the model has the weights to be evaluated and saved (such as averages); yield
+        whether they are others than those that are trained."""
+        yield False
 
     def saved(self) -> Saved:
         """All state, from which `restore` continues with the same bits: a copy of torch's state of

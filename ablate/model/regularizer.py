@@ -35,6 +35,8 @@ class Regularizer(Masking):
         """A term of the loss of one window, a scalar."""
         return None
 
+    bounds = False  # True: `project` only puts parameters back within bounds, so twice is as once
+
     def project(self, model: nn.Module) -> None:
         """Called after an update, to change parameters in place: back onto a constraint, or by a
         step of the regularizer's own."""

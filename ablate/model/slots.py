@@ -76,6 +76,7 @@ class Backbone(nn.Module, ABC):
     widths: tuple[int, ...]
     num_gates = 1
     states_per_layer = 1
+    layers_below = 0  # that belong to other modules: an encoder is made of several
 
     def initial_state(self, rows: int) -> State:
         """The state before the first token: zeros, on the parameters' device."""

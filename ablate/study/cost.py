@@ -27,7 +27,15 @@ def training_tokens(config: Config, num_train: int) -> int:
     rows = training.batch_size
     if training.batching == "circular":
         return training.epochs * training.circular_updates(num_train) * rows * training.window
-    return training.epochs * max(0, num_train // rows - 1) * rows
+    return training.epochs * _steps(training, num_train // rows - 1) * rows
+
+
+def _steps(training: TrainingConfig, targets: int) -> int:
+    """Return the targets of a row that its windows train on."""
+    if training.batching == "zaremba":  # whole windows only
+        return max(0, targets // training.window * training.window)
+    one_left = not training.variable_window and (targets - 1) % training.window == 0
+    return max(0, targets - one_left)  # a window of a single target is left out
 
 
 def flops_per_token(config: Config, vocabulary: int, source_vocabulary: int = 0) -> float:

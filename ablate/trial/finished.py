@@ -26,6 +26,8 @@ def finished(
     models = base_models(store, bases, corpus, device, config)
     assembly = assembled(config, models, corpus, device)
     assembly.model.load_state_dict(read_weights(store, trial_id))
+    if config.training.only_gate:  # what adapts and is masked in evaluation is what was trained
+        assembly.model.train_only_gate()
     assembly.model.auxiliary.clear()
     assembly.model.eval()
     return assembly

@@ -22,6 +22,7 @@ from ablate.data.batches import (
     window_lengths,
 )
 from ablate.data.corpus import Corpus
+from ablate.errors import CorpusError
 from ablate.model.fast.precision import full
 from ablate.model.flow import Pass, State
 from ablate.model.language_model import LanguageModel
@@ -73,13 +74,19 @@ class Stream:
         rng = np.random.Generator(
             np.random.PCG64(self.streams.python("windows", epoch).getrandbits(63))
         )
-        return window_lengths(
+        cut = window_lengths(
             rng,
             len(self.train_rows),
             training.window,
             training.variable_window,
             training.max_window_excess,
         )
+        if not cut:
+            raise CorpusError(
+                f"rows of {len(self.train_rows)} tokens are too short to train on: they need at "
+                "least 3. Instead: a smaller training.batch_size, or more text."
+            )
+        return cut
 
     def update(self, number: int, model: LanguageModel) -> Update:
         """A window. The rate follows its drawn length."""

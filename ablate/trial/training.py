@@ -27,6 +27,7 @@ from ablate.model.fast.precision import products_in
 from ablate.model.flow import Pass
 from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks
+from ablate.model.regularizer import Regularizer
 from ablate.trial.averaging import Averaging
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.drawn import drawn
@@ -127,7 +128,7 @@ class Training:
         chance = Chance(self.streams, self.update)
         self.streams.seed_global("update", self.update)
         self._backward(update, chance)
-        if (clip := self.config.training.clip) is not None:
+        if clip := self.config.training.clip:
             _clip(self.model, clip)
         self.optimizer.step(update.rate)
         self.model.zero_grad(set_to_none=True)
@@ -139,11 +140,23 @@ class Training:
 
     def _project(self) -> None:
         """Project the parameters back within their bounds. Frozen ones stay as they are."""
-        if self.model.only_gate:
-            return
-        self.model.backbone.project()
-        for regularizer in self.regularizers:
+        if not self.model.only_gate:
+            self.model.backbone.project()
+        projecting = [r for r in self.regularizers if type(r).project is not Regularizer.project]
+        frozen = [p for p in self.model.parameters() if not p.requires_grad] if projecting else []
+        before = [parameter.detach().clone() for parameter in frozen]
+        for regularizer in projecting:
             regularizer.project(self.model)
+        for parameter, weights in zip(frozen, before, strict=True):
+            parameter.data.copy_(weights)
+
+    def _bound(self) -> None:
+        """Put averages of weights from before projections back within their bounds."""
+        if not self.model.only_gate:
+            self.model.backbone.project()
+        for regularizer in self.regularizers:
+            if regularizer.bounds:
+                regularizer.project(self.model)
 
     def _backward(self, update: Update, chance: Chance) -> None:
         """Add up the gradients of the update's parts (usually one with all rows), each under its
@@ -188,7 +201,10 @@ class Training:
 
     def _end_epoch(self) -> dict[str, Any]:
         start = time.monotonic()
-        with self.optimizer.evaluated_weights(self.model), self.averaging.evaluated_weights():
+        chosen = self.optimizer.evaluated_weights(self.model)
+        with chosen as averaged, self.averaging.evaluated_weights():
+            if averaged:
+                self._bound()
             valid_nll = self._validate()
             if all(valid_nll < earlier for earlier in self._bars()):
                 self._keep_best()
@@ -196,7 +212,7 @@ class Training:
         self.valid_history.append(valid_nll)
         rate = self.optimizer.rate
         changes = (
-            self.optimizer.epoch_ended(self.epoch, valid_nll),
+            self.optimizer.epoch_ended(self.epoch - self.round_start, valid_nll),
             self.averaging.epoch_ended(self.valid_history[self.round_start :]),
         )
         change = "; ".join(filter(None, changes))
@@ -288,6 +304,7 @@ class Training:
             self.model.load_state_dict(self.best)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
         self.model.auxiliary.clear()
+        self.model.eval()
         reading = reading_of(self.trial, self.corpus, [self.model], [self.regularizers])
         return judge(self.trial, reading, weights)
 

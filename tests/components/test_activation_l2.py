@@ -42,3 +42,14 @@ def test_its_gradient_reaches_the_layers_inside_a_model(build):
         penalties.append(penalty().item())
         weight.data.sub_(sign * step)
     assert (penalties[0] - penalties[1]) / 2e-6 == pytest.approx(gradient[3, 2].item(), rel=1e-6)
+
+
+def test_what_fills_up_shorter_sentences_does_not_count(make_features):
+    """Row 0 has two real steps of five."""
+    features, steps = make_features(5, 2, 4, (6, 7)), (2, 5)
+    kept = [step * 2 + row for step in range(5) for row in range(2) if step < steps[row]]
+    passed = Pass(features=features, mixture=None, state=(), kept_N=torch.tensor(kept))
+    rows = [layer[: steps[row], row] for layer in features.raw for row in range(2)]
+    expected = 0.5 * sum(h.square().sum() for h in rows) / 2
+    actual = ActivationL2(ActivationL2Config(weight=0.5)).penalty(passed, None)
+    assert actual.item() == pytest.approx(expected.item(), rel=1e-12)

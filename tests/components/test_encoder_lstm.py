@@ -90,3 +90,28 @@ def test_its_masks_are_its_own():
     regularizer.weight = noticed
     small.run(Masks(small.regularizers, Chance(Streams(1), 0)))
     assert len(seen) == len(set(seen)) == 2 * 2 + 2
+
+
+def test_masks_of_each_gate_have_the_rate_of_what_the_layer_reads(monkeypatch):
+    """The first layer reads word vectors, the second the first layer's output."""
+    rates = {"input": 0.11, "hidden": 0.22, "output": 0.33, "recurrent": 0.44}
+    values = {f"regularizer.variational_dropout.{site}": rate for site, rate in rates.items()}
+    small = SmallModel(
+        {},
+        {**values, "regularizer.variational_dropout.gate_masks": "per_gate"},
+        pairs=True,
+    )
+    drawn_rates, keep = {}, Chance.keep
+
+    def note(self, purpose, shape, rate, like):
+        drawn_rates[f"{self.side}{purpose}"] = rate
+        return keep(self, purpose, shape, rate, like)
+
+    monkeypatch.setattr(Chance, "keep", note)
+    small.run(Masks(small.regularizers, Chance(Streams(1), 0)))
+    of_gates = {
+        site: rate for site, rate in drawn_rates.items() if "encoder" in site and "gates" in site
+    }
+    first = {rate for site, rate in of_gates.items() if "encoder/1" in site}
+    second = {rate for site, rate in of_gates.items() if "encoder/2" in site}
+    assert (first, second) == ({0.11}, {0.22})

@@ -150,3 +150,20 @@ def test_two_masks_of_a_model_are_two_passes(build):
         assert (nlls[0] != nlls[1]).item() == (term > 0).item() == apart
         (sum(nlls) / 2 + term).backward()
         assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_outputs_that_fill_up_shorter_sentences_are_not_compared(make_features):
+    generator = torch.Generator().manual_seed(1)
+    kept = torch.tensor([0, 1, 3, 5])  # row 0 has one real step of three
+    passes = [
+        Pass(features=make_features(3, 2, 4, (7,)), mixture=None, state=(), kept_N=kept)
+        for _ in range(2)
+    ]
+    noise = torch.randn(3, 2, 7, generator=generator, dtype=torch.float64)
+    features = passes[1].features
+    moved = replace(features, masked=(features.masked[-1] + noise,))
+    passes[1] = replace(passes[1], features=moved)
+    differences = passes[0].features.masked[-1] - passes[1].features.masked[-1]
+    expected = torch.cat([differences[:1, 0], differences[:, 1]]).square().mean()
+    actual = between(passes, kappa=1.0, on="output")
+    assert actual.item() == pytest.approx(expected.item(), rel=1e-6)

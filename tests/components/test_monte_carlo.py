@@ -107,3 +107,15 @@ def test_it_tends_to_the_average_over_all_masks_that_001_defines(build, text):
     actual = judged(text, [assembly], samples=3000, window=200)
     np.testing.assert_allclose(actual, average, atol=0.1)
     assert np.abs(np.array(mean_network) - average).max() > 0.3
+
+
+def test_of_one_trial_every_temperature_is_another_evaluation(build, text):
+    """Finished samples are kept by name, also for `tempered`, which asks at several."""
+    assembly = build(DROPPED)
+    reading = Reading([assembly.model], text(STREAM), regularizers=[assembly.regularizers])
+    hot, cold, again = (
+        MonteCarlo(MonteCarloConfig(samples=2, temperature=t)).token_log_probs(reading, "test")
+        for t in (2.0, 1.0, 2.0)
+    )
+    assert not np.isclose(hot, cold).all()
+    np.testing.assert_array_equal(hot, again)

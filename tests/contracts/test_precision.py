@@ -7,9 +7,12 @@ import itertools
 import pytest
 import torch
 
+from ablate.components.backbone import _layers as layers
+from ablate.components.backbone import lstm
 from ablate.config import registry
 from ablate.model.fast import precision
 from ablate.model.fast.precision import multiplies_bfloat16, products_in, rounded
+from ablate.model.mixture import expert_logits
 from ablate.testing import SmallModel
 
 CLOSE = 0.02  # bfloat16 keeps 8 bits
@@ -38,6 +41,18 @@ def test_a_step_in_bfloat16_is_close_to_float32_and_leaves_float32(slot, name):
     for actual in half.values():
         assert actual.dtype == torch.float32
         assert torch.isfinite(actual).all()
+
+
+@pytest.mark.parametrize("head", ["mos", "doc"])
+def test_priors_and_logits_are_float32(head):
+    """Only the products are rounded: priors of rounded logits still sum to 1."""
+    built = SmallModel({"head": head, "gate": "iog"}, dtype=torch.float32)
+    with products_in("bfloat16", "cpu"):
+        mixture = built.run().mixture
+        logits = expert_logits(mixture, slice(None))
+    assert mixture.log_prior_NJ.dtype == logits.dtype == torch.float32
+    sums = mixture.log_prior_NJ.exp().sum(-1)
+    torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
 def test_products_in_bfloat16_are_not_those_of_float32():
@@ -77,6 +92,15 @@ def test_a_processor_without_fast_bfloat16_multiplies_the_same_rounded_numbers(
     assert len({low.item(), high.item(), full.item()}) == 3
     for name, gradient in gradients.items():
         assert torch.dist(gradient, low_gradients[name]) <= CLOSE * (1e-3 + gradient.norm()), name
+
+
+def test_without_avx512_an_lstm_trains_in_bfloat16_too(monkeypatch):
+    """torch's fused LSTM raises an error there."""
+    expected, _ = loss_and_gradients(SmallModel({}, dtype=torch.float32), "float32")
+    monkeypatch.setattr(lstm, "onednn_has_bfloat16", lambda: False)
+    monkeypatch.setattr(layers, "fused", None)
+    loss, _ = loss_and_gradients(SmallModel({}, dtype=torch.float32), "bfloat16")
+    assert loss.item() == pytest.approx(expected.item(), rel=CLOSE)
 
 
 def test_only_bfloat16_on_the_cpu_is_stored_as_float32(monkeypatch):

@@ -87,3 +87,12 @@ def test_an_evaluator_may_build_on_the_plain_one_without_its_being_chosen(conclu
     assert found.metrics["test_nll"] == pytest.approx(-found.token_log_probs["test"].mean())
     weights = [found.metrics[f"test_weight_{part}"] for part in ("model", "ngram", "cache")]
     assert math.isclose(sum(weights), 1)
+
+
+def test_a_model_that_was_not_trained_is_not_judged_in_training_mode(tmp_path, data):
+    config = resolve(SMALL)
+    digest = corpus_digest(config.corpus, data)
+    trial = make_trial(config, values=SMALL, seed=1, corpus_digest=digest)
+    task = Training(trial, Place(Store(str(tmp_path)), data))
+    task.conclude()
+    assert not task.model.training

@@ -12,6 +12,7 @@ from ablate.components.gate.iog import GateMatrix
 from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.resolve import merge, resolve
 from ablate.config.streams import Streams
+from ablate.config.tasks import EVALUATION
 from ablate.data.corpus import corpus_digest
 from ablate.errors import CombinationError
 from ablate.model.assemble import assemble, assemble_over
@@ -301,3 +302,35 @@ def test_several_models_without_a_gate_have_nothing_to_train(store, data, base, 
     journal = finish(trial_of(data, {}, parents=parents), store, data)
     assert journal.status == Status.FAILED
     assert "leaves nothing to train" in journal.outcome.reason
+
+
+def test_judged_again_it_has_the_numbers_of_its_own_trial(base, store, data):
+    """Dynamic evaluation adapts the gate alone, and masks are the gate's alone."""
+    judges = {
+        "evaluator": "standard",
+        "evaluator.dynamic.gradient_batch_size": 5,
+        "evaluator.dynamic.learning_rate": 0.01,
+        "evaluator.monte_carlo.samples": 2,
+    }
+    trial = over(base, data, judges)
+    own = finish(trial, store, data)
+    again = trial_of(
+        data, {**GATE, **judges}, parents=(Parent("member", trial.id),), runner=EVALUATION
+    )
+    judged = finish(again, store, data)
+    for key in ("test_nll", "dynamic.test_nll", "monte_carlo.test_nll"):
+        assert judged.outcome.metrics[key] == pytest.approx(own.outcome.metrics[key], abs=1e-9)
+    assert own.outcome.metrics["dynamic.test_nll"] != own.outcome.metrics["test_nll"]
+
+
+def test_decoupled_decay_acts_on_the_gate_and_on_nothing_frozen(base, store, data):
+    decay = {"regularizer.l2.mode": "decoupled", "regularizer.l2.everything": 0.5}
+    plain, decayed = (
+        Training(over(base, data, changes), Place(store, data)) for changes in ({}, decay)
+    )
+    for task in (plain, decayed):
+        task.advance(0)
+    before = read_weights(store, base.id)
+    weights, shrunk = plain.model.state_dict(), decayed.model.state_dict()
+    assert all(torch.equal(shrunk[name], before[name]) for name in before)
+    assert shrunk["gate.output.weight"].norm() < 0.6 * weights["gate.output.weight"].norm()

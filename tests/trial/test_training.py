@@ -458,6 +458,61 @@ def test_rounds_begin_again_from_the_best_as_long_as_they_help(tmp_path, data, m
         assert all(torch.equal(start[name], best[name]) for name in best)
 
 
+def test_every_round_has_the_schedule_of_the_first(tmp_path, data, monkeypatch):
+    values = iter([5.0, 4.0, 4.5, 3.0, 2.0, 2.5, 2.4])
+    monkeypatch.setattr(Training, "_validate", lambda self: next(values))
+    changes = {
+        "optimizer": "sgd",
+        "optimizer.learning_rate": 1.0,
+        "optimizer.decay": 2.0,
+        "training.epochs": 7,
+        "training.stop_after_worse": 0,
+        "training.repeat_while_better": True,
+    }
+    journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
+    rates = [epoch["learning_rate"] for epoch in journal.epochs]
+    assert rates == [1, 0.5, 0.25, 1, 0.5, 0.25, 1]
+
+
+@pytest.mark.parametrize(
+    "bounded", [{"regularizer.non_negative.share": 1.0}, {"regularizer.column_norm.norm": 0.5}]
+)
+def test_averages_of_steps_beyond_the_bounds_are_put_back(tmp_path, data, monkeypatch, bounded):
+    evaluated = []
+
+    def validate(self) -> float:
+        evaluated.append(self.model.embedding.weight.detach().clone())
+        return 5.0
+
+    monkeypatch.setattr(Training, "_validate", validate)
+    changes = {"optimizer.trigger": "at_once", "optimizer.learning_rate": 5.0, **bounded}
+    finish(trial_of(data, {**changes, "training.epochs": 2}), Store(str(tmp_path)), data)
+    if "regularizer.non_negative.share" in bounded:
+        assert all((weights >= 0).all() for weights in evaluated)
+    else:
+        norms = torch.stack([weights.norm(dim=0) for weights in evaluated])
+        torch.testing.assert_close(norms, torch.full_like(norms, 0.5))
+
+
+def test_rows_without_a_window_are_refused(tmp_path, data):
+    """Windows leave out a last one of a single target: two tokens a row make none at all."""
+    changes = {"corpus.train_tokens": 100, "training.batch_size": 40}
+    journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
+    assert journal.status == Status.FAILED
+    assert "rows of 2 tokens are too short to train on" in journal.outcome.reason
+
+
+def test_a_clip_of_0_is_no_clipping(tmp_path, data):
+    one, other = (
+        Training(trial_of(data, {"training.clip": clip}), Place(Store(str(tmp_path)), data))
+        for clip in (0.0, None)
+    )
+    for task in (one, other):
+        task.advance(0)
+    weights = zip(one.model.parameters(), other.model.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in weights)
+
+
 @pytest.mark.slow
 def test_rounds_go_on_from_a_checkpoint(tmp_path, data):
     changes = {

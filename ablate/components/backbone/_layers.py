@@ -107,7 +107,8 @@ def gate_masks(
     """The masks on the input and on the state that a layer's gates read: one per gate, or one for
     all gates."""
     _, rows, inputs = x_TBI.shape
-    site = f"hidden/{layer}" if layer else "input"
+    below = layer + module.layers_below
+    site = f"hidden/{below}" if below else "input"
     return (
         masks.locked(f"gates/{site}", (module.num_gates, rows, inputs), x_TBI),
         masks.locked(f"recurrent/{layer + 1}", (module.num_gates, rows, units), x_TBI),

@@ -24,6 +24,7 @@ from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, reg
 from ablate.components.backbone import _layers as layers
 from ablate.model import fan_in, keras
 from ablate.model.fast.lstm_steps import lstm_steps
+from ablate.model.fast.precision import autocast_dtype, onednn_has_bfloat16
 from ablate.model.native.library import usable
 
 FEWEST_STEPS = 8  # for shorter windows, preparing our steps costs more than it saves
@@ -46,6 +47,9 @@ def lstm_layer(
     x_TBI: Tensor, h_1BH: Tensor, c_1BH: Tensor, weights: layers.Weights
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer over a window: its outputs, and the last h and c. Gates in the order i, f, g, o."""
+    low = autocast_dtype(x_TBI.device) == torch.bfloat16 and x_TBI.device.type == "cpu"
+    if low and not onednn_has_bfloat16():
+        return stepped_lstm_layer(x_TBI, h_1BH, c_1BH, weights, None, None)
     return layers.fused(torch._VF.lstm, x_TBI, (h_1BH, c_1BH), weights)  # type: ignore[attr-defined]
 
 

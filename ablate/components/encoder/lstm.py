@@ -79,6 +79,9 @@ class LstmEncoder(Encoder):
             nn.ModuleDict({name: Lstm(one, read) for name in self.directions})
             for read in (shapes, *(above,) * (config.num_layers - 1))
         )
+        for number, layer in enumerate(self.layers):
+            for lstm in layer.values():  # type: ignore[operator]
+                lstm.layers_below = number
 
     def forward(self, inputs_SBE: Tensor, real_SB1: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
         x, final = inputs_SBE, inputs_SBE[:1]

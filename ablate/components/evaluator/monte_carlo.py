@@ -63,5 +63,6 @@ class MonteCarlo(Evaluator):
             )
             return log_probs if total is None else np.logaddexp(total, log_probs)
 
-        total = reading.pieces.folded(f"samples/{index}/{split}", config.samples, step)
+        key = f"samples/{index}/{split}/{config.temperature:g}"  # `tempered` tries several
+        total = reading.pieces.folded(key, config.samples, step)
         return total - np.log(config.samples)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ablate.components import Features, Head, Masks, Mixture, Shapes, register, setting
 from ablate.model.decoder import Decoder, MixtureOutputConfig
+from ablate.model.fast.precision import full
 from ablate.model.projection import Projection
 
 
@@ -35,7 +36,7 @@ def mixture_of(
     num_experts = prior_logits_TBJ.shape[-1]
     return Mixture(
         vectors_NJE=latent_TBK.flatten(0, 1).unflatten(1, (num_experts, -1)),
-        log_prior_NJ=prior_logits_TBJ.flatten(0, 1).log_softmax(-1),
+        log_prior_NJ=full(prior_logits_TBJ).flatten(0, 1).log_softmax(-1),
         weight_VE=weight,
         bias_V=bias,
         floor=floor,

@@ -80,15 +80,18 @@ class NtAsgd(Optimizer):
         return f"averaging starts after epoch {epoch}"
 
     @contextmanager
-    def evaluated_weights(self, model: nn.Module) -> Iterator[None]:
-        """The averages, once there are any; the raw weights are restored afterwards."""
+    def evaluated_weights(self, model: nn.Module) -> Iterator[bool]:
+        """The averages, once there are any; the raw weights are restored afterwards.
+
+        An update enters the average before its weights are projected back within their bounds.
+        """
         state = self.torch.state
         averaged = [p for p in self.named.values() if "ax" in state.get(p, {})]
         raw_weights = [parameter.detach().clone() for parameter in averaged]
         for parameter in averaged:
             parameter.data.copy_(state[parameter]["ax"])
         try:
-            yield
+            yield bool(averaged)
         finally:
             for parameter, weights in zip(averaged, raw_weights, strict=True):
                 parameter.data.copy_(weights)

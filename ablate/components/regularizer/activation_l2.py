@@ -1,13 +1,13 @@
 """L2 on activations: Keras' activity regularizer on the recurrent layers' outputs.
 
-weight * sum(h^2) / B,    over every step, row and unit of every layer, before masks; B rows
+weight * sum(h^2) / B,    over every step, row and unit of every layer, before masks; B rows.
+                          What fills up shorter sentences does not count
 
 (Oliva & Lago-Fernandez 2021, Table 3.) A sum, where AR takes a mean over the last layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -24,9 +24,10 @@ class ActivationL2Config:
     weight: float = setting(0.0, doc="weight of the sum of squares per row of the batch", low=0)
 
 
-def squares_per_row(raw: Iterable[Tensor]) -> Tensor:
+def squares_per_row(passed: Pass) -> Tensor:
     """The layers' squared outputs, averaged over rows and summed over everything else."""
-    return torch.stack([x_TBH.square().sum() / x_TBH.shape[1] for x_TBH in raw]).sum()
+    layers = passed.features.raw
+    return torch.stack([passed.kept(x).square().sum() / x.shape[1] for x in layers]).sum()
 
 
 @register(
@@ -47,4 +48,4 @@ class ActivationL2(Regularizer):
     def penalty(self, passed: Pass, model: nn.Module) -> Tensor | None:
         if self.weight_of_penalty == 0:
             return None
-        return self.weight_of_penalty * squares_per_row(passed.features.raw)
+        return self.weight_of_penalty * squares_per_row(passed)

@@ -1,6 +1,7 @@
 """AR: keeps the last layer's outputs small (Merity et al. 2018, Section 4.6, first formula).
 
-alpha * mean((m * h_t)^2),    over every element of the masked output of the last layer
+alpha * mean((m * h_t)^2),    over every element of the masked output of the last layer, except
+                              where it fills up shorter sentences
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ class ActivationRegularizationConfig:
     alpha: float = setting(0.0, doc="weight of the mean square", low=0)
 
 
-def mean_square(masked_TBH: Tensor) -> Tensor:
+def mean_square(masked: Tensor) -> Tensor:
     """The mean over all elements; the paper has a norm, its code has this."""
-    return masked_TBH.pow(2).mean()
+    return masked.pow(2).mean()
 
 
 @register(
@@ -43,4 +44,4 @@ class ActivationRegularization(Regularizer):
     def penalty(self, passed: Pass, model: nn.Module) -> Tensor | None:
         if self.alpha == 0:
             return None
-        return self.alpha * mean_square(passed.features.masked[-1])
+        return self.alpha * mean_square(passed.kept(passed.features.masked[-1]))

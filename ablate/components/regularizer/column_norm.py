@@ -121,6 +121,8 @@ class ColumnNorm(Regularizer):
                 "recurrent matrices, such as 'elman'."
             )
 
+    bounds = True
+
     def project(self, model: nn.Module) -> None:
         groups = cast("LanguageModel", model).groups()
         for group, norm, dim in self._fixed():

@@ -90,5 +90,5 @@ class FraternalDropout(Regularizer):
         first, second = passes[:2]
         if self.config.on == "logits":
             return self.config.kappa * logits_difference(first.mixture, second.mixture)
-        outputs = (passed.features.masked[-1] for passed in (first, second))
+        outputs = (passed.kept(passed.features.masked[-1]) for passed in (first, second))
         return self.config.kappa * mean_squared_difference(*outputs)

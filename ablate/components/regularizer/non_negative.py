@@ -38,7 +38,7 @@ class NonNegative(Regularizer):
     """A projection of all trained parameters."""
 
     def __init__(self, config: NonNegativeConfig) -> None:
-        self.config = config
+        self.config, self.bounds = config, config.share == 1
 
     def project(self, model: nn.Module) -> None:
         left = 1 - self.config.share

@@ -1,6 +1,7 @@
 """TAR: keeps the last layer's outputs slow (Merity et al. 2018, Section 4.6, second formula).
 
-beta * mean((h_{t+1} - h_t)^2),    over every element of the raw output of the last layer
+beta * mean((h_{t+1} - h_t)^2),    over every element of the raw output of the last layer, except
+                                   where t + 1 fills up a shorter sentence
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ class TemporalActivationRegularizationConfig:
     beta: float = setting(0.0, doc="weight of the mean square difference", low=0)
 
 
-def mean_square_difference(raw_TBH: Tensor) -> Tensor:
-    """The mean over all elements of the squared change from one step to the next."""
-    return (raw_TBH[1:] - raw_TBH[:-1]).pow(2).mean()
+def mean_square_difference(passed: Pass) -> Tensor | None:
+    """The mean over all elements of the squared change from one step to the next, if any."""
+    raw_TBH = passed.features.raw[-1]
+    changes = passed.kept(raw_TBH[1:] - raw_TBH[:-1], since=1)
+    return changes.pow(2).mean() if changes.numel() else None
 
 
 @register(
@@ -44,7 +47,5 @@ class TemporalActivationRegularization(Regularizer):
         self.beta = config.beta
 
     def penalty(self, passed: Pass, model: nn.Module) -> Tensor | None:
-        raw_TBH = passed.features.raw[-1]
-        if self.beta == 0 or raw_TBH.shape[0] < 2:
-            return None
-        return self.beta * mean_square_difference(raw_TBH)
+        mean = None if self.beta == 0 else mean_square_difference(passed)
+        return None if mean is None else self.beta * mean

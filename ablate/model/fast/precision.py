@@ -43,6 +43,13 @@ def has_fast_bfloat16() -> bool:
     return not info.exists() or multiplies_bfloat16(info.read_text())
 
 
+@cache
+def onednn_has_bfloat16() -> bool:
+    """Return whether torch's fused LSTM runs in bfloat16 on this processor: it needs AVX-512, and
+    raises an error without it."""
+    return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
 def multiplies_bfloat16(cpuinfo: str) -> bool:
     """Return whether the processor that Linux describes so multiplies bfloat16 faster than float32.
 
