@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ablate.errors import CombinationError
 from ablate.model.flow import Features, Memory, Shapes, State
-from ablate.model.language_model import Embedding, LanguageModel, num_parameters, read_words
+from ablate.model.language_model import Embedding, LanguageModel, read_words
 from ablate.model.masks import OFF, Masks
 from ablate.model.projection import Projection
 from ablate.model.slots import Attention, Backbone, Bridge, Encoder, Gate, Head, Words

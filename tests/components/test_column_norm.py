@@ -147,3 +147,9 @@ def test_without_recurrent_matrices_a_norm_for_them_is_refused(build):
     irlm = build({**SIZE, "backbone": "irlm"}, vocabulary=12).model
     with pytest.raises(CombinationError, match=r"recurrent_norm = 2 .* \(Irlm\) has none"):
         ColumnNorm(ColumnNormConfig(norm=15, recurrent_norm=2)).check(irlm)
+
+
+def test_a_norm_for_the_output_of_a_tied_head_is_refused(build):
+    values = {"regularizer.column_norm.norm": 15.0, "regularizer.column_norm.output_norm": 7.5}
+    with pytest.raises(CombinationError, match="a tied head has no Z"):
+        build({**values, "head.tied": True})

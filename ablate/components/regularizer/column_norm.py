@@ -112,6 +112,11 @@ class ColumnNorm(Regularizer):
                 "regularizer.column_norm fixes the columns or rows of a table of word vectors, and "
                 "the word vectors are computed. Instead: words = 'table', or no column_norm."
             )
+        if self.config.output_norm is not None and not model.groups().get("output"):
+            raise CombinationError(
+                f"regularizer.column_norm.output_norm = {self.config.output_norm:g} fixes Z's "
+                "norm, and a tied head has no Z. Instead: head.tied = false, or no output_norm."
+            )
         matrices = [w for _, w in model.groups().get("recurrent", []) if w.dim() == 2]
         if self.config.recurrent_norm and not matrices:
             raise CombinationError(
