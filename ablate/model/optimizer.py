@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
 
 Saved = tuple[dict[str, Tensor], dict]  # tensors by name, and plain data for JSON
-COUNTERS = ("step", "mu_product")  # in a parameter's state: torch keeps them on the CPU
+COUNTERS = ("step", "mu_product")  # in a parameter's state, on the CPU unless steps are fused
 
 
 class Optimizer(ABC):
@@ -63,11 +63,12 @@ class Optimizer(ABC):
         counter."""
         for name, value in plain.items():
             setattr(self, name, value)
-        parameters = self._parameters()
+        parameters = [(p, group) for group in self.torch.param_groups for p in group["params"]]
         for path, value in tensors.items():
             index, _, name = path.partition(".")
-            value = value.cpu() if name in COUNTERS else value
-            self.torch.state[parameters[int(index)]][name] = value.clone()
+            parameter, group = parameters[int(index)]
+            on_cpu = name in COUNTERS and not (group.get("fused") or group.get("capturable"))
+            self.torch.state[parameter][name] = (value.cpu() if on_cpu else value).clone()
 
     def _parameters(self) -> list[nn.Parameter]:
         return [parameter for group in self.torch.param_groups for parameter in group["params"]]

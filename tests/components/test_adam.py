@@ -95,3 +95,12 @@ def test_without_a_mean_gradient_it_is_rmsprop_with_a_correction_for_the_start()
         w = w - 0.1 * gradient / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
         optimizer.step()
     torch.testing.assert_close(model.weight.detach(), w, rtol=0, atol=1e-12)
+
+
+def test_the_step_counter_of_fused_steps_stays_on_the_parameters_device():
+    """On a GPU, torch's fused Adam expects it there."""
+    tensors = {"0.step": torch.zeros((), device="meta")}
+    optimizer = Adam(AdamConfig(), nn.Linear(1, 1, bias=False, device="meta"))
+    optimizer.restore(tensors, {})
+    (state,) = optimizer.torch.state.values()
+    assert state["step"].device.type == "meta"
