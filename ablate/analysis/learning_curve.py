@@ -1,7 +1,8 @@
 """Training and validation perplexity, epoch by epoch, from the journals of trials.
 
 The training loss is the mean over the epoch, with dropout on and with weights that were still
-changing, so it may well be above the validation loss. A trial that diverged, was pruned or is still
+changing, so it may well be above the validation loss. A loss other than cross entropy is no
+perplexity: such a trial has no curve of training. A trial that diverged, was pruned or is still
 running has a partial curve.
 """
 
@@ -18,6 +19,8 @@ from ablate.config.fields import setting
 from ablate.config.metrics import PERPLEXITY
 from ablate.errors import TrialError
 
+PLAIN = "cross_entropy"  # the loss of which the exponential is the perplexity
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearningCurveOptions:
@@ -30,12 +33,17 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
     """Training and validation perplexity by epoch."""
     names = distinct_names(subjects)
     curves = [_curve(subject, options.first) for subject in subjects]
+    losses = [subject.journal.trial.values.get("loss", PLAIN) for subject in subjects]
+    trained = {
+        name: _ppl(curve, "train_nll") if loss == PLAIN else []
+        for name, curve, loss in zip(names, curves, losses, strict=True)
+    }
 
     rows = [
         [name, epoch["epoch"], train, valid, epoch.get("learning_rate"), epoch.get("event")]
         for name, curve in zip(names, curves, strict=True)
         for epoch, train, valid in zip(
-            curve, _ppl(curve, "train_nll"), _ppl(curve, "valid_nll"), strict=True
+            curve, trained[name] or [None] * len(curve), _ppl(curve, "valid_nll"), strict=True
         )
     ]
 
@@ -44,9 +52,10 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
             epochs = [epoch["epoch"] for epoch in curve]
             look = {**style.marker(index), "markersize": 3, "markevery": 1 + len(epochs) // 40}
             axes.plot(epochs, _ppl(curve, "valid_nll"), label=label(f"{name}, valid"), **look)
-            trained = {**look, "linestyle": "--", "linewidth": 1}
-            axes.plot(epochs, _ppl(curve, "train_nll"), label=label(f"{name}, train"), **trained)
-        scale(axes, (row[column] for row in rows for column in (2, 3)))
+            if trained[name]:
+                thin = {**look, "linestyle": "--", "linewidth": 1}
+                axes.plot(epochs, trained[name], label=label(f"{name}, train"), **thin)
+        scale(axes, (row[column] for row in rows for column in (2, 3) if row[column] is not None))
         axes.set(xlabel="epoch", ylabel="perplexity")
         axes.xaxis.get_major_locator().set_params(integer=True)
 
@@ -54,7 +63,14 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
         title=f"Learning curve: {'; '.join(names)}",
         columns=["trial", "epoch", "train ppl", "valid ppl", "learning rate", "event"],
         rows=rows,
-        notes=[_best(name, curve) for name, curve in zip(names, curves, strict=True)],
+        notes=[
+            *(_best(name, curve) for name, curve in zip(names, curves, strict=True)),
+            *(
+                f"{name}: trained by the loss '{loss}', which is no perplexity"
+                for name, loss in zip(names, losses, strict=True)
+                if loss != PLAIN
+            ),
+        ],
         draw=draw,
     )
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from matplotlib.figure import Figure
 
 from ablate.analysis import NoOptions, learning_curve, timescales
 from ablate.analysis.learning_curve import LearningCurveOptions
@@ -21,6 +22,19 @@ def test_a_curve_is_the_journals(irlm, doc):
     for row, epoch in zip(finding.rows, epochs, strict=True):
         assert row[3] == pytest.approx(epoch["valid_ppl"])
         assert math.log(row[2]) == pytest.approx(epoch["train_nll"])
+
+
+def test_a_loss_other_than_cross_entropy_is_shown_as_no_perplexity(irlm, doc):
+    trial = irlm.journal.trial
+    augmented = replace(trial, values={**trial.values, "loss": "augmented"})
+    other = replace(irlm, journal=replace(irlm.journal, trial=augmented))
+    finding = learning_curve.run(other, doc, options=LearningCurveOptions())
+    assert [row[2] is None for row in finding.rows] == [True, True, False, False]
+    assert all(row[3] > 1 for row in finding.rows)
+    assert finding.notes[-1].endswith("trained by the loss 'augmented', which is no perplexity")
+    axes = Figure().add_subplot()
+    finding.draw(axes)
+    assert len(axes.get_lines()) == 3
 
 
 def test_a_trial_that_diverged_has_one_too(irlm):
