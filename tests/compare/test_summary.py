@@ -101,7 +101,7 @@ def test_a_base_arm_that_lost_seeds_makes_no_arm_higher(by_hand):
     study = by_hand({"base": LOWER, "doc": BASE})
     study.end("base-2", "diverged")
     comparison = summary_of(study).arm("doc").comparison
-    assert (comparison.verdict, comparison.reason) == ("undecided", "base lost seeds")
+    assert (comparison.verdict, comparison.reason) == ("undecided", "other arm lost seeds")
 
 
 def test_a_failure_only_costs_a_pair(by_hand):

@@ -144,7 +144,7 @@ def _reservation(arm: ArmSummary, base: ArmSummary, difference: Difference, verd
     if arm.counts.selected and verdict != HIGHER:
         return "lost seeds"
     if base.counts.selected and verdict != LOWER:
-        return "base lost seeds"
+        return "other arm lost seeds"
     if difference.num_pairs > 1 and difference.spread == 0 and difference.mean != 0:
         return "no spread"
     return "1 pair" if difference.num_pairs == 1 else ""

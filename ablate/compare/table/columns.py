@@ -119,9 +119,16 @@ def _completed(arm: ArmSummary) -> str:
 
 
 def _delta_heading(summary: Summary) -> str:
-    against = "row above" if summary.record.design == "path" else "base"
+    """Where some arms have another arm to be compared with, a note names it."""
+    against = " row above" if summary.record.design == "path" else " base"
+    shown = "" if elsewhere_noted(summary) else against
     interval = interval_heading(summary).replace(" of the", " of\nthe")
-    return f"Δ {against}, {summary.split}\n[{interval}]"
+    return f"Δ{shown}, {summary.split}\n[{interval}]"
+
+
+def elsewhere_noted(summary: Summary) -> dict[str, str]:
+    """`Summary.elsewhere`, without a path's, where it is always the row above."""
+    return {} if summary.record.design == "path" else summary.elsewhere
 
 
 def delta(arm: ArmSummary, digits: int) -> str:

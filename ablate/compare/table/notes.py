@@ -14,10 +14,10 @@ from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS
 
 _WITHHELD = {
-    "to run": "some of its trials or the base arm's are still to run",
+    "to run": "some of its trials or {other}'s are still to run",
     "lost seeds": "the seeds it lost to divergence or early stopping may have been its worst",
-    "base lost seeds": "the base arm lost seeds to divergence or early stopping",
-    "same trials": "it is the base arm, trial for trial",
+    "other arm lost seeds": "{other} lost seeds to divergence or early stopping",
+    "same trials": "it is {other}, trial for trial",
     "1 pair": "one pair of seeds has no spread",
     "no spread": "every seed gives the same difference (does the trial use its seed?)",
 }
@@ -98,6 +98,11 @@ def verdicts(summary: Summary) -> Iterable[str]:
             f"{counted(summary.num_comparisons, 'comparison')} at {100 * summary.alpha:g}%, from "
             f"{MIN_PAIRS} pairs on. Intervals are each row's own."
         )
+    elsewhere = shown.elsewhere_noted(summary)
+    if elsewhere:
+        pairs = _grouped((other, f"'{arm}'") for arm, other in elsewhere.items())
+        texts = (f"{', '.join(arms)} with '{other}'" for other, arms in pairs.items())
+        yield f"Compared with another arm than the base arm: {'; '.join(texts)}."
     compared = [arm.comparison for arm in summary.arms if arm.comparison]
     effects = summary.effects.every if summary.effects else ()
     if any(tested.more for tested in (*compared, *effects)):
@@ -113,15 +118,25 @@ def verdicts(summary: Summary) -> Iterable[str]:
 def cautions(summary: Summary) -> Iterable[str]:
     """Withheld verdicts, what is odd, and whether published numbers are comparable."""
     for reason, meaning in _WITHHELD.items():
-        names = [arm.name for arm in summary.arms if _is_withheld(arm, reason)]
-        if names:
-            yield f"No verdict on {', '.join(names)}: {meaning}."
+        withheld = [arm.name for arm in summary.arms if _is_withheld(arm, reason)]
+        others = (summary.elsewhere.get(name, "the base arm") for name in withheld)
+        texts = (meaning.format(other=other) for other in others)
+        for text, names in _grouped(zip(texts, withheld, strict=True)).items():
+            yield f"No verdict on {', '.join(names)}: {text}."
     yield from summary.notes
     record = summary.record
     if record.paper or record.corpus:
         yield _about_published(summary)
     if summary.effects is not None and not summary.effects.effects:
         yield from summary.effects.notes
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """What has the same first text, in order."""
+    groups: dict[str, list[str]] = {}
+    for first, second in pairs:
+        groups.setdefault(first, []).append(second)
+    return groups
 
 
 def _about_published(summary: Summary) -> str:

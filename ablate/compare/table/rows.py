@@ -160,6 +160,15 @@ class Summary:
         num_bases = sum(arm.is_base for arm in self.arms)
         return len(self.arms) - num_bases if num_bases else 0
 
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The arms that are compared with another arm than the base arm, and with which."""
+        return {
+            arm.name: arm.against
+            for arm in self.arms
+            if arm.comparison and arm.against not in (None, self.record.base_arm)
+        }
+
     def arm(self, name: str) -> ArmSummary:
         return next(arm for arm in self.arms if arm.name == name)
 

@@ -173,3 +173,15 @@ def test_what_an_arm_was_trained_with_names_added_and_left_out_techniques():
         "training.clip": "training.clip = 2.0",
     }
     assert _difference(base, base) == {}
+
+
+def test_the_plot_of_differences_names_the_arm_that_a_row_is_compared_with():
+    study = ByHand({"base": [4.3, 4.31, 4.3], "b": [4.1, 4.13, 4.12], "c": [4.0, 4.01, 4.04]})
+    study.arm_fields = {"c": {"against": "b"}}
+    figure: Any = plots.get("deltas").draw(material_of(study))
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["c (less b)", "b"]
+    caption = plots.get("deltas").caption
+    assert "from the base arm, or from the one in brackets," in caption(material_of(study))
+    study.record_fields = {"design": "path"}
+    assert "from the arm before with" in caption(material_of(study))
