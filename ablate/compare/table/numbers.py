@@ -5,8 +5,8 @@
     effects    a row for an effect of a factorial: the same with `--effects`
 
 Each row names the study, and the hash of the table it belongs to. Verdicts are those of the table:
-on the split that decides, against the arm that `against` names, and with the holes that it has. `more` counts what `paired_by` names:
-seeds, or whole searches.
+on the split that decides, against the arm that `against` names, and with the holes that it has.
+`more` counts what `paired_by` names: seeds, or whole searches.
 """
 
 from __future__ import annotations
