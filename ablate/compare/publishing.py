@@ -21,7 +21,6 @@ from ablate.compare.text.figures import duration
 from ablate.store import findings, study_record
 from ablate.store.files import write_whole
 from ablate.store.journal import Journal
-from ablate.store.numbers import finite
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
@@ -93,16 +92,16 @@ def readme(published: Store, folder: str) -> str:
         )
         sections += [
             markdown.write(study_table(material.summary, reference=reference)),
-            _made(material.record, material.journals),
+            _made(material),
         ]
     return "\n\n".join(section.strip() for section in sections) + "\n"
 
 
-def _made(record: StudyRecord, journals: Mapping[str, Journal]) -> str:
+def _made(material: Material) -> str:
     """How a study was made: its command, the time it took, the machines and the code."""
+    record, journals = material.record, material.journals
     done = sum(journal.outcome is not None for journal in journals.values())
-    last = [journal.epochs[-1] for journal in journals.values() if journal.epochs]
-    seconds = sum(finite(epoch.get("seconds")) or 0.0 for epoch in last)
+    seconds = material.summary.seconds
     attempts = [journal.last_attempt for journal in journals.values() if journal.attempts]
     lines = [
         f"`{record.command}`" if record.command else "",

@@ -346,3 +346,11 @@ def test_an_heir_s_settings_cost_the_trials_of_all_before_it(by_hand):
         "heir's inherited the best settings of heir and searched only 'Rate', 'Size', in 3 trials "
         "of its own; 9 trials are behind its settings, 6 behind those of heir.",
     ]
+
+
+def test_a_trial_that_arms_share_costs_once(by_hand):
+    study = by_hand({"base": BASE, "again": ()})
+    for index in range(5):
+        study.plan(f"base-{index}", "again", index)
+    summary = summary_of(study)
+    assert [arm.seconds for arm in summary.arms] == [22.5, 22.5] and summary.seconds == 22.5

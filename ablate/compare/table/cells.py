@@ -60,7 +60,7 @@ class Cells:
             counts=self._counts(arm, finals),
             measured=measured,
             tokens=round(self._tokens(lineages) / max(1, len(done))),
-            seconds=self._seconds(self._all_trials(arm.name)),
+            seconds=self.seconds(self._all_trials(arm.name)),
             trials=tuple(done),
             values=measured.losses[self.split],
             against=arm.against,
@@ -191,7 +191,7 @@ class Cells:
         journals = [self._journals[t] for t in trial_ids if t in self._journals]
         return sum(finite(epoch.get("tokens")) or 0 for j in journals for epoch in j.epochs)
 
-    def _seconds(self, trial_ids: Iterable[str]) -> float:
+    def seconds(self, trial_ids: Iterable[str]) -> float:
         """The last reading of each trial's clock, which runs on from epoch to epoch."""
         journals = [self._journals[t] for t in trial_ids if t in self._journals]
         clocks = ([finite(e.get("seconds")) or 0.0 for e in j.epochs] for j in journals)

@@ -34,8 +34,7 @@ def settings(summary: Summary) -> Iterable[str]:
     yield f"{_repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
     tokens = _range([arm.tokens for arm in summary.arms if arm.trials])
     if tokens:
-        total = duration(sum(arm.seconds for arm in summary.arms))
-        yield f"trained on {tokens} tokens a seed · {total} of training in all"
+        yield f"trained on {tokens} tokens a seed · {duration(summary.seconds)} of training in all"
 
 
 def _repeated(summary: Summary) -> str:

@@ -139,6 +139,7 @@ class Summary:
     alpha: float
     floor: Mapping[str, float]  # split -> best possible, in the table's unit
     arms: tuple[ArmSummary, ...]
+    seconds: float  # of the epochs of every trial; one that arms share counts once
     ensembles: tuple[EnsembleSummary, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader must know about this very table
     effects: Effects | None = None  # of a factorial's factors

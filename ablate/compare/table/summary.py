@@ -38,6 +38,7 @@ def summarise(
         alpha=alpha,
         floor={split: judge.metric.show(loss) for split, loss in record.floor.items()},
         arms=tuple(arms),
+        seconds=cells.seconds(record.trial_ids()),
         ensembles=tuple(cells.ensembles()),
         notes=tuple(_notes(record, judge.replication, arms, journals)),
         effects=effects(record, arms, judge),
