@@ -62,6 +62,7 @@ class Cells:
             tokens=round(self._tokens(lineages) / max(1, len(done))),
             seconds=self.seconds(self._all_trials(arm.name)),
             trials=tuple(done),
+            unmeasured=sum(self._is_unmeasured(trial_id) for trial_id in done),
             values=measured.losses[self.split],
             against=arm.against,
             others=tuple(
@@ -168,6 +169,10 @@ class Cells:
         if own is not None or metric == self._metric:
             return own
         return value(self._journals.get(self._measures.get(trial_id, "")), split, metric)
+
+    def _is_unmeasured(self, trial_id: str) -> bool:
+        measure = self._measures.get(trial_id)
+        return measure is not None and self._own_fate(measure) != Status.COMPLETED
 
     def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
         counted = [o.num_parameters for t in done if (o := self._journals[t].outcome)]

@@ -25,7 +25,7 @@ def arm_columns(summary: Summary) -> list[ArmColumn]:
     ]
     return [
         (Column("arm", left=True), lambda arm: arm.name),
-        *([] if summary.whole else [(Column("n"), _completed)]),
+        *([] if all(arm.counts.whole for arm in summary.arms) else [(Column("n"), _completed)]),
         (Column("params", drop=4), lambda arm: count(arm.num_parameters)),
         *(_split_column(split, decides, digits) for split in splits),
         *_other_metrics(summary),

@@ -56,7 +56,7 @@ def _range(numbers: Sequence[int]) -> str:
 def holes(summary: Summary) -> Iterable[str]:
     """The arms with trials that gave no value, and why."""
     if not summary.whole:
-        yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.counts.whole)}."
+        yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.whole)}."
 
 
 def _hole(arm: ArmSummary) -> str:
@@ -68,7 +68,9 @@ def _hole(arm: ArmSummary) -> str:
         "to run": counts.missing,
     }
     reasons = ", ".join(f"{num} {reason}" for reason, num in lost.items() if num)
-    return f"{arm.name}: {counts.completed} of {counts.planned} ({reasons})"
+    trials = [] if counts.whole else [f"{counts.completed} of {counts.planned} ({reasons})"]
+    models = [f"{counted(arm.unmeasured, 'model')} not measured"] if arm.unmeasured else []
+    return f"{arm.name}: {', '.join([*trials, *models])}"
 
 
 def ensembles(summary: Summary) -> Iterable[str]:

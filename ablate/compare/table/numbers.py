@@ -116,4 +116,4 @@ def _tested(summary: Summary, comparison: Comparison | Effect | None) -> list[An
 
 
 def _num_holes(arms: Iterable[ArmSummary]) -> int:
-    return sum(arm.counts.planned - arm.counts.completed for arm in arms)
+    return sum(arm.counts.planned - arm.counts.completed + arm.unmeasured for arm in arms)

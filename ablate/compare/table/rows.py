@@ -94,10 +94,15 @@ class ArmSummary:
     seconds: float  # of the epochs of every trial of the arm, its search included
     trials: tuple[str, ...]  # the trials behind the cells
     values: Mapping[int, float]  # losses on the split that decides
+    unmeasured: int = 0  # of these trials' models, that are planned to be measured
     against: str | None = None  # the arm it is compared with, if not the base arm
     comparison: Comparison | None = None
     best: bool = False  # better than every other arm, and the corrected test says so
     others: tuple[Measured, ...] = ()  # of the study's columns
+
+    @property
+    def whole(self) -> bool:
+        return self.counts.whole and not self.unmeasured
 
     @property
     def every(self) -> tuple[Measured, ...]:
@@ -153,7 +158,7 @@ class Summary:
 
     @property
     def whole(self) -> bool:
-        return all(arm.counts.whole for arm in self.arms)
+        return all(arm.whole for arm in self.arms)
 
     @property
     def num_comparisons(self) -> int:
