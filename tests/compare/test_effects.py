@@ -161,6 +161,19 @@ def test_with_holes_nothing_is_decided(by_hand, status, reason):
     assert {(e.verdict, e.reason) for e in effects.effects} == {("undecided", reason)}
 
 
+def test_an_effect_without_a_spread_is_not_decided(by_hand):
+    design = factorial({"a": TWO, "b": TWO})
+    losses = [
+        [4.0 - 0.5 * (arm.levels["a"] == "on") + seed for seed in (0, 0.25, 0.5)]
+        for arm in design.arms
+    ]
+    effects = {e.name: e for e in effects_of(by_hand, design, losses).effects}
+    assert (effects["a: on vs off"].verdict, effects["a: on vs off"].reason) == (
+        *("undecided", "no spread"),
+    )
+    assert effects["b: on vs off"].reason == ""
+
+
 def test_the_table_shows_them_with_their_readings(by_hand):
     design = factorial({"a": TWO, "b": TWO})
     losses = drawn(2, design, lambda at: -0.2 * (at["a"] == "on" and at["b"] == "off"))

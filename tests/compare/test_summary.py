@@ -325,6 +325,13 @@ def test_a_difference_that_is_the_same_for_every_seed_has_no_verdict(by_hand):
     assert compared["less"].delta < 0 and compared["less"].helps is None
 
 
+def test_no_arm_is_best_by_a_difference_without_a_spread(by_hand):
+    losses = {"base": BASE, "less": [nats - 0.5 for nats in BASE]}
+    assert not any(arm.best for arm in summary_of(by_hand(losses)).arms)
+    varied = {"base": BASE, "less": [nats - 0.5 - 0.01 * i for i, nats in enumerate(BASE)]}
+    assert summary_of(by_hand(varied)).arm("less").best
+
+
 def test_an_heir_s_settings_cost_the_trials_of_all_before_it(by_hand):
     study = by_hand({"base": BASE, "heir": BASE, "heir's": BASE, "waits": BASE})
     of = {"base": ("", 4), "heir": ("base", 2), "heir's": ("heir", 3), "waits": ("base", 0)}

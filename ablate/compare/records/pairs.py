@@ -341,11 +341,9 @@ def _changes(points: Iterable[Point]) -> list[Change]:
 def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point]]) -> Change:
     metric = pairs[0][0].metric
     whole = [(a.lineage, b.lineage) for a, b in pairs if None not in (a.loss, b.loss)]
-    deltas = [
-        metric.natural(b.loss - a.loss)
-        for a, b in pairs
-        if a.loss is not None and b.loss is not None
-    ]
+    losses = [(a.loss, b.loss) for a, b in pairs if a.loss is not None and b.loss is not None]
+    deltas = [metric.natural(b - a) for a, b in losses]
+    size = max((abs(loss) for pair in losses for loss in pair), default=0.0)
     diverged = dict.fromkeys(point for pair in pairs for point in pair if point.loss is None)
     ways = ((a.seed, a.lineage.computed_by, b.lineage.computed_by) for a, b in pairs)
     odd = {seed for seed, one, other in ways if not journal.computed_alike(one, other)}
@@ -354,7 +352,7 @@ def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point
         after,
         corpus,
         metric,
-        statistics.paired_difference(deltas),
+        statistics.paired_difference(deltas, size=size),
         num_settings=len({(a.setting, a.unnamed, b.unnamed) for a, b in whole}),
         studies=tuple(sorted({point.study for pair in pairs for point in pair})),
         num_lost=len(pairs) - len(deltas),

@@ -41,8 +41,9 @@ class Judge:
             for arm, weight in terms
         ]
         deltas = [math.fsum(pair) for pair in zip(*weighted, strict=True)]
+        size = max((abs(value) for values in weighted for value in values), default=0.0)
         tested = not self.replication.of_settings_found
-        return statistics.paired_difference(deltas, alpha=self.alpha, tested=tested)
+        return statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
 
     def word(self, verdict: str) -> str:
         """A verdict on losses, as one on what people read: higher accuracy is a lower loss."""
@@ -145,7 +146,7 @@ def _reservation(arm: ArmSummary, base: ArmSummary, difference: Difference, verd
         return "lost seeds"
     if base.counts.selected and verdict != LOWER:
         return "other arm lost seeds"
-    if difference.num_pairs > 1 and difference.spread == 0 and difference.mean != 0:
+    if difference.is_constant:
         return "no spread"
     return "1 pair" if difference.num_pairs == 1 else ""
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge, shared_seeds
+from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.store.study_record import StudyRecord
@@ -191,21 +192,23 @@ def _family(
     for contrast, weighted, difference, p in zip(
         contrasts, terms, differences, corrected, strict=True
     ):
-        reason = _reservation([arm for arm, weight in weighted if weight], difference.num_pairs)
+        reason = _reservation([arm for arm, weight in weighted if weight], difference)
         comparison = judge.comparison(difference, p, reason, at, len(contrasts))
         named = {"name": contrast.name, "kind": contrast.kind, "aliases": contrast.aliases}
         family.append(Effect(**vars(comparison), **named))
     return tuple(family)
 
 
-def _reservation(arms: Sequence[ArmSummary], num_pairs: int) -> str:
+def _reservation(arms: Sequence[ArmSummary], difference: Difference) -> str:
     """Why the test cannot decide; a lost seed makes some arm look better, on either side."""
     missing = sum(arm.counts.missing for arm in arms)
     if missing:
         return f"{missing} to run"
     if any(arm.counts.selected for arm in arms):
         return "lost seeds"
-    return "1 pair" if num_pairs == 1 else ""
+    if difference.is_constant:
+        return "no spread"
+    return "1 pair" if difference.num_pairs == 1 else ""
 
 
 def _readings(simple: Sequence[Effect]) -> Iterable[str]:
