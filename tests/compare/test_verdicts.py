@@ -120,6 +120,14 @@ def test_the_table_shows_them_next_to_the_published_numbers(by_hand):
     assert "within 1%" in " ".join(text.split())
 
 
+def test_a_published_number_is_shown_as_it_is_printed(by_hand):
+    study, _ = published(by_hand, close(math.log(109.0)))
+    study.arm_fields = {"base": {"published": {"test": 109.0}}}
+    study.record_fields |= {"paper": "pachitariu2013irlm", "tables": ("Table 2",)}
+    text = written(summarise(study.record, study.journals), "markdown")
+    assert "| 109.0±0.1 | 109 |" in text
+
+
 def test_why_two_numbers_are_not_comparable(by_hand):
     _, truth = published(by_hand, [0.0])
 

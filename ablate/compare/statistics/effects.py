@@ -44,6 +44,8 @@ class Contrast:
     kind: str
     weights: np.ndarray
     aliases: tuple[str, ...] = ()
+    what: str = ""  # of a simple effect: that of which factor's levels
+    where: str = ""  # and at which level of the other factor
 
 
 def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Effects | None:
@@ -63,7 +65,7 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
     return Effects(
         effects=family,
         simple=simple,
-        readings=tuple(_readings(simple)),
+        readings=tuple(_readings(within, simple)),
         notes=tuple(_notes(judge, family)),
     )
 
@@ -145,7 +147,8 @@ class Design:
         if at is None:
             return Contrast(name, "main", _between(signs))
         within = np.array([arm[at[0]] == at[1] for arm in self.arms])
-        return Contrast(f"{name}, {at[0]} {at[1]}", "simple", _between(signs * within))
+        where, weights = f"{at[0]} {at[1]}", _between(signs * within)
+        return Contrast(f"{name}, {where}", "simple", weights, what=name, where=where)
 
     def _interaction(self, a: Level, b: Level) -> Contrast:
         """Twice the mean where both or neither are changed, less where one of them is."""
@@ -211,11 +214,11 @@ def _reservation(arms: Sequence[ArmSummary], difference: Difference) -> str:
     return "1 pair" if difference.num_pairs == 1 else ""
 
 
-def _readings(simple: Sequence[Effect]) -> Iterable[str]:
+def _readings(within: Sequence[Contrast], simple: Sequence[Effect]) -> Iterable[str]:
     """Pairs of simple effects, at the reference and at the level of the other factor, in words."""
-    for at_reference, at_level in zip(simple[::2], simple[1::2], strict=True):
-        what, _, first = at_reference.name.partition(", ")
-        second = at_level.name.partition(", ")[2]
+    places = zip(within[::2], within[1::2], simple[::2], simple[1::2], strict=True)
+    for reference, level, at_reference, at_level in places:
+        what, first, second = reference.what, reference.where, level.where
         states = (at_reference.helps, at_level.helps)
         if set(states) == {True, None}:
             where, elsewhere = (first, second) if states[0] else (second, first)

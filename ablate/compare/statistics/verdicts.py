@@ -226,6 +226,13 @@ def published_cells(record: StudyRecord, split: str, metric: Metric) -> list[pap
     ]
 
 
+def as_printed(record: StudyRecord | None, split: str, metric: Metric, published: float) -> str:
+    """A published number with the digits that its paper prints."""
+    cells = [] if record is None else published_cells(record, split, metric)
+    printed = (cell.printed for cell in cells if cell.value == published)
+    return next(printed, f"{published:.10g}")
+
+
 def _apart(ours: float, theirs: float, metric: Metric) -> str:
     direction = "lower" if metric.show(ours) < metric.show(theirs) else "higher"
     if not metric.reports_scaled or metric.show(theirs) == 0:

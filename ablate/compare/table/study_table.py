@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from ablate.compare.formats import Table, table_of
 from ablate.compare.statistics.replication import plural
+from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
 from ablate.compare.table.rows import ArmSummary, Comparison, Effect, Summary
-from ablate.compare.text.figures import NONE, decimal, signed
+from ablate.compare.text.figures import NONE, signed
 from ablate.config.metrics import SPLIT
 
 NATS, SIZE = 4, 2  # decimals
@@ -78,7 +79,7 @@ def _against_paper(summary: Summary, arm: ArmSummary, index: int, split: str) ->
     digits = metric.digits if index else shown.decimals(summary)
     return [
         shown.mean_and_spread(measured.cells.get(split), digits),
-        decimal(measured.published[split], digits),
+        as_printed(summary.record, split, metric, measured.published[split]),
         summary.verdicts.get((arm.name, metric.name, split), NONE),
     ]
 
