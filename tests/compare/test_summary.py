@@ -332,6 +332,30 @@ def test_no_arm_is_best_by_a_difference_without_a_spread(by_hand):
     assert summary_of(by_hand(varied)).arm("less").best
 
 
+def test_an_arm_that_is_never_tested_is_no_comparison(by_hand):
+    """Its seeds together give one result, with an index of its own."""
+    study = by_hand({"base": BASE, "doc": LOWER, "noise": NOISY, "all": ()})
+    study.plan("all-5", "all", 5)
+    study.end("all-5", "completed", metrics={"valid_nll": 4.0, "test_nll": 4.0})
+    alone = by_hand({"base": BASE, "doc": LOWER, "noise": NOISY})
+    assert summary_of(study).num_comparisons == 3
+    study.arm_fields = {"all": {"together": True}}
+    summary, without = summary_of(study), summary_of(alone)
+    assert summary.num_comparisons == without.num_comparisons == 2
+    assert summary.arm("all").comparison is None
+    for arm in ("doc", "noise"):
+        assert summary.arm(arm).comparison == without.arm(arm).comparison
+
+
+def test_a_base_arm_of_which_all_seeds_are_lost_will_have_no_result(by_hand):
+    study = by_hand({"base": BASE[:2], "doc": LOWER[:2]})
+    for index in range(2):
+        study.end(f"base-{index}", "diverged")
+    assert any("has no result: nothing to compare" in note for note in summary_of(study).notes)
+    del study.journals["base-1"]
+    assert any("has no result yet" in note for note in summary_of(study).notes)
+
+
 def test_an_heir_s_settings_cost_the_trials_of_all_before_it(by_hand):
     study = by_hand({"base": BASE, "heir": BASE, "heir's": BASE, "waits": BASE})
     of = {"base": ("", 4), "heir": ("base", 2), "heir's": ("heir", 3), "waits": ("base", 0)}

@@ -56,7 +56,7 @@ def _range(values: list[float], metric: Metric) -> tuple[float, float]:
     median = ordered[len(ordered) // 2]
     if not metric.directed or median == best:
         return best, worst
-    if metric.better == "lower" and best > 0:  # on a logarithmic axis
+    if style.is_logarithmic(metric, best):
         return best, min(worst, FAR * median)
     farthest = median + FAR * (median - best)
     return best, max(worst, farthest) if metric.better == "higher" else min(worst, farthest)

@@ -81,8 +81,8 @@ def compared(arms: Sequence[ArmSummary], judge: Judge) -> list[ArmSummary]:
     """The arms with their comparisons, corrected over all of them, and the best one marked."""
     pairs = [(arm, base) for arm in arms if (base := _reference(arm, arms)) is not None]
     differences = [_difference(arm, base, judge) for arm, base in pairs]
-    corrected = statistics.holm([d and d.p for d in differences])
-    family = sum(not arm.is_base for arm in arms)
+    family = sum(arm.is_tested for arm in arms)
+    corrected = statistics.holm([d and d.p for d in differences], family)
     comparisons = {}
     for (arm, base), difference, p in zip(pairs, differences, corrected, strict=True):
         if difference is not None:

@@ -56,7 +56,8 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
     if not design.balanced:
         return Effects(notes=("Effects: this scale leaves out arms, so its factors do not cross.",))
     if not shared_seeds(arms):
-        return Effects(notes=("Effects: no seed has completed in every arm yet.",))
+        yet = " yet" if any(arm.counts.missing for arm in arms) else ""
+        return Effects(notes=(f"Effects: no seed has completed in every arm{yet}.",))
     family = _family(design.contrasts(), arms, judge)
     decided = [e for e in family if e.kind == "interaction" and e.decided]
     chosen = {name for effect in decided for name in (effect.name, *effect.aliases)}

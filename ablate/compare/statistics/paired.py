@@ -162,9 +162,12 @@ def sign_flip_test(deltas: Sequence[float], *, seed: int = 0) -> float:
     return (1 + as_far) / (1 + NUM_FLIPS)
 
 
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down adjustment. A missing p counts as 1: planned, without a result yet."""
-    num = len(p_values)
+def holm(p_values: Sequence[float | None], num: int | None = None) -> list[float | None]:
+    """Holm's step-down adjustment. A missing p counts as 1: planned, without a result yet.
+
+    `num` comparisons are planned, if not all of these.
+    """
+    num = len(p_values) if num is None else num
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0

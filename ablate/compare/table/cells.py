@@ -65,6 +65,7 @@ class Cells:
             unmeasured=sum(self._is_unmeasured(trial_id) for trial_id in done),
             values=measured.losses[self.split],
             against=arm.against,
+            together=arm.together,
             others=tuple(
                 self._measured(arm, metric, arm.published_columns.get(metric.name, {}))
                 for metric in self._record.columns

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ablate.compare.statistics.paired import HIGHER, LOWER, Difference
+from ablate.compare.statistics.paired import HIGHER, LOWER, MIN_PAIRS, Difference
 from ablate.compare.statistics.replication import Replication
 from ablate.config.metrics import Metric
 from ablate.store.study_record import StudyRecord
@@ -96,6 +96,7 @@ class ArmSummary:
     values: Mapping[int, float]  # losses on the split that decides
     unmeasured: int = 0  # of these trials' models, that are planned to be measured
     against: str | None = None  # the arm it is compared with, if not the base arm
+    together: bool = False  # all its seeds together give one result
     comparison: Comparison | None = None
     best: bool = False  # better than every other arm, and the corrected test says so
     others: tuple[Measured, ...] = ()  # of the study's columns
@@ -103,6 +104,12 @@ class ArmSummary:
     @property
     def whole(self) -> bool:
         return self.counts.whole and not self.unmeasured
+
+    @property
+    def is_tested(self) -> bool:
+        """Return whether it will have as many results as a test needs, as one of several
+        searches of an ensemble may."""
+        return not self.is_base and (not self.together or self.counts.planned >= MIN_PAIRS)
 
     @property
     def every(self) -> tuple[Measured, ...]:
@@ -163,8 +170,8 @@ class Summary:
     @property
     def num_comparisons(self) -> int:
         """How many arms are compared, or will be when they have results."""
-        num_bases = sum(arm.is_base for arm in self.arms)
-        return len(self.arms) - num_bases if num_bases else 0
+        tested = sum(arm.is_tested for arm in self.arms)
+        return tested if any(arm.is_base for arm in self.arms) else 0
 
     @property
     def elsewhere(self) -> dict[str, str]:

@@ -237,3 +237,18 @@ def test_the_plot_of_differences_names_the_arm_that_a_row_is_compared_with():
     assert "from the base arm, or from the one in brackets," in caption(material_of(study))
     study.record_fields = {"design": "path"}
     assert "from the arm before with" in caption(material_of(study))
+
+
+@pytest.mark.parametrize(
+    ("metric", "lowest", "logarithmic"),
+    [(PLAIN, 0.5, True), (PLAIN, 0.0, False), (ACCURACY, 0.5, False)],
+)
+def test_the_caption_of_curves_says_which_scale_they_have(metric, lowest, logarithmic):
+    study = of_metric(metric, {"base": [0.6, lowest]})
+    for journal in study.journals.values():
+        value = journal.metrics[metric.key("valid")]
+        journal.epochs = [{metric.key("valid"): share} for share in (0.9, value)]
+    material = material_of(study)
+    figure: Any = plots.get("curves").draw(material)
+    assert (figure.axes[0].get_yscale() == "log") == logarithmic
+    assert ("is logarithmic" in plots.get("curves").caption(material)) == logarithmic
