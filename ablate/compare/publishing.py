@@ -2,11 +2,13 @@
 
 The folder is a store without weights and tokens: `ablate table STUDY --store FOLDER` and `ablate
 compare PAPER --results FOLDER` read it. What only concerns the machine (its host name, process ids,
-the locations in the command) stays behind. Its README shows each study's table and how it was made.
+the locations in the command, the folders of files) stays behind. Its README shows each study's
+table and how it was made.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -21,13 +23,14 @@ from ablate.compare.text.figures import duration
 from ablate.store import findings, study_record
 from ablate.store.files import write_whole
 from ablate.store.journal import Journal
-from ablate.store.numbers import finite
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
 README = "README.md"
 OF_THE_MACHINE = ("host", "pid", "tracking_uri")
 LOCATIONS = ("--workspace", "--store", "--mlflow", "--searches", "--cluster")
+# An absolute path, and the file's name at its end; not a part of a URI.
+PATH = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/'\":,;]+/)+([^\s/'\":,;]+)")
 HEAD = """\
 # Results
 
@@ -46,7 +49,7 @@ def publish(store: Store, names: Iterable[str], folder: Path) -> list[StudyRecor
     published = Store(str(folder.absolute()))
     for material in chosen:
         _copy(material, store, published)
-    write_whole(folder / README, readme(published, folder.name).encode())
+    write_whole(folder / README, readme(published, folder.resolve().name).encode())
     return [material.record for material in chosen]
 
 
@@ -55,7 +58,8 @@ def _copy(material: Material, store: Store, published: Store) -> None:
     for journal in material.journals.values():
         if journal.outcome is not None:  # without its checkpoint, what still runs starts again
             without_machine(journal).write(published)
-    study_record.write(published, replace(record, command=without_locations(record.command)))
+    command, file = without_locations(record.command), without_folders(record.file)
+    study_record.write(published, replace(record, command=command, file=file))
     made = findings.read(store, record.key)
     if made:
         findings.write(published, record.key, made)
@@ -67,8 +71,17 @@ def without_machine(journal: Journal) -> Journal:
         {name: value for name, value in attempt.items() if name not in OF_THE_MACHINE}
         for attempt in journal.attempts
     ]
-    outcome = journal.outcome and replace(journal.outcome, frames="")
-    return replace(journal, attempts=attempts, deaths=[], outcome=outcome)
+    modules = tuple(Path(module).name for module in journal.trial.modules)
+    trial, outcome = replace(journal.trial, modules=modules), journal.outcome
+    if outcome is not None:
+        reason, error = (text and without_folders(text) for text in (outcome.reason, outcome.error))
+        outcome = replace(outcome, frames="", reason=reason, error=error)
+    return replace(journal, trial=trial, attempts=attempts, deaths=[], outcome=outcome)
+
+
+def without_folders(text: str) -> str:
+    """The text with the names of files instead of their absolute paths."""
+    return PATH.sub(r"\1", text)
 
 
 def without_locations(command: str) -> str:
@@ -78,8 +91,8 @@ def without_locations(command: str) -> str:
     for word in rest:
         if word in LOCATIONS:
             next(rest, None)
-        else:
-            words.append(word)
+        elif word.partition("=")[0] not in LOCATIONS:
+            words.append(without_folders(word))
     return shlex.join(words)
 
 
@@ -93,16 +106,16 @@ def readme(published: Store, folder: str) -> str:
         )
         sections += [
             markdown.write(study_table(material.summary, reference=reference)),
-            _made(material.record, material.journals),
+            _made(material),
         ]
     return "\n\n".join(section.strip() for section in sections) + "\n"
 
 
-def _made(record: StudyRecord, journals: Mapping[str, Journal]) -> str:
+def _made(material: Material) -> str:
     """How a study was made: its command, the time it took, the machines and the code."""
+    record, journals = material.record, material.journals
     done = sum(journal.outcome is not None for journal in journals.values())
-    last = [journal.epochs[-1] for journal in journals.values() if journal.epochs]
-    seconds = sum(finite(epoch.get("seconds")) or 0.0 for epoch in last)
+    seconds = material.summary.seconds
     attempts = [journal.last_attempt for journal in journals.values() if journal.attempts]
     lines = [
         f"`{record.command}`" if record.command else "",

@@ -178,6 +178,8 @@ def test_the_rule_names_every_metric_that_it_is_about():
     text = rule([PERPLEXITY, USE, replace(MORE_PARAMETERS)])
     assert "(perplexity: within 1%; coefficient of variation: within 0.01; more" in text
     assert "more parameters, M: as printed)" in text
+    odds = Metric("auc", better="higher", scale="logit")
+    assert "within 0.01 in log odds of the published number" in rule([odds])
     assert rule([BLEU]).count("within 0.3 of the published number") == 1
 
 

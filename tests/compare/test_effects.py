@@ -84,6 +84,17 @@ def test_the_table_says_that_a_factor_helps_only_without_another(by_hand):
     assert interaction.difference.mean == pytest.approx(0.2, abs=0.05)
 
 
+def test_levels_with_commas_are_read_too(by_hand):
+    """And those of factors with a comma."""
+    levels = {"none": {}, "1, 2": {}}
+    design = factorial({"a": levels, "b, c": levels})
+    truth = drawn(2, design, lambda at: -0.2 * (at["a"] == "1, 2" and at["b, c"] == "none"))
+    readings = effects_of(by_hand, design, truth).readings
+    assert (
+        "a: 1, 2 vs none helps with b, c none; with b, c 1, 2 it is not shown to help." in readings
+    )
+
+
 def test_without_an_interaction_there_is_no_reading_of_one(by_hand):
     design = factorial({"a": TWO, "b": TWO})
     truth = {"off": 0.0, "on": -0.2}
@@ -159,6 +170,19 @@ def test_with_holes_nothing_is_decided(by_hand, status, reason):
     effects = summarise(study.record, study.journals).effects
     assert effects is not None
     assert {(e.verdict, e.reason) for e in effects.effects} == {("undecided", reason)}
+
+
+def test_an_effect_without_a_spread_is_not_decided(by_hand):
+    design = factorial({"a": TWO, "b": TWO})
+    losses = [
+        [4.0 - 0.5 * (arm.levels["a"] == "on") + seed for seed in (0, 0.25, 0.5)]
+        for arm in design.arms
+    ]
+    effects = {e.name: e for e in effects_of(by_hand, design, losses).effects}
+    assert (effects["a: on vs off"].verdict, effects["a: on vs off"].reason) == (
+        *("undecided", "no spread"),
+    )
+    assert effects["b: on vs off"].reason == ""
 
 
 def test_the_table_shows_them_with_their_readings(by_hand):

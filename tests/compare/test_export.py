@@ -15,6 +15,7 @@ from ablate.compare import formats
 from ablate.compare.table import provenance
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import digest
+from ablate.config.metrics import ACCURACY
 from ablate.errors import TrialError
 from ablate.store.store import Store
 from tests.support import tables
@@ -161,3 +162,52 @@ def test_the_hash_of_an_exported_table_leads_back(by_hand, workspace, capsys, fo
     key = re.findall(r"[0-9a-f]{16}", capsys.readouterr().out)[-1]
     assert cli.main(["provenance", key, *place]) == 0
     assert "mixture_layers@laptop" in capsys.readouterr().out
+
+
+def measured(by_hand, *values: float):
+    """The first models of the base arm, measured."""
+    made = study(by_hand)
+    for index, value in enumerate(values):
+        made.plan(f"m-{index}", "base", index, stage="measure", parents=(f"base-{index}",))
+        metrics = {"valid_nll": 4.0, "mixture_use.test_variation": value}
+        made.end(f"m-{index}", "completed", metrics=metrics)
+    return made
+
+
+def test_what_measured_the_models_is_part_of_a_table(by_hand, tmp_path):
+    whole, other, holed = (measured(by_hand, 0.2, value) for value in (0.3, 0.4, 0.3))
+    del holed.journals["m-1"]
+    assert len({hash_of(each) for each in (study(by_hand), whole, other, holed)}) == 4
+    assert "INCOMPLETE" not in written(whole, "html")
+    text = written(holed, "html")
+    assert "INCOMPLETE: base: 1 model not measured." in text and "<th>n</th>" not in text
+    holes = {row["arm"]: row["holes"] for row in csv.DictReader(io.StringIO(written(holed, "csv")))}
+    assert holes == {"base": "1", "b_arm & co": "0"}
+    store = Store(str(tmp_path))
+    key = provenance.save(store, summarise(whole.record, whole.journals), whole.journals)
+    assert re.search(r"^measure +\? +m-1 +4.000000", provenance.show(store, key), re.M)
+
+
+def test_provenance_shows_an_evaluator_s_metric(by_hand, tmp_path):
+    made = study(by_hand, judged_by=ACCURACY.by("completion"))
+    for name in made.journals:
+        metrics = {"completion.valid_accuracy": 0.25, "completion.test_accuracy": 0.5}
+        made.end(name, "completed", metrics=metrics)
+    store = Store(str(tmp_path))
+    key = provenance.save(store, summarise(made.record, made.journals), made.journals)
+    assert "base-0    0.250000" in re.sub(" +(?=0.25)", "    ", provenance.show(store, key))
+
+
+def test_provenance_shows_the_winners_of_all_searches(by_hand, tmp_path):
+    made, store = study(by_hand), Store(str(tmp_path))
+    for number, (name, journal) in enumerate(made.journals.items()):
+        own = replace(journal.trial, seed=number + 1)
+        config = {"head": "mos", "backbone.units": 30 if name in ("base-1", "base-3") else 20}
+        made.journals[name] = replace(journal, trial=own, config=config)
+        made.journals[name].write(store)
+    text = provenance.show(
+        store, provenance.save(store, summarise(made.record, made.journals), made.journals)
+    )
+    assert "config of base, seeds 1, 3, 5\n  backbone.units = 20" in text
+    assert "config of base, seeds 2, 4\n  backbone.units = 30" in text
+    assert "config of b_arm & co\n  backbone.units = 20" in text

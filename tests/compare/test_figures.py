@@ -158,4 +158,8 @@ def test_printable(text, expected):
 def test_the_width_of_a_text():
     assert [display_width(text) for text in ("abc", "字", "e\u0301", "")] == [3, 2, 1, 0]
     assert paragraph("one two three", 3) == ["one two", "three"]  # no narrower than ten
+    wide = paragraph("日本語のとても長い名前 " * 3 + "abc", 16, "  ")
+    assert "".join(wide).replace(" ", "") == "日本語のとても長い名前" * 3 + "abc"
+    assert max(map(display_width, wide)) <= 16 and all(line.strip() for line in wide)
+    assert paragraph("日" * 6, 10) == ["日" * 5, "日"]
     assert paragraph("aaaaaaaa bbbbbbbb cc", 12, "  ") == ["aaaaaaaa", "  bbbbbbbb", "  cc"]

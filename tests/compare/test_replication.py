@@ -54,7 +54,7 @@ def tuned_factorial(by_hand, num: int):
     two = {"off": {}, "on": {}}
     design = factorial({"gate": two, "drop": two})
     sizes = {arm.name: -0.2 * i * i for i, arm in enumerate(design.arms)}
-    nats = {name: losses(num, at, own=0.1 * i) for i, (name, at) in enumerate(sizes.items())}
+    nats = {name: losses(num, at, own=0.1 * i * i) for i, (name, at) in enumerate(sizes.items())}
     study = by_hand(nats, base_arm=design.arms[0].name)
     study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in design.arms}
     fields = {"design": design.kind, "searches": searches_of(num, nats), "num_seeds": len(WOBBLE)}

@@ -12,6 +12,8 @@ from ablate.compare.statistics import paired as ours
 
 DELTAS = (-0.012, -0.004, -0.019, 0.003, -0.008)
 
+NEAR = (0.1, 0.11, 0.105)  # differences of three pairs
+
 
 def normal(seed: int, shape, mean: float = 0.0) -> np.ndarray:
     return np.random.default_rng(seed).normal(mean, 1.0, size=shape)
@@ -109,6 +111,18 @@ def test_verdicts_name_a_direction_only_where_the_corrected_test_does():
     assert ours.verdict(None, None) == "undecided"
 
 
+def test_rounding_is_a_part_of_the_values_whatever_their_size():
+    for size in (1e-13, 4.0, 1e13):
+        values = [(size * (1 + 0.01 * i), size * (1 + 0.01 * i + d)) for i, d in enumerate(NEAR)]
+        difference = ours.paired_difference([b - a for a, b in values], size=2 * size)
+        assert difference and ours.verdict(difference, difference.p) == "higher"
+        noise = [size * (1 + 0.01 * i) * 1e-15 for i in (-1, 1, 2)]
+        same = ours.paired_difference(noise, size=size)
+        assert same and (same.mean, same.spread, same.p) == (0, 0, 1)
+        shifted = ours.paired_difference([size + each for each in noise], size=size)
+        assert shifted and shifted.is_constant and shifted.p is None
+
+
 def test_fewer_than_three_pairs_are_never_decided():
     two = ours.paired_difference([-8.0, -7.9999])
     assert two is not None
@@ -123,15 +137,16 @@ def test_one_pair_has_a_mean_and_nothing_else():
     assert ours.paired_difference([]) is None
 
 
-def test_equal_arms_are_undecided_and_equal_differences_are_not():
+def test_equal_arms_are_undecided_and_so_are_equal_differences():
     same = ours.paired_difference([0.0, 0.0, 1e-14])
     shifted = ours.paired_difference([-0.5, -0.5, -0.5])
     assert same is not None
     assert shifted is not None
     assert (same.mean, same.p, same.p_sign_flip) == (0.0, 1.0, 1.0)
     assert ours.verdict(same, same.p) == "undecided"
-    assert shifted.p == 0.0
-    assert ours.verdict(shifted, shifted.p) == "lower"
+    assert (same.is_constant, shifted.is_constant) == (False, True)
+    assert shifted.p is shifted.p_sign_flip is None
+    assert ours.verdict(shifted, shifted.p) == "undecided"
 
 
 def test_the_effect_size_is_corrected_for_few_pairs():
@@ -157,7 +172,7 @@ def test_more_pairs_where_there_is_no_answer():
     assert ours.more_pairs([0.0, 0.0, 0.0]) is None
     assert ours.more_pairs([1.0]) is None
     assert ours.more_pairs([-1.0, 1.0, 1e-6]) is None  # an effect of nothing
-    assert ours.more_pairs([0.5, 0.5]) == 1  # no spread: three pairs will do
+    assert ours.more_pairs([0.5, 0.5]) is None  # no spread: nobody knows
     assert ours.more_pairs([1.0, 1.01, 0.99, 1.0, 1.0]) == 0
     assert ours.more_pairs([1e3, 1e3 + 1e-6, 1e3, 1e3]) == 0  # far in the tails
 

@@ -101,7 +101,7 @@ def test_a_base_arm_that_lost_seeds_makes_no_arm_higher(by_hand):
     study = by_hand({"base": LOWER, "doc": BASE})
     study.end("base-2", "diverged")
     comparison = summary_of(study).arm("doc").comparison
-    assert (comparison.verdict, comparison.reason) == ("undecided", "base lost seeds")
+    assert (comparison.verdict, comparison.reason) == ("undecided", "other arm lost seeds")
 
 
 def test_a_failure_only_costs_a_pair(by_hand):
@@ -325,6 +325,37 @@ def test_a_difference_that_is_the_same_for_every_seed_has_no_verdict(by_hand):
     assert compared["less"].delta < 0 and compared["less"].helps is None
 
 
+def test_no_arm_is_best_by_a_difference_without_a_spread(by_hand):
+    losses = {"base": BASE, "less": [nats - 0.5 for nats in BASE]}
+    assert not any(arm.best for arm in summary_of(by_hand(losses)).arms)
+    varied = {"base": BASE, "less": [nats - 0.5 - 0.01 * i for i, nats in enumerate(BASE)]}
+    assert summary_of(by_hand(varied)).arm("less").best
+
+
+def test_an_arm_that_is_never_tested_is_no_comparison(by_hand):
+    """Its seeds together give one result, with an index of its own."""
+    study = by_hand({"base": BASE, "doc": LOWER, "noise": NOISY, "all": ()})
+    study.plan("all-5", "all", 5)
+    study.end("all-5", "completed", metrics={"valid_nll": 4.0, "test_nll": 4.0})
+    alone = by_hand({"base": BASE, "doc": LOWER, "noise": NOISY})
+    assert summary_of(study).num_comparisons == 3
+    study.arm_fields = {"all": {"together": True}}
+    summary, without = summary_of(study), summary_of(alone)
+    assert summary.num_comparisons == without.num_comparisons == 2
+    assert summary.arm("all").comparison is None
+    for arm in ("doc", "noise"):
+        assert summary.arm(arm).comparison == without.arm(arm).comparison
+
+
+def test_a_base_arm_of_which_all_seeds_are_lost_will_have_no_result(by_hand):
+    study = by_hand({"base": BASE[:2], "doc": LOWER[:2]})
+    for index in range(2):
+        study.end(f"base-{index}", "diverged")
+    assert any("has no result: nothing to compare" in note for note in summary_of(study).notes)
+    del study.journals["base-1"]
+    assert any("has no result yet" in note for note in summary_of(study).notes)
+
+
 def test_an_heir_s_settings_cost_the_trials_of_all_before_it(by_hand):
     study = by_hand({"base": BASE, "heir": BASE, "heir's": BASE, "waits": BASE})
     of = {"base": ("", 4), "heir": ("base", 2), "heir's": ("heir", 3), "waits": ("base", 0)}
@@ -346,3 +377,11 @@ def test_an_heir_s_settings_cost_the_trials_of_all_before_it(by_hand):
         "heir's inherited the best settings of heir and searched only 'Rate', 'Size', in 3 trials "
         "of its own; 9 trials are behind its settings, 6 behind those of heir.",
     ]
+
+
+def test_a_trial_that_arms_share_costs_once(by_hand):
+    study = by_hand({"base": BASE, "again": ()})
+    for index in range(5):
+        study.plan(f"base-{index}", "again", index)
+    summary = summary_of(study)
+    assert [arm.seconds for arm in summary.arms] == [22.5, 22.5] and summary.seconds == 22.5

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import random
 
 import pytest
 
+from ablate.compare.table.study_table import every_test
 from ablate.compare.table.summary import summarise
 from ablate.store.study_record import ArmRecord
 from tests.support.golden import golden
@@ -141,3 +144,39 @@ def test_bits_have_three_decimals(by_hand):
 def test_huge_losses_stay_readable(by_hand):
     text = shown(by_hand({"base": (800.0, 801.0, 802.0), "doc": (4.0, 4.1, 4.2)}))
     assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def with_another(by_hand, **fields):
+    """`c` is compared with `b`."""
+    losses = {"base": (4.3, 4.31, 4.32), "b": (4.1, 4.13, 4.12), "c": (4.0, 4.01, 4.04)}
+    study = by_hand(losses, record_fields=fields)
+    study.arm_fields = {"b": {"against": "base"}, "c": {"against": "b"}}
+    return study
+
+
+def test_an_arm_that_is_compared_with_another_than_the_base_arm_says_so(by_hand):
+    study = with_another(by_hand)
+    text = shown(study)
+    assert "Δ base" not in text and "Δ, test" in text
+    assert "Compared with another arm than the base arm: 'c' with 'b'." in text
+    rows = csv.DictReader(io.StringIO(shown(study, form="csv")))
+    against = {row["arm"]: row["against"] for row in rows if row["split"] == "test"}
+    assert against == {"base": "", "b": "base", "c": "b"}
+    table = every_test(summarise(study.record, study.journals))
+    assert table and [row[0] for row in table.rows] == ["b", "c, less b"]
+    path = shown(with_another(by_hand, design="path"))
+    assert "Δ row above, test" in path and "another arm" not in path
+
+
+def test_a_withheld_verdict_names_the_arm_that_it_is_compared_with(by_hand):
+    study = with_another(by_hand)
+    study.end("b-0", "diverged")
+    text = " ".join(shown(study).split())
+    assert "No verdict on c: b lost seeds to divergence or early stopping." in text
+    study.losses = {**study.losses, "d": ()}
+    study.arm_fields["d"] = {"against": "b"}
+    for index in range(3):
+        study.plan(f"b-{index}", "d", index)
+    assert "No verdict on d: it is b, trial for trial." in " ".join(shown(study).split())
+    del study.journals["base-1"]
+    assert "some of its trials or the base arm's are still to run" in " ".join(shown(study).split())

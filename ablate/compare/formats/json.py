@@ -1,9 +1,11 @@
-"""JSON: a list with one object for each row."""
+"""JSON: a list with one object for each row. The second of two columns `a` is `a_2`."""
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablate.compare.formats import Table
@@ -13,11 +15,25 @@ EXACT = True
 
 
 def write(table: Table) -> str:
-    rows = [dict(zip(table.headings, map(_plain, row), strict=True)) for row in table.rows]
+    names = _numbered(table.headings)
+    rows = [dict(zip(names, map(_plain, row), strict=True)) for row in table.rows]
     return json.dumps(rows, indent=1, ensure_ascii=False, default=str)
 
 
+def _numbered(headings: Sequence[str]) -> list[str]:
+    """The headings, each once."""
+    names: list[str] = []
+    for heading in headings:
+        others = (f"{heading}_{number}" for number in itertools.count(2))
+        free = (name for name in others if name not in (*headings, *names))
+        names.append(next(free) if heading in names else heading)
+    return names
+
+
 def _plain(value: Any) -> Any:
-    """A value that JSON can express: nan and inf as text, times in ISO 8601."""
-    dated = isinstance(value, datetime.datetime | datetime.date)
-    return value.isoformat() if dated else without_nan(value)
+    """A value that JSON can express: nan and inf as text, times in ISO 8601, keys as text."""
+    if isinstance(value, datetime.datetime | datetime.date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    return [*map(_plain, value)] if isinstance(value, list | tuple) else without_nan(value)

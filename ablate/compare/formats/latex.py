@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ablate.compare.formats import Best, Table, text_of
 from ablate.compare.text.plain import printable
@@ -21,10 +22,10 @@ _TEX = {char: f"\\{char}" for char in "&%$#_{}"} | dict(
 
 
 def write(table: Table) -> str:
-    """A table without a title is a tabular alone."""
+    """A table without a title is a tabular alone, or several."""
     needs = "% needs \\usepackage{booktabs}"
     if not table.title:
-        return "\n".join([needs, *_tabular(table)])
+        return "\n".join([needs, *_tabulars(table)])
     label = re.sub("[^A-Za-z0-9:-]", "-", table.title.partition(" · ")[0])
     notes = [*table.warnings, *table.settings, *table.small_print("bold")]
     lines = [
@@ -34,8 +35,7 @@ def write(table: Table) -> str:
         "\\centering",
         f"\\caption{{{_escaped(table.question)}}}",
         f"\\label{{tab:{label}}}",
-        *_tabular(table),
-        *(line for other in table.further for line in ("\\par\\medskip", *_tabular(other))),
+        *_tabulars(table),
         "\\par\\smallskip\\footnotesize",
         *(f"{_escaped(note)}\\par" for note in notes),
         f"\\texttt{{{_escaped(table.reference)}}}",
@@ -44,16 +44,28 @@ def write(table: Table) -> str:
     return "\n".join(lines)
 
 
+def _tabulars(table: Table) -> list[str]:
+    """The table, and those below it."""
+    further = (line for other in table.further for line in ("\\par\\medskip", *_tabular(other)))
+    return [*_tabular(table), *further]
+
+
 def _tabular(table: Table) -> list[str]:
     return [
         f"\\begin{{tabular}}{{{''.join('l' if c.left else 'r' for c in table.columns)}}}",
         "\\toprule",
-        f"{' & '.join(map(_escaped, table.headings))} \\\\",
+        _row(map(_escaped, table.headings)),
         "\\midrule",
-        *(f"{' & '.join(map(_cell, row))} \\\\" for row in table.rows),
+        *(_row(map(_cell, row)) for row in table.rows),
         "\\bottomrule",
         "\\end{tabular}",
     ]
+
+
+def _row(cells: Iterable[str]) -> str:
+    """After a rule or a row, TeX takes [ and * for an option of it, unless {} comes before."""
+    text = " & ".join(cells)
+    return f"{'{}' if text.startswith(('[', '*')) else ''}{text} \\\\"
 
 
 def _cell(cell: object) -> str:

@@ -18,11 +18,16 @@ Curve = tuple[list[float], list[float], list[float]]  # mean, lowest, highest, b
 
 def draw(material: Material) -> Any:
     """All arms in one plot if they can be distinguished, otherwise each in its own panel."""
-    curves = {arm.name: _curve(arm.name, material) for arm in material.record.arms}
-    curves = {name: curve for name, curve in curves.items() if len(curve[0]) > 1}
+    curves = _curves(material)
     if not curves:
         return None
     return (_together if len(curves) <= style.MAX_LINES else _apart)(curves, material)
+
+
+def _curves(material: Material) -> dict[str, Curve]:
+    """Those of two epochs or more, by arm."""
+    curves = {arm.name: _curve(arm.name, material) for arm in material.record.arms}
+    return {name: curve for name, curve in curves.items() if len(curve[0]) > 1}
 
 
 def _together(curves: dict[str, Curve], material: Material) -> Any:
@@ -72,13 +77,18 @@ def _draw(axes: Any, curve: Curve, alpha: float, **look: Any) -> None:
 
 def _axes(axes: Any, curves: list[Curve], metric: Metric) -> None:
     """From the best value to those of the first epochs."""
-    best = metric.show(min(metric.loss_of_shown(low) for _, lows, _ in curves for low in lows))
+    best = _best(curves, metric)
     firsts = sorted((mean[0] for mean, _, _ in curves), key=metric.loss_of_shown)
     first, highest = firsts[len(firsts) // 2], max(max(high) for _, _, high in curves)
     seen = max(first, *(mean[-1] for mean, _, _ in curves), key=metric.loss_of_shown)
     worst = min(first * 1.6, highest) if metric.scale == "log" else seen
     style.value_axis(axes, metric, best, worst)
     style.whole_numbers(axes.xaxis)
+
+
+def _best(curves: list[Curve], metric: Metric) -> float:
+    """The best value of any seed, as it is shown."""
+    return min((low for _, lows, _ in curves for low in lows), key=metric.loss_of_shown)
 
 
 def _curve(arm: str, material: Material) -> Curve:
@@ -107,7 +117,9 @@ def _epochs(final: PlannedTrial, material: Material) -> list[float]:
 
 
 def caption(material: Material) -> str:
-    log = "is logarithmic, and " if material.summary.metric.better == "lower" else ""
+    curves, metric = [*_curves(material).values()], material.summary.metric
+    logarithmic = curves and style.is_logarithmic(metric, _best(curves, metric))
+    log = "is logarithmic, and " if logarithmic else ""
     return (
         "Validation by epoch: the mean over the seeds that completed, and from the best to the "
         "worst of them. Where each arm has a panel, the others are grey in it and the base arm is "

@@ -9,7 +9,7 @@ from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.statistics.replication import plural
 from ablate.compare.table import columns
-from ablate.compare.table.rows import Comparison
+from ablate.compare.table.rows import Comparison, Summary
 
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible
 TITLE = "What each arm bought"
@@ -37,13 +37,21 @@ def draw(material: Material) -> Any:
         text = columns.with_interval(comparison.delta, comparison.interval, digits)
         right = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
         axes.text(1.02, row, f"{text}  {columns.verdict(arm)}", **right)
-    axes.set_yticks(range(len(rows)), [style.shortened(arm.name) for arm, _ in rows])
+    axes.set_yticks(range(len(rows)), [_name(arm.name, summary) for arm, _ in rows])
     axes.set(xlim=(-reach * 1.05, reach * 1.05), ylim=(-0.6, len(rows) - 0.4))
     axes.grid(axis="y", visible=False)
     against = "the row above" if material.record.design == "path" else material.record.base_arm
     better = BETTER[summary.metric.better]
     axes.set_xlabel(f"{better}      {summary.unit} of {summary.split}, less that of {against}")
     return figure
+
+
+def _name(arm: str, summary: Summary) -> str:
+    """With the arm that it is compared with, unless the axis says so."""
+    other = columns.elsewhere_noted(summary).get(arm)
+    if other is None:
+        return style.shortened(arm)
+    return f"{style.shortened(arm, 24)} (less {style.shortened(other, 18)})"
 
 
 def _reach(comparisons: Sequence[Comparison]) -> float:
@@ -77,15 +85,18 @@ def _row(axes: Any, row: int, comparison: Comparison, reach: float) -> None:
 
 def caption(material: Material) -> str:
     replication = material.summary.replication
+    other = ", or from the one in brackets," if columns.elsewhere_noted(material.summary) else ""
+    path = material.record.design == "path"
+    differences = f"Differences from {'the arm before' if path else 'the base arm'}{other}"
     paired = f"{100 * (1 - material.summary.alpha):g}% intervals, paired over"
     if replication.of_settings_found:
         return (
-            f"Differences from the base arm with {paired} seeds of the "
+            f"{differences} with {paired} seeds of the "
             f"settings found by {replication.searches} an arm: there is no verdict, and all "
             "diamonds are hollow. An arrow: beyond the plot."
         )
     return (
-        f"Differences from the base arm with {paired} "
+        f"{differences} with {paired} "
         f"{plural(replication.unit)}. Filled: better (circle) or worse (square) by the "
         "Holm-corrected test; hollow diamonds are undecided. An arrow: beyond the plot."
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
+
 from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
@@ -40,12 +42,12 @@ def _panel(axes: Any, material: Material, design: Design, a: str, b: str) -> Non
     show, positions = material.summary.metric.show, range(len(design.levels[a]))
     for index, level in enumerate(design.levels[b]):
         cells = [_cell(material, design, {a: at, b: level}) for at in design.levels[a]]
-        below = [show(mean) - show(mean - half) for mean, half in cells]
-        above = [show(mean + half) - show(mean) for mean, half in cells]
+        shown = [show(mean) for mean, _ in cells]
+        ends = [sorted((show(mean - half), show(mean + half))) for mean, half in cells]
         axes.errorbar(
             [x + 0.04 * index for x in positions],  # so that bars do not hide others
-            [show(mean) for mean, _ in cells],
-            yerr=[below, above],
+            shown,
+            yerr=np.abs(np.transpose(ends) - shown),
             capsize=3,
             linewidth=1.4,
             ms=5,

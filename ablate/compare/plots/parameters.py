@@ -1,4 +1,4 @@
-"""Parameters against perplexity, with the paper's points if they are comparable with ours."""
+"""Parameters against what decides, with the paper's points if they are comparable with ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from ablate import papers
 from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.statistics.verdicts import published_cells
+from ablate.config.metrics import Metric
 
+FAR = 4
 TITLE = "Parameters"
 NEEDS = "arms of different numbers of parameters"
 
@@ -33,17 +35,31 @@ def draw(material: Material) -> Any:
     figure, axes = style.figure(7.2, max(3.6, 0.8 + style.LINE_HEIGHT * len(points)))
     for point in points:
         _mark(axes, point)
-    sizes, values = [p.parameters for p in points], [p.shown for p in points]
-    top = 1.04 * min(max(values), 4 * sorted(values)[len(values) // 2])  # worse ones: labels only
-    axes.set(xscale="log", yscale="log", xlabel="parameters")
-    axes.set(xlim=(0.9 * min(sizes), 1.1 * max(sizes)), ylim=(0.96 * min(values), top))
-    style.plain_numbers(axes.yaxis)
+    sizes, metric = [p.parameters for p in points], material.summary.metric
+    axes.set(xscale="log", xlabel="parameters", xlim=(0.9 * min(sizes), 1.1 * max(sizes)))
+    style.value_axis(axes, metric, *_range([p.shown for p in points], metric))
     style.plain_numbers(axes.xaxis)
     style.counts(axes.xaxis)
     axes.set_ylabel(f"{material.summary.unit} of {material.summary.split}")
-    ends = [(p.parameters, min(p.shown, top), _label(p, top), _colour(p)) for p in points]
+    low, high = axes.get_ylim()
+    ends = [
+        (p.parameters, min(max(p.shown, low), high), _label(p, low, high), _colour(p))
+        for p in points
+    ]
     style.label_ends(axes, ends)
     return figure
+
+
+def _range(values: list[float], metric: Metric) -> tuple[float, float]:
+    """The best value, and the worst that is drawn: one that is far worse is a label only."""
+    best, *_, worst = ordered = sorted(values, reverse=metric.better == "higher")
+    median = ordered[len(ordered) // 2]
+    if not metric.directed or median == best:
+        return best, worst
+    if style.is_logarithmic(metric, best):
+        return best, min(worst, FAR * median)
+    farthest = median + FAR * (median - best)
+    return best, max(worst, farthest) if metric.better == "higher" else min(worst, farthest)
 
 
 def _mark(axes: Any, point: Point) -> None:
@@ -61,9 +77,12 @@ def _mark(axes: Any, point: Point) -> None:
     )
 
 
-def _label(point: Point, top: float) -> str:
-    name = style.shortened(point.name, 30)
-    return f"{name} ↑ {point.shown:.0f}" if point.shown > top else name
+def _label(point: Point, low: float, high: float) -> str:
+    name, value = style.shortened(point.name, 30), point.shown
+    if low <= value <= high:
+        return name
+    shown = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{name} {'↑' if value > high else '↓'} {shown}"
 
 
 def _colour(point: Point) -> str:

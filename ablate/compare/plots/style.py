@@ -88,8 +88,8 @@ def marker(index: int) -> dict[str, Any]:
 
 
 def value_axis(axes: Any, metric: Metric, best: float, worst: float) -> None:
-    """From the best to the worst value: logarithmic where lower is better and nothing reaches 0."""
-    if metric.better == "lower" and best > 0:
+    """From the best to the worst value."""
+    if is_logarithmic(metric, best):
         axes.set_yscale("log")
         axes.set_ylim(0.97 * best, max(1.05 * worst, 1.1 * best))
         plain_numbers(axes.yaxis)
@@ -97,6 +97,11 @@ def value_axis(axes: Any, metric: Metric, best: float, worst: float) -> None:
     low, high = sorted((best, worst))
     room = 0.05 * ((high - low) or abs(high) or 1.0)
     axes.set_ylim(low - room, high + room)
+
+
+def is_logarithmic(metric: Metric, best: float) -> bool:
+    """Where lower is better and nothing reaches 0."""
+    return metric.better == "lower" and best > 0
 
 
 def plain_numbers(axis: Any) -> None:

@@ -14,13 +14,16 @@ unless those have a second strength.
 Trials are not compared one by one. Each gets a hash of its setting without what is named, and
 those with the same hash are one group; pairs are made inside a group, one of each variant.
 
+A trial that only measures a finished model repeats this model's numbers, and is in no pair.
+
 A pair with a diverged trial has no difference; it is counted and its trial is named.
 
 A trial's metric is the one that decides its study. The mean difference is in the metric's own
 direction and on its own scale (nats a token, accuracy), with a paired t interval; the verdict is
 the paired t-test, Holm-corrected over the rows of the result. Pairs with other settings are not
 repetitions of each other, so the number of settings is shown next to the number of pairs: many
-pairs from one setting say much about that setting.
+pairs from one setting say much about that setting. Seeds, of a trial or of those that it builds on,
+are no settings.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from ablate.compare.records.query import reading
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.config import fields
+from ablate.config.identity import StageName
 from ablate.config.metrics import Metric
 from ablate.config.resolve import CONTENTS, SECTIONS, VERSION
 from ablate.errors import ConfigError, nearest
@@ -74,10 +78,11 @@ class Unnamed(NamedTuple):
 class Lineage(NamedTuple):
     """What decides the pairs of a trial, from the trial and all that it builds on."""
 
-    setting: str  # hash of everything but the seed, the variant and `unnamed`
+    setting: str  # hash of everything but the seeds, the variant and `unnamed`
     unnamed: tuple[Unnamed, ...] = ()
     variant: str = ""  # the named fields, as text
     computed_by: frozenset[str] = frozenset()
+    seeds: tuple[str, ...] = ()  # of all that it builds on
 
     def agrees(self, other: Lineage) -> bool:
         pairs = zip(self.unnamed, other.unnamed, strict=True)
@@ -187,7 +192,8 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
         f"SELECT trial, {own}, [{', '.join(_unnamed(*columns) for columns in partly)}], "
         f"CAST(seed AS VARCHAR), {_text(sorted(named))}, corpus, _judged_by, "
         f"{views.reported(mirror, literal(split))}, study, computed_by, sources, parents, "
-        "status, reads_test FROM trials LEFT JOIN _judged ON study_key = _study_key ORDER BY trial"
+        "status, reads_test, stage "
+        "FROM trials LEFT JOIN _judged ON study_key = _study_key ORDER BY trial"
     )
     with reading(mirror, ["trials"]) as db:
         rows = {row[0]: _Row(*row) for row in db.execute(query).fetchall()}
@@ -225,6 +231,7 @@ class _Row(NamedTuple):
     parents: str | None
     status: str
     reads_test: bool | None
+    stage: str | None
 
     @property
     def metric(self) -> Metric:
@@ -237,7 +244,10 @@ class _Row(NamedTuple):
         return self.metric.loss(self.reported)
 
     def is_paired(self, split: str) -> bool:
-        """Return whether it has a loss on the split, or would have one if it had not diverged."""
+        """Return whether it has a loss of its own on the split, or would have one if it had not
+        diverged."""
+        if self.stage == StageName.MEASURE:
+            return False
         if self.status == Status.DIVERGED:
             return split == "valid" or bool(self.reads_test)
         return self.status == Status.COMPLETED and finite(self.reported) is not None
@@ -291,17 +301,18 @@ def _lineages(rows: Mapping[str, _Row]) -> Callable[[str], Lineage]:
         row = rows[trial]
         recorded = [journal.UNKNOWN] if row.computed_by is None else row.computed_by.split("; ")
         unnamed, ways = [Unnamed(*values) for values in row.unnamed], journal.ways(recorded)
-        content, variants = [row.own], [row.variant]
+        content, variants, seeds = [row.own], [row.variant], []
         for parent in row.parents.split(", ") if row.parents else ():
             role, _, parent_id = parent.partition(":")
             before = lineage_of(parent_id)
-            seed = rows[parent_id].seed if parent_id in rows else ""
-            content.append(f"{role}:{before.setting}:{seed}")
+            seeds += [rows[parent_id].seed or "" if parent_id in rows else "", *before.seeds]
+            content.append(f"{role}:{before.setting}")
             unnamed += before.unnamed
             variants.append(before.variant)
             ways |= before.computed_by
         setting = hashlib.md5(json.dumps(content).encode(), usedforsecurity=False).hexdigest()
-        return Lineage(setting, tuple(unnamed), chr(30).join(dict.fromkeys(variants)), ways)
+        variant = chr(30).join(dict.fromkeys(variants))
+        return Lineage(setting, tuple(unnamed), variant, ways, tuple(seeds))
 
     return lineage_of
 
@@ -311,7 +322,7 @@ def _changes(points: Iterable[Point]) -> list[Change]:
     groups: dict[tuple[Any, ...], dict[tuple[Any, ...], Point]] = defaultdict(dict)
     for point in sorted(points, key=lambda point: point.loss is None):
         lineage = point.lineage
-        group = groups[lineage.setting, point.seed, point.judged_by]
+        group = groups[lineage.setting, lineage.seeds, point.seed, point.judged_by]
         group.setdefault((lineage.variant, lineage.unnamed), point)
     variants = ({variant for variant, _ in group} for group in groups.values() if len(group) > 1)
     common = Counter(itertools.chain.from_iterable(variants))
@@ -330,11 +341,9 @@ def _changes(points: Iterable[Point]) -> list[Change]:
 def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point]]) -> Change:
     metric = pairs[0][0].metric
     whole = [(a.lineage, b.lineage) for a, b in pairs if None not in (a.loss, b.loss)]
-    deltas = [
-        metric.natural(b.loss - a.loss)
-        for a, b in pairs
-        if a.loss is not None and b.loss is not None
-    ]
+    losses = [(a.loss, b.loss) for a, b in pairs if a.loss is not None and b.loss is not None]
+    deltas = [metric.natural(b - a) for a, b in losses]
+    size = max((abs(loss) for pair in losses for loss in pair), default=0.0)
     diverged = dict.fromkeys(point for pair in pairs for point in pair if point.loss is None)
     ways = ((a.seed, a.lineage.computed_by, b.lineage.computed_by) for a, b in pairs)
     odd = {seed for seed, one, other in ways if not journal.computed_alike(one, other)}
@@ -343,7 +352,7 @@ def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point
         after,
         corpus,
         metric,
-        statistics.paired_difference(deltas),
+        statistics.paired_difference(deltas, size=size),
         num_settings=len({(a.setting, a.unnamed, b.unnamed) for a, b in whole}),
         studies=tuple(sorted({point.study for pair in pairs for point in pair})),
         num_lost=len(pairs) - len(deltas),

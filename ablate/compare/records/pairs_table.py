@@ -68,6 +68,7 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
         f"{counted(len(rows), 'row')}.",
         *_left_out(exchanged),
         f"From the studies {', '.join(studies)}.",
+        *_without_spread(changes),
         *_not_alike(changes),
         *_edited_between(changes),
     ]
@@ -126,6 +127,12 @@ def _better(changes: Iterable[Change]) -> str:
     return "better if " + ", ".join(
         f"{side[better]} for {' and '.join(names)}" for better, names in sorted(scales.items())
     )
+
+
+def _without_spread(changes: Iterable[Change]) -> list[str]:
+    """A note on the changes that no test can decide."""
+    named = [_arrow(each) for each in changes if each.difference and each.difference.is_constant]
+    return [f"No test, as every pair has the same difference: {'; '.join(named)}."] if named else []
 
 
 def _not_alike(changes: Iterable[Change]) -> list[str]:

@@ -1,8 +1,9 @@
 """`ablate compare STUDY...|PAPER...`: one table of our numbers and published ones.
 
-A study has a row for each arm, a paper one for each model of its tables; a column is a corpus and
-split. For a reader there is a table for each corpus, for a program a single one. A published number
-is in the row of one of our arms only if the study ran at a scale that is comparable with it.
+A study has a row for each arm, a paper one for each model of its tables (several, where its number
+of parameters depends on the corpus); a column is a corpus and split. For a reader there is a table
+for each corpus, for a program a single one. A published number is in the row of one of our arms
+only if the study ran at a scale that is comparable with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ablate import papers
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.records.query import reading
 from ablate.compare.statistics.replication import counted
+from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric
 from ablate.errors import ConfigError, unknown
@@ -83,6 +85,7 @@ def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[
     query = "SELECT * FROM arms WHERE study = ? AND scale = ? ORDER BY arm, split DESC"
     rows: dict[str, Row] = {}
     searches: dict[str, int | None] = {}
+    record = _record(db, key)
     for arm in _asked(db, query, study, scale):
         row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
         searches[arm["arm"]] = arm["num_searches"]
@@ -90,8 +93,9 @@ def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[
         if arm["num"] or arm["split"] == "valid":
             row.values[*column, OURS] = _measured(arm, metric)
         if arm["published"] is not None:
-            row.values[*column, PUBLISHED] = decimal(arm["published"], 2)
-    record = _record(db, key)
+            row.values[*column, PUBLISHED] = as_printed(
+                record, arm["split"], metric, arm["published"]
+            )
     if record is not None and record.columns:
         further = _asked(db, "SELECT * FROM _further_cells WHERE study_key = ?", key)
         _add_columns(
@@ -130,7 +134,7 @@ def _add_columns(
                 if split in own:
                     rows[arm.name].values[*column, OURS] = own[split]
                 if split in theirs:
-                    text = decimal(theirs[split], metric.digits)
+                    text = as_printed(record, split, metric, theirs[split])
                     rows[arm.name].values[*column, PUBLISHED] = text
 
 
@@ -162,13 +166,14 @@ def _measured(arm: dict[str, Any], metric: Metric) -> str:
 
 
 def _paper(paper: str, units: Mapping[str, str]) -> list[Row]:
-    rows: dict[tuple[str, str, str], Row] = {}
+    rows: dict[tuple[str, str, str, float | None], Row] = {}
     for cell in papers.load(paper).cells:
         metric = KNOWN_AS[cell.metric]
         name = f"{cell.model} {cell.variant}".strip()
         source = f"{paper}, {cell.table}"
         millions = None if cell.parameters is None else 1e6 * cell.parameters
-        row = rows.setdefault((cell.table, cell.model, cell.variant), Row(source, name, millions))
+        model = (cell.table, cell.model, cell.variant, cell.parameters)
+        row = rows.setdefault(model, Row(source, name, millions))
         spread = "" if cell.std is None else f"±{cell.std:g}"
         quoted = " (quoted)" if cell.quoted else ""
         split = (cell.split or "") if metric.of == SPLIT else ""

@@ -41,8 +41,9 @@ class Judge:
             for arm, weight in terms
         ]
         deltas = [math.fsum(pair) for pair in zip(*weighted, strict=True)]
+        size = max((abs(value) for values in weighted for value in values), default=0.0)
         tested = not self.replication.of_settings_found
-        return statistics.paired_difference(deltas, alpha=self.alpha, tested=tested)
+        return statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
 
     def word(self, verdict: str) -> str:
         """A verdict on losses, as one on what people read: higher accuracy is a lower loss."""
@@ -80,8 +81,8 @@ def compared(arms: Sequence[ArmSummary], judge: Judge) -> list[ArmSummary]:
     """The arms with their comparisons, corrected over all of them, and the best one marked."""
     pairs = [(arm, base) for arm in arms if (base := _reference(arm, arms)) is not None]
     differences = [_difference(arm, base, judge) for arm, base in pairs]
-    corrected = statistics.holm([d and d.p for d in differences])
-    family = sum(not arm.is_base for arm in arms)
+    family = sum(arm.is_tested for arm in arms)
+    corrected = statistics.holm([d and d.p for d in differences], family)
     comparisons = {}
     for (arm, base), difference, p in zip(pairs, differences, corrected, strict=True):
         if difference is not None:
@@ -144,8 +145,8 @@ def _reservation(arm: ArmSummary, base: ArmSummary, difference: Difference, verd
     if arm.counts.selected and verdict != HIGHER:
         return "lost seeds"
     if base.counts.selected and verdict != LOWER:
-        return "base lost seeds"
-    if difference.num_pairs > 1 and difference.spread == 0 and difference.mean != 0:
+        return "other arm lost seeds"
+    if difference.is_constant:
         return "no spread"
     return "1 pair" if difference.num_pairs == 1 else ""
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge, shared_seeds
+from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.store.study_record import StudyRecord
@@ -43,6 +44,8 @@ class Contrast:
     kind: str
     weights: np.ndarray
     aliases: tuple[str, ...] = ()
+    what: str = ""  # of a simple effect: that of which factor's levels
+    where: str = ""  # and at which level of the other factor
 
 
 def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Effects | None:
@@ -53,7 +56,8 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
     if not design.balanced:
         return Effects(notes=("Effects: this scale leaves out arms, so its factors do not cross.",))
     if not shared_seeds(arms):
-        return Effects(notes=("Effects: no seed has completed in every arm yet.",))
+        yet = " yet" if any(arm.counts.missing for arm in arms) else ""
+        return Effects(notes=(f"Effects: no seed has completed in every arm{yet}.",))
     family = _family(design.contrasts(), arms, judge)
     decided = [e for e in family if e.kind == "interaction" and e.decided]
     chosen = {name for effect in decided for name in (effect.name, *effect.aliases)}
@@ -62,7 +66,7 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
     return Effects(
         effects=family,
         simple=simple,
-        readings=tuple(_readings(simple)),
+        readings=tuple(_readings(within, simple)),
         notes=tuple(_notes(judge, family)),
     )
 
@@ -144,7 +148,8 @@ class Design:
         if at is None:
             return Contrast(name, "main", _between(signs))
         within = np.array([arm[at[0]] == at[1] for arm in self.arms])
-        return Contrast(f"{name}, {at[0]} {at[1]}", "simple", _between(signs * within))
+        where, weights = f"{at[0]} {at[1]}", _between(signs * within)
+        return Contrast(f"{name}, {where}", "simple", weights, what=name, where=where)
 
     def _interaction(self, a: Level, b: Level) -> Contrast:
         """Twice the mean where both or neither are changed, less where one of them is."""
@@ -191,28 +196,30 @@ def _family(
     for contrast, weighted, difference, p in zip(
         contrasts, terms, differences, corrected, strict=True
     ):
-        reason = _reservation([arm for arm, weight in weighted if weight], difference.num_pairs)
+        reason = _reservation([arm for arm, weight in weighted if weight], difference)
         comparison = judge.comparison(difference, p, reason, at, len(contrasts))
         named = {"name": contrast.name, "kind": contrast.kind, "aliases": contrast.aliases}
         family.append(Effect(**vars(comparison), **named))
     return tuple(family)
 
 
-def _reservation(arms: Sequence[ArmSummary], num_pairs: int) -> str:
+def _reservation(arms: Sequence[ArmSummary], difference: Difference) -> str:
     """Why the test cannot decide; a lost seed makes some arm look better, on either side."""
     missing = sum(arm.counts.missing for arm in arms)
     if missing:
         return f"{missing} to run"
     if any(arm.counts.selected for arm in arms):
         return "lost seeds"
-    return "1 pair" if num_pairs == 1 else ""
+    if difference.is_constant:
+        return "no spread"
+    return "1 pair" if difference.num_pairs == 1 else ""
 
 
-def _readings(simple: Sequence[Effect]) -> Iterable[str]:
+def _readings(within: Sequence[Contrast], simple: Sequence[Effect]) -> Iterable[str]:
     """Pairs of simple effects, at the reference and at the level of the other factor, in words."""
-    for at_reference, at_level in zip(simple[::2], simple[1::2], strict=True):
-        what, _, first = at_reference.name.partition(", ")
-        second = at_level.name.partition(", ")[2]
+    places = zip(within[::2], within[1::2], simple[::2], simple[1::2], strict=True)
+    for reference, level, at_reference, at_level in places:
+        what, first, second = reference.what, reference.where, level.where
         states = (at_reference.helps, at_level.helps)
         if set(states) == {True, None}:
             where, elsewhere = (first, second) if states[0] else (second, first)

@@ -47,7 +47,7 @@ EXACT_FLIPS = 12  # at most 2^12 sign patterns are enumerated
 NUM_FLIPS = 20_000  # sampled beyond that
 POWER = 0.8
 MAX_PAIRS = 1_000  # an effect that needs more is treated as none
-ROUNDING = 1e-12  # nats: smaller differences are floating-point noise
+ROUNDING = 1e-12  # of the values: smaller differences are floating-point noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +58,18 @@ class Difference:
     mean: float
     spread: float | None  # standard deviation of the deltas; None below two pairs
     interval: tuple[float, float] | None  # t
-    p: float | None  # paired t, two-sided, before Holm; None below three pairs, or if untested
+    # Paired t, two-sided, before Holm. None below three pairs, without a spread, or if untested.
+    p: float | None
 
     @property
     def num_pairs(self) -> int:
         return len(self.deltas)
+
+    @property
+    def is_constant(self) -> bool:
+        """Return whether all pairs have the same difference, other than 0: no test says how it
+        would vary."""
+        return self.spread == 0 and self.mean != 0
 
     @property
     def p_sign_flip(self) -> float | None:
@@ -75,15 +82,16 @@ class Difference:
 
 
 def paired_difference(
-    deltas: Sequence[float], *, alpha: float = 0.05, tested: bool = True
+    deltas: Sequence[float], *, size: float = 1.0, alpha: float = 0.05, tested: bool = True
 ) -> Difference | None:
     """The difference of two arms from those of their pairs; None if there is no pair.
 
-    Without `tested` it has no p: for pairs that are not repetitions.
+    `size` is the largest of the values of which these are differences. Without `tested` it has no
+    p: for pairs that are not repetitions.
     """
     if len(deltas) == 0:
         return None
-    deltas = tuple(0.0 if abs(delta) < ROUNDING else float(delta) for delta in deltas)
+    deltas = _without_noise(deltas, ROUNDING * size)
     return Difference(
         deltas=deltas,
         mean=mean(deltas),
@@ -91,6 +99,13 @@ def paired_difference(
         interval=t_interval(deltas, alpha),
         p=t_test(deltas) if tested and len(deltas) >= MIN_PAIRS else None,
     )
+
+
+def _without_noise(deltas: Sequence[float], noise: float) -> tuple[float, ...]:
+    """0 for what is as good as 0; one value for values that are as good as the same."""
+    if max(deltas) - min(deltas) < noise:
+        deltas = [mean(deltas)] * len(deltas)
+    return tuple(0.0 if abs(delta) < noise else float(delta) for delta in deltas)
 
 
 def verdict(difference: Difference | None, p_holm: float | None, alpha: float = 0.05) -> str:
@@ -108,7 +123,7 @@ def spread(values: Sequence[float]) -> float | None:
         return None
     centre = mean(values)
     deviation = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1))
-    return 0.0 if deviation < ROUNDING else deviation
+    return 0.0 if deviation < ROUNDING * max(map(abs, values)) else deviation
 
 
 def t_interval(deltas: Sequence[float], alpha: float = 0.05) -> tuple[float, float] | None:
@@ -122,13 +137,13 @@ def t_interval(deltas: Sequence[float], alpha: float = 0.05) -> tuple[float, flo
 
 
 def t_test(deltas: Sequence[float]) -> float | None:
-    """p of mean = 0, two-sided. Equal differences have no spread: p is 1 if all are 0, else 0."""
+    """p of mean = 0, two-sided. Without a spread it is 1 if all differences are 0, else None."""
     deviation = spread(deltas)
     if deviation is None:
         return None
     centre = mean(deltas)
     if deviation == 0:
-        return 1.0 if centre == 0 else 0.0
+        return 1.0 if centre == 0 else None
     t = abs(centre) / (deviation / math.sqrt(len(deltas)))
     return min(1.0, 2 * float(special.stdtr(len(deltas) - 1, -t)))
 
@@ -139,7 +154,7 @@ def sign_flip_test(deltas: Sequence[float], *, seed: int = 0) -> float:
     Every pattern up to twelve pairs; beyond that a sample of them, with the observed one counted.
     """
     values = np.asarray(deltas, dtype=float)
-    seen = abs(values.sum()) - ROUNDING * len(deltas)
+    seen = abs(values.sum()) - ROUNDING * np.abs(values).sum()
     if len(deltas) <= EXACT_FLIPS:
         return float(np.mean(np.abs(_sign_patterns(len(deltas)) @ values) >= seen))
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(NUM_FLIPS, len(deltas)))
@@ -147,9 +162,12 @@ def sign_flip_test(deltas: Sequence[float], *, seed: int = 0) -> float:
     return (1 + as_far) / (1 + NUM_FLIPS)
 
 
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down adjustment. A missing p counts as 1: planned, without a result yet."""
-    num = len(p_values)
+def holm(p_values: Sequence[float | None], num: int | None = None) -> list[float | None]:
+    """Holm's step-down adjustment. A missing p counts as 1: planned, without a result yet.
+
+    `num` comparisons are planned, if not all of these.
+    """
+    num = len(p_values) if num is None else num
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
@@ -175,14 +193,13 @@ def more_pairs(deltas: Sequence[float], *, alpha: float = 0.05, comparisons: int
 
     The smallest number of pairs at which a paired t-test at alpha / comparisons (Holm's strictest
     step) finds the effect in 80% of cases, less the pairs there are. None if the effect
-    is ~ 0 compared with its spread, so that no sensible number would do, or the spread is unknown.
+    is ~ 0 compared with its spread, so that no sensible number would do, or the spread is unknown
+    or 0.
     A rough guess: with few pairs the observed effect may be twice the true one, or half.
     """
     deviation = spread(deltas)
-    if deviation is None or mean(deltas) == 0:
+    if not deviation or mean(deltas) == 0:
         return None
-    if deviation == 0:
-        return max(0, MIN_PAIRS - len(deltas))
     effect, level = abs(mean(deltas)) / deviation, alpha / max(1, comparisons)
     sizes = range(MIN_PAIRS, MAX_PAIRS + 1)
     smallest = bisect_left(sizes, POWER, key=lambda num: _power(effect, num, level))

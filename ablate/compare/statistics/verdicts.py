@@ -64,12 +64,14 @@ def rule(metrics: Sequence[Metric]) -> str:
 
 
 def _margin(metric: Metric) -> str:
-    """`within 1%`; empty where no distance on the metric's own scale would say it."""
+    """`within 1%`; empty where there is none."""
+    if not metric.margin:
+        return ""
     if metric.scale == "log":
         return f"within {100 * math.expm1(metric.margin):.2g}%"
-    if metric.scale == "linear" and metric.margin:
-        return f"within {metric.margin * metric.factor:.2g}"
-    return ""
+    if metric.scale == "logit":
+        return f"within {metric.margin:.2g} in log odds"
+    return f"within {metric.margin * metric.factor:.2g}"
 
 
 def verdicts(
@@ -224,10 +226,18 @@ def published_cells(record: StudyRecord, split: str, metric: Metric) -> list[pap
     ]
 
 
+def as_printed(record: StudyRecord | None, split: str, metric: Metric, published: float) -> str:
+    """A published number with the digits that its paper prints."""
+    cells = [] if record is None else published_cells(record, split, metric)
+    printed = (cell.printed for cell in cells if cell.value == published)
+    return next(printed, f"{published:.10g}")
+
+
 def _apart(ours: float, theirs: float, metric: Metric) -> str:
     direction = "lower" if metric.show(ours) < metric.show(theirs) else "higher"
-    if not metric.reports_scaled:
+    if not metric.reports_scaled or metric.show(theirs) == 0:
         return f"{decimal(abs(metric.show(ours) - metric.show(theirs)), metric.digits)} {direction}"
-    percent = 100 * abs(math.expm1(ours - theirs))
-    size = f"{percent:.1f}%" if percent < 1000 else f"×{math.exp(ours - theirs):.0f}"
+    ratio = metric.show(ours) / metric.show(theirs)
+    percent = 100 * abs(ratio - 1)
+    size = f"{percent:.1f}%" if percent < 1000 else f"×{ratio:.0f}"
     return f"{size} {direction}"

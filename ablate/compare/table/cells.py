@@ -60,10 +60,12 @@ class Cells:
             counts=self._counts(arm, finals),
             measured=measured,
             tokens=round(self._tokens(lineages) / max(1, len(done))),
-            seconds=self._seconds(self._all_trials(arm.name)),
+            seconds=self.seconds(self._all_trials(arm.name)),
             trials=tuple(done),
+            unmeasured=sum(self._is_unmeasured(trial_id) for trial_id in done),
             values=measured.losses[self.split],
             against=arm.against,
+            together=arm.together,
             others=tuple(
                 self._measured(arm, metric, arm.published_columns.get(metric.name, {}))
                 for metric in self._record.columns
@@ -169,6 +171,10 @@ class Cells:
             return own
         return value(self._journals.get(self._measures.get(trial_id, "")), split, metric)
 
+    def _is_unmeasured(self, trial_id: str) -> bool:
+        measure = self._measures.get(trial_id)
+        return measure is not None and self._own_fate(measure) != Status.COMPLETED
+
     def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
         counted = [o.num_parameters for t in done if (o := self._journals[t].outcome)]
         return next((num for num in counted if num is not None), arm.num_parameters)
@@ -191,7 +197,7 @@ class Cells:
         journals = [self._journals[t] for t in trial_ids if t in self._journals]
         return sum(finite(epoch.get("tokens")) or 0 for j in journals for epoch in j.epochs)
 
-    def _seconds(self, trial_ids: Iterable[str]) -> float:
+    def seconds(self, trial_ids: Iterable[str]) -> float:
         """The last reading of each trial's clock, which runs on from epoch to epoch."""
         journals = [self._journals[t] for t in trial_ids if t in self._journals]
         clocks = ([finite(e.get("seconds")) or 0.0 for e in j.epochs] for j in journals)

@@ -25,7 +25,7 @@ def arm_columns(summary: Summary) -> list[ArmColumn]:
     ]
     return [
         (Column("arm", left=True), lambda arm: arm.name),
-        *([] if summary.whole else [(Column("n"), _completed)]),
+        *([] if all(arm.counts.whole for arm in summary.arms) else [(Column("n"), _completed)]),
         (Column("params", drop=4), lambda arm: count(arm.num_parameters)),
         *(_split_column(split, decides, digits) for split in splits),
         *_other_metrics(summary),
@@ -119,9 +119,16 @@ def _completed(arm: ArmSummary) -> str:
 
 
 def _delta_heading(summary: Summary) -> str:
-    against = "row above" if summary.record.design == "path" else "base"
+    """Where some arms have another arm to be compared with, a note names it."""
+    against = " row above" if summary.record.design == "path" else " base"
+    shown = "" if elsewhere_noted(summary) else against
     interval = interval_heading(summary).replace(" of the", " of\nthe")
-    return f"Δ {against}, {summary.split}\n[{interval}]"
+    return f"Δ{shown}, {summary.split}\n[{interval}]"
+
+
+def elsewhere_noted(summary: Summary) -> dict[str, str]:
+    """`Summary.elsewhere`, without a path's, where it is always the row above."""
+    return {} if summary.record.design == "path" else summary.elsewhere
 
 
 def delta(arm: ArmSummary, digits: int) -> str:

@@ -14,10 +14,10 @@ from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS
 
 _WITHHELD = {
-    "to run": "some of its trials or the base arm's are still to run",
+    "to run": "some of its trials or {other}'s are still to run",
     "lost seeds": "the seeds it lost to divergence or early stopping may have been its worst",
-    "base lost seeds": "the base arm lost seeds to divergence or early stopping",
-    "same trials": "it is the base arm, trial for trial",
+    "other arm lost seeds": "{other} lost seeds to divergence or early stopping",
+    "same trials": "it is {other}, trial for trial",
     "1 pair": "one pair of seeds has no spread",
     "no spread": "every seed gives the same difference (does the trial use its seed?)",
 }
@@ -34,8 +34,7 @@ def settings(summary: Summary) -> Iterable[str]:
     yield f"{_repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
     tokens = _range([arm.tokens for arm in summary.arms if arm.trials])
     if tokens:
-        total = duration(sum(arm.seconds for arm in summary.arms))
-        yield f"trained on {tokens} tokens a seed · {total} of training in all"
+        yield f"trained on {tokens} tokens a seed · {duration(summary.seconds)} of training in all"
 
 
 def _repeated(summary: Summary) -> str:
@@ -57,7 +56,7 @@ def _range(numbers: Sequence[int]) -> str:
 def holes(summary: Summary) -> Iterable[str]:
     """The arms with trials that gave no value, and why."""
     if not summary.whole:
-        yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.counts.whole)}."
+        yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.whole)}."
 
 
 def _hole(arm: ArmSummary) -> str:
@@ -69,7 +68,9 @@ def _hole(arm: ArmSummary) -> str:
         "to run": counts.missing,
     }
     reasons = ", ".join(f"{num} {reason}" for reason, num in lost.items() if num)
-    return f"{arm.name}: {counts.completed} of {counts.planned} ({reasons})"
+    trials = [] if counts.whole else [f"{counts.completed} of {counts.planned} ({reasons})"]
+    models = [f"{counted(arm.unmeasured, 'model')} not measured"] if arm.unmeasured else []
+    return f"{arm.name}: {', '.join([*trials, *models])}"
 
 
 def ensembles(summary: Summary) -> Iterable[str]:
@@ -98,6 +99,11 @@ def verdicts(summary: Summary) -> Iterable[str]:
             f"{counted(summary.num_comparisons, 'comparison')} at {100 * summary.alpha:g}%, from "
             f"{MIN_PAIRS} pairs on. Intervals are each row's own."
         )
+    elsewhere = shown.elsewhere_noted(summary)
+    if elsewhere:
+        pairs = _grouped((other, f"'{arm}'") for arm, other in elsewhere.items())
+        texts = (f"{', '.join(arms)} with '{other}'" for other, arms in pairs.items())
+        yield f"Compared with another arm than the base arm: {'; '.join(texts)}."
     compared = [arm.comparison for arm in summary.arms if arm.comparison]
     effects = summary.effects.every if summary.effects else ()
     if any(tested.more for tested in (*compared, *effects)):
@@ -113,15 +119,25 @@ def verdicts(summary: Summary) -> Iterable[str]:
 def cautions(summary: Summary) -> Iterable[str]:
     """Withheld verdicts, what is odd, and whether published numbers are comparable."""
     for reason, meaning in _WITHHELD.items():
-        names = [arm.name for arm in summary.arms if _is_withheld(arm, reason)]
-        if names:
-            yield f"No verdict on {', '.join(names)}: {meaning}."
+        withheld = [arm.name for arm in summary.arms if _is_withheld(arm, reason)]
+        others = (summary.elsewhere.get(name, "the base arm") for name in withheld)
+        texts = (meaning.format(other=other) for other in others)
+        for text, names in _grouped(zip(texts, withheld, strict=True)).items():
+            yield f"No verdict on {', '.join(names)}: {text}."
     yield from summary.notes
     record = summary.record
     if record.paper or record.corpus:
         yield _about_published(summary)
     if summary.effects is not None and not summary.effects.effects:
         yield from summary.effects.notes
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """What has the same first text, in order."""
+    groups: dict[str, list[str]] = {}
+    for first, second in pairs:
+        groups.setdefault(first, []).append(second)
+    return groups
 
 
 def _about_published(summary: Summary) -> str:

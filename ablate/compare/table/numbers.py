@@ -5,8 +5,8 @@
     effects    a row for an effect of a factorial: the same with `--effects`
 
 Each row names the study, and the hash of the table it belongs to. Verdicts are those of the table:
-on the split that decides, and with the holes that it has. `more` counts what `paired_by` names:
-seeds, or whole searches.
+on the split that decides, against the arm that `against` names, and with the holes that it has.
+`more` counts what `paired_by` names: seeds, or whole searches.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def arms(summary: Summary, key: str) -> Table:
     ]
     metric = summary.metric
     names = ["study", "arm", "split", "unit", "mean", "spread", "seeds", "planned", "searches"]
-    names += [_scale(metric), *tested(metric), "best"]
+    names += [_scale(metric), "against", *tested(metric), "best"]
     names += ["published", "published_verdict", "num_parameters", "holes", "table"]
     return table_of_values(names, rows)
 
@@ -69,6 +69,7 @@ def _arm(summary: Summary, arm: ArmSummary, split: str, key: str) -> list[Any]:
     return [
         *(summary.record.key, arm.name, split, summary.unit, *measured, arm.counts.planned),
         *(summary.replication.num_searches, cell and summary.metric.natural(cell.loss)),
+        (arm.against or summary.record.base_arm) if decides and arm.comparison else None,
         *_tested(summary, arm.comparison if decides else None),
         *(arm.best and decides, arm.published.get(split), verdict, arm.num_parameters),
         *(_num_holes([arm]), key),
@@ -83,7 +84,7 @@ def _other(
     values = (cell.mean, cell.spread, cell.num) if cell else (None, None, 0)
     return [
         *(summary.record.key, arm.name, split, metric.shown, *values, arm.counts.planned),
-        *(summary.replication.num_searches, None, *_tested(summary, None), False),
+        *(summary.replication.num_searches, None, None, *_tested(summary, None), False),
         measured.published.get(split),
         summary.verdicts.get((arm.name, metric.name, split)),
         *(arm.num_parameters, _num_holes([arm]), key),
@@ -115,4 +116,4 @@ def _tested(summary: Summary, comparison: Comparison | Effect | None) -> list[An
 
 
 def _num_holes(arms: Iterable[ArmSummary]) -> int:
-    return sum(arm.counts.planned - arm.counts.completed for arm in arms)
+    return sum(arm.counts.planned - arm.counts.completed + arm.unmeasured for arm in arms)

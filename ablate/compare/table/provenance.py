@@ -1,9 +1,9 @@
 """What is behind a table: stored when a table is exported, shown by `ablate provenance HASH`.
 
-An exported table carries a hash of its contents: the trials behind its cells, their results, the
-corpus and the code that trained them. The store has the contents in `tables/<hash>.json`. If the
-study is resumed later, the hash still leads to the trials in the table, with the results that they
-had when it was made.
+An exported table carries a hash of its contents: the trials behind its cells, those that measured
+their models, their results, the corpus and the code that trained them. The store has the contents
+in `tables/<hash>.json`. If the study is resumed later, the hash still leads to the trials in the
+table, with the results that they had when it was made.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 from ablate.compare.formats import table_of, text
 from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import Summary
-from ablate.config.identity import digest
-from ablate.config.metrics import PERPLEXITY, SPLITS
+from ablate.config.identity import StageName, digest
+from ablate.config.metrics import PERPLEXITY, SPLITS, Metric
 from ablate.errors import TrialError, unknown
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
@@ -51,6 +51,7 @@ def contents_of(summary: Summary, journals_by_id: Mapping[str, Journal]) -> dict
     def results(trials: Iterable[str]) -> dict[str, Any]:
         return {trial: _result(journals_by_id.get(trial)) for trial in trials}
 
+    measures = results(t.id for t in summary.record.trials if t.stage == StageName.MEASURE)
     return {
         "study": summary.record.key,
         **({} if summary.metric.name == NLL else {"metric": summary.metric.name}),
@@ -60,6 +61,7 @@ def contents_of(summary: Summary, journals_by_id: Mapping[str, Journal]) -> dict
         "planned": {arm.name: arm.counts.planned for arm in summary.arms},
         "arms": [{"name": arm.name, "trials": results(arm.trials)} for arm in summary.arms],
         "ensembles": results(ensemble.trial for ensemble in summary.ensembles),
+        **({"measures": measures} if measures else {}),
     }
 
 
@@ -82,7 +84,7 @@ def show(store: Store, key: str) -> str:
     try:
         contents = saved["contents"]
         results = {trial: r for arm in contents["arms"] for trial, r in arm["trials"].items()}
-        results |= contents["ensembles"]
+        results |= contents["ensembles"] | contents.get("measures", {})
         if digest(contents) != whole:
             raise ValueError("its contents have another hash")
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -121,11 +123,13 @@ def _whole_hash(store: Store, key: str) -> str:
 
 def _trials(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> list[str]:
     rows, metric = [], contents.get("metric", NLL)
-    for arm in [*contents["arms"], {"name": "ensemble", "trials": contents["ensembles"]}]:
+    names = [Metric(metric).key(split) for split in SPLITS]
+    others = {"ensemble": contents["ensembles"], "measure": contents.get("measures", {})}
+    arms = [*contents["arms"], *({"name": n, "trials": trials} for n, trials in others.items())]
+    for arm in arms:
         for trial, result in arm["trials"].items():
             journal = known.get(trial)
             seed = str(journal.trial.seed) if journal else "?"
-            names = [f"{split}_{metric}" for split in SPLITS]
             values = [finite(result.get("metrics", {}).get(name)) for name in names]
             shown = ["" if value is None else f"{value:.6f}" for value in values]
             rows.append([arm["name"], seed, trial, *shown, str(result.get("digest") or "")])
@@ -136,18 +140,28 @@ def _trials(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> list[s
 
 def _arms(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> Iterator[str]:
     """The config of every arm: what all share once, then what differs."""
-    configs = {}
-    for arm in contents["arms"]:
-        first = next((known[trial].config for trial in arm["trials"] if trial in known), None)
-        if first is not None:
-            configs[f"of {arm['name']}"] = {(name, json.dumps(v)) for name, v in first.items()}
+    configs = {name: items for arm in contents["arms"] for name, items in _configs(arm, known)}
     if not configs:
         return
-    shared = set.intersection(*configs.values())
+    shared = frozenset.intersection(*configs.values())
     own = {name: config - shared for name, config in configs.items() if config - shared}
     for name, items in {"shared by all arms": shared, **own}.items():
         yield from ("", f"config {name}")
         yield from (f"  {field} = {value}" for field, value in sorted(items))
+
+
+def _configs(
+    arm: Mapping[str, Any], known: Mapping[str, Journal]
+) -> Iterator[tuple[str, frozenset[tuple[str, str]]]]:
+    """An arm's config; if it has several, as of several searches' winners, each with its seeds."""
+    seeds: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for journal in (known[trial] for trial in arm["trials"] if trial in known):
+        config = frozenset((name, json.dumps(value)) for name, value in journal.config.items())
+        seeds.setdefault(config, []).append(str(journal.trial.seed))
+    for config, numbers in seeds.items():
+        noun = "seed" if len(numbers) == 1 else "seeds"
+        apart = f", {noun} {', '.join(numbers)}" if len(seeds) > 1 else ""
+        yield f"of {arm['name']}{apart}", config
 
 
 def _counted(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ablate.compare.statistics.paired import HIGHER, LOWER, Difference
+from ablate.compare.statistics.paired import HIGHER, LOWER, MIN_PAIRS, Difference
 from ablate.compare.statistics.replication import Replication
 from ablate.config.metrics import Metric
 from ablate.store.study_record import StudyRecord
@@ -94,10 +94,22 @@ class ArmSummary:
     seconds: float  # of the epochs of every trial of the arm, its search included
     trials: tuple[str, ...]  # the trials behind the cells
     values: Mapping[int, float]  # losses on the split that decides
+    unmeasured: int = 0  # of these trials' models, that are planned to be measured
     against: str | None = None  # the arm it is compared with, if not the base arm
+    together: bool = False  # all its seeds together give one result
     comparison: Comparison | None = None
     best: bool = False  # better than every other arm, and the corrected test says so
     others: tuple[Measured, ...] = ()  # of the study's columns
+
+    @property
+    def whole(self) -> bool:
+        return self.counts.whole and not self.unmeasured
+
+    @property
+    def is_tested(self) -> bool:
+        """Return whether it will have as many results as a test needs, as one of several
+        searches of an ensemble may."""
+        return not self.is_base and (not self.together or self.counts.planned >= MIN_PAIRS)
 
     @property
     def every(self) -> tuple[Measured, ...]:
@@ -139,6 +151,7 @@ class Summary:
     alpha: float
     floor: Mapping[str, float]  # split -> best possible, in the table's unit
     arms: tuple[ArmSummary, ...]
+    seconds: float  # of the epochs of every trial; one that arms share counts once
     ensembles: tuple[EnsembleSummary, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader must know about this very table
     effects: Effects | None = None  # of a factorial's factors
@@ -152,13 +165,22 @@ class Summary:
 
     @property
     def whole(self) -> bool:
-        return all(arm.counts.whole for arm in self.arms)
+        return all(arm.whole for arm in self.arms)
 
     @property
     def num_comparisons(self) -> int:
         """How many arms are compared, or will be when they have results."""
-        num_bases = sum(arm.is_base for arm in self.arms)
-        return len(self.arms) - num_bases if num_bases else 0
+        tested = sum(arm.is_tested for arm in self.arms)
+        return tested if any(arm.is_base for arm in self.arms) else 0
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The arms that are compared with another arm than the base arm, and with which."""
+        return {
+            arm.name: arm.against
+            for arm in self.arms
+            if arm.comparison and arm.against not in (None, self.record.base_arm)
+        }
 
     def arm(self, name: str) -> ArmSummary:
         return next(arm for arm in self.arms if arm.name == name)

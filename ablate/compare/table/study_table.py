@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from ablate.compare.formats import Table, table_of
 from ablate.compare.statistics.replication import plural
+from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
 from ablate.compare.table.rows import ArmSummary, Comparison, Effect, Summary
-from ablate.compare.text.figures import NONE, decimal, signed
+from ablate.compare.text.figures import NONE, signed
 from ablate.config.metrics import SPLIT
 
 NATS, SIZE = 4, 2  # decimals
@@ -78,7 +79,7 @@ def _against_paper(summary: Summary, arm: ArmSummary, index: int, split: str) ->
     digits = metric.digits if index else shown.decimals(summary)
     return [
         shown.mean_and_spread(measured.cells.get(split), digits),
-        decimal(measured.published[split], digits),
+        as_printed(summary.record, split, metric, measured.published[split]),
         summary.verdicts.get((arm.name, metric.name, split), NONE),
     ]
 
@@ -86,7 +87,8 @@ def _against_paper(summary: Summary, arm: ArmSummary, index: int, split: str) ->
 def every_test(summary: Summary) -> Table | None:
     """All differences, of arms and then of effects; None where there is none."""
     effects = summary.effects.every if summary.effects else ()
-    rows = [_test(summary, arm.name, arm.comparison) for arm in summary.arms if arm.comparison]
+    arms = [(_less_another(summary, arm.name), arm.comparison) for arm in summary.arms]
+    rows = [_test(summary, name, comparison) for name, comparison in arms if comparison]
     rows += [_test(summary, effect.names, effect) for effect in effects]
     headings = [
         f"difference, {summary.split}",
@@ -96,6 +98,12 @@ def every_test(summary: Summary) -> Table | None:
     ]
     headings += ["t-test p", "sign-flip p", "Holm p", "effect size", "verdict"]
     return table_of(headings, rows, notes=[_about_tests(summary)]) if rows else None
+
+
+def _less_another(summary: Summary, arm: str) -> str:
+    """The arm's name, with that of the arm it is compared with, unless this is the base arm."""
+    other = summary.elsewhere.get(arm)
+    return arm if other is None else f"{arm}, less {other}"
 
 
 def _test(summary: Summary, name: str, tested: Comparison | Effect) -> list[str]:

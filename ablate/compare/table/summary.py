@@ -38,6 +38,7 @@ def summarise(
         alpha=alpha,
         floor={split: judge.metric.show(loss) for split, loss in record.floor.items()},
         arms=tuple(arms),
+        seconds=cells.seconds(record.trial_ids()),
         ensembles=tuple(cells.ensembles()),
         notes=tuple(_notes(record, judge.replication, arms, journals)),
         effects=effects(record, arms, judge),
@@ -60,7 +61,8 @@ def _notes(
     if base is None:
         yield f"The base arm '{record.base_arm}' is not in this table: nothing to compare with."
     elif not base.values:
-        yield f"The base arm '{base.name}' has no result yet: nothing to compare with."
+        yet = " yet" if base.counts.missing else ""
+        yield f"The base arm '{base.name}' has no result{yet}: nothing to compare with."
     if replication.of_settings_found:
         yield (
             f"No verdict on any arm, and none is marked best: each was tuned by "

@@ -6,6 +6,7 @@ import textwrap
 import unicodedata
 
 NARROWEST = 10  # columns that are left to a text, however narrow the terminal
+FILL = "\0"  # after a character of two columns, so that lengths are widths
 ASCII = {"±": "+-", "−": "-", "Δ": "delta", "·": "-", "×": "x", "–": "-", "…": "..."}
 
 
@@ -37,5 +38,8 @@ def display_width(text: str) -> int:
 
 def paragraph(text: str, width: int, indent: str = "") -> list[str]:
     """A text wrapped to a width; lines after the first are indented. No line for an empty text."""
-    width = max(width, NARROWEST)
-    return textwrap.wrap(text, width, break_on_hyphens=False, subsequent_indent=indent)
+    filled = "".join(char + FILL * (display_width(char) - 1) for char in text)
+    width = max(width, NARROWEST) - (filled != text)  # a line may end between a char and its FILL
+    lines = textwrap.wrap(filled, width, break_on_hyphens=False, subsequent_indent=indent)
+    shown = (line.replace(FILL, "") for line in lines)
+    return [line for line in shown if line.strip()]

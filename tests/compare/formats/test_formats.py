@@ -133,3 +133,29 @@ def test_the_formats_are_the_golden_ones():
     ]
     texts += [f"== {width} wide\n{text.write(whole(), width)}" for width in (24, 40, 60)]
     assert not changes("formats.txt", "\n".join(texts) + "\n")
+
+
+def test_latex_without_a_title_has_the_tables_below_it_too():
+    table = table_of(["a"], [["first"]], further=[table_of(["b"], [["second"]])])
+    written = formats.writer("latex").write(table)
+    assert written.count(r"\begin{tabular}") == 2 and "second" in written
+
+
+def test_latex_takes_no_cell_for_an_option_of_the_row_before():
+    rows = [["[15,0]", "x"], ["*best*", "[y]"], ["a [b]", "z"]]
+    written = formats.writer("latex").write(table_of(["[5mm]", "x"], rows))
+    lines = written.splitlines()
+    assert r"{}[5mm] & x \\" in lines and r"{}[15,0] & x \\" in lines
+    assert r"{}*best* & [y] \\" in lines and r"a [b] & z \\" in lines
+
+
+def test_json_keeps_columns_of_equal_names_and_any_keys():
+    table = table_of_values(["a", "a", "a_2", "a"], [(1, 2, 3, 4)])
+    assert json.loads(formats.writer("json").write(table)) == [
+        {"a": 1, "a_3": 2, "a_2": 3, "a_4": 4}
+    ]
+    day, moment = datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, 3)
+    table = table_of_values(["map"], [({day: [moment, float("inf")], 2: {"b": day}},)])
+    (row,) = json.loads(formats.writer("json").write(table))
+    wanted = {"2026-01-02": ["2026-01-02T03:00:00", "inf"], "2": {"b": "2026-01-02"}}
+    assert row == {"map": wanted}

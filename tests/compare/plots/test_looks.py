@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -142,7 +143,58 @@ def test_published_points_are_hollow_diamonds_of_another_colour():
     assert (diamond.get_marker(), diamond.get_color()) == ("D", style.VERMILLION)
     assert diamond.get_markerfacecolor() == "white" != circle.get_markerfacecolor()
     assert len(bars[0]) == 2 and len(none[0]) == 0
-    assert parameters._label(ours, 60.0) == "a" and parameters._label(ours, 59.9) == "a ↑ 60"
+    labels = [parameters._label(ours, *limits) for limits in ((50, 60.0), (50, 59.9), (60.1, 70))]
+    assert labels == ["a", "a ↑ 60", "a ↓ 60"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "drawn"),
+    [
+        (PERPLEXITY, [60.0, 62.0, 8000.0], (60.0, 248.0)),
+        (PLAIN, [-0.5, 0.0, 9.0], (-0.5, 2.0)),
+        (PLAIN, [0.0, 0.0, 9.0], (0.0, 9.0)),
+        (ACCURACY, [1.0, 90.0, 92.0], (92.0, 82.0)),
+        (ACCURACY, [1.0, 2.0, 90.0], (90.0, 1.0)),
+        (Metric("r2", better="higher"), [-0.5, 0.1, 0.3], (0.3, -0.5)),
+        (Metric("rank", better="neither"), [1.0, 2.0, 90.0], (1.0, 90.0)),
+    ],
+)
+def test_only_an_arm_that_is_far_worse_is_left_out_of_the_plot_of_parameters(metric, values, drawn):
+    assert parameters._range(values, metric) == drawn
+
+
+def of_metric(metric: Metric, values: dict[str, list[float]], **fields: Any) -> ByHand:
+    """Arms that report these values, of 1000, 2000, ... parameters."""
+    study = ByHand({arm: [1.0] * len(seeds) for arm, seeds in values.items()}, next(iter(values)))
+    study.record_fields = {"judged_by": metric, **fields}
+    for size, (arm, seeds) in enumerate(values.items(), 1):
+        for index, value in enumerate(seeds):
+            reported = {metric.key("valid"): value, metric.key("test"): value}
+            study.end(f"{arm}-{index}", "completed", metrics=reported, num_parameters=1000 * size)
+    return study
+
+
+def test_values_below_zero_are_drawn_in_a_picture_of_its_size():
+    values = {"base": [-0.5, -0.4], "better": [0.1, 0.12], "best": [0.3, 0.32]}
+    material = material_of(of_metric(Metric("r2", better="higher"), values))
+    figure: Any = plots.pictures(material, ["parameters"])["parameters"]
+    (axes,) = figure.axes
+    low, high = axes.get_ylim()
+    assert low < -0.45 < 0.31 < high and axes.get_yscale() == "linear"
+    heights = struct.unpack(">II", plots.written(figure, "png")[16:24])
+    assert max(heights) < 2000
+
+
+def test_interactions_are_drawn_where_higher_is_better():
+    arms = factorial({"a": {"off": {}, "on": {}}, "b": {"off": {}, "on": {}}}).arms
+    values = {arm.name: [0.5 + 0.1 * i, 0.52 + 0.1 * i] for i, arm in enumerate(arms)}
+    study = of_metric(ACCURACY, values, design="factorial")
+    study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in arms}
+    figure: Any = plots.get("interactions").draw(material_of(study))
+    (_, (low, high), _) = figure.axes[0].containers[0].lines
+    half = 12.706  # t of two seeds, 50 and 52
+    assert low.get_ydata()[0] == pytest.approx(51 - half, abs=0.01)
+    assert high.get_ydata()[0] == pytest.approx(51 + half, abs=0.01)
 
 
 def test_three_factors_have_three_panels_of_two():
@@ -173,3 +225,30 @@ def test_what_an_arm_was_trained_with_names_added_and_left_out_techniques():
         "training.clip": "training.clip = 2.0",
     }
     assert _difference(base, base) == {}
+
+
+def test_the_plot_of_differences_names_the_arm_that_a_row_is_compared_with():
+    study = ByHand({"base": [4.3, 4.31, 4.3], "b": [4.1, 4.13, 4.12], "c": [4.0, 4.01, 4.04]})
+    study.arm_fields = {"c": {"against": "b"}}
+    figure: Any = plots.get("deltas").draw(material_of(study))
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["c (less b)", "b"]
+    caption = plots.get("deltas").caption
+    assert "from the base arm, or from the one in brackets," in caption(material_of(study))
+    study.record_fields = {"design": "path"}
+    assert "from the arm before with" in caption(material_of(study))
+
+
+@pytest.mark.parametrize(
+    ("metric", "lowest", "logarithmic"),
+    [(PLAIN, 0.5, True), (PLAIN, 0.0, False), (ACCURACY, 0.5, False)],
+)
+def test_the_caption_of_curves_says_which_scale_they_have(metric, lowest, logarithmic):
+    study = of_metric(metric, {"base": [0.6, lowest]})
+    for journal in study.journals.values():
+        value = journal.metrics[metric.key("valid")]
+        journal.epochs = [{metric.key("valid"): share} for share in (0.9, value)]
+    material = material_of(study)
+    figure: Any = plots.get("curves").draw(material)
+    assert (figure.axes[0].get_yscale() == "log") == logarithmic
+    assert ("is logarithmic" in plots.get("curves").caption(material)) == logarithmic

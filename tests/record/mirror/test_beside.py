@@ -140,3 +140,20 @@ def test_every_number_of_a_paper_is_shown(recorded, capsys):
         cells = papers.load(paper).cells
         keys = {(c.table, c.model, c.variant, c.corpus, c.split, c.metric) for c in cells}
         assert len(shown) == len(keys)
+
+
+def test_a_model_s_parameters_are_those_on_the_corpus_of_its_numbers(recorded, capsys):
+    rows = [r for r in asked(recorded, capsys, "oliva2021dual") if "LSTM dyneval" in r.values()]
+    shown = {row["params"]: {title for title, text in row.items() if text} for row in rows}
+    assert [*shown] == ["8.88M", "20.2M"]
+    corpora = [{t.split()[0] for t in titles if "published" in t} for titles in shown.values()]
+    assert corpora == [{"ptb"}, {"wikitext-2"}]
+
+
+def test_a_published_number_has_the_digits_that_its_paper_prints(recorded, capsys):
+    arms = {"IRLM DO": [recorded.trial("t0", {"head": "mos"})]}
+    paper = {"paper": "pachitariu2013irlm", "tables": ("Table 2",), "corpus": "ptb"}
+    published = {"IRLM DO": {"published": {"test": 109.0, "valid": 0.123}}}
+    recorded.study("ours", arms, published, published_scale=True, **paper)
+    (row,) = asked(recorded, capsys, "ours")
+    assert (row["grammar test, published"], row["grammar valid, published"]) == ("109", "0.123")

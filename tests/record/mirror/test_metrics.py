@@ -44,7 +44,9 @@ def words(recorded, name="words"):
     heads = {"softmax": 4.0, "mos": 3.5}
     arms = {
         head: [
-            recorded.trial(f"{name}-{head}-{seed}", {"head": head}, seed=seed, nats=nats + seed / 9)
+            recorded.trial(
+                f"{name}-{head}-{seed}", {"head": head}, seed=seed, nats=nats * (1 + seed / 31.5)
+            )
             for seed in (1, 2, 3)
         ]
         for head, nats in heads.items()

@@ -125,6 +125,25 @@ def test_fine_tuned_trials_are_pairs_if_those_before_are(recorded):
     assert sum(change.num_pairs for change in result.changes) == 2
 
 
+def test_a_model_counts_once_however_often_it_is_measured_or_trained_on(recorded):
+    trials = []
+    for seed, head in itertools.product((1, 2, 3), ("softmax", "mos")):
+        config, name = {**BASE, "head": head}, f"{head}-{seed}"
+        tuned = {**config, "training.epochs": 3}
+        trials += [
+            recorded.trial(name, config, seed=seed),
+            recorded.trial(f"{name}-tuned", tuned, seed=seed, parents=[name]),
+            recorded.trial(
+                f"{name}-m", config, seed=seed, parents=[f"{name}-tuned"], stage="measure"
+            ),
+        ]
+    recorded.study("one", {"a": trials})
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    assert result.num_trials == 12
+    assert sum(change.num_pairs for change in result.changes) == 6
+    assert sum(change.num_settings for change in result.changes) == 2
+
+
 BY_KERNELS, BY_TORCH = ["kernels: g++ 12.2"], ["torch: ABLATE_NATIVE=off"]
 
 

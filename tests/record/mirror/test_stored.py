@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -116,11 +117,32 @@ def test_what_stays_behind(two):
     assert journal.attempts[0]["host"] == "box"  # the journal itself is as it was
 
 
+def test_the_folders_of_files_stay_behind(two):
+    journal = two.trial("t9", {"head": "mos"}, status="failed")
+    journal.trial = replace(journal.trial, modules=("/home/me/own.py", "studies/other.py"))
+    why = "FileNotFoundError: '/home/me/data/a.txt', ~/b/c.txt, s3://me/x/y and 3/4/5 of it"
+    journal.outcome = replace(journal.outcome, reason=why, error="in /tmp/x y")
+    published = without_machine(journal)
+    assert published.trial.id == "t9" and published.trial.modules == ("own.py", "other.py")
+    assert published.outcome.reason == (
+        "FileNotFoundError: 'a.txt', c.txt, s3://me/x/y and 3/4/5 of it"
+    )
+    assert published.outcome.error == "in x y"
+    assert without_machine(published) == published
+
+
+def test_the_readme_of_the_folder_one_stands_in_names_it(two, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["publish", "one", "--to", ".", "--workspace", str(two.workspace.folder)]) == 0
+    assert f"--results {tmp_path.name} " in (tmp_path / "README.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
         ("ablate study a.py --store s3://me/x --scale b", "ablate study a.py --scale b"),
         ("ablate study 'a b.py' --mlflow http://me:5000", "ablate study 'a b.py'"),
+        ("ablate study /home/me/a.py --store=s3://me/x --seeds=3", "ablate study a.py --seeds=3"),
         ("", ""),
     ],
 )
