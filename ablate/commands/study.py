@@ -102,7 +102,7 @@ def _print(ended: Ended, workspace: Workspace) -> None:
 
 
 def _interrupted(why: str, command: str) -> Interrupted:
-    return Interrupted(f"{why}. Nothing is lost; resume with: {command}")
+    return Interrupted(f"{why}. Everything that was saved is kept; resume with: {command}")
 
 
 @contextlib.contextmanager
@@ -121,7 +121,7 @@ def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
     steps = [
         f"table:    {workspace.study_folder(ended.record.key) / 'table.md'}",
         "curves:   ablate ui",
-        f"details:  ablate status {ended.record.name}",
+        f"details:  ablate status {ended.record.key}",
     ]
     if ended.closed:
         steps.append(f"{ended.closed}: the remaining trials need a larger one")

@@ -55,7 +55,8 @@ def _copy(material: Material, store: Store, published: Store) -> None:
     for journal in material.journals.values():
         if journal.outcome is not None:  # without its checkpoint, what still runs starts again
             without_machine(journal).write(published)
-    study_record.write(published, replace(record, command=without_locations(record.command)))
+    command = without_locations(record.command)
+    study_record.write(published, replace(record, command=command, folder=""))
     made = findings.read(store, record.key)
     if made:
         findings.write(published, record.key, made)

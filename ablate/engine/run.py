@@ -247,7 +247,7 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
         address=address,
         verbose=options.verbose,
         tmp=str(workspace.folder / "ray"),
-        advice=f"Nothing is lost; resume with: {plan.record.command or 'the same command'}",
+        advice=f"Everything that was saved is kept; resume with: {plan.record.resume}",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -56,6 +57,7 @@ def make_record(
         tables=tuple(study.tables),
         file=study.file,
         command=command,
+        folder=os.getcwd() if command else "",
         corpus=corpus.name if corpus else "",
         corpus_digest=corpus_digest(corpus, data) if corpus else "",
         level=corpus.level if corpus else "",
