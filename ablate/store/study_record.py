@@ -93,7 +93,7 @@ class StudyRecord:
     judged_by: Metric | None = None  # older records do not have it: nats of a language model
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
-    folder: str = ""  # in which the command was given; the paths in it are relative to this
+    folder: str = ""  # in which it was run: paths in `file` and `command` are relative to it
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)
 
@@ -104,9 +104,10 @@ class StudyRecord:
     @property
     def resume(self) -> str:
         """The command that resumes it, from wherever the reader is."""
-        command = self.command or "the same command"
+        if not self.command:
+            return "the same command"
         away = self.folder not in ("", os.getcwd())
-        return f"cd {shlex.quote(self.folder)} && {command}" if away else command
+        return f"cd {shlex.quote(self.folder)} && {self.command}" if away else self.command
 
     @property
     def metric(self) -> Metric:

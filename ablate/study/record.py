@@ -57,7 +57,7 @@ def make_record(
         tables=tuple(study.tables),
         file=study.file,
         command=command,
-        folder=os.getcwd() if command else "",
+        folder=os.getcwd(),
         corpus=corpus.name if corpus else "",
         corpus_digest=corpus_digest(corpus, data) if corpus else "",
         level=corpus.level if corpus else "",

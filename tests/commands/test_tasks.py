@@ -160,6 +160,40 @@ def test_where_to_look_names_the_scale(tmp_path, capsys):
     assert "details:  ablate status flipped@laptop" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_another_file_of_the_same_name_is_noted(tmp_path, capsys):
+    code = CODE.replace('"coin', '"thrown')
+    paths = (tmp_path / "thrown.py", tmp_path / "sub" / "thrown.py")
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(code)
+    known = dict(tasks._kinds)
+    said = []
+    for path in (*paths, paths[1]):
+        tasks._kinds.clear()
+        tasks._kinds.update(known)
+        assert cli.main(["study", str(path), "--local", "--workspace", str(tmp_path / "w")]) == 0
+        said.append(" ".join("".join(capsys.readouterr()).split()))
+    note = f"thrown@laptop was run from {paths[0]} before: the question and arms of {paths[1]}"
+    assert [note in text for text in said] == [False, True, False]
+
+
+@pytest.mark.slow
+def test_a_copied_file_with_the_same_task_is_named(tmp_path, capsys):
+    known = dict(tasks._kinds)
+    said = []
+    for name, edit in (("one", ""), ("two", "# a copy"), ("one", "# edited")):
+        tasks._kinds.clear()
+        tasks._kinds.update(known)
+        (tmp_path / f"{name}.py").write_text(CODE.replace('"coin', '"copied') + edit)
+        path = str(tmp_path / f"{name}.py")
+        assert cli.main(["study", path, "--local", "--workspace", str(tmp_path / "w")]) == 0
+        said.append(" ".join("".join(capsys.readouterr()).split()))
+    copied = "one.py made 6 of this study's trials, which are reused: two.py registers a task"
+    assert [copied in text for text in said] == [False, True, False]
+    assert all("was edited" not in text for text in said[:2])
+
+
 def test_its_pairs_are_in_its_metric(printed):
     text = " ".join(printed("compare", "--except", "coin.bent").split())
     assert "Δ heads" in text and "above 0 is better" in text
