@@ -194,6 +194,14 @@ def test_a_copied_file_with_the_same_task_is_named(tmp_path, capsys):
     assert all("was edited" not in text for text in said[:2])
 
 
+def test_a_space_that_passes_its_check_says_so(coin, capsys):
+    space = str(coin / "search_spaces" / "rates.toml")
+    assert cli.main(["spaces", space, "--check", "--code", str(coin / "coin.py")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Checked: every field exists")
+    assert cli.main(["spaces", space]) == 0
+    assert "Checked" not in capsys.readouterr().out
+
+
 def test_its_pairs_are_in_its_metric(printed):
     text = " ".join(printed("compare", "--except", "coin.bent").split())
     assert "Δ heads" in text and "above 0 is better" in text

@@ -175,6 +175,11 @@ def saves_a_list(run):
         yield {"valid_accuracy": 0.5}
 
 
+def saves_an_object(run):
+    for _ in run.epochs(object(), total=2):
+        yield {"valid_accuracy": 0.5}
+
+
 def twice(run):
     for _ in run.epochs(nn.Linear(1, 1), total=1):
         yield {"valid_accuracy": 0.5}
@@ -199,7 +204,8 @@ HERE = r"test_function\.py:\d+: "
         (not_a_share, HERE + "accuracy = 1.5 is not a share between 0 and 1"),
         (code_after_the_yield, HERE + "this follows the yield of an epoch"),
         (code_after_a_yield_in_a_block, HERE + "this follows the yield of an epoch"),
-        (saves_a_list, "cannot save a list"),
+        (saves_a_list, r"cannot save a list\."),
+        (saves_an_object, r"cannot save an object\."),
         (twice, "called twice"),
     ],
 )
