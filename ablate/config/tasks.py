@@ -127,8 +127,9 @@ def task(
     is computed: trials of another version are not reused. `where` is the file and line to name
     in errors, if not the function's.
     """
-    several = isinstance(metrics, Sequence) and not isinstance(metrics, str)
-    listed = tuple(metrics) if several else (metrics,)
+    given: Any = metrics  # anything, in a file that was not type-checked
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    listed = tuple(given) if several else (given,)
     _check_task(name, config, listed, version)
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
