@@ -103,7 +103,7 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(
         prog="ablate",
         usage="ablate COMMAND [options]",
-        description="Which technique really helps, once every variant had a fair chance?",
+        description="Which technique really helps, once every variant has had a fair chance?",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

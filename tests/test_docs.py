@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -10,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import ablate
 from ablate import cli, commands
+from ablate.space.file import ROW_KEYS, TOP_KEYS
+from ablate.space.space import load
 from tests.support import places
 from tests.test_imports import FLOORS
 
@@ -141,6 +146,56 @@ def test_a_wrong_command_is_noticed(piece, wrong):
 def test_every_command_has_a_place_in_the_docs():
     page = (places.DOCS / "commands.md").read_text(encoding="utf-8")
     assert [name for name in commands.names() if f"ablate {name}" not in page] == []
+
+
+def rows_of(section: str) -> dict[str, str]:
+    """The names in the first column of a section's tables, with the second column."""
+    page = (places.DOCS / "reference.md").read_text(encoding="utf-8")
+    text = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    cells = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    return {name: row[1] for row in cells for name in re.findall(r"`(\w+)", row[0])}
+
+
+WORDS = (ablate.Study, ablate.Arm, ablate.Scale, ablate.Search, ablate.Stage, ablate.Budget)
+
+
+@pytest.mark.parametrize("word", [*WORDS, ablate.Analyze, ablate.Metric], ids=lambda w: w.__name__)
+def test_the_reference_has_every_field_with_its_default(word):
+    rows = rows_of(word.__name__)
+    assert list(rows) != [] and set(rows) == {field.name for field in dataclasses.fields(word)}
+    defaults = {f.name: f.default for f in dataclasses.fields(word)}
+    for name, default in defaults.items():
+        if isinstance(default, int | float) and not isinstance(default, bool):
+            assert float(rows[name]) == default, name
+        elif default not in (None, "", (), dataclasses.MISSING):
+            assert rows[name] == f"`{default!r}`".replace("'", '"'), name
+
+
+def test_the_reference_has_every_word_argument_and_key():
+    page = (places.DOCS / "reference.md").read_text(encoding="utf-8")
+    of_results = {"Run", "load", "run"}
+    said = set(re.findall(r"(?:`@?|^## )(\w+)", page, re.MULTILINE))
+    assert set(ablate.__all__) - of_results <= said
+    functions = (ablate.one_at_a_time, ablate.leave_one_out, ablate.factorial, ablate.path)
+    functions += (ablate.fractional_factorial, ablate.grid, ablate.smoke, ablate.smaller)
+    functions += (ablate.recipe, ablate.task, ablate.task_command)
+    for function in functions:
+        names = set(inspect.signature(function).parameters) - {"words"}
+        said = re.findall(rf"`@?{function.__name__}\(([^`]*)\)`", page)
+        beside = {"where"}  # explained after the signature
+        assert said and names - beside <= set(re.findall(r"\w+", said[0])), function.__name__
+    assert set(rows_of("Tasks")) == set(inspect.signature(ablate.setting).parameters)
+    assert set(rows_of("Search spaces")) == {*TOP_KEYS, *ROW_KEYS}
+    for word in (ablate.Inherit, ablate.Design):
+        assert all(f"`{field.name}`" in page for field in dataclasses.fields(word))
+
+
+def test_the_space_of_the_reference_can_be_read(tmp_path):
+    page = (places.DOCS / "reference.md").read_text(encoding="utf-8")
+    (text,) = (block for language, block in BLOCK.findall(page) if language == "toml")
+    (tmp_path / "space.toml").write_text(text)
+    space = load(tmp_path / "space.toml")
+    assert [row.name for row in space.open_rows()] == ["Learning rate", "Epochs", "Warm-up"]
 
 
 def test_the_map_of_the_design_is_the_real_one():

@@ -72,7 +72,7 @@ class Subject:
     def require(self, slot: str, *names: str) -> None:
         """Refuse a trial whose technique for a slot is not one of those that the analysis needs."""
         chosen = self.config.slots.get(slot)
-        shown = "none (it counts n-grams)" if chosen is None else f"'{chosen.name}'"
+        shown = f"'{chosen.name}'" if chosen else f"none (its task is '{self.config.kind.name}')"
         if chosen is None or chosen.name not in names:
             raise CombinationError(
                 f"trial {self.id} has {slot} = {shown}, and this analysis is about "

@@ -39,7 +39,7 @@ def plain_text(key: str, importances: Sequence[Importance]) -> str:
     """Return a table for each search of a study, the most important hyperparameter first."""
     lines = [f"{key}: which hyperparameters mattered", ""]
     for one in importances:
-        search = f"{one.arm}, search {one.repeat}"
+        search = f"{one.arm}, search {one.repeat + 1}"
         lines.append(f"{search}: {one.num_completed} completed trials, {one.num_other} others")
         lines += [f"  {one.note}."] if one.note else _grid(one)
         lines.append("")

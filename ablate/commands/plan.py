@@ -47,7 +47,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     return "\n".join(
         [
             f"{plan.record.key}: {plan.record.question}",
-            f"{_read(plan)}{plan.record.seeds}, {plan.scale.threads} thread(s) per trial, "
+            f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
             f"base arm '{plan.record.base_arm}'",
             "",
             *_arms(plan, done),
@@ -151,7 +151,7 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     without = f", without {counted(unknown, 'evaluation')}" if unknown else ""
     return [
         f"{state}{total / 1e6:,.1f}M training tokens left: about "
-        f"{duration(seconds / workers)} with {workers} worker(s) ({basis}){without}"
+        f"{duration(seconds / workers)} with {counted(workers, 'worker')} ({basis}){without}"
     ]
 
 
@@ -178,7 +178,8 @@ def _time(plan: Plan, done: dict[str, journals.Journal]) -> str:
     about = "the time is known when one has finished"
     if seconds:
         total = left * sum(seconds) / len(seconds) / workers
-        about = f"about {duration(total)} with {workers} worker(s) (from {len(seconds)} finished)"
+        on = f"with {counted(workers, 'worker')} (from {len(seconds)} finished)"
+        about = f"about {duration(total)} {on}"
     return f"{len(plan.trials)} trials, {len(done)} done; up to {left} left: {about}"
 
 

@@ -33,7 +33,10 @@ def run(options: argparse.Namespace) -> str:
     if options.check:
         _options.executed_code(options)
         loaded.check()
-    return show_space(loaded)
+    passed = (
+        "\n\nChecked: every field exists and accepts its row's values." if options.check else ""
+    )
+    return show_space(loaded) + passed
 
 
 def list_spaces() -> str:

@@ -6,8 +6,9 @@ Read from the store alone: no study file, no torch.
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
@@ -55,7 +56,7 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
     known = journals.read_all(workspace.store, record.trial_ids())
     driver = running_driver(workspace, record.key)
     lines = [f"{record.key}: {record.question}"]
-    lines += [f"being run by {driver}" if driver else f"resume with: {record.command}", ""]
+    lines += [f"being run by {driver}" if driver else f"resume with: {record.resume}", ""]
     rows = []
     for arm in record.arms:
         ids = [trial.id for trial in record.trials if trial.arm == arm.name]
@@ -69,14 +70,22 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
 
 
 def _troubles(known: Mapping[str, Journal]) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for trial_id, journal in known.items():
         name = f"{journal.trial.name} ({trial_id})"
         if journal.outcome and journal.status in (Status.FAILED, Status.DIVERGED):
             lines.append(f"{journal.status}: {name}: {journal.outcome.reason or ''}")
+            lines += _traceback(journal.outcome.frames or "", lines)
         elif len(journal.attempts) > 1:
             lines.append(f"{len(journal.attempts)} attempts: {name}{_repeated(journal)}")
     return ["", *lines] if lines else []
+
+
+def _traceback(frames: str, shown: Sequence[str]) -> list[str]:
+    """The lines of a failure's traceback; a few words if they are shown already."""
+    block = textwrap.indent(frames, "  ")
+    again = block in shown
+    return ["  (the same traceback as above)"] if again else list(filter(None, [block]))
 
 
 def _repeated(journal: Journal) -> str:

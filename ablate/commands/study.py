@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ablate.commands import _options
 from ablate.compare.formats import text
+from ablate.compare.statistics.replication import counted
 from ablate.compare.table.study_table import study_table
 from ablate.errors import Interrupted, TrialError
 from ablate.redaction import redacted
@@ -102,7 +103,7 @@ def _print(ended: Ended, workspace: Workspace) -> None:
 
 
 def _interrupted(why: str, command: str) -> Interrupted:
-    return Interrupted(f"{why}. Nothing is lost; resume with: {command}")
+    return Interrupted(f"{why}. Everything that was saved is kept; resume with: {command}")
 
 
 @contextlib.contextmanager
@@ -121,7 +122,7 @@ def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
     steps = [
         f"table:    {workspace.study_folder(ended.record.key) / 'table.md'}",
         "curves:   ablate ui",
-        f"details:  ablate status {ended.record.name}",
+        f"details:  ablate status {ended.record.key}",
     ]
     if ended.closed:
         steps.append(f"{ended.closed}: the remaining trials need a larger one")
@@ -150,8 +151,8 @@ def _troubles(ended: Ended) -> str:
             continue  # the reason is reported for the trial that it builds on
         lines.append(f"{len(failed)} x {first.status}, {first.trial.name} first: {reason}")
     if len(reasons) > MOST_REASONS:
-        more = len(reasons) - MOST_REASONS
-        lines.append(f"{more} more reasons: ablate status {ended.record.key}")
+        more = counted(len(reasons) - MOST_REASONS, "more reason")
+        lines.append(f"{more}: ablate status {ended.record.key}")
     return "\n".join(lines)
 
 

@@ -59,7 +59,7 @@ def _copy(material: Material, store: Store, published: Store) -> None:
         if journal.outcome is not None:  # without its checkpoint, what still runs starts again
             without_machine(journal).write(published)
     command, file = without_locations(record.command), without_folders(record.file)
-    study_record.write(published, replace(record, command=command, file=file))
+    study_record.write(published, replace(record, command=command, file=file, folder=""))
     made = findings.read(store, record.key)
     if made:
         findings.write(published, record.key, made)

@@ -26,7 +26,7 @@ from typing import Any
 
 from ablate.config import fields
 from ablate.config.fields import setting
-from ablate.errors import TrialError
+from ablate.errors import ConfigError, TrialError, wrong_value
 
 LARGEST_EXPONENT = 300.0  # so that squares of shown values do not overflow
 SPLITS = ("valid", "test")
@@ -64,6 +64,8 @@ class Metric:
 
     def __post_init__(self) -> None:
         fields.check(self)
+        if not self.name.strip():
+            raise ConfigError(wrong_value("name", self.name, "a name", "Metric"))
         object.__setattr__(self, "shown", self.shown or self.name)
         object.__setattr__(self, "published", tuple(self.published))  # a list in JSON
 

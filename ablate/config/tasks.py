@@ -127,7 +127,9 @@ def task(
     is computed: trials of another version are not reused. `where` is the file and line to name
     in errors, if not the function's.
     """
-    listed = (metrics,) if isinstance(metrics, Metric) else tuple(metrics)
+    given: Any = metrics  # anything, in a file that was not type-checked
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    listed = tuple(given) if several else (given,)
     _check_task(name, config, listed, version)
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -179,7 +181,11 @@ def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: i
     if not (isinstance(config, type) and dataclasses.is_dataclass(config)):
         raise ConfigError(wrong_value("config", config, "a frozen dataclass", where))
     if not metrics or not all(isinstance(metric, Metric) for metric in metrics):
-        raise ConfigError(wrong_value("metrics", metrics, "at least one Metric", where))
+        expected = 'at least one Metric, such as Metric("accuracy", better="higher")'
+        raise ConfigError(wrong_value("metrics", metrics, expected, where))
+    names = [metric.name for metric in metrics]
+    if len(set(names)) < len(names):
+        raise ConfigError(wrong_value("metrics", names, "a name for each of its own", where))
     for metric in metrics:
         if "." in metric.name:
             expected = "a name without a dot, which follows an evaluator's name"

@@ -138,6 +138,8 @@ def _run_plan(
     store = workspace.store
     stream = io.StringIO() if options.quiet or sys.stdout is None else None
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
+        if other := _other_file(plan.record, store):
+            screen.note(other)
         recorder = BackgroundRecorder(
             store,
             workspace.tracking_uri,
@@ -171,6 +173,20 @@ def _run_plan(
         interrupted=None if schedule.complete else schedule.stop_reason,
         closed=schedule.closed_reason,
         unrecorded=missing_records(delivery),
+    )
+
+
+def _other_file(record: study_record.StudyRecord, store: Store) -> str:
+    """A note if another file, which still exists, was run as this study; else empty."""
+    if not record.file or not study_record.exists(store, record.key):
+        return ""
+    before = study_record.read(store, record.key)
+    old, new = (Path(each.folder, each.file).resolve() for each in (before, record))
+    if old == new or not before.file or not old.is_file():
+        return ""
+    return (
+        f"{record.key} was run from {old} before: the question and arms of {new} replace those on "
+        'record. If these are two studies, give one a name of its own: Study(name="...").'
     )
 
 
@@ -247,7 +263,7 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
         address=address,
         verbose=options.verbose,
         tmp=str(workspace.folder / "ray"),
-        advice=f"Nothing is lost; resume with: {plan.record.command or 'the same command'}",
+        advice=f"Everything that was saved is kept; resume with: {plan.record.resume}",
     )
 
 

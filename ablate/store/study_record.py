@@ -7,6 +7,8 @@ later (status, records, tables), so that none of it needs the study's file, or t
 from __future__ import annotations
 
 import dataclasses
+import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,12 +93,21 @@ class StudyRecord:
     judged_by: Metric | None = None  # older records do not have it: nats of a language model
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
+    folder: str = ""  # in which it was run: paths in `file` and `command` are relative to it
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         return study_key(self.name, self.scale)
+
+    @property
+    def resume(self) -> str:
+        """The command that resumes it, from wherever the reader is."""
+        if not self.command:
+            return "the same command"
+        away = self.folder not in ("", os.getcwd())
+        return f"cd {shlex.quote(self.folder)} && {self.command}" if away else self.command
 
     @property
     def metric(self) -> Metric:
@@ -130,8 +141,14 @@ def read(store: Store, key: str) -> StudyRecord:
     """The study `name@scale`; the name alone is enough if it was run at only one scale."""
     known = names(store)
     matching = [name for name in known if key in (name, name.split("@")[0])]
-    if len(matching) != 1:
-        raise ConfigError(unknown("study", key, matching or known, store.uri))
+    if len(matching) > 1:
+        scales = ", ".join(name.partition("@")[2] for name in matching)
+        raise ConfigError(
+            f"{store.uri}: the study '{key}' was run at several scales: {scales}. "
+            f"Say {' or '.join(matching)}."
+        )
+    if not matching:
+        raise ConfigError(unknown("study", key, known, store.uri))
     path = f"studies/{matching[0]}/study.json"
     try:
         record = from_plain(store.read_json(path) or {})

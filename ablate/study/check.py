@@ -70,9 +70,9 @@ def _check_metrics(study: Study) -> None:
         expected = "each metric once, and not the one that decides"
         raise StudyError(wrong_value("columns", list(study.columns), expected))
     if not study.techniques:  # these may register evaluators
-        named = (name for name in (study.metric, *study.columns) if "." in name)
-        evaluators = registry.names("evaluator")
-        _check_known("evaluator", (n.partition(".")[0] for n in named), evaluators, "columns")
+        for word, names in (("metric", [study.metric]), ("columns", study.columns)):
+            named = [name.partition(".")[0] for name in names if "." in name]
+            _check_known("evaluator", named, registry.names("evaluator"), word)
 
 
 def check_num_arms(num: int, where: str, what: str = "arms") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -46,6 +47,7 @@ def make_record(
         if further is not None:
             measured[arm.name] = _resolved(study, arm, further)
             _num_parameters(study, scale, arm, measured[arm.name], data)  # evaluators may refuse
+    _check_measure(study, configs)
     metric, columns = study_metrics(study, scale, last, measured)
     shown = (metric, *columns)
     return StudyRecord(
@@ -56,6 +58,7 @@ def make_record(
         tables=tuple(study.tables),
         file=study.file,
         command=command,
+        folder=os.getcwd(),
         corpus=corpus.name if corpus else "",
         corpus_digest=corpus_digest(corpus, data) if corpus else "",
         level=corpus.level if corpus else "",
@@ -94,6 +97,17 @@ def study_metrics(
     columns = {name: m for config in every for name, m in _by_name(config).items()}
     columns[MORE_PARAMETERS.name] = MORE_PARAMETERS
     return metric, tuple(columns[_known("column", n, columns, where)] for n in study.columns)
+
+
+def _check_measure(study: Study, configs: Mapping[str, Config]) -> None:
+    """Refuse evaluators of a study in which no arm has a model that they could measure."""
+    if study.measure and not any(config.kind.assembles for config in configs.values()):
+        kinds = " and ".join(sorted({config.kind.name for config in configs.values()}))
+        raise StudyError(
+            f"{study.file or study.name or 'study'}: measure = {dict(study.measure)} measures "
+            f"nothing: evaluators read models that ablate assembles, and the arms are of the task "
+            f"'{kinds}'. Instead: a metric that the trials report, in columns=."
+        )
 
 
 def _by_name(config: Config) -> dict[str, Metric]:

@@ -248,7 +248,7 @@ class Study(Word):
     tables: tuple[str, ...] = ()
     techniques: tuple[str, ...] = ()  # files next to the study's that register custom techniques
     metric: str = ""  # that decides, if not the task's first
-    columns: tuple[str, ...] = ()  # further metrics to show: "test_loss", "dynamic.nll"
+    columns: tuple[str, ...] = ()  # further metrics to show: "loss", "dynamic.nll"
     # Evaluators that measure each finished model in a trial of their own, for columns.
     measure: Values = field(default_factory=dict)
     analyses: tuple[Analyze, ...] = ()  # made of finished models, for the study's page

@@ -49,7 +49,10 @@ def task_command(
     metrics: Metric | Sequence[Metric],
     version: int = 1,
 ) -> None:
-    """Register a command as a task. `settings`: its settings with their defaults."""
+    """Register a command as a task. `settings`: its settings with their defaults.
+
+    No shell reads the command: it is split into words as a shell splits them, and that is all.
+    """
     parts = shlex.split(command)
     _check_named(name, parts, settings)
     own = [
@@ -63,7 +66,7 @@ def task_command(
     def run_command(run: Run) -> Generator[dict[str, Any], None, dict[str, Any]]:
         given = {"seed": run.seed, "device": run.device, "data": run.data}
         values = {**given, **dataclasses.asdict(run.config)}
-        arguments = [part.format(**values) for part in parts]
+        arguments = _with_this_python([part.format(**values) for part in parts])
         started = Command(arguments, file.parent, where=f"{file}:{line}")
         result = yield from started.epochs()
         metric = metrics if isinstance(metrics, Metric) else metrics[0]
@@ -81,10 +84,27 @@ def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, An
     for name in named:
         if name not in known:
             raise ConfigError(unknown("setting", name, known, where))
+    for name in settings:
+        _check_setting(name, named, where)
     if "seed" not in named:
         raise ConfigError(
             f"{where}: the command does not name {{seed}}, so all seeds would run the same. "
             "Instead: pass it on, as in 'train.py --seed {seed}' or 'env SEED={seed} train.py'."
+        )
+
+
+def _check_setting(name: str, named: Sequence[str], where: str) -> None:
+    """Refuse a setting that would replace what `ablate` gives, or that changes nothing."""
+    if name in GIVEN:
+        raise ConfigError(
+            f"{where}: a setting cannot be called '{name}': {{{name}}} is the trial's own. "
+            f"Instead: leave it out of the settings; {{{name}}} is filled in."
+        )
+    if name not in named:
+        raise ConfigError(
+            f"{where}: the command does not name {{{name}}}, so arms that differ in it would run "
+            f"the same. Instead: pass it on, as in '--{name} {{{name}}}', or leave it out of the "
+            "settings."
         )
 
 
@@ -122,10 +142,9 @@ class Command:
             raise self._error(f"the command printed no JSON line with {wanted}")
 
     def _started(self) -> subprocess.Popen[str]:
-        program, *others = self.arguments
         try:
             return subprocess.Popen(
-                [sys.executable if program in ("python", "python3") else program, *others],
+                self.arguments,
                 cwd=self.folder,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},  # epochs arrive when they end
                 stdout=subprocess.PIPE,
@@ -141,6 +160,12 @@ class Command:
         """An error whose first line says what is wrong; the command and its last lines follow."""
         lines = [f"{self.where}: {what}", f"$ {shlex.join(self.arguments)}", *self.last]
         return TrialError("\n".join(line.rstrip("\n") for line in lines))
+
+
+def _with_this_python(arguments: Sequence[str]) -> list[str]:
+    """The arguments, with the Python that runs `ablate` where the command says `python`."""
+    program, *others = arguments
+    return [sys.executable if program in ("python", "python3") else program, *others]
 
 
 def _ending(status: int) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import math
 import textwrap
 import time
@@ -271,13 +272,12 @@ def _over_epochs(iterated: ast.expr) -> bool:
 
 def _after_yield(body: list[ast.stmt]) -> int | None:
     """The line of the first statement that runs after a yield in this block, if any."""
-    for statement, following in zip(body, [*body[1:], None], strict=True):
+    for statement, following in itertools.zip_longest(body, body[1:]):
         yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(statement))
         if yields and following is not None:
             return following.lineno
         if yields and isinstance(statement, ast.If | ast.With | ast.Try):
-            blocks = [statement.body, getattr(statement, "orelse", []) or []]
-            for block in blocks:
+            for block in (statement.body, getattr(statement, "orelse", [])):
                 line = _after_yield(block)
                 if line is not None:
                     return line

@@ -29,10 +29,16 @@ def read_state(thing: Any) -> Any:
     if callable(getattr(thing, "state_dict", None)):
         return thing.state_dict()
     raise TrialError(
-        f"run.epochs() cannot save a {type(thing).__name__}. It saves objects with state_dict() "
+        f"run.epochs() cannot save {_named(thing)}. It saves objects with state_dict() "
         "and load_state_dict(), torch and numpy generators, and numpy arrays. Leave it out, and "
         "make it again from the epoch's number where it matters."
     )
+
+
+def _named(thing: Any) -> str:
+    """`a list`, `an object`."""
+    name = type(thing).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def load_state(thing: Any, state: Any) -> None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Collection, Mapping
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 from ablate.config.identity import Trial
 from ablate.config.tasks import RUNNERS
@@ -30,22 +31,58 @@ def sources(trial: Trial) -> dict[str, str]:
     return {Path(file).name: _digest(file) for file in (*own, *function) if file}
 
 
-def edited_since(journal: Journal) -> set[str]:
+class Edited(NamedTuple):
+    """A file that a trial ran with, and that is not what would run now."""
+
+    file: str
+    now: str  # the file that registers the same now: the same one if it was edited
+    is_runner: bool
+
+    def note(self, num_trials: int) -> str:
+        """What to say of the trials that it made, which are reused."""
+        some = f"{num_trials} of this study's trials"
+        if self.file != self.now:
+            return (
+                f"{self.file} made {some}, which are reused: {self.now} registers a task or "
+                f"technique of the same name. To train them again, rename it in {self.now}, or "
+                "raise its version there."
+            )
+        way = (
+            "rename the runner" if self.is_runner else "raise the version in its @register or @task"
+        )
+        return (
+            f"{self.file} was edited after it made {some}, which are reused. "
+            f"To train them again, {way}."
+        )
+
+
+def edited_since(journal: Journal) -> set[Edited]:
     """The files that a trial, or a part of it, ran with and that have changed since."""
     made = [attempt["sources"] for attempt in journal.attempts if "sources" in attempt]
     if not made:
         return set()
     now = sources(journal.trial)
-    return {name for files in made for name, text in files.items() if text not in now.values()}
+    runner = Path(_runners_file(journal.trial) or "").name
+    return {
+        Edited(
+            name,
+            name if name in now else min(now.keys() - files.keys(), default=name),
+            name == runner,
+        )
+        for files in made
+        for name, text in files.items()
+        if text not in now.values()
+    }
 
 
-def reused(edited: Mapping[str, Collection[str]]) -> list[str]:
+def reused(edited: Mapping[Edited, Collection[str]]) -> list[str]:
     """A note for each edited file on the trials from before the edit, which are reused."""
-    return [
-        f"{name} was edited after it made {len(trials)} of this study's trials, which are reused. "
-        "To train them again, raise the version in its @register or @task, or rename the runner."
-        for name, trials in sorted(edited.items())
-    ]
+    return [each.note(len(trials)) for each, trials in sorted(edited.items())]
+
+
+def _runners_file(trial: Trial) -> str | None:
+    module = RUNNERS.get(trial.runner, trial.runner).partition(":")[0]
+    return _file(module)
 
 
 def _file(module: str) -> str | None:

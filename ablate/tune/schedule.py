@@ -22,7 +22,7 @@ from ablate.store.study_record import StudyRecord
 from ablate.study.plan import Plan, with_chains
 from ablate.study.searches import PlannedSearch
 from ablate.trial import checkpoint
-from ablate.trial.user_sources import edited_since, reused
+from ablate.trial.user_sources import Edited, edited_since, reused
 from ablate.tune.budget import Ledger
 from ablate.tune.search.arm import ArmSearch
 
@@ -65,7 +65,7 @@ class Schedule:
         self.closed_reason: str | None = None  # a spent budget: running trials may end, none starts
         self.status: dict[str, Status] = {}
         self._design_notes = plan.record.notes
-        self._edited: dict[str, set[str]] = {}  # edited user file -> trials from before the edit
+        self._edited: dict[Edited, set[str]] = {}  # user's file -> trials from before its edit
         self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}

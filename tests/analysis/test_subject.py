@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 
 import numpy as np
 import pytest
 
 from ablate.analysis.subject import Subject, distinct_names
-from ablate.config.identity import Parent
+from ablate.config import tasks
+from ablate.config.identity import Parent, make_trial
+from ablate.config.metrics import Metric
+from ablate.config.resolve import resolve
 from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError
 from ablate.store import tokens as kept
 
@@ -86,6 +89,17 @@ def test_a_gate_over_another_trial(train, doc, irlm):
         CombinationError, match=f"has no units of its own. Instead, one of: {irlm.id}"
     ):
         gated.require_whole("units")
+
+
+def test_a_task_without_slots_has_no_technique(irlm, monkeypatch):
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
+    config = make_dataclass("Config", [], frozen=True, kw_only=True)
+    tasks.task("sums", config=config, metrics=Metric("accuracy"))(lambda run: {})
+    values = {"task": "sums"}
+    own = make_trial(resolve(values), values=values, seed=1, corpus_digest="")
+    subject = Subject(replace(irlm.journal, trial=own), irlm.store, irlm.data)
+    with pytest.raises(CombinationError, match=r"gate = none \(its task is 'sums'\), and this"):
+        subject.require("gate", "iog")
 
 
 def test_words_and_their_numbers(irlm):

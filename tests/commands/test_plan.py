@@ -35,7 +35,7 @@ def test_evaluations_cost_what_they_took_on_other_seeds(tmp_path, workspace, mon
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     file = tmp_path / "asks.py"
     file.write_text(STUDY)
-    assert re.search(r"with 1 worker\(s\) \(.*\), without 3 evaluations$", told(file, workspace))
+    assert re.search(r"with 1 worker \(.*\), without 3 evaluations$", told(file, workspace))
     run(file, "s", workspace=str(workspace.folder), local=True)
     judged = [t for t in make_plan(load(file), "s", data=workspace.data).trials if t.parents]
     for trial, seconds in zip(judged, (100.0, 200.0, None), strict=True):
@@ -43,7 +43,7 @@ def test_evaluations_cost_what_they_took_on_other_seeds(tmp_path, workspace, mon
         assert journal is not None and journal.outcome is not None and journal.outcome.seconds
         outcome = None if seconds is None else replace(journal.outcome, seconds=seconds)
         replace(journal, outcome=outcome).write(workspace.store)
-    assert "left: about 2m30s with 1 worker(s)" in told(file, workspace)
+    assert "left: about 2m30s with 1 worker" in told(file, workspace)
     assert "without" not in told(file, workspace)
 
 

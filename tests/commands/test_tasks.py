@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -122,6 +123,83 @@ def test_no_word_of_language_models(coin, printed, command):
         text = (coin / "w" / "studies" / command.split()[1] / "report.html").read_text()
         text = re.sub(r"base64,[^\"]*|<style.*?</style>", "", text, flags=re.S)
     assert text and not FOREIGN.findall(text), FOREIGN.findall(text)
+
+
+def test_a_name_of_several_scales_is_refused_with_the_names_to_say(coin, capsys):
+    assert cli.main(["status", "coin", "--workspace", str(coin / "w")]) == 2
+    said = capsys.readouterr().err
+    assert "the study 'coin' was run at several scales: laptop, tuned. " in said
+    assert "Say coin@laptop or coin@tuned." in said
+
+
+def test_a_study_is_resumed_from_where_it_was_started(printed, monkeypatch, tmp_path):
+    here = os.getcwd()
+    assert "resume with: ablate study" in printed("status", "coin@laptop")
+    monkeypatch.chdir(tmp_path)
+    assert f"resume with: cd {here} && ablate study" in printed("status", "coin@laptop")
+
+
+def test_status_shows_each_traceback_once(coin, tmp_path, capsys):
+    fails = CODE.replace('"coin', '"tossed').replace(
+        "    return {", "    fails = 1 / 0\n    return {"
+    )
+    (tmp_path / "tossed.py").write_text(fails)
+    where = ("--workspace", str(tmp_path / "w"))
+    assert cli.main(["study", str(tmp_path / "tossed.py"), "--local", *where]) == 5
+    capsys.readouterr()
+    assert cli.main(["status", "tossed@laptop", *where]) == 0
+    said = capsys.readouterr().out
+    assert said.count("    fails = 1 / 0\n") == 1 and "tossed.py" in said
+    assert said.count("(the same traceback as above)") == 5
+
+
+def test_where_to_look_names_the_scale(tmp_path, capsys):
+    (tmp_path / "flipped.py").write_text(CODE.replace('"coin', '"flipped'))
+    where = ("--workspace", str(tmp_path / "w"))
+    assert cli.main(["study", str(tmp_path / "flipped.py"), "--local", *where]) == 0
+    assert "details:  ablate status flipped@laptop" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_another_file_of_the_same_name_is_noted(tmp_path, capsys):
+    code = CODE.replace('"coin', '"thrown')
+    paths = (tmp_path / "thrown.py", tmp_path / "sub" / "thrown.py")
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(code)
+    known = dict(tasks._kinds)
+    said = []
+    for path in (*paths, paths[1]):
+        tasks._kinds.clear()
+        tasks._kinds.update(known)
+        assert cli.main(["study", str(path), "--local", "--workspace", str(tmp_path / "w")]) == 0
+        said.append(" ".join("".join(capsys.readouterr()).split()))
+    note = f"thrown@laptop was run from {paths[0]} before: the question and arms of {paths[1]}"
+    assert [note in text for text in said] == [False, True, False]
+
+
+@pytest.mark.slow
+def test_a_copied_file_with_the_same_task_is_named(tmp_path, capsys):
+    known = dict(tasks._kinds)
+    said = []
+    for name, edit in (("one", ""), ("two", "# a copy"), ("one", "# edited")):
+        tasks._kinds.clear()
+        tasks._kinds.update(known)
+        (tmp_path / f"{name}.py").write_text(CODE.replace('"coin', '"copied') + edit)
+        path = str(tmp_path / f"{name}.py")
+        assert cli.main(["study", path, "--local", "--workspace", str(tmp_path / "w")]) == 0
+        said.append(" ".join("".join(capsys.readouterr()).split()))
+    copied = "one.py made 6 of this study's trials, which are reused: two.py registers a task"
+    assert [copied in text for text in said] == [False, True, False]
+    assert all("was edited" not in text for text in said[:2])
+
+
+def test_a_space_that_passes_its_check_says_so(coin, capsys):
+    space = str(coin / "search_spaces" / "rates.toml")
+    assert cli.main(["spaces", space, "--check", "--code", str(coin / "coin.py")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Checked: every field exists")
+    assert cli.main(["spaces", space]) == 0
+    assert "Checked" not in capsys.readouterr().out
 
 
 def test_its_pairs_are_in_its_metric(printed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from ablate import Arm, Scale, Study, table
 from ablate.compare import publishing
 from ablate.engine import run as engine
 from ablate.store import journal as journals
+from ablate.store import study_record
 from ablate.store.workspace import open_workspace
 from tests.support.small_studies import BASE
 
@@ -30,6 +32,7 @@ def test_only_what_is_missing_is_trained(workspace, tmp_path):
     engine.run_study(STUDY, None, workspace, QUIETLY)
     (record,) = publishing.publish(workspace.store, ["kept"], tmp_path / "published")
     elsewhere = open_workspace(str(tmp_path / "elsewhere"), store=str(tmp_path / "published"))
+    assert (record.folder, study_record.read(elsewhere.store, "kept").folder) == (os.getcwd(), "")
     before = journals.read_all(elsewhere.store)
     assert set(before) == set(record.trial_ids()) and len(before) == 4
     larger = replace(STUDY, scales={"s": Scale(seeds=3)})

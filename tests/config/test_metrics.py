@@ -84,3 +84,9 @@ def test_missing_and_unfinished_values_have_no_loss():
 def test_a_wrong_metric_is_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         Metric("accuracy", **wrong)
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_metric_has_a_name(name):
+    with pytest.raises(ConfigError, match=r"Metric: name = .* is not allowed"):
+        Metric(name)

@@ -95,6 +95,9 @@ def test_a_name_belongs_to_one_file():
         ({"name": "model"}, "a task cannot be called 'model'"),
         ({"name": "ngram"}, "'ngram' is already registered by ablate"),
         ({"metrics": ("accuracy",)}, "at least one Metric"),
+        ({"metrics": "accuracy"}, r"metrics = \('accuracy',\) .* such as Metric\(\"accuracy\""),
+        ({"metrics": None}, "at least one Metric"),
+        ({"metrics": (ACCURACY, Metric("accuracy"))}, "metrics = .* a name for each of its own"),
         ({"version": 0}, "a whole number"),
     ],
 )

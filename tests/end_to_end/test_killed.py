@@ -235,7 +235,7 @@ def test_a_finished_trial_is_not_run_again(story):
 def test_a_stopped_study_says_how_to_resume(story):
     workspace = story.driver.place.workspace
     command = f"ablate study real.py --workspace {workspace}"
-    said = f"stopped by SIGTERM. Nothing is lost; resume with: {command}\n"
+    said = f"stopped by SIGTERM. Everything that was saved is kept; resume with: {command}\n"
     story.stopped.failed(130, said)
     assert "stopped, " in story.stopped.out
 

@@ -102,8 +102,11 @@ def test_an_arm_that_an_evaluator_says_nothing_of_is_refused(data):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"columns": ("mixture_us.variation",)}, r"evaluator 'mixture_us'.*'mixture_use'"),
-        ({"metric": "mixtures.variation"}, "unknown evaluator 'mixtures'"),
+        (
+            {"columns": ("mixture_us.variation",)},
+            r"columns: unknown evaluator 'mixture_us'.*'mixture_use'",
+        ),
+        ({"metric": "mixtures.variation"}, "metric: unknown evaluator 'mixtures'"),
         ({"columns": ("nll", "nll")}, "each metric once"),
         ({"metric": "nll", "columns": ("nll",)}, "not the one that decides"),
         ({"measure": {"head": "mos"}}, "measure = 'head' is not allowed. Expected: 'evaluator'"),

@@ -123,6 +123,12 @@ def test_stages_need_the_weights_of_a_language_model(sums, tmp_path):
         make_plan(replace(sums, scales={"laptop": Scale(ensemble=True)}), data=str(tmp_path))
 
 
+def test_evaluators_cannot_measure_it(sums, tmp_path):
+    study = replace(sums, measure={"evaluator": "mixture_use"})
+    with pytest.raises(StudyError, match=r"sums: measure = .* the arms are of the task 'sums'"):
+        make_plan(study, data=str(tmp_path))
+
+
 def test_values_of_a_language_model_are_refused(sums, tmp_path):
     design = table(Arm("slow"), Arm("wide", {"backbone.units": 10}))
     with pytest.raises(ConfigError, match=r"'backbone\.units' has no meaning with task = 'sums'"):

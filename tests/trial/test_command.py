@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
+import sys
 import time
 from pathlib import Path
 
@@ -115,7 +117,7 @@ def test_a_failing_command_shows_its_last_lines(folder):
     assert outcome.status == Status.FAILED
     first, *rest = outcome.reason.splitlines()
     assert first == f"{folder / 'own.py'}:3: the command ended with status 1"
-    assert rest[0] == "$ python broken.py --seed 3"
+    assert rest[0] == f"$ {shlex.join([sys.executable, 'broken.py', '--seed', '3'])}"
     assert "step 7" in outcome.reason and "ValueError: no such layer" in outcome.reason
 
 
@@ -183,3 +185,15 @@ def running(pid: int) -> bool:
 def test_an_unknown_setting_in_a_command_is_refused(folder):
     with pytest.raises(ConfigError, match="unknown setting 'lrr'"):
         run_command("python train.py --lr {lrr} --seed {seed}", folder, lr=0.1)
+
+
+@pytest.mark.parametrize("name", ["seed", "device", "data"])
+def test_a_setting_cannot_replace_what_the_trial_gives(folder, name):
+    command = "python train.py --seed {seed} {device} {data}"
+    with pytest.raises(ConfigError, match=f"'own': a setting cannot be called '{name}'"):
+        run_command(command, folder, **{name: 3})
+
+
+def test_a_setting_that_the_command_never_names_is_refused(folder):
+    with pytest.raises(ConfigError, match=r"does not name \{lr\}, so arms that differ in it"):
+        run_command("python train.py --seed {seed}", folder, lr=0.1)

@@ -152,8 +152,31 @@ def code_after_the_yield(run):
         print("a schedule's step")
 
 
+def code_after_a_yield_in_a_block(run):
+    for _ in run.epochs(nn.Linear(1, 1), total=2):
+        with torch.no_grad():
+            yield {"valid_accuracy": 0.5}
+            print("a schedule's step")
+
+
+def yields_in_blocks(run):
+    for epoch in run.epochs(nn.Linear(1, 1), total=3):
+        with torch.no_grad():
+            try:
+                if epoch:
+                    yield {"valid_accuracy": 0.5}
+            finally:
+                pass
+    return {"test_accuracy": 0.5}
+
+
 def saves_a_list(run):
     for _ in run.epochs([1], total=2):
+        yield {"valid_accuracy": 0.5}
+
+
+def saves_an_object(run):
+    for _ in run.epochs(object(), total=2):
         yield {"valid_accuracy": 0.5}
 
 
@@ -180,7 +203,9 @@ HERE = r"test_function\.py:\d+: "
         (nothing, HERE + "the task's function never yielded, and ended without 'valid_accuracy'"),
         (not_a_share, HERE + "accuracy = 1.5 is not a share between 0 and 1"),
         (code_after_the_yield, HERE + "this follows the yield of an epoch"),
-        (saves_a_list, "cannot save a list"),
+        (code_after_a_yield_in_a_block, HERE + "this follows the yield of an epoch"),
+        (saves_a_list, r"cannot save a list\."),
+        (saves_an_object, r"cannot save an object\."),
         (twice, "called twice"),
     ],
 )
@@ -190,6 +215,12 @@ def test_what_is_refused(store, function, message):
     import re
 
     assert re.search(message, outcome.reason), outcome.reason
+
+
+def test_the_last_yield_of_a_loop_may_be_inside_a_block(store):
+    journal = run_trial(yields_in_blocks, store)
+    assert journal.outcome.status == Status.COMPLETED, journal.outcome
+    assert len(journal.epochs) == 3
 
 
 def test_an_exception_shows_the_users_line(store):

@@ -67,7 +67,7 @@ def test_what_made_the_loss_is_found_by_both(searched):
         assert shares["rate"] > 0.8 and shares["noise"] < 0.2 and shares["own"] < 0.2
     text = plain_text(RECORD.key, [result])
     assert text.splitlines()[5].split()[0] == "rate"
-    assert "60 completed trials, 30 others" in text
+    assert "search 2: 60 completed trials, 30 others" in text
 
 
 def test_few_trials_say_nothing(tmp_path):

@@ -56,7 +56,7 @@ def _study(workspace: Workspace, store: Store, key: str) -> Finding | None:
     if not num_left:
         return None
     stopped = f"{key} stopped with {num_left} of {len(ids) + unsampled} trials left"
-    return Finding(WARN, stopped, f"Resume with: {record.command or 'the same command'}")
+    return Finding(WARN, stopped, f"Resume with: {record.resume}")
 
 
 def leftovers(workspace: Workspace) -> Iterator[Finding]:

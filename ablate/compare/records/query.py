@@ -177,7 +177,7 @@ def _explained(db: Any, error: Exception) -> str:
 
 def _no_table(name: str) -> str:
     meant = nearest(name, views.VIEWS)
-    hint = f"Did you mean {meant}?" if meant else f"Expected one of: {', '.join(views.VIEWS)}."
+    hint = f"Did you mean '{meant}'?" if meant else f"Expected one of: {', '.join(views.VIEWS)}."
     return f"query: unknown table '{name}'. {hint}"
 
 
