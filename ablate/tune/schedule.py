@@ -278,7 +278,7 @@ class Schedule:
                 return
             self.plan = self.plan.with_winner(index, other.planned, other.sampled[winner[0]])
         search = self._open_search(self.plan.searches[index], self.plan)
-        search.check_whole(self._searched.get(search.planned.key, 0))
+        search.check_whole(self._searched.get(search.key, 0))
         self.searches[index] = search
         for trial_id in search.ended:  # they ended in an earlier run of the search
             journal = journals.read(self.store, trial_id)
@@ -359,8 +359,8 @@ class Schedule:
         records = list(self.plan.record.searches)
         for index, search in self.searches.items():
             chosen = (search.winner() or (None,))[0] if search.over else None
-            started, key = tuple(search.trials), search.planned.key
-            records[index] = replace(records[index], trials=started, chosen=chosen, key=key)
+            started = tuple(search.trials)
+            records[index] = replace(records[index], trials=started, chosen=chosen, key=search.key)
         for index in self._confirmed:  # their trials are planned, or will never be
             records[index] = replace(records[index], confirming=())
         notes = (*self._design_notes, *reused(self._edited))

@@ -384,6 +384,39 @@ def search_study(tmp_path, arms=None, **words) -> Study:
     return study_of(search=search, arms=arms)
 
 
+def complete_all(schedule: Schedule, workspace, loss) -> list[Trial]:
+    """Complete every trial with the loss that this function gives; return them in their order."""
+    started = []
+    while (trial := schedule.next()) is not None:
+        outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": loss(trial)})
+        journals.Journal(trial, epochs=[{"epoch": 1}], outcome=outcome).write(workspace.store)
+        schedule.finished(trial.id)
+        started.append(trial)
+    return started
+
+
+def rate_of(trial: Trial) -> float:
+    return trial.values["optimizer.learning_rate"]
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_search_never_takes_results_of_other_trials_for_its_own(workspace, tmp_path, synchronous):
+    """In another precision the lowest rate is best instead of the highest, and then again not."""
+    study = search_study(tmp_path, arms=["a"], synchronous=synchronous, sampler="random")
+    half = replace(study, scales={"s": replace(study.scales["s"], precision="bfloat16")})
+    first = complete_all(scheduled(study, workspace), workspace, lambda trial: -rate_of(trial))
+    other = scheduled(half, workspace)
+    second = complete_all(other, workspace, rate_of)
+    searched = [[rate_of(t) for t in trials if t.stage == "search"] for trials in (first, second)]
+    assert searched[0] == searched[1]  # the sampler is seeded as before
+    assert {rate_of(t) for t in first if t.stage == "train"} == {max(searched[0])}
+    assert {rate_of(t) for t in second if t.stage == "train"} == {min(searched[0])}
+    assert other.plan.record.searches[0].key == f"{other.searches[0].planned.key}/2"
+    again = scheduled(study, workspace)
+    assert again.next() is None and again.complete
+    assert again.plan.record.searches[0].key == again.searches[0].planned.key
+
+
 def table_of(workspace) -> list:
     record = study_record.read(workspace.store, "q")
     return [(s.arm, s.trials, s.chosen) for s in record.searches], record.trials

@@ -3,6 +3,10 @@
 - A trial that the search stopped early is marked as PRUNED, with its intermediate values.
 - A trial suggested before a crash is not suggested again: its values are read back and it
   resumes. One that the crash left incomplete is marked as FAIL and drawn again with the same seed.
+- A trial that failed is tried again by the next run, as another trial of Optuna's with the same
+  values.
+- Results count only for the trials that they are of. If the same values make other trials now
+  (another version, corpus or precision), the search starts from scratch under another name.
 - The sampler is reseeded for every trial from the search's seed and the trial's index, so that a
   synchronous search repeats exactly, however often it was interrupted.
 """
@@ -10,6 +14,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +22,7 @@ from typing import Any
 
 import optuna
 from optuna.exceptions import StorageInternalError
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from ablate.config.identity import Trial
@@ -93,13 +98,7 @@ class ArmSearch:
     ) -> None:
         self.planned, self.plan, self._storage, self._url = planned, plan, storage, url
         self.metric = plan.record.metric
-        self.study = optuna.create_study(
-            study_name=f"{plan.record.key}/{planned.key}",
-            storage=storage,
-            sampler=_sampler(planned.words, 0),
-            pruner=_pruner(planned.words, plan),
-            load_if_exists=True,
-        )
+        self.key, self.study = self._open_study()
         self.trials: dict[str, Trial] = {}  # in the order in which they were suggested
         self.sampled: dict[str, dict[str, Any]] = {}
         self.tokens = 0
@@ -111,24 +110,46 @@ class ArmSearch:
         self._reported: set[tuple[str, int]] = set()  # (trial, epoch)
         self._load_earlier()
 
+    def _open_study(self) -> tuple[str, optuna.Study]:
+        """Optuna's study under the first name that has no results of other trials."""
+        for number in itertools.count(1):
+            key = self.planned.key if number == 1 else f"{self.planned.key}/{number}"
+            study = optuna.create_study(
+                study_name=f"{self.plan.record.key}/{key}",
+                storage=self._storage,
+                sampler=_sampler(self.planned.words, 0),
+                pruner=_pruner(self.planned.words, self.plan),
+                load_if_exists=True,
+            )
+            if all(map(self._is_of_its_trial, study.get_trials(deepcopy=False))):
+                break
+        return key, study
+
+    def _is_of_its_trial(self, frozen: FrozenTrial) -> bool:
+        """Return whether its values still make the trial that they made. Older logs do not say."""
+        if "ablate.trial" not in frozen.user_attrs:
+            return True
+        trial = self.plan.search_trial(self.planned, *_suggested(frozen))
+        return trial.id == frozen.user_attrs["ablate.trial"]
+
     def _load_earlier(self) -> None:
         """Load the trials of an earlier run: finished ones are counted, the others resume."""
         for frozen in self.study.get_trials(deepcopy=False):
-            index = frozen.user_attrs.get("ablate.index")
-            if index is None:
-                if not frozen.state.is_finished():
-                    self.study.tell(frozen.number, state=TrialState.FAIL)
-                continue
-            sampled = json.loads(frozen.user_attrs["ablate.values"])
-            trial = self._issued(sampled, index)
-            if frozen.state.is_finished():
-                self._count(trial, frozen)
-            else:
-                self._open[trial.id] = optuna.Trial(self.study, frozen._trial_id)
-                self._ready.append(trial)
-                self._reported |= {(trial.id, step) for step in frozen.intermediate_values}
+            if "ablate.index" in frozen.user_attrs:
+                self._load(frozen)
+            elif not frozen.state.is_finished():
+                self.study.tell(frozen.number, state=TrialState.FAIL)
         if self._ready and self.planned.words.synchronous:
             self._fill_batch()
+
+    def _load(self, frozen: FrozenTrial) -> None:
+        trial = self._issued(*_suggested(frozen))
+        if frozen.state.is_finished():
+            self._count(trial, frozen)
+        else:
+            self._open[trial.id] = optuna.Trial(self.study, frozen._trial_id)
+            self._ready.append(trial)
+            self._reported |= {(trial.id, step) for step in frozen.intermediate_values}
 
     def _fill_batch(self) -> None:
         """Ask for the rest of a batch before any result of it is known, as without a crash."""
@@ -142,7 +163,7 @@ class ArmSearch:
         self.sampled[trial.id] = sampled
         return trial
 
-    def _count(self, trial: Trial, frozen: optuna.trial.FrozenTrial) -> None:
+    def _count(self, trial: Trial, frozen: FrozenTrial) -> None:
         self.tokens += frozen.user_attrs.get("ablate.tokens", 0)
         if frozen.state == TrialState.COMPLETE and frozen.value is not None:
             self._values[trial.id] = frozen.value
@@ -214,9 +235,10 @@ class ArmSearch:
                 self.study.tell(suggestion, state=TrialState.FAIL)
                 repeats += 1
                 continue
-            suggestion.set_user_attr("ablate.values", json.dumps(sampled))
-            suggestion.set_user_attr("ablate.index", index)
             trial = self._issued(sampled, index)
+            suggestion.set_user_attr("ablate.values", json.dumps(sampled))
+            suggestion.set_user_attr("ablate.trial", trial.id)
+            suggestion.set_user_attr("ablate.index", index)
             self._open[trial.id] = suggestion
             return trial
         raise SpaceError(f"{MAX_REFUSALS} combinations in a row were refused. The last: {refused}")
@@ -275,6 +297,11 @@ class ArmSearch:
             (trial for trial in self.trials if trial in self._values), key=self._values.__getitem__
         )
         return best, merge(self.planned.values, self.sampled[best])
+
+
+def _suggested(frozen: FrozenTrial) -> tuple[dict[str, Any], int]:
+    """The values of a suggestion, and its index among those of its search."""
+    return json.loads(frozen.user_attrs["ablate.values"]), frozen.user_attrs["ablate.index"]
 
 
 def _chosen_by(journal: Journal, metric: Metric) -> float:
