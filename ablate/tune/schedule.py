@@ -313,7 +313,7 @@ class Schedule:
 
     def _is_known(self, trial: Trial) -> bool:
         """Return whether the trial's outcome is stored. A failed trial is retried, once per run."""
-        journal = journals.reopened(self.store, trial.id)
+        journal = self.ended.get(trial.id) or journals.reopened(self.store, trial.id)
         if journal is not None and journal.attempts and journal.outcome is None:
             self._started_before[trial.id] = journal
         if journal is None or journal.outcome is None:

@@ -417,6 +417,55 @@ def test_a_search_never_takes_results_of_other_trials_for_its_own(workspace, tmp
     assert again.plan.record.searches[0].key == again.searches[0].planned.key
 
 
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_search_tries_a_failed_trial_again_and_keeps_a_diverged_one(
+    workspace, tmp_path, synchronous
+):
+    """The next command trains only what failed. It is the best, so its values are confirmed."""
+    words = {"trials": 3, "synchronous": synchronous, "sampler": "random"}
+    study = replace(search_study(tmp_path, **words), design=table(Arm("a")))
+    schedule = scheduled(study, workspace)
+    failed, diverged = schedule.next(), schedule.next()
+    schedule.lost(failed.id, "a mount was away")
+    journals.close(workspace.store, diverged, Status.DIVERGED)
+    schedule.finished(diverged.id)
+    assert len(complete_all(schedule, workspace, lambda trial: 4.0)) == 3 and schedule.complete
+    again = scheduled(study, workspace)
+    started = complete_all(again, workspace, lambda trial: 3.0)
+    assert [t.stage for t in started] == ["search", "train", "train"] and again.complete
+    assert started[0].id == failed.id and {rate_of(t) for t in started} == {rate_of(failed)}
+    assert scheduled(study, workspace).next() is None
+
+
+def test_a_trial_that_two_searches_share_is_tried_once_by_a_command(workspace, tmp_path):
+    further = Arm("further", then=(Stage("more", {"training.epochs": 1}),))
+    words = {"trials": 2, "synchronous": True, "sampler": "random"}
+    study = replace(search_study(tmp_path, **words), design=table(Arm("a"), further))
+    schedule = scheduled(study, workspace)
+    failed = schedule.next()
+    schedule.lost(failed.id, "a mount was away")
+    assert failed.id not in [t.id for t in complete_all(schedule, workspace, lambda trial: 4.0)]
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_search_of_evaluations_ends_when_its_finite_space_is_exhausted(
+    workspace, tmp_path, synchronous
+):
+    """Equal values are one trial there, since a model's seed is the same."""
+    space = tmp_path / "window.toml"
+    window = 'paper="none"\ntables=["T"]\n["Window"]\nfield="evaluator.cache.window"\n'
+    space.write_text(f"{window}choices=[5, 10]\n")
+    words = {"synchronous": synchronous, "batch": 3}
+    how = Search(space=str(space), trials=4, sampler="random", **words)
+    stage = Stage("judge", {"evaluator.cache.share": 0.1}, kind="evaluate", search=how)
+    study = replace(study_of(stages=(stage,)), design=table(Arm("a")))
+    schedule = scheduled(study, workspace)
+    started = complete_all(schedule, workspace, lambda trial: 4.0)
+    assert Counter(t.stage for t in started) == {"train": 2, "judge search": 4, "judge": 2}
+    assert schedule.complete
+    assert scheduled(study, workspace).next() is None
+
+
 def table_of(workspace) -> list:
     record = study_record.read(workspace.store, "q")
     return [(s.arm, s.trials, s.chosen) for s in record.searches], record.trials
@@ -727,9 +776,7 @@ class TestRunners:
 )
 def test_a_search_starts_no_trial_once_its_trials_or_tokens_are_spent(num, tokens, limit, over):
     words = SimpleNamespace(tokens=limit, trials=5)
-    search: Any = SimpleNamespace(
-        planned=SimpleNamespace(words=words), tokens=tokens, trials=range(num)
-    )
+    search: Any = SimpleNamespace(planned=SimpleNamespace(words=words), tokens=tokens, _asked=num)
     assert ArmSearch._spent.fget(search) is over  # type: ignore[attr-defined]
 
 

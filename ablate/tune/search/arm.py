@@ -22,7 +22,7 @@ from typing import Any
 
 import optuna
 from optuna.exceptions import StorageInternalError
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
 from ablate.config.identity import Trial
@@ -102,6 +102,7 @@ class ArmSearch:
         self.trials: dict[str, Trial] = {}  # in the order in which they were suggested
         self.sampled: dict[str, dict[str, Any]] = {}
         self.tokens = 0
+        self._asked = 0  # suggestions, with those of a trial that was suggested before
         self._open: dict[str, optuna.Trial] = {}  # without a result yet
         self._ready: list[Trial] = []
         self._abandoned = False
@@ -133,19 +134,37 @@ class ArmSearch:
         return trial.id == frozen.user_attrs["ablate.trial"]
 
     def _load_earlier(self) -> None:
-        """Load the trials of an earlier run: finished ones are counted, the others resume."""
+        """Load the trials of an earlier run: finished ones are counted, failed ones are tried
+        again, the others resume."""
+        failed: dict[int, FrozenTrial] = {}  # by index
         for frozen in self.study.get_trials(deepcopy=False):
             if "ablate.index" in frozen.user_attrs:
                 self._load(frozen)
+                failed.pop(frozen.user_attrs["ablate.index"], None)
+                if frozen.user_attrs.get("ablate.status") == Status.FAILED:
+                    failed[frozen.user_attrs["ablate.index"]] = frozen
             elif not frozen.state.is_finished():
                 self.study.tell(frozen.number, state=TrialState.FAIL)
+        for frozen in failed.values():
+            self._load(self._reopened(frozen))
         if self._ready and self.planned.words.synchronous:
             self._fill_batch()
+
+    def _reopened(self, failed: FrozenTrial) -> FrozenTrial:
+        """A suggestion of the same values, without a result. Optuna changes no result."""
+        lost = ("ablate.status", "ablate.tokens")
+        kept = {key: value for key, value in failed.user_attrs.items() if key not in lost}
+        how = {"params": failed.params, "distributions": failed.distributions}
+        with self._durable():
+            self.study.add_trial(create_trial(state=TrialState.RUNNING, user_attrs=kept, **how))
+        return self.study.get_trials(deepcopy=False)[-1]
 
     def _load(self, frozen: FrozenTrial) -> None:
         trial = self._issued(*_suggested(frozen))
         if frozen.state.is_finished():
             self._count(trial, frozen)
+        elif trial.id in self._open:
+            self.study.tell(frozen.number, state=TrialState.FAIL)
         else:
             self._open[trial.id] = optuna.Trial(self.study, frozen._trial_id)
             self._ready.append(trial)
@@ -154,13 +173,14 @@ class ArmSearch:
     def _fill_batch(self) -> None:
         """Ask for the rest of a batch before any result of it is known, as without a crash."""
         words = self.planned.words
-        while len(self.trials) % words.batch and len(self.trials) < words.trials:
-            self._ready.append(self._ask_one())
+        while self._asked % words.batch and self._asked < words.trials:
+            self._ask_more()
 
     def _issued(self, sampled: dict[str, Any], index: int) -> Trial:
         trial = self.plan.search_trial(self.planned, sampled, index)
         self.trials[trial.id] = trial
         self.sampled[trial.id] = sampled
+        self._asked = max(self._asked, index + 1)
         return trial
 
     def _count(self, trial: Trial, frozen: FrozenTrial) -> None:
@@ -198,17 +218,22 @@ class ArmSearch:
     def _spent(self) -> bool:
         words = self.planned.words
         out_of_tokens = words.tokens is not None and self.tokens >= words.tokens
-        return len(self.trials) >= words.trials or out_of_tokens
+        return self._asked >= words.trials or out_of_tokens
 
     def ask(self) -> Trial | None:
         """The next trial, or None if the search is over or waits for its running batch."""
         waits = self.planned.words.synchronous and self._open
-        if not self._ready and not self._spent and not waits:
+        while not self._ready and not self._spent and not waits:
             with self._durable():
-                self._ready.append(self._ask_one())
+                self._ask_more()
                 if self.planned.words.synchronous:
                     self._fill_batch()
         return self._ready.pop(0) if self._ready else None
+
+    def _ask_more(self) -> None:
+        trial = self._ask_one()
+        if trial is not None:
+            self._ready.append(trial)
 
     @contextlib.contextmanager
     def _durable(self) -> Iterator[None]:
@@ -218,9 +243,12 @@ class ArmSearch:
             if isinstance(self._storage, LoggedStorage):
                 self._storage.sync()
 
-    def _ask_one(self) -> Trial:
-        """Ask Optuna until the space accepts the values and no earlier trial has the same ones."""
-        index, refused, repeats = len(self.trials), None, 0
+    def _ask_one(self) -> Trial | None:
+        """Ask Optuna until the space accepts the values and no earlier trial has the same ones.
+
+        None if a finite space gives a trial of this search again: that has its result, or will.
+        """
+        index, refused, repeats = self._asked, None, 0
         for attempt in range(MAX_REFUSALS):
             seed = derived_seed("ask", self.planned.seed, index, attempt) % 2**32
             self.study.sampler = _sampler(self.planned.words, seed, at_random=repeats > MAX_REPEATS)
@@ -235,10 +263,14 @@ class ArmSearch:
                 self.study.tell(suggestion, state=TrialState.FAIL)
                 repeats += 1
                 continue
+            num_before = len(self.trials)
             trial = self._issued(sampled, index)
             suggestion.set_user_attr("ablate.values", json.dumps(sampled))
             suggestion.set_user_attr("ablate.trial", trial.id)
             suggestion.set_user_attr("ablate.index", index)
+            if len(self.trials) == num_before:
+                self.study.tell(suggestion, state=TrialState.FAIL)
+                return None
             self._open[trial.id] = suggestion
             return trial
         raise SpaceError(f"{MAX_REFUSALS} combinations in a row were refused. The last: {refused}")
