@@ -69,7 +69,6 @@ class Schedule:
         self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
-        self._started_before: dict[str, Journal] = {}  # in an earlier run, without an outcome
         self._confirmed: set[int] = set()
         self._clock = time.monotonic()
         self._has_weights: dict[str, bool] = {}
@@ -182,11 +181,22 @@ class Schedule:
     def _start(self, trial: Trial) -> None:
         self.ledger.started(trial.id)
         self._waiting.pop(trial.id, None)
+        before = self._reopened(trial.id)
         self._running[trial.id] = trial
         self.status[trial.id] = Status.RUNNING
         self.listener.started(trial)
-        if trial.id in self._started_before:
-            self._note_if_from_scratch(trial, self._started_before.pop(trial.id))
+        if before is not None and before.attempts:
+            self._note_if_from_scratch(trial, before)
+
+    def _reopened(self, trial_id: str) -> Journal | None:
+        """The journal of a trial that starts now, without the outcome of an earlier run.
+
+        Not before: another study may have that outcome, and this one no budget for the trial.
+        """
+        journal = journals.reopened(self.store, trial_id)
+        if journal is not None and journal.outcome is not None:  # its weights are lost
+            journals.run_again(self.store, journal)
+        return journal
 
     def _ended(self, trial_id: str, journal: Journal) -> None:
         if self._running.pop(trial_id, None) is None:
@@ -313,13 +323,12 @@ class Schedule:
 
     def _is_known(self, trial: Trial) -> bool:
         """Return whether the trial's outcome is stored. A failed trial is retried, once per run."""
-        journal = self.ended.get(trial.id) or journals.reopened(self.store, trial.id)
-        if journal is not None and journal.attempts and journal.outcome is None:
-            self._started_before[trial.id] = journal
+        journal = self.ended.get(trial.id) or journals.read(self.store, trial.id)
         if journal is None or journal.outcome is None:
             return False
+        if journal.status == Status.FAILED and trial.id not in self.ended:
+            return False
         if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
-            journals.run_again(self.store, journal)
             return False
         self._settle(trial.id, journal)
         return True
