@@ -15,6 +15,7 @@ from ablate.config.identity import Role
 from ablate.config.resolve import merge, resolve
 from ablate.engine.analyses import check_analyses
 from ablate.store import journal as journals
+from ablate.store.outcome import Status
 from ablate.store.workspace import Workspace
 from ablate.study import cost
 from ablate.study.file import load
@@ -42,8 +43,10 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     check_analyses(study)
     plan = make_plan(study, scale, data=workspace.data)
     store = workspace.store
-    known = journals.read_all(store, [trial.id for trial in plan.trials])
-    done = {trial_id: journal for trial_id, journal in known.items() if journal.outcome}
+    trials = {trial.id: trial for trial in plan.trials}
+    known = journals.labelled(journals.read_all(store, trials), trials)
+    again = (None, Status.FAILED)
+    done = {trial_id: journal for trial_id, journal in known.items() if journal.status not in again}
     return "\n".join(
         [
             f"{plan.record.key}: {plan.record.question}",

@@ -175,7 +175,7 @@ def _run_plan(
 
 
 def _journals(schedule: Any, store: Store) -> dict[str, Journal]:
-    """Read the journals of the study's trials.
+    """Read the journals of the study's trials, with its own labels.
 
     An outcome that has disappeared from the store is restored: a worker that was cut off may have
     sent an old journal that the network delivered late.
@@ -185,7 +185,7 @@ def _journals(schedule: Any, store: Store) -> dict[str, Journal]:
         if trial_id in stored and stored[trial_id].outcome is None:
             journal.write(store)
             stored[trial_id] = journal
-    return stored
+    return journals.labelled(stored, schedule.trials)
 
 
 def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:

@@ -18,6 +18,7 @@ from optuna.samplers import RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from ablate.config.identity import Trial
+from ablate.engine.board import Board
 from ablate.errors import RecordError, SpaceError, StudyError, TrialError
 from ablate.record.quiet import silent_warnings
 from ablate.space.space import SpaceViolation
@@ -374,6 +375,84 @@ def test_when_time_is_up_nothing_was_interrupted(workspace):
     assert schedule.stopping and schedule.exhausted and not schedule.complete
     assert schedule.stop_reason is None
     assert schedule.closed_reason == "the budget of 0.001 hours is spent"
+
+
+def test_what_an_edit_removed_reserves_nothing(workspace):
+    budget = Budget(gpu_hours=3.0, gpu_hours_per_trial=1.0)
+    schedule = scheduled(study_of(budget=budget, gpus=1), workspace)
+    removed = [schedule.next() for _ in range(3)]  # and the driver dies
+    epochs = [{"epoch": 1, "seconds": 1800.0}]
+    journals.Journal(removed[0], epochs=epochs).write(workspace.store)
+    edited = replace(study_of(budget=budget, gpus=1), base={**BASE, "training.epochs": 4})
+    again = scheduled(edited, workspace)
+    assert again.ledger.reserved == {} and again.ledger.gpu_hours == 0.5
+    assert again.next() is not None
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_what_a_killed_driver_was_training_comes_first_though_the_budget_is_spent(
+    workspace, tmp_path, searched
+):
+    words = {"budget": Budget(epochs=4), "runner": STAND_IN}
+    study = study_of(**words)
+    if searched:
+        scales = {"s": replace(search_study(tmp_path).scales["s"], budget=Budget(epochs=4))}
+        study = replace(study, scales=scales)
+    schedule = scheduled(study, workspace)
+    first, second = schedule.next(), schedule.next()
+    schedule.progress(second.id, {"epoch": 1, "seconds": 1.0})
+    outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
+    epochs = [{"epoch": epoch} for epoch in (1, 2, 3)]
+    journals.Journal(first, epochs=epochs, outcome=outcome).write(workspace.store)
+    schedule.finished(first.id)  # and the driver dies
+    again = scheduled(study, workspace)
+    assert again.next().id == second.id
+    assert again.next() is None and again.closed_reason == "the budget of 4 epochs is spent"
+
+
+class Totals(Listener):
+    """The board of a screen, and the totals that it showed when trials ended."""
+
+    def __init__(self, study: Study, workspace) -> None:
+        self.board = Board(make_plan(study, "s", data=workspace.data).record, 0.0)
+        self.totals: list[int] = []
+        self.names: list[str] = []
+
+    def planned(self, record) -> None:
+        self.board.take_record(record)
+
+    def finished(self, trial_id, journal) -> None:
+        self.board.finished(trial_id, journal, 0.0)
+        self.totals.append(self.board.total)
+        self.names.append(journal.trial.name)
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.DIVERGED])
+def test_a_complete_study_has_no_trial_left_on_the_board(workspace, tmp_path, status):
+    """Its search ended early, by its tokens, with or without a winner."""
+    study = search_study(tmp_path, trials=9, tokens=20, sampler="random")
+    study = replace(study, design=table(Arm("a")))
+    schedule = scheduled(study, workspace, shown := Totals(study, workspace))
+    outcome = Outcome(status=status, metrics={"valid_nll": 4.0})
+    while (trial := schedule.next()) is not None:
+        epochs = [{"epoch": 1, "tokens": 10}]
+        journals.Journal(trial, epochs=epochs, outcome=outcome).write(workspace.store)
+        schedule.finished(trial.id)
+    num = 4 if status == Status.COMPLETED else 2
+    assert schedule.complete and shown.board.total == len(shown.board.ended) == num
+    again = Totals(study, workspace)
+    assert scheduled(study, workspace, again).complete
+    assert again.totals == [4] * num  # with those that will confirm its winner
+    assert again.board.total == len(again.board.ended) == num
+
+
+def test_trials_that_another_study_ran_have_the_labels_of_this_one(workspace):
+    run(study_of(), workspace)
+    arms = table(Arm("x"), Arm("y", {"training.clip": 1.0}), Arm("z", {"training.window": 33}))
+    other = replace(study_of(), name="another", base_arm="x", design=arms)
+    scheduled(other, workspace, shown := Totals(other, workspace))
+    assert {name.split()[0] for name in shown.names} == {"x", "y", "z"}
+    assert list(shown.board.arms) == ["x", "y", "z"] and shown.totals == [6] * 6
 
 
 def search_study(tmp_path, arms=None, **words) -> Study:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +204,12 @@ class ArmSearch:
     def ended(self) -> list[str]:
         """The trials whose result the search knows."""
         return [trial_id for trial_id in self.trials if trial_id not in self._open]
+
+    def resume(self, interrupted: Collection[str]) -> list[Trial]:
+        """Take out those of the trials to come that were interrupted, to be started first."""
+        resumed = [trial for trial in self._ready if trial.id in interrupted]
+        self._ready = [trial for trial in self._ready if trial not in resumed]
+        return resumed
 
     @property
     def over(self) -> bool:
