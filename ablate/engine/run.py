@@ -155,12 +155,11 @@ def _run_plan(
             ended = _journals(schedule, store)
             summary = summarise(schedule.plan.record, ended)
             tables = _write_tables(summary, workspace)
+            if schedule.complete:
+                analyse(schedule.plan, ended, workspace, screen.note)
+                tables |= _report(summary, ended, store, screen.note)
         if schedule.complete:
-            analyse(schedule.plan, ended, workspace, screen.note)
-            pages = _report(summary, ended, store, screen.note)
-            delivery = recorder.finish(
-                tables["table.md"], {"table.txt": tables["table.txt"], **pages}
-            )
+            delivery = recorder.finish(tables.pop("table.md"), tables)
         else:
             delivery = recorder.pause()
     schedule.ledger.write()
@@ -368,6 +367,6 @@ def _report(
 
 def missing_records(delivery: Any) -> str:
     """Return how many trials the tracking server still lacks, and why; empty if none."""
-    number = len(delivery.undelivered) + len(delivery.refused)
+    number = len({*delivery.undelivered, *delivery.refused})
     why = delivery.reason or next(iter(delivery.refused.values()), "")
     return f"{number} trials ({why})" if number else ""

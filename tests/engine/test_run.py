@@ -9,8 +9,9 @@ import threading
 
 import pytest
 
-from ablate.engine.run import RunOptions, run_study
+from ablate.engine.run import RunOptions, missing_records, run_study
 from ablate.errors import HeldError, StoreError, TrialError
+from ablate.record.mlflow_records import Delivery
 from ablate.study.designs import table
 from ablate.study.words import Arm, Scale, Study
 from ablate.tune import local
@@ -58,6 +59,11 @@ def test_an_error_while_trials_run_leaves_no_run_marked_as_running(workspace, mo
         run(workspace)
     assert recorders() == []
     assert study_runs(workspace.tracking_uri)["asked@s"]["tags"]["status"] == "interrupted"
+
+
+def test_a_trial_that_is_lacking_for_two_reasons_is_counted_once() -> None:
+    delivery = Delivery(undelivered=["a", "b"], refused={"a": "not now"}, reason="it is away")
+    assert missing_records(delivery) == "2 trials (it is away)"
 
 
 HOLDER = """
