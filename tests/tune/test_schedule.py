@@ -19,7 +19,7 @@ from optuna.trial import TrialState
 
 from ablate.config.identity import Trial
 from ablate.engine.board import Board
-from ablate.errors import RecordError, SpaceError, StudyError, TrialError
+from ablate.errors import AblateError, RecordError, SpaceError, StudyError, TrialError
 from ablate.record.quiet import silent_warnings
 from ablate.space.space import SpaceViolation
 from ablate.store import journal as journals
@@ -526,6 +526,27 @@ def test_a_trial_that_two_searches_share_is_tried_once_by_a_command(workspace, t
     assert failed.id not in [t.id for t in complete_all(schedule, workspace, lambda trial: 4.0)]
 
 
+@pytest.mark.parametrize(
+    ("field", "words", "message"),
+    [
+        ("share", {"rows": {"Shaer": 0.1}}, "Did you mean 'Share'"),
+        ("share", {"rows": {"Share": 7}}, "Share = 7"),
+        ("shaer", {}, "shaer"),
+        ("share", {"changes": {"evaluator.cache.shaer": 1}}, "shaer"),
+    ],
+)
+def test_a_search_of_evaluations_is_checked_before_anything_trains(
+    data, tmp_path, field, words, message
+):
+    space = tmp_path / "share.toml"
+    row = f'["Share"]\nfield="evaluator.cache.{field}"\nrange=[0.0, 0.5]\n'
+    space.write_text(f'paper="none"\ntables=["T"]\n{row}')
+    how = Search(space=str(space), trials=2, **words)
+    stage = Stage("judge", {"evaluator.cache.window": 5}, kind="evaluate", search=how)
+    with pytest.raises(AblateError, match=message):
+        make_plan(replace(study_of(stages=(stage,)), design=table(Arm("a"))), "s", data=data)
+
+
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_a_search_of_evaluations_ends_when_its_finite_space_is_exhausted(
     workspace, tmp_path, synchronous
@@ -883,16 +904,23 @@ def test_a_model_is_needed_until_the_search_of_how_to_judge_it_is_over(search, b
     assert Schedule._is_built_on(schedule, "another") is False
 
 
-def test_how_a_search_stops_early():
-    plan: Any = SimpleNamespace(configs={n: SimpleNamespace(num_epochs=n) for n in (3, 9, 4)})
-    asha: Any = _pruner(Search(space="x", trials=4, early_stopping="asha"), plan)
+def test_how_a_search_stops_early(tmp_path, data):
+    def pruner_of(early_stopping, **changes) -> Any:
+        words = {"early_stopping": early_stopping, "changes": changes}
+        plan = make_plan(search_study(tmp_path, **words), "s", data=data)
+        return _pruner(plan.searches[0], plan)
+
+    asha = pruner_of("asha")
     assert (asha._min_resource, asha._reduction_factor) == (1, 3)
-    hyperband: Any = _pruner(Search(space="x", trials=4, early_stopping="hyperband"), plan)
-    assert (hyperband._min_resource, hyperband._max_resource) == (1, 9)
-    assert isinstance(_pruner(Search(space="x", trials=4), plan), NopPruner)
-    plan.configs[5] = SimpleNamespace(num_epochs=None)
+    hyperband = pruner_of("hyperband")
+    assert (hyperband._min_resource, hyperband._max_resource) == (1, 3)
+    assert pruner_of("hyperband", **{"training.epochs": 9})._max_resource == 9
+    assert isinstance(pruner_of(None), NopPruner)
+    unknown: Any = SimpleNamespace(config=SimpleNamespace(num_epochs=None))
+    plan: Any = SimpleNamespace(search_trial=lambda planned, sampled, index: unknown)
+    words = Search(space="x", trials=4, early_stopping="hyperband")
     with pytest.raises(StudyError, match="how many epochs a trial has"):
-        _pruner(Search(space="x", trials=4, early_stopping="hyperband"), plan)
+        _pruner(SimpleNamespace(words=words), plan)  # type: ignore[arg-type]
 
 
 def test_what_runs_or_is_done_already_is_passed_over(workspace, monkeypatch):

@@ -119,7 +119,7 @@ class ArmSearch:
                 study_name=f"{self.plan.record.key}/{key}",
                 storage=self._storage,
                 sampler=_sampler(self.planned.words, 0),
-                pruner=_pruner(self.planned.words, self.plan),
+                pruner=_pruner(self.planned, self.plan),
                 load_if_exists=True,
             )
             if all(map(self._is_of_its_trial, study.get_trials(deepcopy=False))):
@@ -375,16 +375,15 @@ def _sampler(words: Search, seed: int, *, at_random: bool = False) -> optuna.sam
         )
 
 
-def _pruner(words: Search, plan: Plan) -> optuna.pruners.BasePruner:
-    if words.early_stopping == "asha":
+def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:
+    if planned.words.early_stopping == "asha":
         return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
-    if words.early_stopping == "hyperband":
-        epochs = [config.num_epochs for config in plan.configs.values()]
-        if None in epochs:
+    if planned.words.early_stopping == "hyperband":
+        most = plan.search_trial(planned, {}, 0).config.num_epochs
+        if most is None:
             raise StudyError(
                 "hyperband needs to know how many epochs a trial has. Instead: give the task's "
                 'config a field `epochs`, or use early_stopping="asha".'
             )
-        most = max(num for num in epochs if num is not None)
         return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=most)
     return optuna.pruners.NopPruner()
