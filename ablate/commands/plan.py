@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import textwrap
 from collections import Counter
 
@@ -14,6 +13,7 @@ from ablate.compare.text.figures import duration
 from ablate.config.identity import Role
 from ablate.config.resolve import merge, resolve
 from ablate.engine.analyses import check_analyses
+from ablate.engine.cores import room_for
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.workspace import Workspace
@@ -145,7 +145,7 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     seconds += sum(each[arm] * num for arm, _, num in searched)
     judging = _of_evaluations(plan, done)
     seconds += sum(judging.values())
-    workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    workers = room_for(plan.scale.threads)
     total = sum(tokens.values()) + sum(num for *_, num in searched)
     state = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
     if more := sum(count for _, count, _ in searched):
@@ -177,7 +177,7 @@ def _time(plan: Plan, done: dict[str, journals.Journal]) -> str:
     seconds = [j.epochs[-1].get("seconds", 0.0) for j in done.values() if j.epochs]
     left = sum(trial.id not in done for trial in plan.trials)
     left += sum(search.words.trials + plan.scale.seeds for search in plan.searches)
-    workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    workers = room_for(plan.scale.threads)
     about = "the time is known when one has finished"
     if seconds:
         total = left * sum(seconds) / len(seconds) / workers

@@ -25,6 +25,7 @@ from ablate.compare.table.study_table import study_table
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial
 from ablate.engine.analyses import analyse, check_analyses
+from ablate.engine.cores import room_for
 from ablate.errors import ConfigError, StoreError
 from ablate.redaction import redacted
 from ablate.store import journal as journals
@@ -238,7 +239,7 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
     from ablate.tune.cluster.drive import Fleet
 
     address = options.address or os.environ.get("RAY_ADDRESS")
-    here = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    here = room_for(plan.scale.threads)
     return Fleet(
         workers=options.workers or (here if address in (None, "local") else None),
         cpus_per_trial=plan.scale.threads,
