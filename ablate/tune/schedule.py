@@ -16,6 +16,7 @@ from ablate.config.identity import Keep, Trial
 from ablate.errors import DamagedError, TrialError
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.claims import Claims
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
@@ -70,6 +71,9 @@ class Schedule:
         self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
+        self._has_waited = False
+        self.elsewhere: dict[str, Trial] = {}  # run by another study's driver now
+        self._claims = Claims(store)
         self._confirmed: set[int] = set()
         self._clock = time.monotonic()
         self._has_weights: dict[str, bool] = {}
@@ -106,20 +110,28 @@ class Schedule:
     @property
     def complete(self) -> bool:
         """Return whether every trial of the study has an outcome."""
-        left = self._waiting or self._running or len(self._confirmed) < len(self.plan.searches)
-        return not left
+        left = self._waiting or self._running or self.elsewhere
+        return not left and len(self._confirmed) == len(self.plan.searches)
 
     def next(self) -> Trial | None:
         """The next trial that can start now, or None."""
         self._tick()
+        self._waiting, self.elsewhere = {**self._waiting, **self.elsewhere}, {}
         while not self.exhausted:
             trial = self._next_ready()
             if trial is None:
                 return None
-            if trial.id in self._running or self._is_known(trial):
+            if trial.id in self._running:
+                continue
+            if not self._claims.claim(trial.id):
+                self._wait_for(trial)
+                continue
+            if self._is_known(trial):
+                self._claims.release(trial.id)
                 continue
             refusal = self.ledger.refusal(trial.id)
             if refusal is not None:
+                self._claims.release(trial.id)
                 self._waiting.setdefault(trial.id, trial)
                 self.closed_reason = refusal
                 return None
@@ -184,6 +196,13 @@ class Schedule:
         if journal is not None and trial is not None:
             self._note_if_from_scratch(trial, journal)
 
+    def _wait_for(self, trial: Trial) -> None:
+        """Put off a trial until the driver of another study has ended it, or died."""
+        self.elsewhere[trial.id] = trial
+        if not self._has_waited:
+            self.note(f"{trial.name} is being run for another study, and is waited for")
+        self._has_waited = True
+
     def _note_if_from_scratch(self, trial: Trial, journal: Journal) -> None:
         """Note that a trial which had epochs starts again, if it cannot resume."""
         epochs = len(journal.epochs)
@@ -216,6 +235,7 @@ class Schedule:
         trial = self._running.pop(trial_id, None)
         if trial is None:
             return
+        self._claims.release(trial_id)
         self.ended[trial_id] = journal
         if journal.differs_from_lost:
             self.note(f"{trial.name} {DIFFERS}")

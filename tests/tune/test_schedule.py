@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 import threading
 import warnings
 from collections import Counter
@@ -453,6 +455,41 @@ def test_trials_that_another_study_ran_have_the_labels_of_this_one(workspace):
     scheduled(other, workspace, shown := Totals(other, workspace))
     assert {name.split()[0] for name in shown.names} == {"x", "y", "z"}
     assert list(shown.board.arms) == ["x", "y", "z"] and shown.totals == [6] * 6
+
+
+RUNS_ONE = """
+import sys
+from ablate.store.claims import Claims
+from ablate.store.store import Store
+
+claims = Claims(Store(sys.argv[1]))
+assert claims.claim(sys.argv[2])
+print("claimed", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_trial_that_another_driver_runs_is_waited_for(workspace, ends):
+    """That driver ends it, or is killed, and this one runs it."""
+    notes = Notes()
+    schedule = scheduled(study_of(), workspace, notes)
+    first = schedule.plan.trials[0]
+    words = [sys.executable, "-c", RUNS_ONE, workspace.store.uri, first.id]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"claimed\n"
+        started = complete_all(schedule, workspace, lambda trial: 4.0)
+        assert len(started) == 5 and first not in started
+        assert schedule.next() is None and not schedule.exhausted
+        assert notes.texts == ["a seed 1 is being run for another study, and is waited for"]
+        if ends:
+            outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
+            journals.Journal(first, outcome=outcome).write(workspace.store)
+        other.kill()
+    left = complete_all(schedule, workspace, lambda trial: 4.0)
+    assert left == ([] if ends else [first]) and schedule.complete
+    assert schedule.status[first.id] == Status.COMPLETED
 
 
 def search_study(tmp_path, arms=None, **words) -> Study:
