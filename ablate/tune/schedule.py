@@ -116,7 +116,8 @@ class Schedule:
     def next(self) -> Trial | None:
         """The next trial that can start now, or None."""
         self._tick()
-        self._waiting, self.elsewhere = {**self._waiting, **self.elsewhere}, {}
+        self._waiting |= self.elsewhere
+        self.elsewhere.clear()
         while not self.exhausted:
             trial = self._next_ready()
             if trial is None:
