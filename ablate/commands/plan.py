@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import os
 import textwrap
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.compare.statistics.replication import counted
 from ablate.compare.text.figures import duration
-from ablate.config.identity import Role
+from ablate.config.identity import Role, Trial
 from ablate.config.resolve import merge, resolve
 from ablate.engine.analyses import check_analyses
+from ablate.engine.cores import room_for
 from ablate.store import journal as journals
+from ablate.store import study_record
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.store.study_record import SearchRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
 from ablate.study.file import load
 from ablate.study.plan import Plan, make_plan
+from ablate.study.searches import PlannedSearch
 
 EXAMPLE = "ablate plan studies/x.py --scale paper"
 
@@ -42,8 +48,9 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     check_analyses(study)
     plan = make_plan(study, scale, data=workspace.data)
     store = workspace.store
-    known = journals.read_all(store, [trial.id for trial in plan.trials])
-    done = {trial_id: journal for trial_id, journal in known.items() if journal.outcome}
+    trials = {trial.id: trial for trial in plan.trials}
+    known = journals.labelled(journals.read_all(store, trials), trials)
+    done = {trial_id: journal for trial_id, journal in known.items() if _is_done(journal)}
     return "\n".join(
         [
             f"{plan.record.key}: {plan.record.question}",
@@ -56,6 +63,11 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
             *_cost(plan, done, workspace),
         ]
     )
+
+
+def _is_done(journal: journals.Journal | None) -> bool:
+    """Return whether a run of the study leaves the trial as it is: it tries failed ones again."""
+    return journal is not None and journal.status not in (None, Status.FAILED)
 
 
 def _read(plan: Plan) -> str:
@@ -125,7 +137,7 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
 
     first = next(iter(plan.configs.values()))
     if not first.kind.assembles and "corpus" not in first.sections:
-        return [_time(plan, done)]
+        return [_time(plan, done, workspace.store)]
     vocabulary = vocabulary_size(first.corpus, workspace.data)
     read = source_vocabulary_size(first.corpus, workspace.data)
     num_train = num_tokens(first.corpus, workspace.data)["train"]
@@ -134,7 +146,7 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     left = [trial for trial in plan.trials if trial.id not in done]
     trained = [t for t in left if not t.parent_ids(Role.MEMBER)]
     tokens = {t.id: cost.training_tokens(t.config, num_train) for t in trained}
-    searched = _of_searches(plan, num_train)
+    searched = _of_searches(plan, num_train, workspace.store)
     rate = cost.measured_rate(done.values(), work)
     basis = "from this study's finished trials" if rate else "estimated from this machine's speed"
     each = cost.seconds_per_token(work, rate, plan.scale.threads, plan.scale.precision)
@@ -142,11 +154,11 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     seconds += sum(each[arm] * num for arm, _, num in searched)
     judging = _of_evaluations(plan, done)
     seconds += sum(judging.values())
-    workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    workers = room_for(plan.scale.threads)
     total = sum(tokens.values()) + sum(num for *_, num in searched)
     state = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
     if more := sum(count for _, count, _ in searched):
-        state += f"searches and their confirmations: up to {more} more, including finished ones; "
+        state += f"searches and their confirmations: up to {more} more; "
     unknown = len(left) - len(trained) - len(judging)
     without = f", without {counted(unknown, 'evaluation')}" if unknown else ""
     return [
@@ -169,12 +181,12 @@ def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, 
     }
 
 
-def _time(plan: Plan, done: dict[str, journals.Journal]) -> str:
+def _time(plan: Plan, done: dict[str, journals.Journal], store: Store) -> str:
     """What is left of trials whose cost is only known when some have finished."""
     seconds = [j.epochs[-1].get("seconds", 0.0) for j in done.values() if j.epochs]
     left = sum(trial.id not in done for trial in plan.trials)
-    left += sum(search.words.trials + plan.scale.seeds for search in plan.searches)
-    workers = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    left += sum(asked + len(confirming) for _, asked, confirming in _left(plan, store))
+    workers = room_for(plan.scale.threads)
     about = "the time is known when one has finished"
     if seconds:
         total = left * sum(seconds) / len(seconds) / workers
@@ -183,18 +195,46 @@ def _time(plan: Plan, done: dict[str, journals.Journal]) -> str:
     return f"{len(plan.trials)} trials, {len(done)} done; up to {left} left: {about}"
 
 
-def _of_searches(plan: Plan, num_train: int) -> list[tuple[str, int, int]]:
-    """Return (arm, trials, training tokens) of each search with its confirmation, if none stops."""
-    searches, seen = [], set()
-    for search, record in zip(plan.searches, plan.record.searches, strict=True):
-        count = 0 if record.shared else search.words.trials
+def _of_searches(plan: Plan, num_train: int, store: Store) -> list[tuple[str, int, int]]:
+    """Return (arm, trials, training tokens) left of each search with its confirmation."""
+    searches = []
+    for search, asked, confirming in _left(plan, store):
         brief = resolve(merge(search.values, search.words.changes))
-        trains = 0 if search.parents else count  # else these are ways to evaluate
+        trains = 0 if search.parents else asked  # else these are ways to evaluate
         tokens = trains * cost.training_tokens(brief, num_train)
-        confirming = plan.confirmations(search, {}).trials  # as if nothing had to be found
-        new = [trial for trial in confirming if trial.id not in seen]
-        trained = [trial for trial in new if not trial.parent_ids(Role.MEMBER)]
+        trained = [trial for trial in confirming if not trial.parent_ids(Role.MEMBER)]
         tokens += sum(cost.training_tokens(trial.config, num_train) for trial in trained)
-        searches.append((search.arm, count + len(new), tokens))
-        seen |= {trial.id for trial in new}
+        searches.append((search.arm, asked + len(confirming), tokens))
     return searches
+
+
+def _left(plan: Plan, store: Store) -> list[tuple[PlannedSearch, int, list[Trial]]]:
+    """Return what each search may still ask for, if none stops early, and what confirms it."""
+    key, left, seen = plan.record.key, [], set[str]()
+    record = study_record.read(store, key) if study_record.exists(store, key) else plan.record
+    recorded = {search.key: search for search in record.searches}
+    for search, planned in zip(plan.searches, plan.record.searches, strict=True):
+        known = recorded.get(search.key, planned)
+        started = journals.read_all(store, known.trials)
+        asked = known.unrequested + sum(not _is_done(started.get(t)) for t in known.trials)
+        confirming = _confirming(plan, search, known, started)
+        done = journals.read_all(store, [trial.id for trial in confirming])
+        new = [t for t in confirming if t.id not in seen and not _is_done(done.get(t.id))]
+        left.append((search, 0 if planned.shared else asked, new))
+        seen |= {trial.id for trial in new}
+    return left
+
+
+def _confirming(
+    plan: Plan,
+    search: PlannedSearch,
+    known: SearchRecord,
+    started: Mapping[str, journals.Journal],
+) -> Sequence[Trial]:
+    """Return what confirms a search's winner, or would if nothing had to be found."""
+    if known.ended and known.chosen is None:
+        return ()
+    chosen = started.get(known.chosen or "")
+    values = chosen.trial.values if chosen else {}
+    winner = {key: value for key, value in values.items() if key not in search.words.changes}
+    return plan.confirmations(search, winner).trials

@@ -20,6 +20,7 @@ from typing import Any
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.config.identity import Trial
+from ablate.engine.cores import usable_cores
 from ablate.errors import TrialError
 from ablate.store.store import Store
 from ablate.study.file import load
@@ -70,7 +71,7 @@ def measure(trial: Trial, data: str, cores: int, seconds: float = SECONDS) -> li
 
 def show_probe(plan: Plan, data: str, cores: int | None = None) -> str:
     """Return the table of `ablate probe`, and its advice."""
-    cores = cores or os.cpu_count() or 1
+    cores = cores or int(usable_cores()) or 1
     trial = largest_trial(plan)
     measured = measure(trial, data, cores)
     best = measured[0]

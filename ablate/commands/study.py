@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ablate.commands import _options
@@ -134,21 +134,15 @@ def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
 def _troubles(ended: Ended) -> str:
     """Return one message for all trials that failed or diverged, with each reason once."""
     expected = _expected(ended)
-    reasons: dict[str, list[Journal]] = {}
-    lost = (Status.FAILED, Status.DIVERGED)
-    for trial_id in expected:
-        journal = ended.journals.get(trial_id)
-        if journal and (outcome := journal.outcome) and outcome.status in lost:
-            reasons.setdefault(outcome.frames or outcome.reason or "", []).append(journal)
-    if not reasons:
+    known = [ended.journals[trial] for trial in expected if trial in ended.journals]
+    lost = [journal for journal in known if journal.status in (Status.FAILED, Status.DIVERGED)]
+    if not lost:
         return ""
-    total = sum(map(len, reasons.values()))
-    count = f"{total} of {len(expected)} trials failed or diverged"
+    reasons = _reasons(lost)
+    count = f"{len(lost)} of {len(expected)} trials failed or diverged"
     lines = [f"{count}; the table shows them as missing:"]
     for reason, failed in [*reasons.items()][:MOST_REASONS]:
         first = failed[0]
-        if first.outcome and first.outcome.orphan_of:
-            continue  # the reason is reported for the trial that it builds on
         lines.append(f"{len(failed)} x {first.status}, {first.trial.name} first: {reason}")
     if len(reasons) > MOST_REASONS:
         more = counted(len(reasons) - MOST_REASONS, "more reason")
@@ -156,8 +150,19 @@ def _troubles(ended: Ended) -> str:
     return "\n".join(lines)
 
 
+def _reasons(lost: Sequence[Journal]) -> dict[str, list[Journal]]:
+    """The trials by their reason, without those that only build on another one of them."""
+    reasons: dict[str, list[Journal]] = {}
+    for journal in lost:
+        outcome = journal.outcome
+        if outcome is not None and not outcome.orphan_of:
+            reasons.setdefault(outcome.frames or outcome.reason or "", []).append(journal)
+    return reasons
+
+
 def _expected(ended: Ended) -> list[str]:
     """Return the listed trials, and those of searches in which no trial succeeded."""
     listed = [trial.id for trial in ended.record.trials]
-    failed = [search.trials for search in ended.record.searches if search.chosen is None]
+    succeeded = {t for t, journal in ended.journals.items() if journal.status == Status.COMPLETED}
+    failed = [s.trials for s in ended.record.searches if succeeded.isdisjoint(s.trials)]
     return list(dict.fromkeys([*listed, *(trial for trials in failed for trial in trials)]))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ablate import analysis, papers
 from ablate.config import fields
 from ablate.config.identity import StageName
-from ablate.errors import AblateError, DamagedError, TrialError
+from ablate.errors import AblateError, DamagedError, StoreError, TrialError
 from ablate.redaction import redacted
 from ablate.store import findings
 from ablate.store.findings import SavedFinding
@@ -60,7 +60,10 @@ def analyse(
         except Exception as error:
             kind = "" if isinstance(error, AblateError) else f"{type(error).__name__}: "
             note(f"no analysis '{job.word.analysis}': {kind}{redacted(str(error))}")
-    findings.write(workspace.store, key, found)
+    try:
+        findings.write(workspace.store, key, found)
+    except StoreError as error:
+        note(f"the page of {key} lacks what its analyses found: {redacted(str(error))}")
 
 
 def _made(workspace: Workspace, key: str) -> Sequence[SavedFinding]:

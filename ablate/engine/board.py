@@ -34,12 +34,15 @@ class Running:
     reached: float = 0.0  # epochs done, with the share of the one under way
     latest: float | None = None  # when it reached that
     first: tuple[float, float] | None = None  # what it had reached when first seen, and when
-    whole: bool = False  # from its first epoch
+    whole: bool = False  # seen from its first epoch to its last, none of them twice
+    restarted: bool = False
     epochs: deque[float] = field(default_factory=lambda: deque(maxlen=LATEST))  # their seconds
 
     def update(self, metrics: Mapping[str, Any], metric: Metric, now: float) -> None:
         """Update from the metrics of an epoch. `seconds` is cumulative over epochs."""
-        self.whole = self.whole or metrics.get("epoch") == 1
+        if int(metrics.get("epoch", self.epoch + 1)) <= self.epoch:
+            self._restart()
+        self.whole = self.whole or (metrics.get("epoch") == 1 and not self.restarted)
         before = self.seconds if self.epoch else (0.0 if metrics.get("epoch") == 1 else None)
         self.epoch = int(metrics.get("epoch", self.epoch + 1))
         self.loss = metric.loss_of(metrics, "valid")
@@ -53,9 +56,18 @@ class Running:
 
     def reach(self, epochs: float, now: float) -> None:
         """Update from how many epochs are done, with the share of the one under way."""
+        if epochs < self.reached:
+            self._restart()
         self.first = self.first or (epochs, now)
         if epochs > self.reached:
             self.reached, self.latest = epochs, now
+
+    def _restart(self) -> None:
+        """Forget what was learned: it was cut, and repeats what was not saved."""
+        self.epoch, self.seconds, self.reached = 0, None, 0.0
+        self.first = self.latest = None
+        self.whole, self.restarted = False, True
+        self.epochs.clear()
 
     @property
     def pace(self) -> float | None:
@@ -163,7 +175,7 @@ class Board:
             for trial_id in search.trials:
                 self._plan(trial_id, search.arm)
             if not search.shared:
-                self._arm(search.arm).unrequested += max(0, search.num_trials - len(search.trials))
+                self._arm(search.arm).unrequested += search.unrequested
             self._arm(search.arm).confirming += search.confirming
         self._epochs = {kind: statistics.fmean(epochs) for kind, epochs in planned.items()}
 

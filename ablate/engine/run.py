@@ -25,6 +25,7 @@ from ablate.compare.table.study_table import study_table
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial
 from ablate.engine.analyses import analyse, check_analyses
+from ablate.engine.cores import room_for
 from ablate.errors import ConfigError, StoreError
 from ablate.redaction import redacted
 from ablate.store import journal as journals
@@ -157,12 +158,11 @@ def _run_plan(
             ended = _journals(schedule, store)
             summary = summarise(schedule.plan.record, ended)
             tables = _write_tables(summary, workspace)
+            if schedule.complete:
+                analyse(schedule.plan, ended, workspace, screen.note)
+                tables |= _report(summary, ended, store, screen.note)
         if schedule.complete:
-            analyse(schedule.plan, ended, workspace, screen.note)
-            pages = _report(summary, ended, store, screen.note)
-            delivery = recorder.finish(
-                tables["table.md"], {"table.txt": tables["table.txt"], **pages}
-            )
+            delivery = recorder.finish(tables.pop("table.md"), tables)
         else:
             delivery = recorder.pause()
     schedule.ledger.write()
@@ -191,7 +191,7 @@ def _other_file(record: study_record.StudyRecord, store: Store) -> str:
 
 
 def _journals(schedule: Any, store: Store) -> dict[str, Journal]:
-    """Read the journals of the study's trials.
+    """Read the journals of the study's trials, with its own labels.
 
     An outcome that has disappeared from the store is restored: a worker that was cut off may have
     sent an old journal that the network delivered late.
@@ -201,7 +201,7 @@ def _journals(schedule: Any, store: Store) -> dict[str, Journal]:
         if trial_id in stored and stored[trial_id].outcome is None:
             journal.write(store)
             stored[trial_id] = journal
-    return stored
+    return journals.labelled(stored, schedule.trials)
 
 
 def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
@@ -255,7 +255,7 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
     from ablate.tune.cluster.drive import Fleet
 
     address = options.address or os.environ.get("RAY_ADDRESS")
-    here = max(1, (os.cpu_count() or 1) // plan.scale.threads)
+    here = room_for(plan.scale.threads)
     return Fleet(
         workers=options.workers or (here if address in (None, "local") else None),
         cpus_per_trial=plan.scale.threads,
@@ -384,6 +384,6 @@ def _report(
 
 def missing_records(delivery: Any) -> str:
     """Return how many trials the tracking server still lacks, and why; empty if none."""
-    number = len(delivery.undelivered) + len(delivery.refused)
+    number = len({*delivery.undelivered, *delivery.refused})
     why = delivery.reason or next(iter(delivery.refused.values()), "")
     return f"{number} trials ({why})" if number else ""

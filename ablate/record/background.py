@@ -74,8 +74,11 @@ class BackgroundRecorder:
 
     def finish(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> Delivery:
         """Deliver all trials and the study's results, as far as the server allows in time."""
-        self._recorder.save_results(table_markdown, artifacts)
-        return self._join()
+        try:
+            self._recorder.save_results(table_markdown, artifacts)
+        finally:
+            delivery = self._join()
+        return delivery
 
     def pause(self) -> Delivery:
         """Deliver all trials, and leave no run marked as running, and no thread."""
@@ -158,6 +161,7 @@ class BackgroundRecorder:
             self._delivered_at[trial_id] = time.monotonic()
         try:
             self._result.delivered += self._recorder.deliver(trial_id, running)
+            self._result.refused.pop(trial_id, None)
         except Away:
             with self._changed:
                 self._due.setdefault(trial_id, time.monotonic())
@@ -183,7 +187,7 @@ class BackgroundRecorder:
             self._recorder.open()
         closed = self._recorder.close()
         self._result.delivered += closed.delivered
-        self._result.refused |= closed.refused
+        self._result.refused = closed.refused  # all that was refused before was tried again
 
 
 def _text(error: Exception) -> str:

@@ -56,6 +56,7 @@ class RemoteRun:
 
     run_id: str
     experiment_id: str
+    start: int  # milliseconds
     status: str
     artifact_uri: str
     tags: dict[str, str]
@@ -139,17 +140,24 @@ class ClientTracking:
     def _find_or_create(self, experiment_id: str, run: Run) -> RemoteRun:
         """Under a lock, so that `ablate sync` during a study does not create the same run."""
         with server_lock(self.uri):
-            return self._read(run.identity) or self._create(experiment_id, run)
+            known = self._read(run.identity)
+            if known is None:
+                return self._create(experiment_id, run, run.all_tags(None))
+            if known.start == run.start or not run.points:
+                return known
+            # The trial has started over, and MLflow deletes no points of an attempt that failed.
+            self.client.delete_run(known.run_id)
+            tags = {**known.tags, **run.all_tags(known.tags)}
+            return self._create(known.experiment_id, run, tags)
 
-    def _create(self, experiment_id: str, run: Run) -> RemoteRun:
-        tags = {**run.all_tags(None), ORIGIN: self._origin}
+    def _create(self, experiment_id: str, run: Run, all_tags: Mapping[str, str]) -> RemoteRun:
+        tags = {**all_tags, ORIGIN: self._origin}
         del tags[MARK]
         self._uncertain.add(run.identity)
         info = self.client.create_run(experiment_id, start_time=run.start, tags=tags).info
         self._uncertain.discard(run.identity)
-        return RemoteRun(
-            info.run_id, info.experiment_id, RUNNING, info.artifact_uri, tags, created=True
-        )
+        made = (info.run_id, info.experiment_id, run.start, RUNNING, info.artifact_uri, tags)
+        return RemoteRun(*made, created=True)
 
     def _read(self, identity: tuple[str, str]) -> RemoteRun | None:
         """The run on the server; duplicates that we created after unanswered calls are deleted."""
@@ -165,6 +173,7 @@ class ClientTracking:
         return RemoteRun(
             info.run_id,
             info.experiment_id,
+            info.start_time,
             info.status,
             info.artifact_uri,
             dict(data.tags),

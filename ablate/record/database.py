@@ -65,6 +65,8 @@ class DatabaseTracking(ClientTracking):
             changed = {key: value for key, value in tags.items() if old_tags.get(key) != value}
             self._write_pairs(db, self._tags, "REPLACE", run_id, changed)
             self._write_pairs(db, self._params, "IGNORE", run_id, run.params)
+            if row.get("start_time") != run.start:
+                self._delete_points(db, run_id)
             self._write_points(db, run_id, run.points)
             self._write_status(db, run_id, run, tags.get(RUN_NAME))
             self._store_artifacts(row["artifact_uri"], run.artifacts)
@@ -133,6 +135,11 @@ class DatabaseTracking(ClientTracking):
         rows = [_metric_row(run_id, point) for point in new_points(points, last_steps)]
         _insert(db, self._metrics, "ABORT", rows)
         _insert(db, self._latest, "REPLACE", list({row["key"]: row for row in rows}.values()))
+
+    def _delete_points(self, db: Any, run_id: str) -> None:
+        """Delete what an attempt has left behind: the trial has started over."""
+        for table in (self._metrics, self._latest):
+            db.execute(table.delete().where(table.c.run_uuid == run_id))
 
     def _select(self, db: Any, table: Any, run_id: str, column: str) -> dict[str, Any]:
         """A column of a run's rows, by key."""

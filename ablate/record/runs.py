@@ -32,6 +32,7 @@ from ablate.record.tracking import (
     NOTE,
     NUM_PARAMETERS,
     PARENT_RUN,
+    REASON,
     RUN_NAME,
     RUNNING,
     STUDY_RUN,
@@ -255,7 +256,7 @@ def _facts(journal: Journal, status: str) -> dict[str, Any]:
         TRIAL: trial.id,
         "ablate.kind": "trial",
         "status": status,
-        "reason": outcome and outcome.reason,
+        REASON: outcome and outcome.reason,
         "seed": trial.seed,
         "corpus": (journal.config or trial.values).get("corpus.name"),
         "corpus_digest": trial.corpus_digest,
@@ -342,15 +343,18 @@ def _points(journal: Journal, start: int) -> list[Point]:
 
 
 def _times(journal: Journal) -> tuple[int, int]:
-    """When a trial started and ended, in milliseconds."""
+    """When a trial started, or started over, and when it ended, in milliseconds."""
     if not journal.attempts:
         return _now(), _now()
-    first, last = journal.attempts[0], journal.attempts[-1]
+    lost = [n for n, attempt in enumerate(journal.attempts[:-1], 1) if "lost_digest" in attempt]
+    first, last = journal.attempts[lost[-1] if lost else 0], journal.attempts[-1]
     seconds = [0.0, *(number(epoch.get("seconds")) or 0.0 for epoch in journal.epochs)]
     from_epoch = int(last.get("from_epoch", 0))
     before = seconds[from_epoch] if from_epoch < len(seconds) else 0.0
     resumed, worked = _milliseconds(last["started"]), math.ceil(1000 * (seconds[-1] - before))
-    return _milliseconds(first["started"]), resumed + max(0, worked)
+    start = _milliseconds(first["started"])
+    evaluated = math.ceil(1000 * ((journal.outcome and journal.outcome.seconds) or 0.0))
+    return start, max(resumed + max(0, worked), start + evaluated)
 
 
 def _milliseconds(text: str) -> int:

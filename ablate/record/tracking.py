@@ -18,6 +18,7 @@ TRIAL, STUDY_RUN, HOME = "ablate.trial", "ablate.study_run", "ablate.study_key"
 ALSO_IN = "ablate.also_in."  # prefix of the tag that shares a trial with another study
 MARK = "ablate.mark"  # how much of the journal the run shows
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
+REASON = "reason"  # why a trial has no result
 FINAL, NUM_PARAMETERS = "final_", "num_parameters"  # metrics that are not of an epoch
 LARGEST = 1.7976931348623157e308  # what MLflow stores for infinity
 
@@ -56,9 +57,13 @@ class Run:
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
 
     def all_tags(self, existing: Mapping[str, str] | None) -> dict[str, str]:
-        """The tags to set, given those of the existing run (None if there is none yet)."""
+        """The tags to set, given those of the existing run (None if there is none yet).
+
+        A reason that an earlier attempt failed for is emptied.
+        """
         at_home = existing is None or existing.get(HOME, self.home[HOME]) == self.home[HOME]
-        return {**self.tags, **(self.home if at_home else self.guest)}
+        outdated = {key: "" for key in (REASON, NOTE) if (existing or {}).get(key)}
+        return {**outdated, **self.tags, **(self.home if at_home else self.guest)}
 
 
 @dataclass(frozen=True)

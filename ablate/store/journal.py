@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablate.config.identity import Trial
@@ -135,6 +135,17 @@ def read_all(store: Store, trial_ids: Iterable[str] | None = None) -> dict[str, 
     wanted = store.names("trials") if trial_ids is None else trial_ids
     journals = ((trial_id, read(store, trial_id)) for trial_id in wanted)
     return {trial_id: journal for trial_id, journal in journals if journal is not None}
+
+
+def labelled(journals: Mapping[str, Journal], trials: Mapping[str, Trial]) -> dict[str, Journal]:
+    """The journals with the labels that a study gives its trials.
+
+    What is stored has those of the study that ran a trial first, whose arms may have other names.
+    """
+    return {
+        trial_id: replace(journal, trial=trials.get(trial_id, journal.trial))
+        for trial_id, journal in journals.items()
+    }
 
 
 def find(store: Store, trial_id: str) -> Journal:

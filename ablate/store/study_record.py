@@ -66,6 +66,13 @@ class SearchRecord:
     key: str = ""  # its name in the searches' file
     confirming: tuple[int | None, ...] = ()  # epochs of the trials that will confirm its winner
     shared: bool = False  # another arm's search has the same trials
+    ended: bool = False  # it starts no other trial; older records do not say so
+
+    @property
+    def unrequested(self) -> int:
+        """How many trials it may still start."""
+        ended = self.ended or self.chosen is not None
+        return 0 if ended else max(0, self.num_trials - len(self.trials))
 
 
 @dataclass(frozen=True, kw_only=True)

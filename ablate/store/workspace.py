@@ -123,10 +123,24 @@ def _locked_here(workspace: Workspace, key: str) -> Iterator[None]:
     with _lock_file(workspace, key) as file:
         if not lock(file, seconds=1.0):  # `running_driver` locks it for a moment
             raise lease.held_by(key, _holder(file))
-        file.truncate(0)
-        file.write(json.dumps(lease.this_process()))
-        file.flush()
+        _write_holder(file)
         yield
+
+
+def _write_holder(file: TextIO) -> None:
+    """Write who has locked the file, with no buffer that would be written again at its end."""
+    try:
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), json.dumps(lease.this_process()).encode())
+    except OSError as error:
+        raise _unwritable(Path(file.name), error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"cannot write {path}: {error.strerror or error}. Free some space, or choose another "
+        "folder with --workspace."
+    )
 
 
 def _lock_file(workspace: Workspace, key: str) -> TextIO:
@@ -136,7 +150,7 @@ def _lock_file(workspace: Workspace, key: str) -> TextIO:
         folder.mkdir(parents=True, exist_ok=True)
         return (folder / "driver.json").open("a+")
     except OSError as error:
-        raise StoreError(f"cannot write {folder}: {error.strerror or error}.") from error
+        raise _unwritable(folder, error) from error
 
 
 def _lock_folder(workspace: Workspace, key: str) -> Path:

@@ -13,6 +13,7 @@ from ablate.config.resolve import NONE, Config, kind_of, merge, resolve
 from ablate.config.sections import CorpusConfig
 from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 from ablate.store.study_record import ArmRecord, StudyRecord
+from ablate.study.small import brief_stage
 from ablate.study.words import Arm, Scale, Stage, Study, Values
 from ablate.trial.user_code import RAISED, raised
 
@@ -165,11 +166,13 @@ def _arm_record(
 
 def arm_stages(scale: Scale, arm: Arm) -> list[Stage]:
     """Return an arm's stages after training, with the scale's and the arm's changes to them."""
-    return [
-        replace(stage, changes={**stage.changes, **at_scale, **arm.stages.get(stage.name, {})})
-        for stage in (*scale.stages, *arm.then)
-        for at_scale in (scale.stage_changes.get(stage.name, {}),)
-    ]
+    return [_at_scale(scale, arm, stage) for stage in (*scale.stages, *arm.then)]
+
+
+def _at_scale(scale: Scale, arm: Arm, stage: Stage) -> Stage:
+    at_scale, of_arm = scale.stage_changes.get(stage.name, {}), arm.stages.get(stage.name, {})
+    changed = replace(stage, changes={**stage.changes, **at_scale, **of_arm})
+    return brief_stage(changed) if scale.brief else changed
 
 
 def measure_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Values | None:

@@ -122,12 +122,17 @@ def plan_evaluation_search(
     plan: Plan, arm: str, stage: Stage, words: Search, model: Trial, seed_index: int
 ) -> PlannedSearch:
     """Plan a search of how to evaluate a finished model."""
+    space = find_space(plan.study, words.space)
+    space.check()
+    check_rows(space, words.rows)
+    values = merge(dict(model.values), stage.changes)
+    resolve_arm(plan.study, arm, merge(values, words.changes, arm_location(plan.study, arm)))
     return PlannedSearch(
         arm=arm,
         repeat=0,
-        values=merge(dict(model.values), stage.changes),
+        values=values,
         fixed={**stage.changes, **words.rows},
-        space=find_space(plan.study, words.space),
+        space=space,
         words=words,
         seed=1,
         parents=(Parent("member", model.id),),

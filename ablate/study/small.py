@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ablate.config.tasks import ONE_EPOCH
-from ablate.study.words import Scale, Values
+from ablate.study.words import Scale, Stage, Values
 
 
 def smaller(
@@ -36,15 +36,19 @@ def smaller(
     return divide
 
 
+def brief_stage(stage: Stage) -> Stage:
+    """Shorten a stage to one epoch, or to two trials of its search."""
+    changes = {**stage.changes, **ONE_EPOCH} if stage.trains else stage.changes
+    search = stage.search and replace(stage.search, trials=2, changes={})
+    return replace(stage, changes=changes, search=search)
+
+
 def smoke(scale: Scale, **words: Any) -> Scale:
     """Shrink a scale to seconds, to check that everything runs; its results mean nothing.
 
     The kind of task says how its trials are made brief, unless `changes` are given.
     """
     search = scale.search and replace(scale.search, trials=2, repeats=1, changes={})
-    stages = tuple(
-        replace(stage, changes={**stage.changes, **ONE_EPOCH}) if stage.trains else stage
-        for stage in scale.stages
-    )
+    stages = tuple(map(brief_stage, scale.stages))
     words = {"seeds": min(scale.seeds, 2), "brief": "changes" not in words, **words}
     return replace(scale, stages=stages, search=search, **words)

@@ -1,7 +1,7 @@
 """What a study may spend and what it has spent, saved in the store so that it survives a restart.
 
 GPU-hours are reserved before a trial starts and replaced by what it used when it is done. The
-reservations of a driver that died stay, and the same trials resume under them.
+reservations of a driver that died stay, and the same trials resume under them, whatever is spent.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from ablate.errors import DamagedError
 from ablate.store.journal import Journal
 from ablate.store.store import Store, damaged
 from ablate.study.words import Budget
+
+SAVE_SECONDS = 60.0  # the longest time that a killed driver leaves uncounted
 
 
 class Ledger:
@@ -26,6 +28,7 @@ class Ledger:
         self.spent: dict[str, float] = saved.get("spent", {})
         self.seconds: float = saved.get("seconds", 0.0)
         self.epochs_of: dict[str, int] = saved.get("epochs_of", {})  # by trial
+        self._unsaved = 0.0  # seconds
 
     def _saved(self) -> dict[str, Any]:
         """What was saved earlier. Without a budget nothing depends on it."""
@@ -50,14 +53,16 @@ class Ledger:
         return sum(self.epochs_of.values())
 
     def refusal(self, trial_id: str) -> str | None:
-        """Why no further trial may start, or None."""
+        """Why a trial may not start, or None. One that has started may end, but for the hours."""
         budget = self.budget
+        if trial_id in self.reserved:
+            return self.overtime
         started = trial_id in self.epochs_of
         if budget.trials is not None and self.trials >= budget.trials and not started:
             return f"the budget of {budget.trials} trials is spent"
         if budget.epochs is not None and self.epochs >= budget.epochs:
             return f"the budget of {budget.epochs} epochs is spent"
-        if budget.gpu_hours is not None and trial_id not in self.reserved:
+        if budget.gpu_hours is not None:
             needed = self.gpu_hours + budget.gpu_hours_per_trial * self.gpus
             if needed > budget.gpu_hours:
                 return f"the budget of {budget.gpu_hours:g} GPU-hours is spent or reserved"
@@ -78,9 +83,16 @@ class Ledger:
     def started(self, trial_id: str) -> None:
         """Reserve a trial's GPU-hours, durably, before it is launched."""
         self.epochs_of.setdefault(trial_id, 0)
-        if self.budget.gpu_hours is not None:
-            self.reserved.setdefault(trial_id, self.budget.gpu_hours_per_trial * self.gpus)
+        hours = 0.0 if self.budget.gpu_hours is None else self.budget.gpu_hours_per_trial
+        self.reserved.setdefault(trial_id, hours * self.gpus)
         self.write_if_limited()
+
+    def passed(self, seconds: float) -> None:
+        """Count time in which the driver ran."""
+        self.seconds += seconds
+        self._unsaved += seconds
+        if self._unsaved >= SAVE_SECONDS:
+            self.write_if_limited()
 
     def epoch(self, trial_id: str, number: int, seconds: float) -> None:
         """Count an epoch; a trial that exceeds its reservation reserves what it has used."""
@@ -90,26 +102,35 @@ class Ledger:
             self.reserved[trial_id] = max(self.reserved[trial_id], used)
         self.write_if_limited()
 
-    def settle(self, journal: Journal) -> None:
+    def settle(self, trial_id: str, journal: Journal | None) -> None:
         """Replace the reservation of a trial that has ended by what it used.
 
         The trial may have ended without a driver: its worker can finish a moment after the driver
-        that reserved for it was killed.
+        that reserved for it was killed. What is tried again costs its time again.
         """
-        trial_id, epochs = journal.trial.id, journal.epochs
+        epochs = journal.epochs if journal else []
         if trial_id in self.epochs_of:
             self.epochs_of[trial_id] = max(self.epochs_of[trial_id], len(epochs))
         if self.reserved.pop(trial_id, None) is not None:
-            seconds = epochs[-1].get("seconds", 0.0) if epochs else 0.0
-            self.spent[trial_id] = seconds / 3600 * self.gpus
+            used = _seconds(journal) / 3600 * self.gpus if journal else 0.0
+            self.spent[trial_id] = self.spent.get(trial_id, 0.0) + used
 
     def write_if_limited(self) -> None:
         if self._limited:
             self.write()
 
     def write(self) -> None:
+        self._unsaved = 0.0
         names = ("reserved", "spent", "seconds", "epochs_of")
         self.store.write_json(self._key, {name: getattr(self, name) for name in names})
+
+
+def _seconds(journal: Journal) -> float:
+    """The seconds of a trial since it was first started, or tried again after a failure."""
+    at = [0.0, *(epoch.get("seconds", 0.0) for epoch in journal.epochs)]
+    start = journal.attempts[0].get("from_epoch", 0) if journal.attempts else 0
+    evaluated = (journal.outcome.seconds if journal.outcome else None) or 0.0
+    return at[-1] - at[min(start, len(at) - 1)] + evaluated
 
 
 def _is_ledger(saved: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,15 +11,19 @@ from ablate.tune.schedule import Schedule
 from ablate.tune.worker import Worker
 
 Order = Callable[[Trial], Mapping[str, Any]]
+ELSEWHERE_SECONDS = 1.0  # until it is asked again whether another study's driver has ended a trial
 
 
 def run(schedule: Schedule, order: Order) -> None:
     """Run trials one after another until none is left or the schedule is stopping."""
     while not schedule.exhausted:
         trial = schedule.next()
-        if trial is None:
+        if trial is not None:
+            _run_trial(Worker(order(trial)), schedule, trial)
+        elif schedule.elsewhere:
+            time.sleep(ELSEWHERE_SECONDS)
+        else:
             return  # nothing is running, so there is nothing to wait for
-        _run_trial(Worker(order(trial)), schedule, trial)
 
 
 def _run_trial(worker: Worker, schedule: Schedule, trial: Trial) -> None:

@@ -6,6 +6,7 @@ a debugger and on a cluster. A decision is in the store before the schedule acts
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from ablate.config.identity import Keep, Trial
 from ablate.errors import DamagedError, TrialError
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.claims import Claims
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
@@ -69,13 +71,21 @@ class Schedule:
         self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
-        self._started_before: dict[str, Journal] = {}  # in an earlier run, without an outcome
+        self._has_waited = False
+        self.elsewhere: dict[str, Trial] = {}  # run by another study's driver now
+        self._claims = Claims(store)
         self._confirmed: set[int] = set()
         self._clock = time.monotonic()
         self._has_weights: dict[str, bool] = {}
         self._searched = _searched_before(store, plan.record.key)
+        self._interrupted = set(self.ledger.reserved)  # what ran when the driver before was killed
         self._begin_searches()
         self._admit(plan.trials)
+        while self._confirm_winners():
+            pass
+        self._release_removed()
+        first = self._interrupted
+        self._waiting = dict(sorted(self._waiting.items(), key=lambda item: item[0] not in first))
         self._record()
         for text in reused(self._edited):
             self.note(text)
@@ -86,6 +96,13 @@ class Schedule:
         return self.stop_reason is not None or self.ledger.overtime is not None
 
     @property
+    def trials(self) -> dict[str, Trial]:
+        """All trials that are known by now, with the labels of this study."""
+        listed = {trial.id: trial for trial in self.plan.trials}
+        searched = (search.trials.items() for search in self.searches.values())
+        return {**dict(itertools.chain(*searched)), **listed}
+
+    @property
     def exhausted(self) -> bool:
         """Return whether `next` will never give another trial."""
         return self.stopping or self.closed_reason is not None or self.complete
@@ -93,20 +110,29 @@ class Schedule:
     @property
     def complete(self) -> bool:
         """Return whether every trial of the study has an outcome."""
-        left = self._waiting or self._running or len(self._confirmed) < len(self.plan.searches)
-        return not left
+        left = self._waiting or self._running or self.elsewhere
+        return not left and len(self._confirmed) == len(self.plan.searches)
 
     def next(self) -> Trial | None:
         """The next trial that can start now, or None."""
         self._tick()
+        self._waiting |= self.elsewhere
+        self.elsewhere.clear()
         while not self.exhausted:
             trial = self._next_ready()
             if trial is None:
                 return None
-            if trial.id in self._running or self._is_known(trial):
+            if trial.id in self._running:
+                continue
+            if not self._claims.claim(trial.id):
+                self._wait_for(trial)
+                continue
+            if self._is_known(trial):
+                self._claims.release(trial.id)
                 continue
             refusal = self.ledger.refusal(trial.id)
             if refusal is not None:
+                self._claims.release(trial.id)
                 self._waiting.setdefault(trial.id, trial)
                 self.closed_reason = refusal
                 return None
@@ -171,6 +197,13 @@ class Schedule:
         if journal is not None and trial is not None:
             self._note_if_from_scratch(trial, journal)
 
+    def _wait_for(self, trial: Trial) -> None:
+        """Put off a trial until the driver of another study has ended it, or died."""
+        self.elsewhere[trial.id] = trial
+        if not self._has_waited:
+            self.note(f"{trial.name} is being run for another study, and is waited for")
+        self._has_waited = True
+
     def _note_if_from_scratch(self, trial: Trial, journal: Journal) -> None:
         """Note that a trial which had epochs starts again, if it cannot resume."""
         epochs = len(journal.epochs)
@@ -182,30 +215,46 @@ class Schedule:
     def _start(self, trial: Trial) -> None:
         self.ledger.started(trial.id)
         self._waiting.pop(trial.id, None)
+        before = self._reopened(trial.id)
         self._running[trial.id] = trial
         self.status[trial.id] = Status.RUNNING
         self.listener.started(trial)
-        if trial.id in self._started_before:
-            self._note_if_from_scratch(trial, self._started_before.pop(trial.id))
+        if before is not None and before.attempts:
+            self._note_if_from_scratch(trial, before)
+
+    def _reopened(self, trial_id: str) -> Journal | None:
+        """The journal of a trial that starts now, without the outcome of an earlier run.
+
+        Not before: another study may have that outcome, and this one no budget for the trial.
+        """
+        journal = journals.reopened(self.store, trial_id)
+        if journal is not None and journal.outcome is not None:  # its weights are lost
+            journals.run_again(self.store, journal)
+        return journal
 
     def _ended(self, trial_id: str, journal: Journal) -> None:
-        if self._running.pop(trial_id, None) is None:
+        trial = self._running.pop(trial_id, None)
+        if trial is None:
             return
+        self._claims.release(trial_id)
         self.ended[trial_id] = journal
         if journal.differs_from_lost:
-            self.note(f"{journal.trial.name} {DIFFERS}")
-        self._settle(trial_id, journal)
+            self.note(f"{trial.name} {DIFFERS}")
+        self._settle(trial, journal)
         self.ledger.write_if_limited()
 
-    def _settle(self, trial_id: str, journal: Journal) -> None:
-        """Take in an outcome that is stored: of this run, of an earlier one or of another study."""
-        self.ledger.settle(journal)
-        self.status[trial_id] = journal.status or Status.FAILED
+    def _settle(self, trial: Trial, journal: Journal) -> None:
+        """Take in an outcome that is stored: of this run, of an earlier one or of another study.
+
+        The journal has the labels of the study that ran the trial first, `trial` those of this one.
+        """
+        self.ledger.settle(trial.id, journal)
+        self.status[trial.id] = journal.status or Status.FAILED
         for file in edited_since(journal):
-            self._edited.setdefault(file, set()).add(trial_id)
-        for search in self._searches_of(trial_id):
+            self._edited.setdefault(file, set()).add(trial.id)
+        for search in self._searches_of(trial.id):
             search.tell(journal)
-        self.listener.finished(trial_id, journal)
+        self.listener.finished(trial.id, replace(journal, trial=trial))
 
     def _next_ready(self) -> Trial | None:
         """A listed trial whose parents are done, else one that a search suggests."""
@@ -221,7 +270,7 @@ class Schedule:
             if trial is not None:
                 self._record()
                 return trial
-        return self._confirmed_winner()
+        return self._next_ready() if self._confirm_winners() else None
 
     def _can_begin(self, search: ArmSearch) -> bool:
         """Return whether its parents have completed; abandon the search if they never will."""
@@ -238,34 +287,43 @@ class Schedule:
         outcome = Outcome(status=Status.FAILED, reason=reason, orphan_of=bad)
         journal = Journal(trial, outcome=outcome)
         journal.write(self.store)
-        self._settle(trial.id, journal)
+        self._settle(trial, journal)
 
-    def _confirmed_winner(self) -> Trial | None:
-        """Plan the winner of a finished search on fresh seeds; return the next ready trial."""
-        for index, search in self.searches.items():
-            if not search.over or index in self._confirmed:
-                continue
+    def _confirm_winners(self) -> bool:
+        """Plan the winners of finished searches on fresh seeds; return whether any was finished."""
+        over = {i: search for i, search in self.searches.items() if search.over}
+        finished = {i: search for i, search in over.items() if i not in self._confirmed}
+        for index, search in finished.items():
             self._confirmed.add(index)
             winner = search.winner()
             if winner is None:
                 self.note(f"the search of {search.planned.arm} has no winner: no trial completed")
                 self._disinherit(search.planned)
-                continue
-            chains = self.plan.confirmations(search.planned, winner[1])
-            self.plan = with_chains(self.plan, [chains])
-            self._admit(chains.trials)
-            self._begin_searches()
-            self._record()
-            return self._next_ready()
-        return None
+                self._record()
+            else:
+                self._confirm(search, winner[1])
+        return bool(finished)
+
+    def _confirm(self, search: ArmSearch, winner: Mapping[str, Any]) -> None:
+        chains = self.plan.confirmations(search.planned, winner)
+        self.plan = with_chains(self.plan, [chains])
+        self._begin_searches()
+        self._admit(chains.trials)
+        self._record()
 
     def _begin_searches(self) -> None:
-        """Open every search that can start; one that is already over may let others start."""
-        before = -1
+        """Open every search that can start; one that is already over may let others start.
+
+        The plan is recorded before what they have learned, so that nothing of it is unknown.
+        """
+        before, opened = -1, set(self.searches)
         while before < len(self.searches):
             before = len(self.searches)
             for index in range(len(self.plan.searches)):
                 self._begin(index)
+        self._record()
+        for index in self.searches.keys() - opened:
+            self._replay(self.searches[index])
 
     def _begin(self, index: int) -> None:
         """Open the search, unless it is open or waits for a winner that is not known yet."""
@@ -278,14 +336,18 @@ class Schedule:
                 return
             self.plan = self.plan.with_winner(index, other.planned, other.sampled[winner[0]])
         search = self._open_search(self.plan.searches[index], self.plan)
-        search.check_whole(self._searched.get(search.planned.key, 0))
+        search.check_whole(self._searched.get(search.key, 0))
         self.searches[index] = search
-        for trial_id in search.ended:  # they ended in an earlier run of the search
+
+    def _replay(self, search: ArmSearch) -> None:
+        """Take in what an earlier run of the search has learned, and what it was training."""
+        for trial_id in search.ended:
             journal = journals.read(self.store, trial_id)
             if journal is not None and journal.outcome is not None:
-                self._settle(trial_id, journal)
+                self._settle(search.trials[trial_id], journal)
             else:  # its folder was deleted, or is an older copy
                 self._waiting[trial_id] = search.trials[trial_id]
+        self._waiting |= {trial.id: trial for trial in search.resume(self._interrupted)}
 
     def _inherited_from(self, heir: PlannedSearch) -> ArmSearch | None:
         """The search that it inherits from (same repeat), if that is open."""
@@ -303,6 +365,11 @@ class Schedule:
                 self.note(f"the search of {heir.arm} cannot start: {fruitless.arm} has no winner")
                 self._disinherit(heir)
 
+    def _release_removed(self) -> None:
+        """Free what is reserved for trials that the study no longer has: its file was edited."""
+        for trial_id in self.ledger.reserved.keys() - self.trials.keys():
+            self.ledger.settle(trial_id, journals.read(self.store, trial_id))
+
     def _admit(self, trials: tuple[Trial, ...]) -> None:
         """Add these trials; those that are done already, in any study, are not run again."""
         for trial in trials:
@@ -313,15 +380,14 @@ class Schedule:
 
     def _is_known(self, trial: Trial) -> bool:
         """Return whether the trial's outcome is stored. A failed trial is retried, once per run."""
-        journal = journals.reopened(self.store, trial.id)
-        if journal is not None and journal.attempts and journal.outcome is None:
-            self._started_before[trial.id] = journal
+        journal = self.ended.get(trial.id) or journals.read(self.store, trial.id)
         if journal is None or journal.outcome is None:
             return False
-        if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
-            journals.run_again(self.store, journal)
+        if journal.status == Status.FAILED and trial.id not in self.ended:
             return False
-        self._settle(trial.id, journal)
+        if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
+            return False
+        self._settle(trial, journal)
         return True
 
     def _lacks_weights(self, trial: Trial) -> bool:
@@ -359,10 +425,11 @@ class Schedule:
         records = list(self.plan.record.searches)
         for index, search in self.searches.items():
             chosen = (search.winner() or (None,))[0] if search.over else None
-            started, key = tuple(search.trials), search.planned.key
-            records[index] = replace(records[index], trials=started, chosen=chosen, key=key)
+            started = tuple(search.trials)
+            more = {"chosen": chosen, "key": search.key, "ended": search.over}
+            records[index] = replace(records[index], trials=started, **more)
         for index in self._confirmed:  # their trials are planned, or will never be
-            records[index] = replace(records[index], confirming=())
+            records[index] = replace(records[index], confirming=(), ended=True)
         notes = (*self._design_notes, *reused(self._edited))
         record = replace(self.plan.record, searches=tuple(records), notes=notes)
         self.plan = replace(self.plan, record=record)
@@ -371,7 +438,7 @@ class Schedule:
 
     def _tick(self) -> None:
         now = time.monotonic()
-        self.ledger.seconds += now - self._clock
+        self.ledger.passed(now - self._clock)
         self._clock = now
         self.closed_reason = self.closed_reason or self.ledger.overtime
 

@@ -10,10 +10,11 @@ import pytest
 from ablate.commands.plan import show_plan
 from ablate.engine.run import run
 from ablate.store import journal as journals
+from ablate.store.outcome import Status
 from ablate.study import cost
 from ablate.study.file import load
 from ablate.study.plan import make_plan
-from tests.support.small_studies import BASE
+from tests.support.small_studies import BASE, RATE
 
 STUDY = f"""
 from ablate import Arm, Scale, Stage, Study, table
@@ -32,7 +33,7 @@ study = Study(
 @pytest.mark.slow
 def test_evaluations_cost_what_they_took_on_other_seeds(tmp_path, workspace, monkeypatch):
     monkeypatch.setattr(cost, "measured_rate", lambda journals, work: 1e30)  # training is free
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr("ablate.engine.cores.usable_cores", lambda: 1.0)
     file = tmp_path / "asks.py"
     file.write_text(STUDY)
     assert re.search(r"with 1 worker \(.*\), without 3 evaluations$", told(file, workspace))
@@ -45,6 +46,41 @@ def test_evaluations_cost_what_they_took_on_other_seeds(tmp_path, workspace, mon
         replace(journal, outcome=outcome).write(workspace.store)
     assert "left: about 2m30s with 1 worker" in told(file, workspace)
     assert "without" not in told(file, workspace)
+
+
+SEARCHED = f"""
+from ablate import Arm, Scale, Search, Study, table
+
+study = Study(
+    question="What is left?",
+    runner="stand_in",
+    base={BASE!r},
+    base_arm="plain",
+    design=table(Arm("plain")),
+    scales={{"s": Scale(seeds=2, search=Search(
+        space="rate.toml", trials=4, sampler="random", changes={{"training.epochs": 2}}
+    ))}},
+)
+"""
+
+
+def test_of_a_search_what_is_done_is_not_left_and_what_failed_is(tmp_path, workspace):
+    file = tmp_path / "asks.py"
+    file.write_text(SEARCHED)
+    (tmp_path / "rate.toml").write_text(RATE)
+    assert "0 trials, 0 done; searches and their confirmations: up to 6 more" in told(
+        file, workspace
+    )
+    run(file, "s", workspace=str(workspace.folder), local=True)
+    assert "0 trials, 0 done; 0.0M training tokens left" in told(file, workspace)
+    stored = journals.read_all(workspace.store).values()
+    (first, *_), (last, *_) = (
+        [j for j in stored if j.trial.stage == stage] for stage in ("search", "train")
+    )
+    for journal in (first, last):
+        outcome = replace(journal.outcome, status=Status.FAILED)  # type: ignore[type-var]
+        replace(journal, outcome=outcome).write(workspace.store)
+    assert "confirmations: up to 2 more" in told(file, workspace)
 
 
 def told(file, workspace) -> str:

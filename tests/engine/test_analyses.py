@@ -11,7 +11,7 @@ from ablate.analysis import timescales
 from ablate.commands.report import report
 from ablate.engine import analyses
 from ablate.engine.run import RunOptions, run_study
-from ablate.errors import ConfigError, StudyError
+from ablate.errors import ConfigError, StoreError, StudyError
 from ablate.store import findings
 from ablate.store import journal as journals
 from tests.support.small_studies import BASE
@@ -93,6 +93,15 @@ def test_an_error_inside_an_analysis_stops_nothing_either(workspace, monkeypatch
     ended = run(study_of(TIMES, CURVES), workspace)
     assert ended.interrupted is None and ended.unrecorded == ""
     assert [each.analysis for each in findings.read(workspace.store, KEY)] == ["learning_curve"]
+
+
+def test_findings_that_cannot_be_kept_stop_nothing(workspace, monkeypatch):
+    def full(*_: object) -> None:
+        raise StoreError("No space left on device")
+
+    monkeypatch.setattr(findings, "write", full)
+    ended = run(study_of(CURVES), workspace)
+    assert ended.interrupted is None and ended.unrecorded == ""
 
 
 def test_an_arm_without_a_trained_model_stops_nothing(workspace, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -9,8 +10,10 @@ import threading
 
 import pytest
 
-from ablate.engine.run import RunOptions, run_study
+from ablate.engine.cores import room_for
+from ablate.engine.run import RunOptions, missing_records, run_study
 from ablate.errors import HeldError, StoreError, TrialError
+from ablate.record.mlflow_records import Delivery
 from ablate.study.designs import table
 from ablate.study.words import Arm, Scale, Study
 from ablate.tune import local
@@ -58,6 +61,26 @@ def test_an_error_while_trials_run_leaves_no_run_marked_as_running(workspace, mo
         run(workspace)
     assert recorders() == []
     assert study_runs(workspace.tracking_uri)["asked@s"]["tags"]["status"] == "interrupted"
+
+
+def test_a_trial_that_is_lacking_for_two_reasons_is_counted_once() -> None:
+    delivery = Delivery(undelivered=["a", "b"], refused={"a": "not now"}, reason="it is away")
+    assert missing_records(delivery) == "2 trials (it is away)"
+
+
+def test_by_default_trials_fit_the_cores_that_this_process_may_use(monkeypatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {5}, raising=False)
+    assert (room_for(1), room_for(4)) == (1, 1)
+
+
+def test_a_disk_that_is_full_at_the_lock_is_named_with_a_remedy(workspace, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ablate.store.workspace.os.write", full)
+    with pytest.raises(StoreError, match=r"driver\.json: No space left on device\. Free some"):
+        run(workspace)
 
 
 HOLDER = """

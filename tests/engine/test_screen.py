@@ -266,6 +266,31 @@ def test_time_left_of_a_trial_that_resumes_in_its_middle():
         assert screen.board.seconds_left(clock.now) == pytest.approx(70 / 0.6)
 
 
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("start", [0, 4])
+def test_time_left_of_a_trial_that_was_cut_and_repeats_epochs(start, share):
+    """Epochs of a minute; after the twelfth it starts again, from its beginning or a checkpoint."""
+    clock = Clock()
+    screen, _ = plain(record_of(1, arms=("base",)), clock)
+    trial = replace(trial_of("base-0"), values={"training.epochs": 40})
+    board = screen.board
+    board.started(trial, 0.0)
+    for number in range(1, 13):
+        board.progress(trial.id, {**epoch(number), "seconds": 60.0 * number}, 60.0 * number)
+    now = 900.0
+    if share:
+        board.reached(trial.id, start + 0.1, now + 6)
+        board.reached(trial.id, start + 0.5, now + 30)
+        assert board.seconds_left(now + 30) == pytest.approx(60 * (40 - start - 0.5))
+    for number in (1, 2):
+        done, now = start + number, now + 60.0
+        board.reached(trial.id, done - 0.1, now - 6)
+        board.progress(trial.id, {**epoch(done), "seconds": 60.0 * done}, now)
+        assert board.seconds_left(now) == pytest.approx(60 * (40 - done))
+    board.finished(trial.id, ended(trial.id), now)
+    assert board.running == {}
+
+
 def test_what_follows_the_last_update_never_takes_less_than_no_time():
     clock = Clock()
     screen, _ = plain(record_of(num_seeds=1, arms=("base",)), clock)

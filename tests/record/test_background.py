@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ablate.errors import StoreError
 from ablate.record import background as module
 from ablate.record.background import BackgroundRecorder
 from tests.support.records_by_hand import (
@@ -155,6 +156,41 @@ def test_a_server_that_does_not_answer(workspace, silent_port, monkeypatch) -> N
     assert result.undelivered == [FIRST]
     assert result.reason
     assert "secret" not in result.reason
+
+
+def test_what_was_refused_once_and_delivered_later_is_recorded(workspace, monkeypatch) -> None:
+    from ablate.record.database import DatabaseTracking
+    from ablate.record.tracking import TRIAL, Refused
+
+    put, refused = DatabaseTracking.put, []
+
+    def once(server, experiment_id, run):
+        if run.identity[0] == TRIAL and not refused:
+            refused.append(run)
+            raise Refused("not now")
+        return put(server, experiment_id, run)
+
+    monkeypatch.setattr(DatabaseTracking, "put", once)
+    write(workspace.store, make_journal(FIRST))
+    recorder = background(workspace, [])
+    wait_for(lambda: refused)
+    assert recorder.finish("", {}).complete
+    assert FIRST in trial_runs(workspace.uri)
+
+
+def test_results_that_cannot_be_saved_leave_nothing_running(workspace, monkeypatch) -> None:
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, None))
+    recorder = background(workspace, [])
+
+    def full(*_: object) -> None:
+        raise StoreError("No space left on device")
+
+    monkeypatch.setattr(recorder._recorder, "save_results", full)
+    with pytest.raises(StoreError):
+        recorder.finish("", {})
+    assert not recorder._thread.is_alive()
+    runs = [*trial_runs(workspace.uri).values(), *study_runs(workspace.uri).values()]
+    assert {run["status"] for run in runs} == {"FINISHED", "KILLED"}
 
 
 def test_trouble_is_reported_once_and_the_records_come_after_it(workspace, monkeypatch) -> None:

@@ -172,6 +172,45 @@ def test_a_running_trial_grows_pauses_and_goes_on(workspace, via) -> None:
 
 
 @pytest.mark.parametrize("via", WAYS)
+def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(workspace, via) -> None:
+    """Its code was repaired in between, so that the same epochs have other numbers."""
+    store, record = workspace.store, make_study()
+    for day, epochs, status, loss in ((1, 2, "failed", 100.0), (2, 3, "completed", 1.0)):
+        reason = "a bug" if status == "failed" else None
+        journal = make_journal(FIRST, epochs, status, reason=reason)
+        journal.attempts[0]["started"] = f"2026-01-0{day}T00:00:00Z"
+        for epoch in journal.epochs:
+            epoch["train_nll"] = loss
+        write(store, journal)
+        recorder = workspace.recorder(record, via)
+        recorder.open()
+        for running in (True, False):
+            recorder.deliver(FIRST, running=running)
+        assert finish(recorder).complete
+    active = (run for run in on_server(workspace.uri) if run["stage"] == "active")
+    (run,) = (run for run in active if "ablate.trial" in run["tags"])
+    assert sorted((step, value) for step, value, _ in run["history"]["train_nll"]) == [
+        (1, 1.0),
+        (2, 1.0),
+        (3, 1.0),
+    ]
+    assert run["tags"]["status"] == "completed" and run["tags"]["arm"] == "(15,5,0,0)"
+    assert not run["tags"].get("reason") and not run["tags"].get("mlflow.note.content")
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_the_run_of_an_evaluation_lasts_as_long_as_it_took(workspace, via) -> None:
+    journal = make_journal(FIRST, 0)
+    outcome = replace(journal.outcome, seconds=7200.0)
+    write(workspace.store, replace(journal, outcome=outcome))
+    recorder = workspace.recorder(make_study(), via)
+    recorder.open()
+    recorder.deliver(FIRST)
+    run = trial_runs(workspace.uri)[FIRST]
+    assert (run["start"], run["end"]) == (START, START + 7_200_000)
+
+
+@pytest.mark.parametrize("via", WAYS)
 def test_numbers_that_are_none(workspace, via) -> None:
     journal = make_journal(FIRST, 2, "diverged")
     journal.epochs[0]["train_nll"] = float("inf")

@@ -23,6 +23,7 @@ from ablate.space.space import load
 from ablate.store.study_record import from_plain
 from ablate.study.designs import table
 from ablate.study.plan import Plan, make_plan
+from ablate.study.small import smoke
 from ablate.study.words import Arm, Scale, Search, Stage, Study
 from tests.support.golden import golden
 
@@ -558,6 +559,22 @@ def test_a_search_leaves_alone_what_an_arm_s_rows_settle(with_recipe, data: str)
 
     assert fixed(also=("training.window",)) == {"a": None, "b": 30}
     assert fixed() == {"a": 70, "b": 30}  # which the arms differ in, and a has the default
+
+
+def test_smoke_shortens_every_stage_and_its_search(data: str, tmp_path: Path):
+    """Those of the scale and of an arm, whatever the scale or the arm changes of them."""
+    space = tmp_path / "share.toml"
+    row = '["Share"]\nfield="evaluator.cache.share"\nrange=[0.0, 0.5]\n'
+    space.write_text(f'paper="none"\ntables=["T"]\n{row}')
+    again, own = Stage("again", {"training.epochs": 500}), Stage("own", {"training.epochs": 400})
+    judge = Stage("judge", kind="evaluate", search=Search(space=str(space), trials=200))
+    arms = (Arm("a"), Arm("b", stages={"again": {"training.epochs": 300}}, then=(own, judge)))
+    scale = Scale(seeds=5, stages=(again,), stage_changes={"again": {"training.epochs": 200}})
+    study = replace(study_of(), design=table(*arms), scales={"s": smoke(scale)})
+    plan = make_plan(study, data=data)
+    assert {trial.stage for trial in plan.trials} == {"train", "again", "own"}
+    assert {trial.values["training.epochs"] for trial in plan.trials} == {1}
+    assert {search.words.trials for search in plan.searches} == {2}
 
 
 def test_a_scale_changes_stages_by_their_names(data: str):

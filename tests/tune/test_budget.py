@@ -10,6 +10,7 @@ import pytest
 from ablate.config.identity import Trial
 from ablate.errors import DamagedError
 from ablate.store.journal import Journal
+from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.study.words import Budget
 from ablate.tune.budget import Ledger
@@ -44,10 +45,10 @@ def test_a_trial_costs_its_time_on_every_gpu(ledger):
     assert book.gpu_hours == 2.0  # an hour on the four together is reserved anyway
     book.epoch("t", 2, seconds=3600)
     assert book.gpu_hours == 4.0
-    book.settle(ended("t", 2, 2700))
+    book.settle("t", ended("t", 2, 2700))
     assert book.gpu_hours == 3.0 and book.reserved == {} and book.spent == {"t": 3.0}
     book.started("other")
-    book.settle(ended("other", 0, 0))
+    book.settle("other", ended("other", 0, 0))
     assert book.spent["other"] == 0.0
 
 
@@ -58,11 +59,46 @@ def test_epochs_are_counted_once_and_none_before_the_first(ledger):
     for number in (1, 2, 1):  # one is repeated after a crash
         book.epoch("t", number, 1.0)
     assert book.epochs_of == {"t": 2} and book.refusal("other") is None
-    book.settle(ended("t", 3, 1.0))
+    book.settle("t", ended("t", 3, 1.0))
     assert book.epochs_of == {"t": 3}
     assert "epochs" in str(book.refusal("other"))
-    book.settle(ended("unknown", 3, 1.0))
+    book.settle("unknown", ended("unknown", 3, 1.0))
     assert book.epochs_of == {"t": 3}
+
+
+def test_an_evaluation_costs_its_time_and_a_retry_costs_it_again(ledger):
+    book = ledger(gpu_hours=10, gpu_hours_per_trial=1)
+    book.started("judge")
+    judged = ended("judge", 0, 0)
+    judged.outcome = Outcome(status=Status.COMPLETED, seconds=7200.0)
+    book.settle("judge", judged)
+    assert book.spent == {"judge": 2.0}
+    for hours, spent in ((2, 2.0), (1, 3.0)):  # failed, and was tried again from scratch
+        book.started("t")
+        book.settle("t", ended("t", 1, 3600.0 * hours))
+        assert book.spent["t"] == spent
+    book.started("t")  # after an error of memory it resumes where it was
+    resumed = ended("t", 1, 3600.0)
+    resumed.attempts = [{"from_epoch": 1}]
+    resumed.epochs.append({"epoch": 2, "seconds": 5400.0})
+    book.settle("t", resumed)
+    assert book.spent["t"] == 3.5
+
+
+def test_a_trial_that_was_interrupted_resumes_whatever_is_spent(ledger):
+    book = ledger(epochs=2, trials=1, gpu_hours=1, gpu_hours_per_trial=1)
+    book.started("t")
+    book.epoch("t", 2, 7200.0)
+    assert ledger(epochs=2).refusal("t") is None and "epochs" in str(ledger(epochs=2).refusal("u"))
+    book.settle("t", ended("t", 2, 7200.0))
+    assert "epochs" in str(book.refusal("t"))
+
+
+def test_time_is_saved_every_minute_also_before_the_first_epoch(ledger):
+    book = ledger(hours=2)
+    for _ in range(7):
+        book.passed(20.0)
+    assert book.seconds == 140 and ledger(hours=2).seconds == 120
 
 
 @pytest.mark.parametrize(

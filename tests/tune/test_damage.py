@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,21 @@ def test_lost_weights_are_made_again_if_a_trial_still_builds_on_them(workspace, 
     assert run(trained(), workspace)[1] == []  # nothing builds on them any more
     workspace.store.delete(f"trials/{child}")
     assert run(trained(), workspace)[1] == [parent, child]
+    assert ended(workspace) == before
+
+
+def test_a_study_without_the_budget_to_train_again_leaves_the_results_of_others(workspace):
+    """It may start one trial, and would need the weights of two that another study trained."""
+    first = replace(trained(stages=()), scales={"s": Scale(seeds=2)})
+    run(first, workspace)
+    for trial_id in ended(workspace):
+        workspace.store.delete(checkpoint.weights_key(trial_id))
+    before = ended(workspace)
+    arms = table(Arm("a"), Arm("more", then=STAGES))
+    scales = {"s": Scale(seeds=2, budget=Budget(trials=1))}
+    second = replace(first, name="other", design=arms, scales=scales)
+    schedule, started = run(second, workspace)
+    assert len(started) == 1 and schedule.closed_reason == "the budget of 1 trials is spent"
     assert ended(workspace) == before
 
 

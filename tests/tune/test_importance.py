@@ -91,6 +91,21 @@ def test_four_completed_trials_are_enough(tmp_path):
     assert set(result.shares) == {"PED-ANOVA", "fANOVA"} and not result.note
 
 
+def test_each_search_of_an_arm_has_its_own(tmp_path):
+    """As those of how to evaluate the models of two seeds."""
+    storage = open_storage(f"folder:{tmp_path}", RECORD.key)
+    for number, name in enumerate(("0123", "4567")):
+        study = optuna.create_study(study_name=f"s@x/a/0/{name}", storage=storage)
+        for _ in range(number + 1):
+            study.add_trial(optuna.trial.create_trial(value=1.0))
+    searches = tuple(
+        SearchRecord(arm="a", repeat=0, num_trials=2, seed_index=index, key=f"a/0/{name}")
+        for index, name in enumerate(("0123", "4567"))
+    )
+    found = importances(dataclasses.replace(RECORD, searches=searches), f"folder:{tmp_path}")
+    assert [one.num_completed for one in found] == [1, 2]
+
+
 def test_a_study_without_a_search_is_told(tmp_path):
     with pytest.raises(TrialError, match="has no search"):
         importances(dataclasses.replace(RECORD, searches=()), f"folder:{tmp_path}")

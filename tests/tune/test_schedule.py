@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 import threading
 import warnings
 from collections import Counter
@@ -18,7 +20,8 @@ from optuna.samplers import RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from ablate.config.identity import Trial
-from ablate.errors import RecordError, SpaceError, StudyError, TrialError
+from ablate.engine.board import Board
+from ablate.errors import AblateError, RecordError, SpaceError, StudyError, TrialError
 from ablate.record.quiet import silent_warnings
 from ablate.space.space import SpaceViolation
 from ablate.store import journal as journals
@@ -376,12 +379,228 @@ def test_when_time_is_up_nothing_was_interrupted(workspace):
     assert schedule.closed_reason == "the budget of 0.001 hours is spent"
 
 
+def test_what_an_edit_removed_reserves_nothing(workspace):
+    budget = Budget(gpu_hours=3.0, gpu_hours_per_trial=1.0)
+    schedule = scheduled(study_of(budget=budget, gpus=1), workspace)
+    removed = [schedule.next() for _ in range(3)]  # and the driver dies
+    epochs = [{"epoch": 1, "seconds": 1800.0}]
+    journals.Journal(removed[0], epochs=epochs).write(workspace.store)
+    edited = replace(study_of(budget=budget, gpus=1), base={**BASE, "training.epochs": 4})
+    again = scheduled(edited, workspace)
+    assert again.ledger.reserved == {} and again.ledger.gpu_hours == 0.5
+    assert again.next() is not None
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_what_a_killed_driver_was_training_comes_first_though_the_budget_is_spent(
+    workspace, tmp_path, searched
+):
+    words = {"budget": Budget(epochs=4), "runner": STAND_IN}
+    study = study_of(**words)
+    if searched:
+        scales = {"s": replace(search_study(tmp_path).scales["s"], budget=Budget(epochs=4))}
+        study = replace(study, scales=scales)
+    schedule = scheduled(study, workspace)
+    first, second = schedule.next(), schedule.next()
+    schedule.progress(second.id, {"epoch": 1, "seconds": 1.0})
+    outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
+    epochs = [{"epoch": epoch} for epoch in (1, 2, 3)]
+    journals.Journal(first, epochs=epochs, outcome=outcome).write(workspace.store)
+    schedule.finished(first.id)  # and the driver dies
+    again = scheduled(study, workspace)
+    assert again.next().id == second.id
+    assert again.next() is None and again.closed_reason == "the budget of 4 epochs is spent"
+
+
+class Totals(Listener):
+    """The board of a screen, and the totals that it showed when trials ended."""
+
+    def __init__(self, study: Study, workspace) -> None:
+        self.board = Board(make_plan(study, "s", data=workspace.data).record, 0.0)
+        self.totals: list[int] = []
+        self.names: list[str] = []
+
+    def planned(self, record) -> None:
+        self.board.take_record(record)
+
+    def finished(self, trial_id, journal) -> None:
+        self.board.finished(trial_id, journal, 0.0)
+        self.totals.append(self.board.total)
+        self.names.append(journal.trial.name)
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.DIVERGED])
+def test_a_complete_study_has_no_trial_left_on_the_board(workspace, tmp_path, status):
+    """Its search ended early, by its tokens, with or without a winner."""
+    study = search_study(tmp_path, trials=9, tokens=20, sampler="random")
+    study = replace(study, design=table(Arm("a")))
+    schedule = scheduled(study, workspace, shown := Totals(study, workspace))
+    outcome = Outcome(status=status, metrics={"valid_nll": 4.0})
+    while (trial := schedule.next()) is not None:
+        epochs = [{"epoch": 1, "tokens": 10}]
+        journals.Journal(trial, epochs=epochs, outcome=outcome).write(workspace.store)
+        schedule.finished(trial.id)
+    num = 4 if status == Status.COMPLETED else 2
+    assert schedule.complete and shown.board.total == len(shown.board.ended) == num
+    again = Totals(study, workspace)
+    assert scheduled(study, workspace, again).complete
+    assert again.totals == [4] * num  # with those that will confirm its winner
+    assert again.board.total == len(again.board.ended) == num
+
+
+def test_trials_that_another_study_ran_have_the_labels_of_this_one(workspace):
+    run(study_of(), workspace)
+    arms = table(Arm("x"), Arm("y", {"training.clip": 1.0}), Arm("z", {"training.window": 33}))
+    other = replace(study_of(), name="another", base_arm="x", design=arms)
+    scheduled(other, workspace, shown := Totals(other, workspace))
+    assert {name.split()[0] for name in shown.names} == {"x", "y", "z"}
+    assert list(shown.board.arms) == ["x", "y", "z"] and shown.totals == [6] * 6
+
+
+RUNS_ONE = """
+import sys
+from ablate.store.claims import Claims
+from ablate.store.store import Store
+
+claims = Claims(Store(sys.argv[1]))
+assert claims.claim(sys.argv[2])
+print("claimed", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_trial_that_another_driver_runs_is_waited_for(workspace, ends):
+    """That driver ends it, or is killed, and this one runs it."""
+    notes = Notes()
+    schedule = scheduled(study_of(), workspace, notes)
+    first = schedule.plan.trials[0]
+    words = [sys.executable, "-c", RUNS_ONE, workspace.store.uri, first.id]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"claimed\n"
+        started = complete_all(schedule, workspace, lambda trial: 4.0)
+        assert len(started) == 5 and first not in started
+        assert schedule.next() is None and not schedule.exhausted
+        assert notes.texts == ["a seed 1 is being run for another study, and is waited for"]
+        if ends:
+            outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
+            journals.Journal(first, outcome=outcome).write(workspace.store)
+        other.kill()
+    left = complete_all(schedule, workspace, lambda trial: 4.0)
+    assert left == ([] if ends else [first]) and schedule.complete
+    assert schedule.status[first.id] == Status.COMPLETED
+
+
 def search_study(tmp_path, arms=None, **words) -> Study:
     (tmp_path / "search_spaces").mkdir(exist_ok=True)
     file = tmp_path / "search_spaces" / "rates.toml"
     file.write_text(RATE_AND_WINDOW)
     search = Search(space=str(file), **{"trials": 6, **words})
     return study_of(search=search, arms=arms)
+
+
+def complete_all(schedule: Schedule, workspace, loss) -> list[Trial]:
+    """Complete every trial with the loss that this function gives; return them in their order."""
+    started = []
+    while (trial := schedule.next()) is not None:
+        outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": loss(trial)})
+        journals.Journal(trial, epochs=[{"epoch": 1}], outcome=outcome).write(workspace.store)
+        schedule.finished(trial.id)
+        started.append(trial)
+    return started
+
+
+def rate_of(trial: Trial) -> float:
+    return trial.values["optimizer.learning_rate"]
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_search_never_takes_results_of_other_trials_for_its_own(workspace, tmp_path, synchronous):
+    """In another precision the lowest rate is best instead of the highest, and then again not."""
+    study = search_study(tmp_path, arms=["a"], synchronous=synchronous, sampler="random")
+    half = replace(study, scales={"s": replace(study.scales["s"], precision="bfloat16")})
+    first = complete_all(scheduled(study, workspace), workspace, lambda trial: -rate_of(trial))
+    other = scheduled(half, workspace)
+    second = complete_all(other, workspace, rate_of)
+    searched = [[rate_of(t) for t in trials if t.stage == "search"] for trials in (first, second)]
+    assert searched[0] == searched[1]  # the sampler is seeded as before
+    assert {rate_of(t) for t in first if t.stage == "train"} == {max(searched[0])}
+    assert {rate_of(t) for t in second if t.stage == "train"} == {min(searched[0])}
+    assert other.plan.record.searches[0].key == f"{other.searches[0].planned.key}/2"
+    again = scheduled(study, workspace)
+    assert again.next() is None and again.complete
+    assert again.plan.record.searches[0].key == again.searches[0].planned.key
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_search_tries_a_failed_trial_again_and_keeps_a_diverged_one(
+    workspace, tmp_path, synchronous
+):
+    """The next command trains only what failed. It is the best, so its values are confirmed."""
+    words = {"trials": 3, "synchronous": synchronous, "sampler": "random"}
+    study = replace(search_study(tmp_path, **words), design=table(Arm("a")))
+    schedule = scheduled(study, workspace)
+    failed, diverged = schedule.next(), schedule.next()
+    schedule.lost(failed.id, "a mount was away")
+    journals.close(workspace.store, diverged, Status.DIVERGED)
+    schedule.finished(diverged.id)
+    assert len(complete_all(schedule, workspace, lambda trial: 4.0)) == 3 and schedule.complete
+    again = scheduled(study, workspace)
+    started = complete_all(again, workspace, lambda trial: 3.0)
+    assert [t.stage for t in started] == ["search", "train", "train"] and again.complete
+    assert started[0].id == failed.id and {rate_of(t) for t in started} == {rate_of(failed)}
+    assert scheduled(study, workspace).next() is None
+
+
+def test_a_trial_that_two_searches_share_is_tried_once_by_a_command(workspace, tmp_path):
+    further = Arm("further", then=(Stage("more", {"training.epochs": 1}),))
+    words = {"trials": 2, "synchronous": True, "sampler": "random"}
+    study = replace(search_study(tmp_path, **words), design=table(Arm("a"), further))
+    schedule = scheduled(study, workspace)
+    failed = schedule.next()
+    schedule.lost(failed.id, "a mount was away")
+    assert failed.id not in [t.id for t in complete_all(schedule, workspace, lambda trial: 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("field", "words", "message"),
+    [
+        ("share", {"rows": {"Shaer": 0.1}}, "Did you mean 'Share'"),
+        ("share", {"rows": {"Share": 7}}, "Share = 7"),
+        ("shaer", {}, "shaer"),
+        ("share", {"changes": {"evaluator.cache.shaer": 1}}, "shaer"),
+    ],
+)
+def test_a_search_of_evaluations_is_checked_before_anything_trains(
+    data, tmp_path, field, words, message
+):
+    space = tmp_path / "share.toml"
+    row = f'["Share"]\nfield="evaluator.cache.{field}"\nrange=[0.0, 0.5]\n'
+    space.write_text(f'paper="none"\ntables=["T"]\n{row}')
+    how = Search(space=str(space), trials=2, **words)
+    stage = Stage("judge", {"evaluator.cache.window": 5}, kind="evaluate", search=how)
+    with pytest.raises(AblateError, match=message):
+        make_plan(replace(study_of(stages=(stage,)), design=table(Arm("a"))), "s", data=data)
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_search_of_evaluations_ends_when_its_finite_space_is_exhausted(
+    workspace, tmp_path, synchronous
+):
+    """Equal values are one trial there, since a model's seed is the same."""
+    space = tmp_path / "window.toml"
+    window = 'paper="none"\ntables=["T"]\n["Window"]\nfield="evaluator.cache.window"\n'
+    space.write_text(f"{window}choices=[5, 10]\n")
+    words = {"synchronous": synchronous, "batch": 3}
+    how = Search(space=str(space), trials=4, sampler="random", **words)
+    stage = Stage("judge", {"evaluator.cache.share": 0.1}, kind="evaluate", search=how)
+    study = replace(study_of(stages=(stage,)), design=table(Arm("a")))
+    schedule = scheduled(study, workspace)
+    started = complete_all(schedule, workspace, lambda trial: 4.0)
+    assert Counter(t.stage for t in started) == {"train": 2, "judge search": 4, "judge": 2}
+    assert schedule.complete
+    assert scheduled(study, workspace).next() is None
 
 
 def table_of(workspace) -> list:
@@ -694,9 +913,7 @@ class TestRunners:
 )
 def test_a_search_starts_no_trial_once_its_trials_or_tokens_are_spent(num, tokens, limit, over):
     words = SimpleNamespace(tokens=limit, trials=5)
-    search: Any = SimpleNamespace(
-        planned=SimpleNamespace(words=words), tokens=tokens, trials=range(num)
-    )
+    search: Any = SimpleNamespace(planned=SimpleNamespace(words=words), tokens=tokens, _asked=num)
     assert ArmSearch._spent.fget(search) is over  # type: ignore[attr-defined]
 
 
@@ -724,16 +941,23 @@ def test_a_model_is_needed_until_the_search_of_how_to_judge_it_is_over(search, b
     assert Schedule._is_built_on(schedule, "another") is False
 
 
-def test_how_a_search_stops_early():
-    plan: Any = SimpleNamespace(configs={n: SimpleNamespace(num_epochs=n) for n in (3, 9, 4)})
-    asha: Any = _pruner(Search(space="x", trials=4, early_stopping="asha"), plan)
+def test_how_a_search_stops_early(tmp_path, data):
+    def pruner_of(early_stopping, **changes) -> Any:
+        words = {"early_stopping": early_stopping, "changes": changes}
+        plan = make_plan(search_study(tmp_path, **words), "s", data=data)
+        return _pruner(plan.searches[0], plan)
+
+    asha = pruner_of("asha")
     assert (asha._min_resource, asha._reduction_factor) == (1, 3)
-    hyperband: Any = _pruner(Search(space="x", trials=4, early_stopping="hyperband"), plan)
-    assert (hyperband._min_resource, hyperband._max_resource) == (1, 9)
-    assert isinstance(_pruner(Search(space="x", trials=4), plan), NopPruner)
-    plan.configs[5] = SimpleNamespace(num_epochs=None)
+    hyperband = pruner_of("hyperband")
+    assert (hyperband._min_resource, hyperband._max_resource) == (1, 3)
+    assert pruner_of("hyperband", **{"training.epochs": 9})._max_resource == 9
+    assert isinstance(pruner_of(None), NopPruner)
+    unknown: Any = SimpleNamespace(config=SimpleNamespace(num_epochs=None))
+    plan: Any = SimpleNamespace(search_trial=lambda planned, sampled, index: unknown)
+    words = Search(space="x", trials=4, early_stopping="hyperband")
     with pytest.raises(StudyError, match="how many epochs a trial has"):
-        _pruner(Search(space="x", trials=4, early_stopping="hyperband"), plan)
+        _pruner(SimpleNamespace(words=words), plan)  # type: ignore[arg-type]
 
 
 def test_what_runs_or_is_done_already_is_passed_over(workspace, monkeypatch):

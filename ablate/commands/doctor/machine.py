@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
+from ablate.engine.cores import usable_cores
 from ablate.store.workspace import Workspace
 
 GIGABYTE = 1e9
@@ -105,26 +106,13 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def devices(workspace: Workspace) -> Iterator[Finding]:
     """Cores and memory, and the accelerators that torch sees."""
-    cores, usable = os.cpu_count() or 1, _usable_cores()
+    cores, usable = os.cpu_count() or 1, usable_cores()
     available = f"{usable:g} cores, {_memory_gb():.0f} GB of memory"
     if usable < cores:
-        limit = f"{available}, though the machine has {cores} cores"
-        yield Finding(WARN, limit, f"Give studies --workers {max(1, int(usable))}.")
-    else:
-        yield Finding(OK, available)
+        available += f", though the machine has {cores} cores"
+    yield Finding(OK, available)
     yield _accelerators()
     yield _kernels()
-
-
-def _usable_cores() -> float:
-    """Return the cores that this process may use, by its affinity and its container's limit."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return min(cores, int(quota) / int(period))
-    except (OSError, ValueError):  # no container, or no limit ("max")
-        return cores
 
 
 def _memory_gb() -> float:

@@ -51,7 +51,7 @@ def _study(workspace: Workspace, store: Store, key: str) -> Finding | None:
     ids = record.trial_ids()
     known = journals.read_all(store, ids)
     left = [trial_id for trial_id in ids if trial_id not in known or not known[trial_id].outcome]
-    unsampled = sum(max(0, search.num_trials - len(search.trials)) for search in record.searches)
+    unsampled = sum(search.unrequested for search in record.searches)
     num_left = len(left) + unsampled
     if not num_left:
         return None

@@ -64,7 +64,8 @@ class Drive(FIFOScheduler):
             return False
         if self.schedule.exhausted:
             return True
-        return self._nothing_since is not None and not self.live
+        nothing = self._nothing_since is not None and not self.live
+        return nothing and not self.schedule.elsewhere
 
     def next(self) -> Trial | None:
         if self.over or len(self.live) >= self.workers or self._had_nothing_just_now():

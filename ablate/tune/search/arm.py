@@ -3,6 +3,10 @@
 - A trial that the search stopped early is marked as PRUNED, with its intermediate values.
 - A trial suggested before a crash is not suggested again: its values are read back and it
   resumes. One that the crash left incomplete is marked as FAIL and drawn again with the same seed.
+- A trial that failed is tried again by the next run, as another trial of Optuna's with the same
+  values.
+- Results count only for the trials that they are of. If the same values make other trials now
+  (another version, corpus or precision), the search starts from scratch under another name.
 - The sampler is reseeded for every trial from the search's seed and the trial's index, so that a
   synchronous search repeats exactly, however often it was interrupted.
 """
@@ -10,14 +14,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna.exceptions import StorageInternalError
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
 from ablate.config.identity import Trial
@@ -93,16 +98,11 @@ class ArmSearch:
     ) -> None:
         self.planned, self.plan, self._storage, self._url = planned, plan, storage, url
         self.metric = plan.record.metric
-        self.study = optuna.create_study(
-            study_name=f"{plan.record.key}/{planned.key}",
-            storage=storage,
-            sampler=_sampler(planned.words, 0),
-            pruner=_pruner(planned.words, plan),
-            load_if_exists=True,
-        )
+        self.key, self.study = self._open_study()
         self.trials: dict[str, Trial] = {}  # in the order in which they were suggested
         self.sampled: dict[str, dict[str, Any]] = {}
         self.tokens = 0
+        self._asked = 0  # suggestions, with those of a trial that was suggested before
         self._open: dict[str, optuna.Trial] = {}  # without a result yet
         self._ready: list[Trial] = []
         self._abandoned = False
@@ -111,38 +111,79 @@ class ArmSearch:
         self._reported: set[tuple[str, int]] = set()  # (trial, epoch)
         self._load_earlier()
 
+    def _open_study(self) -> tuple[str, optuna.Study]:
+        """Optuna's study under the first name that has no results of other trials."""
+        for number in itertools.count(1):
+            key = self.planned.key if number == 1 else f"{self.planned.key}/{number}"
+            study = optuna.create_study(
+                study_name=f"{self.plan.record.key}/{key}",
+                storage=self._storage,
+                sampler=_sampler(self.planned.words, 0),
+                pruner=_pruner(self.planned, self.plan),
+                load_if_exists=True,
+            )
+            if all(map(self._is_of_its_trial, study.get_trials(deepcopy=False))):
+                break
+        return key, study
+
+    def _is_of_its_trial(self, frozen: FrozenTrial) -> bool:
+        """Return whether its values still make the trial that they made. Older logs do not say."""
+        if "ablate.trial" not in frozen.user_attrs:
+            return True
+        trial = self.plan.search_trial(self.planned, *_suggested(frozen))
+        return trial.id == frozen.user_attrs["ablate.trial"]
+
     def _load_earlier(self) -> None:
-        """Load the trials of an earlier run: finished ones are counted, the others resume."""
+        """Load the trials of an earlier run: finished ones are counted, failed ones are tried
+        again, the others resume."""
+        failed: dict[int, FrozenTrial] = {}  # by index
         for frozen in self.study.get_trials(deepcopy=False):
-            index = frozen.user_attrs.get("ablate.index")
-            if index is None:
-                if not frozen.state.is_finished():
-                    self.study.tell(frozen.number, state=TrialState.FAIL)
-                continue
-            sampled = json.loads(frozen.user_attrs["ablate.values"])
-            trial = self._issued(sampled, index)
-            if frozen.state.is_finished():
-                self._count(trial, frozen)
-            else:
-                self._open[trial.id] = optuna.Trial(self.study, frozen._trial_id)
-                self._ready.append(trial)
-                self._reported |= {(trial.id, step) for step in frozen.intermediate_values}
+            if "ablate.index" in frozen.user_attrs:
+                self._load(frozen)
+                failed.pop(frozen.user_attrs["ablate.index"], None)
+                if frozen.user_attrs.get("ablate.status") == Status.FAILED:
+                    failed[frozen.user_attrs["ablate.index"]] = frozen
+            elif not frozen.state.is_finished():
+                self.study.tell(frozen.number, state=TrialState.FAIL)
+        for frozen in failed.values():
+            self._load(self._reopened(frozen))
         if self._ready and self.planned.words.synchronous:
             self._fill_batch()
+
+    def _reopened(self, failed: FrozenTrial) -> FrozenTrial:
+        """A suggestion of the same values, without a result. Optuna changes no result."""
+        lost = ("ablate.status", "ablate.tokens")
+        kept = {key: value for key, value in failed.user_attrs.items() if key not in lost}
+        how = {"params": failed.params, "distributions": failed.distributions}
+        with self._durable():
+            self.study.add_trial(create_trial(state=TrialState.RUNNING, user_attrs=kept, **how))
+        return self.study.get_trials(deepcopy=False)[-1]
+
+    def _load(self, frozen: FrozenTrial) -> None:
+        trial = self._issued(*_suggested(frozen))
+        if frozen.state.is_finished():
+            self._count(trial, frozen)
+        elif trial.id in self._open:
+            self.study.tell(frozen.number, state=TrialState.FAIL)
+        else:
+            self._open[trial.id] = optuna.Trial(self.study, frozen._trial_id)
+            self._ready.append(trial)
+            self._reported |= {(trial.id, step) for step in frozen.intermediate_values}
 
     def _fill_batch(self) -> None:
         """Ask for the rest of a batch before any result of it is known, as without a crash."""
         words = self.planned.words
-        while len(self.trials) % words.batch and len(self.trials) < words.trials:
-            self._ready.append(self._ask_one())
+        while self._asked % words.batch and self._asked < words.trials:
+            self._ask_more()
 
     def _issued(self, sampled: dict[str, Any], index: int) -> Trial:
         trial = self.plan.search_trial(self.planned, sampled, index)
         self.trials[trial.id] = trial
         self.sampled[trial.id] = sampled
+        self._asked = max(self._asked, index + 1)
         return trial
 
-    def _count(self, trial: Trial, frozen: optuna.trial.FrozenTrial) -> None:
+    def _count(self, trial: Trial, frozen: FrozenTrial) -> None:
         self.tokens += frozen.user_attrs.get("ablate.tokens", 0)
         if frozen.state == TrialState.COMPLETE and frozen.value is not None:
             self._values[trial.id] = frozen.value
@@ -164,6 +205,12 @@ class ArmSearch:
         """The trials whose result the search knows."""
         return [trial_id for trial_id in self.trials if trial_id not in self._open]
 
+    def resume(self, interrupted: Collection[str]) -> list[Trial]:
+        """Take out those of the trials to come that were interrupted, to be started first."""
+        resumed = [trial for trial in self._ready if trial.id in interrupted]
+        self._ready = [trial for trial in self._ready if trial not in resumed]
+        return resumed
+
     @property
     def over(self) -> bool:
         """Return whether every trial was suggested and has its result."""
@@ -177,17 +224,22 @@ class ArmSearch:
     def _spent(self) -> bool:
         words = self.planned.words
         out_of_tokens = words.tokens is not None and self.tokens >= words.tokens
-        return len(self.trials) >= words.trials or out_of_tokens
+        return self._asked >= words.trials or out_of_tokens
 
     def ask(self) -> Trial | None:
         """The next trial, or None if the search is over or waits for its running batch."""
         waits = self.planned.words.synchronous and self._open
-        if not self._ready and not self._spent and not waits:
+        while not self._ready and not self._spent and not waits:
             with self._durable():
-                self._ready.append(self._ask_one())
+                self._ask_more()
                 if self.planned.words.synchronous:
                     self._fill_batch()
         return self._ready.pop(0) if self._ready else None
+
+    def _ask_more(self) -> None:
+        trial = self._ask_one()
+        if trial is not None:
+            self._ready.append(trial)
 
     @contextlib.contextmanager
     def _durable(self) -> Iterator[None]:
@@ -197,9 +249,12 @@ class ArmSearch:
             if isinstance(self._storage, LoggedStorage):
                 self._storage.sync()
 
-    def _ask_one(self) -> Trial:
-        """Ask Optuna until the space accepts the values and no earlier trial has the same ones."""
-        index, refused, repeats = len(self.trials), None, 0
+    def _ask_one(self) -> Trial | None:
+        """Ask Optuna until the space accepts the values and no earlier trial has the same ones.
+
+        None if a finite space gives a trial of this search again: that has its result, or will.
+        """
+        index, refused, repeats = self._asked, None, 0
         for attempt in range(MAX_REFUSALS):
             seed = derived_seed("ask", self.planned.seed, index, attempt) % 2**32
             self.study.sampler = _sampler(self.planned.words, seed, at_random=repeats > MAX_REPEATS)
@@ -214,9 +269,14 @@ class ArmSearch:
                 self.study.tell(suggestion, state=TrialState.FAIL)
                 repeats += 1
                 continue
-            suggestion.set_user_attr("ablate.values", json.dumps(sampled))
-            suggestion.set_user_attr("ablate.index", index)
+            num_before = len(self.trials)
             trial = self._issued(sampled, index)
+            suggestion.set_user_attr("ablate.values", json.dumps(sampled))
+            suggestion.set_user_attr("ablate.trial", trial.id)
+            suggestion.set_user_attr("ablate.index", index)
+            if len(self.trials) == num_before:
+                self.study.tell(suggestion, state=TrialState.FAIL)
+                return None
             self._open[trial.id] = suggestion
             return trial
         raise SpaceError(f"{MAX_REFUSALS} combinations in a row were refused. The last: {refused}")
@@ -277,6 +337,11 @@ class ArmSearch:
         return best, merge(self.planned.values, self.sampled[best])
 
 
+def _suggested(frozen: FrozenTrial) -> tuple[dict[str, Any], int]:
+    """The values of a suggestion, and its index among those of its search."""
+    return json.loads(frozen.user_attrs["ablate.values"]), frozen.user_attrs["ablate.index"]
+
+
 def _chosen_by(journal: Journal, metric: Metric) -> float:
     """The loss that the search minimizes. Trials of older versions may lack it."""
     key, trial = metric.key("valid"), journal.trial
@@ -310,16 +375,15 @@ def _sampler(words: Search, seed: int, *, at_random: bool = False) -> optuna.sam
         )
 
 
-def _pruner(words: Search, plan: Plan) -> optuna.pruners.BasePruner:
-    if words.early_stopping == "asha":
+def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:
+    if planned.words.early_stopping == "asha":
         return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
-    if words.early_stopping == "hyperband":
-        epochs = [config.num_epochs for config in plan.configs.values()]
-        if None in epochs:
+    if planned.words.early_stopping == "hyperband":
+        most = plan.search_trial(planned, {}, 0).config.num_epochs
+        if most is None:
             raise StudyError(
                 "hyperband needs to know how many epochs a trial has. Instead: give the task's "
                 'config a field `epochs`, or use early_stopping="asha".'
             )
-        most = max(num for num in epochs if num is not None)
         return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=most)
     return optuna.pruners.NopPruner()

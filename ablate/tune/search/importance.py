@@ -59,18 +59,25 @@ def importances(record: StudyRecord, searches: str) -> list[Importance]:
     for search in record.searches:
         if search.inherits and not search.trials:
             continue  # not started: it waits for another arm's winner
-        prefix = f"{record.key}/{search.arm}/{search.repeat}/"
-        named = [name for name in known if name.startswith(prefix)]
-        if not named:
+        named = _named(record, search, known)
+        if named is None:
             raise TrialError(
                 f"{record.key}: the search of {search.arm} is not in {redacted(searches)}. Use "
                 "--workspace or --searches to name the storage that the study was run with."
             )
-        # The last one: the study's file may have changed since its first search.
-        results.append(
-            _importance(optuna.load_study(study_name=named[-1], storage=storage), search)
-        )
+        results.append(_importance(optuna.load_study(study_name=named, storage=storage), search))
     return results
+
+
+def _named(record: StudyRecord, search: SearchRecord, known: list[str]) -> str | None:
+    """The name of a search in the storage.
+
+    Older records do not have it. The last one is taken then: the study's file may have changed.
+    """
+    if search.key:
+        return next((name for name in known if name == f"{record.key}/{search.key}"), None)
+    prefix = f"{record.key}/{search.arm}/{search.repeat}/"
+    return next((name for name in reversed(known) if name.startswith(prefix)), None)
 
 
 def _importance(study: optuna.Study, search: SearchRecord) -> Importance:

@@ -1,0 +1,22 @@
+"""The cores that a study may use on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def usable_cores() -> float:
+    """Return the cores that this process may use, by its affinity and its container's limit."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return min(cores, int(quota) / int(period))
+    except (OSError, ValueError):  # no container, or no limit ("max")
+        return cores
+
+
+def room_for(threads: int) -> int:
+    """Return how many trials of so many threads run at a time, if nobody says how many."""
+    return max(1, int(usable_cores()) // threads)
