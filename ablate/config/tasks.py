@@ -127,9 +127,7 @@ def task(
     is computed: trials of another version are not reused. `where` is the file and line to name
     in errors, if not the function's.
     """
-    given: Any = metrics  # anything, in a file that was not type-checked
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    listed = tuple(given) if several else (given,)
+    listed = _listed(metrics)
     _check_task(name, config, listed, version)
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -151,6 +149,12 @@ def task(
         return function
 
     return add
+
+
+def _listed(metrics: Any) -> tuple[Any, ...]:
+    """The metrics as a tuple, whatever they are; `_check_task` says what is wrong with them."""
+    several = isinstance(metrics, Sequence) and not isinstance(metrics, str)
+    return tuple(metrics) if several else (metrics,)
 
 
 def registers_task(file: str) -> bool:
