@@ -87,6 +87,7 @@ class Plan:
         self.epochs: list[tuple[str, dict[str, Any]]] = []
         self.most_at_once = 0
         self.stopping = False
+        self.elsewhere: dict[str, Any] = {}
         self.prune = prune
         self.on_progress: Any = lambda trial_id: None
 
