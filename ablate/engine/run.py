@@ -26,7 +26,7 @@ from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial
 from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.cores import room_for
-from ablate.errors import ConfigError, StoreError
+from ablate.errors import ConfigError, DamagedError, StoreError
 from ablate.redaction import redacted
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -180,7 +180,10 @@ def _other_file(record: study_record.StudyRecord, store: Store) -> str:
     """A note if another file, which still exists, was run as this study; else empty."""
     if not record.file or not study_record.exists(store, record.key):
         return ""
-    before = study_record.read(store, record.key)
+    try:
+        before = study_record.read(store, record.key)
+    except DamagedError:
+        return ""  # it is written again
     old, new = (Path(each.folder, each.file).resolve() for each in (before, record))
     if old == new or not before.file or not old.is_file():
         return ""

@@ -152,4 +152,4 @@ def test_without_recurrent_matrices_a_norm_for_them_is_refused(build):
 def test_a_norm_for_the_output_of_a_tied_head_is_refused(build):
     values = {"regularizer.column_norm.norm": 15.0, "regularizer.column_norm.output_norm": 7.5}
     with pytest.raises(CombinationError, match="a tied head has no Z"):
-        build({**values, "head.tied": True})
+        build({**values, "head.tied": True, "embedding.size": 7})
