@@ -134,6 +134,13 @@ class StudyRecord:
         searched = (trial for search in self.searches for trial in search.trials)
         return list(dict.fromkeys([*(trial.id for trial in self.trials), *searched]))
 
+    @property
+    def num_trials(self) -> int:
+        """How many trials the study has in all, with those that its searches have yet to start."""
+        suggested = sum(search.unrequested for search in self.searches if not search.shared)
+        confirming = sum(len(search.confirming) for search in self.searches)
+        return len(self.trial_ids()) + suggested + confirming
+
 
 def study_key(name: str, scale: str) -> str:
     """`doc_layer_mix@laptop`: the name of a study at a scale, used everywhere."""

@@ -608,3 +608,17 @@ def test_a_reason_is_told_once():
     first = trial_of(trials[0]).name
     assert lines[0].endswith(": train.py:3: no layer")
     assert lines[1].endswith(f": as {first}")
+
+
+def test_the_record_counts_trials_that_searches_have_yet_to_start():
+    """Two of four are suggested; three epochs and five will confirm the winner. Another arm's
+    search has the same trials, and a third one has ended before its number."""
+    search = SearchRecord(arm="base", repeat=0, num_trials=4, trials=("base-7", "base-8"))
+    searches = (
+        replace(search, confirming=(3, 5)),
+        replace(search, arm="doc", shared=True),
+        replace(search, arm="iog", trials=("iog-7",), ended=True),
+    )
+    record = record_of(num_seeds=1, arms=("base",), searches=searches)
+    assert len(record.trial_ids()) == 4
+    assert record.num_trials == 4 + 2 + 2
