@@ -18,5 +18,5 @@ def usable_cores() -> float:
 
 
 def room_for(threads: int) -> int:
-    """Return how many trials of so many threads run at a time, if nobody says how many."""
+    """Return the number of trials with this many threads that run at a time by default."""
     return max(1, int(usable_cores()) // threads)

@@ -40,14 +40,7 @@ def make_record(
     from ablate.data.corpus import corpus_digest
 
     corpus: CorpusConfig | None = configs[study.base_arm].sections.get("corpus")
-    last, measured = {}, {}
-    for arm in arms:
-        at_end = _last_values(study, scale, arm, values[arm.name])
-        last[arm.name] = _resolved(study, arm, at_end)
-        further = measure_values(study, scale, arm, at_end)
-        if further is not None:
-            measured[arm.name] = _resolved(study, arm, further)
-            _num_parameters(study, scale, arm, measured[arm.name], data)  # evaluators may refuse
+    last, measured = _at_the_end(study, scale, arms, values, data)
     _check_measure(study, configs)
     metric, columns = study_metrics(study, scale, last, measured)
     shown = (metric, *columns)
@@ -74,6 +67,21 @@ def make_record(
         notes=study.design.notes,
         published_scale=scale.published,
     )
+
+
+def _at_the_end(
+    study: Study, scale: Scale, arms: Sequence[Arm], values: Mapping[str, Values], data: str
+) -> tuple[dict[str, Config], dict[str, Config]]:
+    """Return each arm's config in its last stage, and of those that are measured, that of this."""
+    last, measured = {}, {}
+    for arm in arms:
+        at_end = _last_values(study, scale, arm, values[arm.name])
+        last[arm.name] = _resolved(study, arm, at_end)
+        further = measure_values(study, scale, arm, at_end)
+        if further is not None:
+            measured[arm.name] = _resolved(study, arm, further)
+            _num_parameters(study, scale, arm, measured[arm.name], data)  # evaluators may refuse
+    return last, measured
 
 
 def study_metrics(

@@ -53,7 +53,7 @@ class Ledger:
         return sum(self.epochs_of.values())
 
     def refusal(self, trial_id: str) -> str | None:
-        """Why a trial may not start, or None. One that has started may end, but for the hours."""
+        """Why a trial may not start, or None. The hours alone stop one that has started."""
         budget = self.budget
         if trial_id in self.reserved:
             return self.overtime
