@@ -27,6 +27,8 @@ from the final state; the rate is divided by 1.5 an epoch after the 8th and afte
 search, after the 5th). The temperature of 20 and the weight of 13 are those of `tying_table2`.
 """
 
+from dataclasses import replace
+
 from ablate import Analyze, Arm, Scale, Search, Stage, Study, recipe, smoke, table
 
 SPACE = "inan2017tying_section6"
@@ -37,6 +39,7 @@ KINDS = {  # whether the matrices are tied, and the loss
     "+RE": (True, "cross_entropy"),
     "+REAL": (True, "augmented"),
 }
+FOUND = {kind: 0.2 for kind in KINDS.values()}
 SIZES = {"small": 200, "medium": 650, "large": 1500}
 AGAIN = Stage("again")
 
@@ -88,6 +91,14 @@ paper = Scale(
     gpus=1,
 )
 
+def with_found_dropout(values: dict) -> dict:
+    """At `small` scale, every mask's rate is the one that `small_search` found for the arm."""
+    sites = ("input", "hidden", "output", "recurrent")
+    rate = FOUND[values["head.tied"], values["loss"]]
+    masks = {f"regularizer.variational_dropout.{site}": rate for site in sites}
+    return masks | with_known_loss(values)
+
+
 small_search = Scale(
     corpus="ptb",
     column="small",
@@ -109,6 +120,7 @@ small_search = Scale(
         changes={"training.epochs": 8, "optimizer.flat_epochs": 5},
     ),
 )
+small = replace(small_search, seeds=3, adapt=with_found_dropout, search=None)
 
 study = Study(
     question="What do tied word vectors and the augmented loss bring, alone and together?",
@@ -124,5 +136,11 @@ study = Study(
     base=SPACE,
     base_arm="VD-LSTM, small",
     design=table(*(arm(size, kind) for size in SIZES for kind in KINDS)),
-    scales={"laptop": laptop, "smoke": smoke(laptop), "small_search": small_search, "paper": paper},
+    scales={
+        "laptop": laptop,
+        "smoke": smoke(laptop),
+        "small_search": small_search,
+        "small": small,
+        "paper": paper,
+    },
 )

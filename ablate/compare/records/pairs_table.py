@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 from ablate.compare.formats import Table, table_of, table_of_values, text
 from ablate.compare.records.pairs import Change, Exchange
@@ -14,6 +14,7 @@ from ablate.compare.text.figures import NONE, signed
 from ablate.config.metrics import PERPLEXITY, Metric
 
 NATS = PERPLEXITY.scale_name
+NOT_SET = "not set"
 SHOWN = 40  # rows in a terminal
 
 
@@ -46,21 +47,80 @@ def _p_holm(exchanged: Exchange) -> list[float | None]:
 
 def describe_change(before: str, after: str) -> tuple[str, str]:
     """Two variants, each by what the other does not have."""
+    ours, theirs = _parts_changed(before, after)
+    return ", ".join(ours) or NOT_SET, ", ".join(theirs) or NOT_SET
+
+
+def _parts_changed(before: str, after: str) -> tuple[list[str], list[str]]:
     one, other = (
         dict.fromkeys(part for part in variant.replace(chr(30), chr(31)).split(chr(31)) if part)
         for variant in (before, after)
     )
-    ours = [part for part in one if part not in other]
-    theirs = [part for part in other if part not in one]
-    return ", ".join(ours) or "not set", ", ".join(theirs) or "not set"
+    return [part for part in one if part not in other], [part for part in other if part not in one]
+
+
+class Wording:
+    """How the changes of a result are named in a terminal: `dropout (input=0.1) → not set`.
+
+    What says nothing is left out: a word or a zero that a field has in all changes, a zero where
+    the other variant does not have the field, and the slot's own name.
+    """
+
+    def __init__(self, exchanged: Exchange) -> None:
+        self._slot = exchanged.names[0] if len(exchanged.names) == 1 else ""
+        values: dict[str, set[str]] = {}
+        for change in exchanged.changes:
+            for field, value in itertools.chain(*_fields_changed(change)):
+                values.setdefault(field, set()).add(value)
+        self._silent = {
+            field
+            for field, known in values.items()
+            if len(known) == 1 and all(value[:1].isalpha() or _is_zero(value) for value in known)
+        }
+
+    def arrow(self, change: Change) -> str:
+        before, after = map(dict, _fields_changed(change))
+        return f"{self._side(before, after)} → {self._side(after, before)}"
+
+    def _side(self, variant: Mapping[str, str], other: Mapping[str, str]) -> str:
+        said: dict[str, list[str]] = {}
+        for field, value in variant.items():
+            technique, _, name = field.rpartition(".")
+            of_technique = said.setdefault(technique or field, [])
+            if field == self._slot:
+                of_technique.append(f"{name}={value}" if technique else value)
+            elif field not in self._silent and (field in other or not _is_zero(value)):
+                short = technique == self._slot or "." in technique
+                of_technique.append(f"{name if short else field}={value}")
+        return ", ".join(map(self._technique, said, said.values())) or NOT_SET
+
+    def _technique(self, technique: str, said: Sequence[str]) -> str:
+        text = ", ".join(said)
+        if said and (technique == self._slot or "." not in technique):
+            return text
+        name = technique.removeprefix(f"{self._slot}.")
+        return f"{name} ({text})" if said else name
+
+
+def _fields_changed(change: Change) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    before, after = (
+        [(field, value) for field, _, value in (part.partition("=") for part in parts)]
+        for parts in _parts_changed(change.before, change.after)
+    )
+    return before, after
+
+
+def _is_zero(value: str) -> bool:
+    return value in ("0", "0.0")
 
 
 def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
     """The changes for a terminal."""
     what, changes = ", ".join(exchanged.names), exchanged.changes
+    wording = Wording(exchanged)
     if not changes:
         return f"No two of {exchanged.num_trials} completed trials differ only in {what}."
-    rows = _shown_rows(exchanged)
+    rows = _shown_rows(exchanged, wording)
     studies = sorted({study for change in changes for study in change.studies})
     notes = [
         f"{exchanged.num_trials} completed trials; pairs differ only in {what}. Mean "
@@ -68,9 +128,9 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
         f"{counted(len(rows), 'row')}.",
         *_left_out(exchanged),
         f"From the studies {', '.join(studies)}.",
-        *_without_spread(changes),
-        *_not_alike(changes),
-        *_edited_between(changes),
+        *_without_spread(changes, wording),
+        *_not_alike(changes, wording),
+        *_edited_between(changes, wording),
     ]
     if len(rows) > SHOWN:
         more = counted(len(rows) - SHOWN, "more row")
@@ -80,21 +140,21 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
     return text.write(table_of([*rows[0]], body, left, notes=notes), width)
 
 
-def _shown_rows(exchanged: Exchange) -> list[dict[str, str]]:
+def _shown_rows(exchanged: Exchange, wording: Wording) -> list[dict[str, str]]:
     """A row for each change, by heading; without the columns that say nothing here."""
     changes = exchanged.changes
-    scales = list(dict.fromkeys(change.metric.scale_name for change in changes))
+    scales = list(dict.fromkeys(_unit(change.metric) for change in changes))
     delta = f"Δ {scales[0]}" if len(scales) == 1 else "Δ"
     rows = []
     for change, p in zip(changes, _p_holm(exchanged), strict=True):
-        d, digits = change.difference, _digits(change.metric)
-        ends = d and d.interval and [signed(end, digits) for end in d.interval]
+        d, metric = change.difference, change.metric
+        ends = d and d.interval and [_shown(metric, end) for end in d.interval]
         rows.append(
             {
-                "change": _arrow(change),
+                "change": wording.arrow(change),
                 **({"corpus": change.corpus} if any(c.corpus for c in changes) else {}),
-                **({"metric": change.metric.scale_name} if len(scales) > 1 else {}),
-                delta: NONE if d is None else signed(d.mean, digits),
+                **({"metric": _unit(metric)} if len(scales) > 1 else {}),
+                delta: NONE if d is None else _shown(metric, d.mean),
                 "95%\ninterval": f"[{', '.join(ends)}]" if ends else NONE,
                 "pairs": str(change.num_pairs),
                 "settings": str(change.num_settings),
@@ -104,15 +164,19 @@ def _shown_rows(exchanged: Exchange) -> list[dict[str, str]]:
     return rows
 
 
-def _arrow(change: Change) -> str:
-    return " → ".join(describe_change(change.before, change.after))
+def _unit(metric: Metric) -> str:
+    """What differences are in: what people read, or a scale on which that has none."""
+    return metric.shown if _as_read(metric) else metric.scale_name
 
 
-def _digits(metric: Metric) -> int:
-    """Decimal places of a difference on a metric's scale; of shown values it has `digits`."""
-    if metric.scale != "linear" or metric.reports_scaled:
-        return 4
-    return max(0, metric.digits + round(math.log10(metric.factor)))
+def _as_read(metric: Metric) -> bool:
+    return metric.scale == "linear" and not metric.reports_scaled
+
+
+def _shown(metric: Metric, difference: float) -> str:
+    if _as_read(metric):
+        return signed(metric.factor * difference, metric.digits)
+    return signed(difference, 4)
 
 
 def _better(changes: Iterable[Change]) -> str:
@@ -120,7 +184,7 @@ def _better(changes: Iterable[Change]) -> str:
     scales: dict[str, list[str]] = {}
     for change in changes:
         known = scales.setdefault(change.metric.better, [])
-        known += [name for name in [change.metric.scale_name] if name not in known]
+        known += [name for name in [_unit(change.metric)] if name not in known]
     side = {"lower": "below 0", "higher": "above 0", "neither": "neither side of 0"}
     if len(scales) == 1:
         return f"{side[next(iter(scales))]} is better"
@@ -129,16 +193,17 @@ def _better(changes: Iterable[Change]) -> str:
     )
 
 
-def _without_spread(changes: Iterable[Change]) -> list[str]:
+def _without_spread(changes: Iterable[Change], wording: Wording) -> list[str]:
     """A note on the changes that no test can decide."""
-    named = [_arrow(each) for each in changes if each.difference and each.difference.is_constant]
+    constant = [c for c in changes if c.difference and c.difference.is_constant]
+    named = [*map(wording.arrow, constant)]
     return [f"No test, as every pair has the same difference: {'; '.join(named)}."] if named else []
 
 
-def _not_alike(changes: Iterable[Change]) -> list[str]:
+def _not_alike(changes: Iterable[Change], wording: Wording) -> list[str]:
     """A note on the pairs of which kernels computed one trial and torch the other."""
     named = [
-        f"{_arrow(change)}{change.corpus and f' on {change.corpus}'}, "
+        f"{wording.arrow(change)}{change.corpus and f' on {change.corpus}'}, "
         f"seeds {', '.join(change.not_alike)}"
         for change in changes
         if change.not_alike
@@ -148,9 +213,13 @@ def _not_alike(changes: Iterable[Change]) -> list[str]:
     return [f"Pairs of a trial by kernels and one by torch: {'; '.join(named)}. {computed.ADVICE}"]
 
 
-def _edited_between(changes: Iterable[Change]) -> list[str]:
+def _edited_between(changes: Iterable[Change], wording: Wording) -> list[str]:
     """A note on the pairs of which one trial ran an earlier version of the user's file."""
-    named = [f"{_arrow(change)}: {', '.join(change.edited)}" for change in changes if change.edited]
+    named = [
+        f"{wording.arrow(change)}: {', '.join(change.edited)}"
+        for change in changes
+        if change.edited
+    ]
     if not named:
         return []
     return [

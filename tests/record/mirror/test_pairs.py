@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 
@@ -9,6 +10,7 @@ import pytest
 from scipy import stats
 
 from ablate.compare.records import pairs, pairs_table
+from ablate.compare.statistics import paired as statistics
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError
 from ablate.record.mirror.syncing import update_mirror
@@ -292,7 +294,7 @@ def test_a_change_of_which_every_pair_diverged_is_named(recorded):
     recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
     result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
     text = " ".join(pairs_table.plain_text(result).split())
-    assert "head=mos → head=softmax" in text or "head=softmax → head=mos" in text
+    assert "mos → softmax" in text or "softmax → mos" in text
     assert "undecided" in text and "t2 (one, head=mos, seed 1)" in text
 
 
@@ -395,7 +397,7 @@ def test_pairs_across_an_edit_of_the_file_are_named(recorded):
     result = pairs.exchange(update_mirror(recorded.workspace), ["digits.shift"])
     assert [change.edited for change in result.changes] == [("digits.py",)]
     printed = " ".join(pairs_table.plain_text(result).split())
-    assert "from before and after an edit of a file (digits.shift=" in printed
+    assert "from before and after an edit of a file (shift=" in printed
     assert "raise the version in its @register or @task" in printed
     assert pairs_table.table(result).rows[0][-1] == "digits.py"
 
@@ -415,9 +417,9 @@ def test_the_rows_of_a_terminal(recorded, monkeypatch):
     lines = [" ".join(line.split()) for line in pairs_table.plain_text(result).splitlines()]
     half = (stats.t.ppf(0.975, 5) * stats.sem([0.495, 0.5, 0.505] * 2)).round(4)
     low, high = (f"−{0.5 + side * half:.4f}" for side in (1, -1))
-    row = f"head=mos → head=softmax c0 −0.5000 [{low}, {high}] 6 2 lower"
+    row = f"mos → softmax c0 −0.5000 [{low}, {high}] 6 2 lower"
     assert row in lines
-    assert "head=mos → head=softmax c1 −0.4950 – 1 1 undecided" in lines
+    assert "mos → softmax c1 −0.4950 – 1 1 undecided" in lines
     text = " ".join(lines)
     assert "14 completed trials; pairs differ only in head." in text
     assert "Holm-corrected over 2 rows. From the studies one." in text
@@ -427,3 +429,63 @@ def test_the_rows_of_a_terminal(recorded, monkeypatch):
     assert "1 more row: --format csv has them all." in text
     monkeypatch.setattr(pairs_table, "SHOWN", 2)
     assert "more row" not in pairs_table.plain_text(result)
+
+
+def test_a_terminal_leaves_out_what_says_nothing(recorded):
+    of = "regularizer.dropout"
+    masks = {f"{of}.input": 0.1, f"{of}.hidden": 0.0, f"{of}.masks": "shared"}
+    others = {"regularizer.l2.weight": 0.5, "regularizer.l2.half": True}
+    arms = {
+        name: [recorded.trial(name, {**BASE, **changes}, nats=4)]
+        for name, changes in {"plain": {}, "masks": masks, "both": {**masks, **others}}.items()
+    }
+    recorded.study("one", arms)
+    mirror = update_mirror(recorded.workspace)
+    exchanged = pairs.exchange(mirror, ["regularizer"])
+    in_full = [pairs_table.describe_change(c.before, c.after) for c in exchanged.changes]
+    assert all("half" in before + after for before, after in in_full if "l2" in before + after)
+    wording = pairs_table.Wording(exchanged)
+    sides = {frozenset(wording.arrow(change).split(" → ")) for change in exchanged.changes}
+    assert sides == {
+        frozenset({"dropout (input=0.1), l2 (weight=0.5)", "not set"}),
+        frozenset({"l2 (weight=0.5)", "not set"}),
+        frozenset({"dropout (input=0.1)", "not set"}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["head"], "doc, experts=[2] → softmax"),
+        (["head", "gate"], "head=doc, head.experts=[2] → head=softmax"),
+        (["head", "head.experts"], "head=doc, head.experts=[2] → head=softmax"),
+    ],
+)
+def test_a_slot_that_is_asked_for_alone_is_not_repeated(recorded, names, expected):
+    doc = {**BASE, "head": "doc", "head.experts": "[2]", "gate": "none"}
+    arms = {
+        "doc": [recorded.trial("t1", doc)],
+        "softmax": [recorded.trial("t2", {**BASE, "gate": "none"}, nats=3)],
+    }
+    recorded.study("one", arms)
+    exchanged = pairs.exchange(update_mirror(recorded.workspace), names)
+    arrow = pairs_table.Wording(exchanged).arrow(exchanged.changes[0])
+    assert {*arrow.split(" → ")} == {*expected.split(" → ")}
+
+
+def test_differences_are_in_the_unit_that_people_read(recorded):
+    accuracy = Metric("accuracy", better="higher", shown="accuracy in %", digits=1, factor=100)
+    arms = {
+        head: [recorded.trial(f"{head}-{s}", {**BASE, "head": head}, seed=s) for s in (1, 2)]
+        for head in ("softmax", "mos")
+    }
+    recorded.study("one", arms)
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    (change,) = result.changes
+    asked = dataclasses.replace(
+        change,
+        metric=accuracy,
+        difference=statistics.paired_difference([0.02, 0.03], size=1),
+    )
+    printed = pairs_table.plain_text(dataclasses.replace(result, changes=(asked,)))
+    assert "Δ accuracy in %" in printed and "+2.5" in printed and "above 0 is better" in printed
