@@ -39,7 +39,7 @@ KINDS = {  # whether the matrices are tied, and the loss
     "+RE": (True, "cross_entropy"),
     "+REAL": (True, "augmented"),
 }
-FOUND = {kind: 0.2 for kind in KINDS.values()}
+FOUND = dict.fromkeys(KINDS.values(), 0.2)
 SIZES = {"small": 200, "medium": 650, "large": 1500}
 AGAIN = Stage("again")
 
@@ -90,6 +90,7 @@ paper = Scale(
     published=True,
     gpus=1,
 )
+
 
 def with_found_dropout(values: dict) -> dict:
     """At `small` scale, every mask's rate is the one that `small_search` found for the arm."""

@@ -59,7 +59,9 @@ def _copy(material: Material, store: Store, published: Store) -> None:
         if journal.outcome is not None:  # without its checkpoint, what still runs starts again
             without_machine(journal).write(published)
     command, file = without_locations(record.command), without_folders(record.file)
-    study_record.write(published, replace(record, command=command, file=file, folder=""))
+    arms = tuple(replace(arm, changes=_files_by_name(arm.changes)) for arm in record.arms)
+    record = replace(record, command=command, file=file, folder="", arms=arms)
+    study_record.write(published, record)
     made = findings.read(store, record.key)
     if made:
         findings.write(published, record.key, made)
@@ -72,11 +74,22 @@ def without_machine(journal: Journal) -> Journal:
         for attempt in journal.attempts
     ]
     modules = tuple(Path(module).name for module in journal.trial.modules)
-    trial, outcome = replace(journal.trial, modules=modules), journal.outcome
+    values = _files_by_name(journal.trial.values)
+    trial, outcome = replace(journal.trial, modules=modules, values=values), journal.outcome
     if outcome is not None:
         reason, error = (text and without_folders(text) for text in (outcome.reason, outcome.error))
         outcome = replace(outcome, frames="", reason=reason, error=error)
-    return replace(journal, trial=trial, attempts=attempts, deaths=[], outcome=outcome)
+    config = _files_by_name(journal.config)
+    return replace(
+        journal, trial=trial, config=config, attempts=attempts, deaths=[], outcome=outcome
+    )
+
+
+def _files_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: without_folders(value) if isinstance(value, str) else value
+        for name, value in values.items()
+    }
 
 
 def without_folders(text: str) -> str:

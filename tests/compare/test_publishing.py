@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
-from ablate import Arm, Scale, Study, table
+from ablate import Arm, Metric, Scale, Study, setting, table, task
 from ablate.compare import publishing
 from ablate.engine import run as engine
 from ablate.store import journal as journals
@@ -39,3 +40,39 @@ def test_only_what_is_missing_is_trained(workspace, tmp_path):
     engine.run_study(larger, None, elsewhere, QUIETLY)
     after = journals.read_all(elsewhere.store)
     assert len(after) == 6 and before == {trial: after[trial] for trial in before}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig:
+    words: str = setting("words.txt", doc="one word a line", file=True)
+
+
+def share(run):
+    found = len(Path(run.config.words).read_text().split())
+    return {"valid_accuracy": found / 10, "test_accuracy": found / 10}
+
+
+@pytest.mark.slow
+def test_a_file_that_a_setting_names_is_published_by_its_name(workspace, tmp_path):
+    metric = Metric("accuracy", better="higher")
+    task("share_of_words", config=WordsConfig, metrics=(metric,))(share)
+    (tmp_path / "words.txt").write_text("one two")
+    (tmp_path / "more.txt").write_text("one two three")
+    more = Arm("more", {"share_of_words.words": str(tmp_path / "more.txt")})
+    base = {"task": "share_of_words", "share_of_words.words": str(tmp_path / "words.txt")}
+    scales = {"s": Scale(seeds=2)}
+    study = Study(
+        question="Is it told where?", base=base, base_arm="a", design=table(Arm("a"), more),
+        scales=scales, name="where",
+    )  # fmt: skip
+    engine.run_study(study, None, workspace, QUIETLY)
+    folder = tmp_path / "published"
+    publishing.publish(workspace.store, ["where"], folder)
+    texts = [path.read_text() for path in folder.rglob("*") if path.is_file()]
+    assert not any(str(tmp_path) in text for text in texts)
+    assert any("more.txt" in text for text in texts)
+    elsewhere = open_workspace(str(tmp_path / "elsewhere"), store=str(folder))
+    engine.run_study(study, None, elsewhere, QUIETLY)
+    assert all(
+        len(journal.attempts) == 1 for journal in journals.read_all(elsewhere.store).values()
+    )
