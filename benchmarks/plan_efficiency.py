@@ -55,7 +55,7 @@ def measured(study: str, scale: str | None, data: str) -> str:
     return (
         f"{plan.record.key}, {trial.arm}: {flops / 1e6:.2f} MFLOP a token, "
         f"{tokens // updates} tokens an update, efficiency {rate / machine:.2f} "
-        f"(assumed: {cost.efficiency(flops):.2f})"
+        f"(assumed: {cost.efficiency(flops, trial.precision):.2f})"
     )
 
 

@@ -150,11 +150,11 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     rate = cost.measured_rate(done.values(), work)
     basis = "from this study's finished trials" if rate else "estimated from this machine's speed"
     each = cost.seconds_per_token(work, rate, plan.scale.threads, plan.scale.precision)
-    seconds = sum(tokens[trial.id] * each[trial.arm] for trial in trained)
-    seconds += sum(each[arm] * num for arm, _, num in searched)
     judging = _of_evaluations(plan, done)
-    seconds += sum(judging.values())
+    of_trial = {trial.id: tokens[trial.id] * each[trial.arm] for trial in trained} | judging
+    seconds = sum(of_trial.values()) + sum(each[arm] * num for arm, _, num in searched)
     workers = room_for(plan.scale.threads)
+    seconds = max(seconds / workers, _longest_chain(left, of_trial))
     total = sum(tokens.values()) + sum(num for *_, num in searched)
     state = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
     if more := sum(count for _, count, _ in searched):
@@ -163,8 +163,17 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     without = f", without {counted(unknown, 'evaluation')}" if unknown else ""
     return [
         f"{state}{total / 1e6:,.1f}M training tokens left: about "
-        f"{duration(seconds / workers)} with {counted(workers, 'worker')} ({basis}){without}"
+        f"{duration(seconds)} with {counted(workers, 'worker')} ({basis}){without}"
     ]
+
+
+def _longest_chain(left: Sequence[Trial], seconds: Mapping[str, float]) -> float:
+    """Return the seconds until the last trial ends, if none ever waits for a worker."""
+    ends: dict[str, float] = {}
+    for trial in left:  # parents come first
+        start = max((ends.get(parent, 0.0) for parent in trial.parent_ids()), default=0.0)
+        ends[trial.id] = start + seconds.get(trial.id, 0.0)
+    return max(ends.values(), default=0.0)
 
 
 def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, float]:

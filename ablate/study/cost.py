@@ -14,6 +14,7 @@ FORWARD_PASSES = 3  # that a training step takes, about
 # The speed of a whole training step relative to a matrix product, as measured: small models spend
 # their time between the products (`python -m benchmarks.plan_efficiency`).
 EFFICIENCY, AT_FLOPS, GROWTH, MOST_EFFICIENT = 0.22, 0.5e6, 0.43, 1.3
+MOST_EFFICIENT_IN_HALF = 0.5  # half precision makes products faster, and recurrences less
 MATRIX = 512  # rows and columns
 
 
@@ -66,14 +67,15 @@ def seconds_per_token(
         return {arm: number / rate for arm, number in flops.items()}
     machine = matrix_rate(threads, precision)
     return {
-        arm: number / (machine * efficiency(number)) if number else 0.0
+        arm: number / (machine * efficiency(number, precision)) if number else 0.0
         for arm, number in flops.items()
     }
 
 
-def efficiency(flops: float) -> float:
+def efficiency(flops: float, precision: str) -> float:
     """Return how efficient models are that need this many operations per training token."""
-    return min(MOST_EFFICIENT, EFFICIENCY * (flops / AT_FLOPS) ** GROWTH)
+    most = MOST_EFFICIENT if precision == "float32" else MOST_EFFICIENT_IN_HALF
+    return min(most, EFFICIENCY * (flops / AT_FLOPS) ** GROWTH)
 
 
 def matrix_rate(threads: int, precision: str) -> float:

@@ -85,3 +85,36 @@ def test_of_a_search_what_is_done_is_not_left_and_what_failed_is(tmp_path, works
 
 def told(file, workspace) -> str:
     return show_plan(str(file), "s", workspace).splitlines()[-1]
+
+
+CHAINED = f"""
+from ablate import Arm, Scale, Stage, Study, table
+
+again = Stage("again", {{"training.epochs": 3}})
+study = Study(
+    question="How long is the longest?",
+    base={BASE!r},
+    base_arm="plain",
+    design=table(Arm("plain"), Arm("longer", then=(again,))),
+    scales={{"s": Scale(seeds=2)}},
+)
+"""
+
+
+def test_more_workers_than_trials_in_parallel_do_not_help(tmp_path, workspace, monkeypatch):
+    """Two seeds, of one epoch and then three more: four epochs in a row at least, of eight."""
+    told_by: dict[float, str] = {}
+    monkeypatch.setattr(cost, "seconds_per_token", lambda work, *_: dict.fromkeys(work, 1e-3))
+    file = tmp_path / "asks.py"
+    file.write_text(CHAINED)
+    for workers in (1.0, 2.0, 8.0):
+        monkeypatch.setattr("ablate.engine.cores.usable_cores", lambda n=workers: n)
+        told_by[workers] = re.search(r"about (\S+) with", told(file, workspace))[1]
+    one, two, eight = map(in_seconds, told_by.values())
+    assert one == pytest.approx(2 * two, abs=2) and eight == two
+
+
+def in_seconds(text: str) -> int:
+    """The inverse of `duration`, for less than a day."""
+    sizes = {"h": 3600, "m": 60, "s": 1}
+    return sum(int(number) * sizes[unit] for number, unit in re.findall(r"(\d+)([hms])", text))
