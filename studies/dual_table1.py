@@ -32,8 +32,8 @@ finished.
 At laptop scale nothing is tuned: the layers are small, with a little of the dropout that the paper
 found best (text 4.2).
 
-`short` is the row LSTM at its printed size on whole Penn Treebank, for a quarter of the epochs, with
-settings of ours that no search chose: the highest rate of Table 3 and a dropout rate of 0.3
+`short` is the row LSTM at its printed size on whole Penn Treebank, for a quarter of the epochs,
+with settings of ours that no search chose: the highest rate of Table 3 and a dropout rate of 0.3
 everywhere. Large products are in bfloat16.
 """
 
