@@ -39,7 +39,12 @@ KINDS = {  # whether the matrices are tied, and the loss
     "+RE": (True, "cross_entropy"),
     "+REAL": (True, "augmented"),
 }
-FOUND = dict.fromkeys(KINDS.values(), 0.2)
+FOUND = {  # by the first search
+    (False, "cross_entropy"): 0.2,
+    (False, "augmented"): 0.2,
+    (True, "cross_entropy"): 0.1,
+    (True, "augmented"): 0.1,
+}
 SIZES = {"small": 200, "medium": 650, "large": 1500}
 AGAIN = Stage("again")
 
@@ -121,6 +126,11 @@ small_search = Scale(
         changes={"training.epochs": 8, "optimizer.flat_epochs": 5},
     ),
 )
+second_search = replace(
+    small_search,
+    adapt=with_found_dropout,
+    search=replace(small_search.search, space="inan2017tying_small_2"),
+)
 small = replace(small_search, seeds=3, adapt=with_found_dropout, search=None)
 
 study = Study(
@@ -141,6 +151,7 @@ study = Study(
         "laptop": laptop,
         "smoke": smoke(laptop),
         "small_search": small_search,
+        "second_search": second_search,
         "small": small,
         "paper": paper,
     },
