@@ -1,10 +1,12 @@
-"""A step of 001's RNN in half precision, ours and plain torch's, with and without huge pages.
+"""Training steps in half precision, ours and plain torch's, with and without huge pages.
 
     python -m benchmarks.half
 
-512 units, 10,000 words, 20 rows of 35 steps, Adam; products in bfloat16 by autocast. Each figure is
-the median of a process of its own on one thread, as torch asks once whether to use huge pages; the
-four processes run in turn, several times.
+20 rows of 35 steps, 10,000 words, Adam; products in bfloat16 by autocast. `rnn` is 001's, of 512
+units with one softmax. `mixture` is a third of DOC's MoS: an LSTM of 207 units and 15 softmaxes of
+width 93; plain torch's is written as Yang et al. write it. Each figure is the median of a process
+of its own on one thread, as torch asks once whether to use huge pages; the processes run in turn,
+several times.
 """
 
 from __future__ import annotations
@@ -17,44 +19,63 @@ from collections.abc import Callable
 from typing import Any
 
 PAGES = "THP_MEM_ALLOC_ENABLE"
-UNITS, WORDS, ROWS, STEPS = 512, 10_000, 20, 35
+WORDS, ROWS, STEPS = 10_000, 20, 35
+UNITS = 512  # of `rnn`
+WIDTH, HIDDEN, EXPERTS = 93, 207, 15  # of `mixture`
 ROUNDS, UPDATES = 4, 15
-VALUES = {
+COMMON = {
     "corpus.name": "grammar",  # nothing is read of it: the text is made up
-    "embedding.size": UNITS,
-    "backbone": "elman",
-    "backbone.activation": "relu",
-    "backbone.inputs": "embedding",
-    "backbone.units": UNITS,
-    "head": "softmax",
-    "head.bias": False,
-    "head.tied": False,
     "optimizer": "adam",
-    "regularizer.dropout.output": 0.5,
+}
+VALUES = {
+    "rnn": {
+        **COMMON,
+        "embedding.size": UNITS,
+        "backbone": "elman",
+        "backbone.activation": "relu",
+        "backbone.inputs": "embedding",
+        "backbone.units": UNITS,
+        "head": "softmax",
+        "head.bias": False,
+        "head.tied": False,
+        "regularizer.dropout.output": 0.5,
+    },
+    "mixture": {
+        **COMMON,
+        "embedding.size": WIDTH,
+        "backbone": "lstm",
+        "backbone.num_layers": 1,
+        "backbone.units": HIDDEN,
+        "head": "mos",
+        "head.experts": EXPERTS,
+        "head.tied": True,
+    },
 }
 
 
 def main() -> None:
-    times: dict[tuple[str, str], list[float]] = {}
-    for _ in range(ROUNDS):
-        for side in ("ours", "theirs"):
-            for pages in ("0", "1"):
-                times.setdefault((side, pages), []).append(_measured(side, pages))
     print("| ms of an update | small pages | huge pages | |\n|---|---:|---:|---:|")
-    for side, name in (("ours", "ablate"), ("theirs", "plain torch")):
-        small, huge = (statistics.median(times[side, pages]) for pages in ("0", "1"))
-        print(f"| {name} | {1e3 * small:.0f} | {1e3 * huge:.0f} | {small / huge:.2f} |")
+    for model in VALUES:
+        times: dict[tuple[str, str], list[float]] = {}
+        for _ in range(ROUNDS):
+            for side in ("ours", "theirs"):
+                for pages in ("0", "1"):
+                    times.setdefault((side, pages), []).append(_measured(model, side, pages))
+        for side, name in (("ours", "ablate"), ("theirs", "plain torch")):
+            small, huge = (statistics.median(times[side, pages]) for pages in ("0", "1"))
+            figures = f"{1e3 * small:.0f} | {1e3 * huge:.0f} | {small / huge:.2f}"
+            print(f"| {model}, {name} | {figures} |", flush=True)
 
 
-def _measured(side: str, pages: str) -> float:
+def _measured(model: str, side: str, pages: str) -> float:
     """Seconds of an update in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.half", side]
+    command = [sys.executable, "-m", "benchmarks.half", model, side]
     environment = {**os.environ, PAGES: pages, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 
-def measure(side: str) -> float:
+def measure(model: str, side: str) -> float:
     """The median thread time of an update."""
     import time
 
@@ -63,7 +84,7 @@ def measure(side: str) -> float:
     torch.set_num_threads(1)
     torch.manual_seed(1)
     text = torch.randint(WORDS, (STEPS + 1, ROWS))
-    update = {"ours": _ours, "theirs": _theirs}[side](text)
+    update = _ours(model, text) if side == "ours" else _theirs(model, text)
     seconds = []
     for _ in range(UPDATES):
         start = time.thread_time()
@@ -72,7 +93,7 @@ def measure(side: str) -> float:
     return statistics.median(seconds[3:])
 
 
-def _ours(text: Any) -> Callable[[], None]:
+def _ours(name: str, text: Any) -> Callable[[], None]:
     import torch
 
     from ablate.config import registry
@@ -82,7 +103,7 @@ def _ours(text: Any) -> Callable[[], None]:
     from ablate.model.fast.precision import products_in
     from ablate.model.masks import Chance, Masks
 
-    config = resolve(VALUES)
+    config = resolve(VALUES[name])
     assembly = assemble(config, WORDS)
     model, streams, updates = assembly.model, Streams(1), iter(range(UPDATES))
     model.initialize(streams)
@@ -102,23 +123,15 @@ def _ours(text: Any) -> Callable[[], None]:
     return update
 
 
-def _theirs(text: Any) -> Callable[[], None]:
+def _theirs(name: str, text: Any) -> Callable[[], None]:
     import torch
     from torch import nn
-    from torch.nn import functional as F
 
-    embedding = nn.Embedding(WORDS, UNITS)
-    rnn = nn.RNN(UNITS, UNITS, nonlinearity="relu", bias=False)
-    output = nn.Linear(UNITS, WORDS, bias=False)
-    parameters = [p for part in (embedding, rnn, output) for p in part.parameters()]
+    parameters, loss = (_their_rnn if name == "rnn" else _their_mixture)(text)
     adam = torch.optim.Adam(parameters, fused=True)
 
     def update() -> None:
-        with torch.autocast("cpu", torch.bfloat16):
-            x, _ = rnn(embedding(text[:-1]))
-            logits = output(F.dropout(x, 0.5))
-        nll = F.cross_entropy(logits.float().flatten(0, 1), text[1:].reshape(-1))
-        nll.backward()
+        loss().backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
         adam.step()
         adam.zero_grad(set_to_none=True)
@@ -126,8 +139,53 @@ def _theirs(text: Any) -> Callable[[], None]:
     return update
 
 
+def _their_rnn(text: Any) -> tuple[list[Any], Callable[[], Any]]:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    embedding = nn.Embedding(WORDS, UNITS)
+    rnn = nn.RNN(UNITS, UNITS, nonlinearity="relu", bias=False)
+    output = nn.Linear(UNITS, WORDS, bias=False)
+
+    def loss() -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            x, _ = rnn(embedding(text[:-1]))
+            logits = output(F.dropout(x, 0.5))
+        return F.cross_entropy(logits.float().flatten(0, 1), text[1:].reshape(-1))
+
+    return _parameters(embedding, rnn, output), loss
+
+
+def _their_mixture(text: Any) -> tuple[list[Any], Callable[[], Any]]:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    embedding, lstm = nn.Embedding(WORDS, WIDTH), nn.LSTM(WIDTH, HIDDEN)
+    latent, prior = nn.Linear(HIDDEN, EXPERTS * WIDTH), nn.Linear(HIDDEN, EXPERTS, bias=False)
+    output = nn.Linear(WIDTH, WORDS)
+    output.weight = embedding.weight
+
+    def loss() -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            x, _ = lstm(embedding(text[:-1]))
+            x = x.flatten(0, 1)
+            logits = output(torch.tanh(latent(x)).view(-1, WIDTH))
+            weights = F.softmax(prior(x).float(), -1)
+        p = F.softmax(logits.float(), -1).view(-1, EXPERTS, WORDS)
+        mixed = (p * weights[:, :, None]).sum(1)
+        return F.nll_loss(mixed.add(1e-8).log(), text[1:].reshape(-1))
+
+    return _parameters(embedding, lstm, latent, prior, output), loss
+
+
+def _parameters(*modules: Any) -> list[Any]:
+    return list(dict.fromkeys(p for module in modules for p in module.parameters()))
+
+
 if __name__ == "__main__":
     if sys.argv[1:]:
-        print(measure(sys.argv[1]))
+        print(measure(*sys.argv[1:]))
     else:
         main()

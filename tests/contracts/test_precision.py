@@ -111,3 +111,18 @@ def test_only_bfloat16_on_the_cpu_is_stored_as_float32(monkeypatch):
     assert rounded(x, torch.float16).dtype == torch.float16
     monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: True)
     assert rounded(x, torch.bfloat16).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("head", ["softmax", "mlp", "mos", "doc"])
+def test_kernels_and_torch_give_the_same_gradients_in_bfloat16(head, monkeypatch):
+    monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: True)
+    by_way = []
+    for switch in ("on", "off"):
+        monkeypatch.setenv("ABLATE_NATIVE", switch)
+        built = SmallModel({"head": head}, dtype=torch.float32)
+        by_way.append(loss_and_gradients(built, "bfloat16"))
+    (loss, gradients), (by_torch, wanted) = by_way
+    assert loss.item() == pytest.approx(by_torch.item(), rel=1e-3)
+    for name, gradient in gradients.items():
+        error = (gradient - wanted[name]).norm()
+        assert error <= CLOSE * wanted[name].norm() + 1e-6, name

@@ -109,12 +109,18 @@ def test_sums_beside_it_are_those_of_float64(library, width):
     torch.testing.assert_close(result.double(), exact, rtol=1e-4, atol=1e-4)
 
 
-def test_factors_of_half_precision_are_summed_in_float32(library):
-    total = SumOfProducts(drawn(30, 20))
-    slope, vectors = drawn(6, 30, dtype=torch.bfloat16), drawn(6, 20)
+@pytest.mark.parametrize("sums", [False, True])
+def test_factors_of_half_precision_are_summed_in_float32(library, sums):
+    total = SumOfProducts(drawn(30, 20), sums=sums, half=True)
+    slope, vectors, weights = drawn(6, 30, dtype=torch.bfloat16), drawn(6, 20), drawn(6, 1)
     for _ in range(64):
-        total.add(slope, vectors)
+        total.add(slope, vectors, weights if sums else None)
     exact = 64 * slope.double().t() @ vectors.bfloat16().double()
+    assert total.has_sums == sums
+    if sums:
+        summed = 64 * slope.double().t() @ weights.bfloat16().double()[:, 0]
+        torch.testing.assert_close(total.sums().double(), summed, rtol=0.02, atol=0.5)
     result = total.scaled(torch.ones(()))
+    assert result.is_contiguous()
     assert result.dtype == torch.float32
     torch.testing.assert_close(result.double(), exact, rtol=0.02, atol=0.5)

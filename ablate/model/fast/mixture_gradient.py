@@ -26,12 +26,12 @@ import torch
 from torch import Tensor
 
 from ablate.model.fast.precision import autocast_dtype, rounded
-from ablate.model.fast.product import SumOfProducts, product, product_back
+from ablate.model.fast.product import SumOfProducts, half_product, product, product_back
 from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import GateSignal, Mixture
 from ablate.model.native.library import usable
 from ablate.model.native.product import FEWEST_ROWS
-from ablate.model.native.softmax import exponentials_
+from ablate.model.native.softmax import exponentials_, half_slopes_
 from ablate.model.pointer import copied_targets, of_copied, with_copied
 
 
@@ -53,7 +53,8 @@ GPU_CHUNKS = 128  # chunks that would fill a GPU's memory
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """The scores of a chunk's targets, and the inputs of its gradient. `exponentials_KV` is e."""
+    """The scores of a chunk's targets, and the inputs of its gradient. `exponentials_KV` is e, or
+    already e - Z onehot."""
 
     log_prob_n: Tensor
     responsibility_nJ: Tensor
@@ -61,6 +62,7 @@ class Scored:
     sum_K1: Tensor
     scores_KV: Tensor | None  # the logits before the gate
     gate_nV: Tensor | None
+    less_targets: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,7 @@ def logits_buffer(mixture: Mixture, chunks: list[slice]) -> Tensor | None:
     allocate their own."""
     weight_VE, (_, num_experts, _) = mixture.weight_VE, mixture.vectors_NJE.shape
     most = chunks[0].stop * num_experts if chunks else 0
-    if most < FEWEST_ROWS or not usable(weight_VE):
+    if most < FEWEST_ROWS or not (usable(weight_VE) or takes_half(mixture)):
         return None
     return weight_VE.new_empty(most, len(weight_VE))
 
@@ -127,10 +129,16 @@ def score_targets(
     num_experts = mixture.vectors_NJE.shape[1]
     vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
     buffer_KV = None if buffer_KV is None else buffer_KV[: len(vectors_KE)]
-    scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V, buffer_KV)
-    gate_nV = _gate(mixture.gate, rows)
-    logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
-    sum_K1, target_K1 = exponentials(logits_KV, targets_N[rows])
+    scores_KV = gate_nV = None
+    in_half = takes_half(mixture)
+    if in_half:
+        logits_KV = half_product(vectors_KE, mixture.weight_VE, buffer_KV)
+        sum_K1, target_K1 = half_slopes_(logits_KV, mixture.bias_V, targets_N[rows])
+    else:
+        scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V, buffer_KV)
+        gate_nV = _gate(mixture.gate, rows)
+        logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
+        sum_K1, target_K1 = exponentials(logits_KV, targets_N[rows])
     log_p_nJ = (target_K1 - sum_K1.log()).view(-1, num_experts)
     if mixture.log_prior_NJ is not None:
         log_p_nJ = log_p_nJ + mixture.log_prior_NJ[rows]
@@ -143,6 +151,7 @@ def score_targets(
         sum_K1=sum_K1,
         scores_KV=None if gate_nV is None else scores_KV,
         gate_nV=gate_nV,
+        less_targets=in_half,
     )
 
 
@@ -166,9 +175,9 @@ def _summed_nll(
     dtype: torch.dtype | None, floor: float, tensors: Tensors, needed: Needed
 ) -> tuple[Tensor, Gradients]:
     """The loss and its gradients, with products in this precision and with this floor."""
-    targets_N, copied_N, mixture = *tensors[:2], mixture_of(*tensors[2:])
-    gradients = _zeros(mixture, needed[2:])
-    mixture = replace(_lowered(mixture, dtype), floor=floor)
+    targets_N, copied_N, given = *tensors[:2], mixture_of(*tensors[2:])
+    mixture = replace(_lowered(given, dtype), floor=floor)
+    gradients = _zeros(given, needed[2:], half=takes_half(mixture))
     chunks, log_probs = list(token_chunks(mixture)), []
     buffer_KV = logits_buffer(mixture, chunks)
     for rows in chunks:
@@ -211,7 +220,12 @@ def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
     return mixture_of(vectors, log_prior, weight, bias, *gate)
 
 
-def _zeros(mixture: Mixture, needed: Needed) -> MixtureGradients:
+def takes_half(mixture: Mixture) -> bool:
+    """Return whether the kernel for logits in bfloat16 computes this mixture."""
+    return mixture.gate is None and usable(mixture.weight_VE, dtype=torch.bfloat16)
+
+
+def _zeros(mixture: Mixture, needed: Needed, *, half: bool) -> MixtureGradients:
     """Zero-initialized gradients, for the tensors that need one."""
     zeros: dict[str, Any] = {}
     needs = dict(zip((f.name for f in fields(MixtureGradients)), needed, strict=True))
@@ -220,7 +234,7 @@ def _zeros(mixture: Mixture, needed: Needed) -> MixtureGradients:
         if not need or tensor is None:
             zeros[name] = None
         elif "weight" in name:
-            zeros[name] = SumOfProducts(tensor, sums=with_bias and name == "weight_VE")
+            zeros[name] = SumOfProducts(tensor, sums=with_bias and name == "weight_VE", half=half)
         else:
             zeros[name] = torch.zeros_like(tensor)
     return MixtureGradients(**zeros)
@@ -243,7 +257,8 @@ def _add_gradients(
 ) -> None:
     responsibility_nJ, slope_KV = scored.responsibility_nJ, scored.exponentials_KV
     targets_K1 = targets_n.repeat_interleave(responsibility_nJ.shape[1])[:, None]
-    slope_KV.scatter_add_(1, targets_K1, -scored.sum_K1)  # e - Z onehot
+    if not scored.less_targets:
+        slope_KV.scatter_add_(1, targets_K1, -scored.sum_K1)  # e - Z onehot
     factor_K1 = responsibility_nJ.reshape(-1, 1) / scored.sum_K1
     if gradients.log_prior_NJ is not None:
         gradients.log_prior_NJ[rows] = -responsibility_nJ
@@ -253,7 +268,8 @@ def _add_gradients(
     matrix = gradients.weight_VE
     with_sums = matrix is not None and matrix.has_sums and mixture.weight_VE.dtype == slope_KV.dtype
     if gradients.bias_V is not None and not with_sums:
-        gradients.bias_V.add_(torch.mv(slope_KV.t(), factor_K1.squeeze(1)))
+        slope_VK = slope_KV.t().to(factor_K1.dtype)
+        gradients.bias_V.add_(torch.mv(slope_VK, factor_K1.squeeze(1)))
     slope_KV = slope_KV.to(mixture.weight_VE.dtype)
     if gradients.vectors_NJE is not None:
         product_KE = product_back(slope_KV, mixture.weight_VE).mul_(factor_K1)

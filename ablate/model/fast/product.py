@@ -40,7 +40,7 @@ def product(
             return _by_torch(x_MK, weight_NK, bias_N, out_MN)
         return multiply(x_MK, weight_NK.t(), bias_N, out_MN)
     if weight_NK.dtype.itemsize == 2:
-        result_MN = torch.mm(x_MK.to(weight_NK.dtype), weight_NK.t()).float()
+        result_MN = half_product(x_MK, weight_NK).float()
         return result_MN if bias_N is None else result_MN.add_(bias_N)
     if _by_onednn(x_MK):
         arguments = (x_MK.contiguous(), weight_NK, bias_N, "none", [], "")
@@ -54,6 +54,11 @@ def _by_torch(
     if bias_N is None:
         return torch.mm(x_MK, weight_NK.t(), out=out_MN)
     return torch.addmm(bias_N, x_MK, weight_NK.t(), out=out_MN)
+
+
+def half_product(x_MK: Tensor, weight_NK: Tensor, out_MN: Tensor | None = None) -> Tensor:
+    """x W', [M, N], in the half precision of W; in the buffer if given."""
+    return torch.mm(x_MK.to(weight_NK.dtype), weight_NK.t(), out=out_MN)
 
 
 def product_back(slope_KV: Tensor, weight_VE: Tensor) -> Tensor:
@@ -79,14 +84,15 @@ def summed_outer(slope_TBM: Tensor, read_TBN: Tensor) -> Tensor:
 
 class SumOfProducts:
     """A matrix [V, E] to which products [K, V]' [K, E] are added. Without oneDNN a narrow one can
-    have one more column, for the weighted sum of the rows over V."""
+    have one more column, for the weighted sum of the rows over V; so can one whose products have
+    factors in half precision."""
 
-    def __init__(self, like_VE: Tensor, *, sums: bool = False) -> None:
+    def __init__(self, like_VE: Tensor, *, sums: bool = False, half: bool = False) -> None:
         self._shape = num_words, width = like_VE.shape
-        self._native = width < NARROW and _by_kernel(width, like_VE)
+        self._native = not half and width < NARROW and _by_kernel(width, like_VE)
         widens = self._native or (width < NARROW and _by_mkl(width, like_VE))
-        self.has_sums = widens and sums and width % PANEL != 0
-        self._across = not self._native and width < NARROW and _by_onednn(like_VE)
+        self.has_sums = sums and (half or (widens and width % PANEL != 0))
+        self._across = not (half or self._native) and width < NARROW and _by_onednn(like_VE)
         columns = num_words if self._across else -(-(width + self.has_sums) // ALIGNED) * ALIGNED
         rows = width if self._across else num_words
         self._zeros = partial(like_VE.new_zeros, (rows, columns))
@@ -104,11 +110,12 @@ class SumOfProducts:
         if self._across:
             self._total.add_(product(vectors_KE.t(), slope_KV.t()))
         elif slope_KV.dtype.itemsize == 2:
-            product_VE = torch.mm(slope_KV.t(), vectors_KE.to(slope_KV.dtype)).float()
-            if self._sum is None and not self.has_sums:
+            read_KE = _beside(vectors_KE, weights_K1).to(slope_KV.dtype)
+            product_VE = torch.mm(slope_KV.t(), read_KE).float()
+            if self._sum is None and product_VE.shape[1] == width + self.has_sums:
                 self._sum = product_VE
             else:
-                self._total[:, :width].add_(product_VE)
+                self._total[:, : product_VE.shape[1]].add_(product_VE)
         elif self._native:
             read_KE = _beside(vectors_KE, weights_K1)
             add_product_(self._total[:, : read_KE.shape[1]], slope_KV.t(), read_KE)

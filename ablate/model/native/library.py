@@ -44,10 +44,10 @@ CRASHES = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP")
 _uses = {"kernels": 0, "torch": 0}
 
 
-def usable(*tensors: Tensor | None) -> bool:
-    """Return whether the kernels can take these tensors: float32, on the CPU, with a library."""
+def usable(*tensors: Tensor | None, dtype: torch.dtype = torch.float32) -> bool:
+    """Return whether the kernels can take these tensors: of a type, on the CPU, with a library."""
     present = [tensor for tensor in tensors if tensor is not None]
-    if not all(x.dtype == torch.float32 and x.device.type == "cpu" for x in present):
+    if not all(x.dtype == dtype and x.device.type == "cpu" for x in present):
         return False
     if library() is not None:
         return True

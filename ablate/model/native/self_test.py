@@ -19,7 +19,7 @@ from ablate.model.fast.lstm_steps import lstm_steps
 from ablate.model.native import library
 from ablate.model.native.product import multiply
 from ablate.model.native.recurrent import scan_forward
-from ablate.model.native.softmax import exponentials_
+from ablate.model.native.softmax import exponentials_, half_slopes_
 
 STEPS, ROWS, UNITS = 5, 9, 70  # no multiples of the widths of vectors
 
@@ -29,7 +29,7 @@ def check(file: Path) -> None:
     opened = library.opened(file)
     library.load_library = lambda: (opened, "on trial")  # type: ignore[assignment]
     torch.manual_seed(1)
-    for compare in (_product, _softmax, _lstm, _scan):
+    for compare in (_product, _softmax, _half, _lstm, _scan):
         compare()
 
 
@@ -45,6 +45,17 @@ def _softmax() -> None:
     sums, _ = exponentials_(logits, targets)
     _close(logits, wanted)
     _close(sums, wanted.sum(1, keepdim=True))
+
+
+def _half() -> None:
+    logits, bias = torch.randn(ROWS, UNITS).bfloat16(), torch.randn(UNITS)
+    targets = torch.randint(UNITS, (ROWS,))
+    biased = logits.float() + bias
+    wanted = (biased - biased.amax(1, keepdim=True)).exp()
+    sums, _ = half_slopes_(logits, bias, targets)
+    _close(sums, wanted.sum(1, keepdim=True))
+    wanted.scatter_add_(1, targets[:, None], -sums)
+    torch.testing.assert_close(logits.float(), wanted, rtol=1e-2, atol=1e-3)
 
 
 def _lstm() -> None:

@@ -4,15 +4,24 @@
 #include <vector>
 #include "vector.h"
 
-// The largest number; a NaN reaches the loss through the sum of exponentials.
+// The largest number of a row; a NaN reaches the loss through the sum of exponentials.
+struct Peak {
+  Vector top = all(-__builtin_inff());
+  void see(Vector x, Whole) { top = larger(x, top); }
+  void see(Vector x, Part part) {
+    for (long n = 0; n < part.numbers; n++) top[n] = x[n] > top[n] ? x[n] : top[n];
+  }
+  float value() const {
+    float found = -__builtin_inff();
+    for (long n = 0; n < WIDTH; n++) found = top[n] > found ? top[n] : found;
+    return found;
+  }
+};
+
 inline float peak_of(long words, const float* row) {
-  Vector peak = all(-__builtin_inff());
-  const long whole = words / WIDTH * WIDTH;
-  for (long at = 0; at < whole; at += WIDTH) peak = larger(load(row + at), peak);
-  float found = -__builtin_inff();
-  for (long at = 0; at < WIDTH; at++) found = peak[at] > found ? peak[at] : found;
-  for (long at = whole; at < words; at++) found = row[at] > found ? row[at] : found;
-  return found;
+  Peak peak;
+  sweep(words, [&](long at, auto how) { peak.see(load(row + at, how), how); });
+  return peak.value();
 }
 
 // The valid part of a vector, with 0 elsewhere, for sums.
@@ -37,6 +46,35 @@ extern "C" void exponentials(long words, long experts, float* logits, const int6
       total += meant(e, how);
     });
     sums[number] = sum(total);
+  }
+}
+
+// The same of logits in bfloat16, to which the bias is added before. They become the slopes of the
+// loss but for a factor, e^(logit - peak) - sum at the target, in one pass while the row is in the
+// cache; the difference is rounded once.
+extern "C" void half_slopes(long words, long experts, uint16_t* logits, const float* bias,
+                            const int64_t* targets, float* sums, float* targets_under_peak,
+                            long first, long last, long) {
+  std::vector<float> biased(words);
+  for (long number = first; number < last; number++) {
+    uint16_t* row = logits + number * words;
+    Peak highest;
+    sweep(words, [&](long at, auto how) {
+      const Vector x = bias ? load(row + at, how) + load(bias + at, how) : load(row + at, how);
+      store(biased.data() + at, x, how);
+      highest.see(x, how);
+    });
+    const long target = targets[number / experts];
+    const float peak = highest.value(), at_target = biased[target] - peak;
+    Vector total{};
+    sweep(words, [&](long at, auto how) {
+      const Vector e = exp_below_88(load(biased.data() + at, how) - peak);
+      store(row + at, e, how);
+      total += meant(e, how);
+    });
+    targets_under_peak[number] = at_target;
+    sums[number] = sum(total);
+    store(row + target, exp_below_88(all(at_target)) - sums[number], Part{1});
   }
 }
 
@@ -74,15 +112,12 @@ extern "C" void augmented(long words, float temperature, float of_nll, float of_
     const float* soft = ytilde + soft_of[number] * words;
     const long target = targets[number];
     const float peak = peak_of(words, row);
-    Vector top = all(-__builtin_inff());
+    Peak biased;
     if (bias)
       sweep(words, [&](long at, auto how) {
-        const Vector x = load(row + at, how) + load(bias + at, how);
-        if constexpr (std::is_same_v<decltype(how), Whole>) top = larger(x, top);
-        else for (long n = 0; n < how.numbers; n++) top[n] = x[n] > top[n] ? x[n] : top[n];
+        biased.see(load(row + at, how) + load(bias + at, how), how);
       });
-    float biased_peak = bias ? -__builtin_inff() : peak;
-    if (bias) for (long n = 0; n < WIDTH; n++) biased_peak = std::max(biased_peak, float(top[n]));
+    const float biased_peak = bias ? biased.value() : peak;
     const float at_target = row[target] + (bias ? bias[target] : 0.0f);
     Vector cold{}, even{}, mean{};
     sweep(words, [&](long at, auto how) {

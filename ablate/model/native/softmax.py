@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from ablate.model.native.library import run, threads
@@ -17,6 +18,19 @@ def exponentials_(logits_KV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]
     sizes = (num_words, num_rows // max(len(targets_n), 1))
     tensors = (logits_KV, targets_n.contiguous(), sum_K1, target_K1)
     run("exponentials", num_rows, *sizes, *tensors, least=ROWS)
+    return sum_K1, target_K1
+
+
+def half_slopes_(
+    logits_KV: Tensor, bias_V: Tensor | None, targets_n: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same for logits in bfloat16, after adding the bias. They become e - sum onehot."""
+    num_rows, num_words = logits_KV.shape
+    sum_K1 = torch.empty(num_rows, 1, device=logits_KV.device)
+    target_K1 = torch.empty_like(sum_K1)
+    sizes = (num_words, num_rows // max(len(targets_n), 1))
+    tensors = (logits_KV, bias_V, targets_n.contiguous(), sum_K1, target_K1)
+    run("half_slopes", num_rows, *sizes, *tensors, least=ROWS)
     return sum_K1, target_K1
 
 

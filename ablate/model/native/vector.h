@@ -28,6 +28,27 @@ inline Vector load(const float* from, Part part) {
 }
 inline void store(float* to, Vector x, Part part) { std::memcpy(to, &x, 4 * part.numbers); }
 
+// Numbers in bfloat16: the upper half of a float. Stored rounded to the nearest, ties to even.
+typedef uint16_t Halves __attribute__((vector_size(2 * WIDTH), aligned(2), may_alias));
+typedef uint32_t Pattern __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+
+inline Vector widened(Halves x) { return (Vector)(__builtin_convertvector(x, Pattern) << 16); }
+inline Vector load(const uint16_t* from, Whole = {}) { return widened(*(const Halves*)from); }
+inline Vector load(const uint16_t* from, Part part) {
+  Halves x{};
+  std::memcpy(&x, from, 2 * part.numbers);
+  return widened(x);
+}
+inline Halves narrowed(Vector x) {
+  const Pattern bits = (Pattern)x, even = (bits >> 16) & 1;
+  return __builtin_convertvector((bits + 0x7fff + even) >> 16, Halves);
+}
+inline void store(uint16_t* to, Vector x, Whole = {}) { *(Halves*)to = narrowed(x); }
+inline void store(uint16_t* to, Vector x, Part part) {
+  const Halves half = narrowed(x);
+  std::memcpy(to, &half, 2 * part.numbers);
+}
+
 // Calls work(at, how much) along a row.
 template <class Work>
 inline void sweep(long numbers, Work work) {

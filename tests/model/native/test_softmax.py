@@ -7,7 +7,7 @@ import torch
 
 from ablate.components.backbone.lstm import lstm_layer
 from ablate.model.fast.lstm_steps import lstm_steps
-from ablate.model.native.softmax import exponentials_
+from ablate.model.native.softmax import exponentials_, half_slopes_
 
 pytestmark = pytest.mark.kernels
 
@@ -47,6 +47,41 @@ def test_what_is_no_number_spoils_its_row_and_no_other(at):
     endless = torch.randn(1, 40)
     endless[0, at] = torch.inf
     assert exponentials_(endless, torch.zeros(1, dtype=torch.long))[0].isnan().all()
+
+
+@pytest.mark.parametrize("num_words", [1, 3, 16, 17, 33, 1000])
+@pytest.mark.parametrize("components", [1, 3])
+@pytest.mark.parametrize("biased", [False, True])
+def test_slopes_in_bfloat16_are_rounded_once(num_words, components, biased):
+    logits = torch.randn(5 * components, num_words).mul_(4).bfloat16()
+    bias = torch.randn(num_words) if biased else None
+    targets = torch.randint(num_words, (5,))
+    of_row = targets.repeat_interleave(components)[:, None]
+    exact = logits.double() if bias is None else logits.double() + bias.double()
+    exact -= exact.amax(1, keepdim=True)
+    wanted_sums = exact.exp().sum(1, keepdim=True)
+    slopes = exact.exp().scatter_add(1, of_row, -wanted_sums)
+    sums, at_target = half_slopes_(logits, bias, targets)
+    torch.testing.assert_close(sums.double(), wanted_sums, rtol=5e-6, atol=0)
+    torch.testing.assert_close(at_target.double(), exact.gather(1, of_row), rtol=5e-6, atol=5e-6)
+    assert ((logits.double() - slopes).abs() <= 1.001 * 2**-8 * slopes.abs() + 5e-6).all()
+
+
+def test_rounding_to_bfloat16_is_torchs_also_of_ties():
+    below = torch.arange(1, 2001)[None] * 2.0**-11  # every second one is a tie
+    logits = below.log().bfloat16()
+    bias = below.log()[0] - logits[0].float()
+    expected = ((logits.float() + bias) - (logits.float() + bias).amax()).exp()
+    half_slopes_(logits, bias, torch.zeros(1, dtype=torch.long))
+    same = logits[0, 1:] == expected[0, 1:].bfloat16()
+    assert same.float().mean() > 0.99  # e differs from torch's in its last bit
+
+
+def test_a_nan_reaches_the_loss_in_bfloat16_too():
+    logits = torch.randn(3, 40).bfloat16()
+    logits[1, 3] = torch.nan
+    sums, _ = half_slopes_(logits, None, torch.zeros(3, dtype=torch.long))
+    assert sums[:, 0].isnan().tolist() == [False, True, False]
 
 
 @pytest.mark.slow
