@@ -105,6 +105,11 @@ def with_found_dropout(values: dict) -> dict:
     return masks | with_known_loss(values)
 
 
+FIRST = Search(
+    space="inan2017tying_small",
+    trials=3,
+    changes={"training.epochs": 8, "optimizer.flat_epochs": 5},
+)
 small_search = Scale(
     corpus="ptb",
     column="small",
@@ -120,16 +125,12 @@ small_search = Scale(
     },
     adapt=with_known_loss,
     stage_changes={"again": {"training.epochs": 6, "optimizer.flat_epochs": 2}},
-    search=Search(
-        space="inan2017tying_small",
-        trials=3,
-        changes={"training.epochs": 8, "optimizer.flat_epochs": 5},
-    ),
+    search=FIRST,
 )
-second_search = replace(
+small_search_2 = replace(
     small_search,
     adapt=with_found_dropout,
-    search=replace(small_search.search, space="inan2017tying_small_2"),
+    search=replace(FIRST, space="inan2017tying_small_2"),
 )
 small = replace(small_search, seeds=3, adapt=with_found_dropout, search=None)
 
@@ -151,7 +152,7 @@ study = Study(
         "laptop": laptop,
         "smoke": smoke(laptop),
         "small_search": small_search,
-        "second_search": second_search,
+        "small_search_2": small_search_2,
         "small": small,
         "paper": paper,
     },

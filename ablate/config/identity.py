@@ -49,6 +49,9 @@ class Parent:
     id: str
 
 
+SAMPLED = "sampled"  # the tag of a search's trial that says which values it tries
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """One trial of a plan. The first part determines its outcome; the labels do not."""
@@ -78,6 +81,8 @@ class Trial:
 
     @property
     def name(self) -> str:
+        if SAMPLED in self.tags:
+            return f"{self.arm} {self.stage} ({self.tags[SAMPLED]})"
         return trial_name(self.arm, self.stage, self.seed) if self.arm else self.id
 
     def to_plain(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablate.config.identity import Trial, make_trial
+from ablate.config.identity import SAMPLED, Trial, make_trial
 from ablate.config.resolve import Config, kind_of, merge, resolve_near
 from ablate.config.tasks import COUNTING, EVALUATION, Kind
 from ablate.errors import SpaceError, StudyError
@@ -86,7 +86,14 @@ def resolve_arm(study: Study, arm: str, values: Values) -> Config:
 
 
 def plan_trial(
-    plan: Plan, values: Values, *, arm: str, seed: int, evaluates: bool = False, **labels: Any
+    plan: Plan,
+    values: Values,
+    *,
+    arm: str,
+    seed: int,
+    evaluates: bool = False,
+    sampled: str = "",
+    **labels: Any,
 ) -> Trial:
     """Make a trial of the plan. The study or the kind of model says how a trial trains."""
     config = resolve_arm(plan.study, arm, values)
@@ -95,6 +102,7 @@ def plan_trial(
         "paper": plan.study.paper,
         "tables": ", ".join(plan.study.tables),
         "key": plan.record.key,
+        SAMPLED: sampled,
     }
     return make_trial(
         config,

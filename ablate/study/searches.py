@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from ablate.config.identity import Parent, Trial, digest
 from ablate.config.resolve import merge
 from ablate.config.streams import derived_seed
 from ablate.space import space as spaces
+from ablate.space.row import format_value
 from ablate.store.study_record import SearchRecord
 from ablate.study import treatments
 from ablate.study.arms import (
@@ -27,6 +29,8 @@ from ablate.study.words import Arm, Inherit, Search, Stage, Values
 
 if TYPE_CHECKING:
     from ablate.study.plan import Plan
+
+LISTED = 60  # characters of what a trial's sample sets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,8 +157,24 @@ def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index:
         reads_test=False,
         parents=search.parents,
         stage=search.stage,
+        sampled=_listed(search, sampled),
         keep="nothing",
     )
+
+
+def _listed(search: PlannedSearch, sampled: Values) -> str:
+    """What a sample sets, as far as it fits a line: `dropout=0.1, Window=25`."""
+    rows = search.space.open_rows(search.column if search.space.corpora else None)
+    parts = [
+        f"{row.name}={_brief(sampled[row.field])}"
+        for row in rows
+        if row.field and row.field in sampled and not search.fixed.keys() & {row.field, row.name}
+    ]
+    return textwrap.shorten(", ".join(parts), LISTED, placeholder=" …")
+
+
+def _brief(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else format_value(value)
 
 
 def search_records(plan: Plan, searches: Sequence[PlannedSearch]) -> tuple[SearchRecord, ...]:

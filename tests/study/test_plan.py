@@ -278,6 +278,16 @@ def test_a_searched_arm_is_confirmed_on_seeds_that_no_other_repeat_has(searched,
     assert not {trial.seed for trial in sampled} & set(seeds)
 
 
+def test_a_search_s_trial_is_named_after_what_it_tries(searched, data: str):
+    plan = make_plan(searched(), data=data)
+    search, values = plan.searches[1], {"optimizer.learning_rate": 2.000001}
+    trial = plan.search_trial(search, values, 0)
+    assert trial.name == "window search (Rate=2)"
+    assert trial.id == replace(trial, tags={}).id == plan.search_trial(search, values, 0).id
+    fixed = replace(search, fixed={"Rate": 3.0})
+    assert plan.search_trial(fixed, values, 0).name == f"window search seed {trial.seed}"
+
+
 def test_a_search_asks_the_same_wherever_its_confirmation_starts(searched, data: str):
     plans = [make_plan(searched(first_seed=first), data=data) for first in (1, 13)]
     one, other = ([search.key for search in plan.searches] for plan in plans)

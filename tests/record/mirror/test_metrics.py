@@ -184,7 +184,7 @@ def test_a_change_is_in_the_direction_of_its_metric(recorded):
     low, high = row["low"], row["high"]
     assert low < row["difference"] < high
     text = " ".join(pairs_table.plain_text(result).split())
-    assert "Δ accuracy" in text and "+0.0240" in text and "above 0 is better" in text
+    assert "Δ accuracy in %" in text and "+2.40" in text and "above 0 is better" in text
     assert not any(word in text for word in ("nats", "corpus", "perplexity"))
 
 
@@ -198,7 +198,7 @@ def test_changes_by_two_metrics_name_them(recorded):
     assert [row["metric"] for row in rows] == ["accuracy", "nats"]
     assert [row["verdict"] for row in rows] == ["higher", "higher"]  # softmax has more nats
     text = " ".join(pairs_table.plain_text(result).split())
-    assert "better if above 0 for accuracy, below 0 for nats" in text
+    assert "better if above 0 for accuracy in %, below 0 for nats" in text
 
 
 def test_only_nats_keep_their_column(recorded):
