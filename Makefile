@@ -11,10 +11,10 @@ study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
 
 test: $(READY)
-	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(VENV)/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 quick: $(READY)  # the inner loop: no Ray, no servers, nothing slow; `make test` is the whole
-	$(VENV)/bin/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "$(QUICK)" $(ARGS)
+	$(VENV)/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m "$(QUICK)" $(ARGS)
 
 goldens: $(READY)  # write tests/golden again, and read the diff; ids and known defaults stay
 	ABLATE_REGENERATE=1 $(VENV)/bin/pytest -m golden

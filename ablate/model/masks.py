@@ -69,6 +69,28 @@ class Masking:
         return weight
 
 
+class Asked(Masking):
+    """Keeps what a model asks masks and transforms for, and changes nothing."""
+
+    def __init__(self) -> None:
+        self.sites: set[str] = set()  # without layers; "words" and "weight" for the other two
+
+    def mask(self, site: str, x_TBH: Tensor, chance: Chance) -> Tensor:
+        self.sites.add(site.partition("/")[0])
+        return x_TBH
+
+    def locked(self, site: str, shape: tuple[int, ...], like: Tensor, chance: Chance) -> None:
+        self.sites.add(site.removeprefix("gates/").partition("/")[0])
+
+    def words(self, ids_TB: Tensor, embedded_TBE: Tensor, num_words: int, chance: Chance) -> Tensor:
+        self.sites.add("words")
+        return embedded_TBE
+
+    def weight(self, name: str, weight: Tensor, chance: Chance) -> Tensor:
+        self.sites.add("weight")
+        return weight
+
+
 @dataclass(frozen=True)
 class Masks:
     """All regularizers' masks and transforms for one update; the identity without regularizers."""

@@ -7,7 +7,7 @@ parameters of its own, in a module that only training uses (`auxiliary`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 class Regularizer(Masking):
     """Built as `Regularizer(config)`."""
+
+    @property
+    def acts_on(self) -> Mapping[str, str]:
+        """The settings that are on and the sites that they act on: `{"latent": "latent"}`. If a
+        model asks for no mask at that site, its records say that the setting had no effect.
+
+        "words" is the site of masks on word types, "weight" that of transforms of weights.
+        """
+        return {}
 
     def auxiliary(self, model: LanguageModel, text: TrainingText | None) -> nn.Module | None:
         """Create the module of its own parameters, if it has any.

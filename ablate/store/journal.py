@@ -11,6 +11,7 @@ die with it.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -87,6 +88,12 @@ class Journal:
         """KERNELS, TORCH or both; empty if the trial uses nothing that has a kernel; includes
         UNKNOWN if the record does not say."""
         return ways(self.last_attempt.get("computed_by", [UNKNOWN]))
+
+    @property
+    def without_effect(self) -> list[str]:
+        """The settings that are on, and for which its model has nothing to act on."""
+        known = (attempt.get("without_effect", ()) for attempt in self.attempts)
+        return list(dict.fromkeys(itertools.chain(*known)))
 
     def write(self, store: Store) -> None:
         plain = {

@@ -222,6 +222,8 @@ class TrialRun:
         before = attempt["computed_by"]
         ways = [*self._inherited, *library.computed_by(self._uses)]
         attempt["computed_by"] = list(dict.fromkeys(ways))
+        if idle := getattr(self._task, "without_effect", None):
+            attempt["without_effect"] = idle
         return attempt["computed_by"] != before
 
     def _check_still_ours(self) -> None:

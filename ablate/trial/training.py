@@ -26,7 +26,7 @@ from ablate.model.assemble import check_packages
 from ablate.model.fast.precision import products_in
 from ablate.model.flow import Pass
 from ablate.model.language_model import is_auxiliary
-from ablate.model.masks import Chance, Masks
+from ablate.model.masks import Asked, Chance, Masks
 from ablate.model.regularizer import Regularizer
 from ablate.trial.averaging import Averaging
 from ablate.trial.checkpoint import prefixed, read_weights, within
@@ -57,6 +57,8 @@ class Training:
         self.start_nll: float | None = None  # validation loss of the weights that it started from
         self.round_start = 0  # the epoch after which the round started
         self.best: dict[str, Tensor] = {}
+        self.without_effect: list[str] | None = None  # known after the first update
+        self._asked = Asked()
         self._begin_epoch()
 
     def _assemble(self, place: Place) -> None:
@@ -133,10 +135,22 @@ class Training:
         self.optimizer.step(update.rate)
         self.model.zero_grad(set_to_none=True)
         self._project()
+        if self.without_effect is None:
+            self.without_effect = self._unanswered()
         self.averaging.updated()
         self.num_tokens += sum(part.targets_N.numel() for part in update.parts)
         self.done_updates += 1
         self.update += 1
+
+    def _unanswered(self) -> list[str]:
+        """The settings of regularizers that are on, and for which the model has no place."""
+        chosen = zip(self.config.listed.get("regularizer", ()), self.regularizers, strict=True)
+        return [
+            f"regularizer.{choice.name}.{setting}"
+            for choice, regularizer in chosen
+            for setting, site in regularizer.acts_on.items()
+            if site not in self._asked.sites
+        ]
 
     def _project(self) -> None:
         """Project the parameters back within their bounds. Frozen ones stay as they are."""
@@ -180,7 +194,8 @@ class Training:
         """One forward pass, or as many as a regularizer compares, under masks of their own."""
         passes = max((r.num_passes for r in self.regularizers), default=1)
         chances = [chance, *(replace(chance, twin=twin) for twin in range(1, passes))]
-        return [part.run(Masks(self.regularizers, c)) for c in chances]
+        asked = (self._asked,) if self.regularizers and self.without_effect is None else ()
+        return [part.run(Masks((*self.regularizers, *asked), c)) for c in chances]
 
     def _losses(self, passes: Sequence[Pass], targets_N: Tensor, chance: Chance) -> Tensor:
         embedding = self.model.words_for(self.loss)

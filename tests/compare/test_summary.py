@@ -385,3 +385,13 @@ def test_a_trial_that_arms_share_costs_once(by_hand):
         study.plan(f"base-{index}", "again", index)
     summary = summary_of(study)
     assert [arm.seconds for arm in summary.arms] == [22.5, 22.5] and summary.seconds == 22.5
+
+
+def test_settings_without_effect_are_named_with_their_arms(by_hand):
+    study = by_hand({"base": BASE, "doc": LOWER, "noise": NOISY})
+    rate, latent = "regularizer.weight_drop.rate", "regularizer.dropout.latent"
+    for trial in study.record.trials:
+        idle = [rate, latent] if trial.arm == "doc" else [rate]
+        study.journals[trial.id].attempts.append({"without_effect": idle})
+    (note,) = (text for text in summary_of(study).notes if "Without effect" in text)
+    assert f"{rate} (every arm); {latent} (doc)." in note

@@ -594,3 +594,46 @@ def test_gradients_that_are_not_numbers_stay_so():
         parameter.grad = torch.full_like(parameter, math.nan)
     _clip(model, 1.0)
     assert model.weight.grad.isnan().all()
+
+
+ALL_SITES = {f"regularizer.dropout.{site}": 0.1 for site in ("input", "hidden", "output", "latent")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "idle"),
+    [
+        ({"head": "mos", "head.experts": 2}, []),
+        ({"head": "mos", "head.experts": 2, "backbone.num_layers": 1}, ["dropout.hidden"]),
+        ({"head": "softmax"}, ["dropout.latent"]),
+        ({"head": "softmax", "backbone": "feed_forward"}, ["dropout.hidden", "dropout.latent",
+                                                           "weight_drop.rate"]),
+    ],
+)  # fmt: skip
+def test_a_mask_that_the_model_never_asks_for_is_recorded(tmp_path, data, changes, idle):
+    plain = {k: v for k, v in TINY.items() if not k.startswith(("backbone", "head", "regular"))}
+    layers = {"backbone.num_layers": 2} if "feed_forward" not in changes.values() else {}
+    masks = {**ALL_SITES, "regularizer.weight_drop.rate": 0.5}
+    values = {**plain, **masks, "training.epochs": 1, "backbone": "lstm", **layers, **changes}
+    config = resolve(values)
+    digest = corpus_digest(config.corpus, data)
+    trial, store = make_trial(config, values=values, seed=1, corpus_digest=digest), Store(tmp_path)
+    journal = finish(trial, store, data)
+    assert sorted(journal.without_effect) == [f"regularizer.{name}" for name in idle]
+    stored = journals.read(store, trial.id)
+    assert stored is not None and stored.without_effect == journal.without_effect
+
+
+def test_looking_for_masks_without_effect_changes_no_bit(tmp_path, data, monkeypatch):
+    digests = []
+    for _ in range(2):
+        digests.append(finish(trial_of(data), Store(tmp_path / str(len(digests))), data).outcome)
+        monkeypatch.setattr(Training, "_unanswered", lambda self: [])
+        monkeypatch.setattr("ablate.trial.training.Asked", lambda: None)
+        passes = Training._passes
+
+        def unnoticed(self, part, chance, passes=passes):
+            self.without_effect = []
+            return passes(self, part, chance)
+
+        monkeypatch.setattr(Training, "_passes", unnoticed)
+    assert digests[0].digest == digests[1].digest

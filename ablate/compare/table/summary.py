@@ -54,6 +54,7 @@ def _notes(
 ) -> Iterable[str]:
     """What is unusual about this table."""
     yield from record.notes
+    yield from _without_effect(record, journals)
     not_alike = computed.note(record, arms, journals)
     if not_alike is not None:
         yield not_alike
@@ -78,6 +79,22 @@ def _notes(
                 f"{arm.name} is below the best possible on {' and '.join(below)}: "
                 "look for a leak before believing it."
             )
+
+
+def _without_effect(record: StudyRecord, journals: Mapping[str, Journal]) -> Iterable[str]:
+    """The settings that change nothing: an arm that differs by one of them only is no other arm."""
+    arms: dict[str, list[str]] = {}
+    for trial in record.trials:
+        for setting in journals[trial.id].without_effect if trial.id in journals else ():
+            if trial.arm not in arms.setdefault(setting, []):
+                arms[setting].append(trial.arm)
+    every = len({trial.arm for trial in record.trials})
+    named = [
+        f"{setting} ({'every arm' if len(of) == every else ', '.join(of)})"
+        for setting, of in arms.items()
+    ]
+    if named:
+        yield f"Without effect, as the models have nothing for it to act on: {'; '.join(named)}."
 
 
 def _inherited(record: StudyRecord) -> Iterable[str]:

@@ -8,6 +8,7 @@ between layers, and on the last layer before the softmax.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -41,6 +42,10 @@ class Dropout(Regularizer):
 
     def __init__(self, config: DropoutConfig) -> None:
         self.rates = all_fields(config)
+
+    @property
+    def acts_on(self) -> Mapping[str, str]:
+        return {site: site for site, rate in self.rates.items() if rate}
 
     def mask(self, site: str, x_TBH: Tensor, chance: Chance) -> Tensor:
         rate = self.rates.get(site.partition("/")[0], 0.0)

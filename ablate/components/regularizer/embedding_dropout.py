@@ -7,6 +7,7 @@ per row of the mini-batch (`per_row`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -52,6 +53,10 @@ class EmbeddingDropout(Regularizer):
     def __init__(self, config: EmbeddingDropoutConfig) -> None:
         self.rate = config.rate
         self.per_row = config.per_row
+
+    @property
+    def acts_on(self) -> Mapping[str, str]:
+        return {"rate": "words"} if self.rate else {}
 
     def words(self, ids_TB: Tensor, embedded_TBE: Tensor, num_words: int, chance: Chance) -> Tensor:
         if self.rate == 0:

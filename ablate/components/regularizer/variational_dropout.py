@@ -11,6 +11,7 @@ layer's output wherever it is read: by its own next step, and by the next layer 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -81,6 +82,10 @@ class VariationalDropout(Regularizer):
         self.tied = config.tied
         self.num_layers = 0
         self.rates = config.rates
+
+    @property
+    def acts_on(self) -> Mapping[str, str]:
+        return {site: site for site, rate in self.rates.items() if rate}
 
     def check(self, model: LanguageModel) -> None:
         self.num_layers = len(model.backbone.widths)

@@ -5,6 +5,7 @@ W_hh <- m * W_hh,    m ~ Bernoulli(1 - p)/(1 - p), one for the whole window and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -33,6 +34,10 @@ class WeightDrop(Regularizer):
 
     def __init__(self, config: WeightDropConfig) -> None:
         self.rate = config.rate
+
+    @property
+    def acts_on(self) -> Mapping[str, str]:
+        return {"rate": "weight"} if self.rate else {}
 
     def weight(self, name: str, weight: Tensor, chance: Chance) -> Tensor:
         if self.rate == 0:
