@@ -62,9 +62,9 @@ def test_slopes_in_bfloat16_are_rounded_once(num_words, components, biased):
     wanted_sums = exact.exp().sum(1, keepdim=True)
     slopes = exact.exp().scatter_add(1, of_row, -wanted_sums)
     sums, at_target = half_slopes_(logits, bias, targets)
-    torch.testing.assert_close(sums.double(), wanted_sums, rtol=5e-6, atol=0)
-    torch.testing.assert_close(at_target.double(), exact.gather(1, of_row), rtol=5e-6, atol=5e-6)
-    assert ((logits.double() - slopes).abs() <= 1.001 * 2**-8 * slopes.abs() + 5e-6).all()
+    torch.testing.assert_close(sums.double(), wanted_sums, rtol=2e-5, atol=0)
+    torch.testing.assert_close(at_target.double(), exact.gather(1, of_row), rtol=2e-5, atol=2e-5)
+    assert ((logits.double() - slopes).abs() <= 1.001 * 2**-8 * slopes.abs() + 2e-5).all()
 
 
 def test_rounding_to_bfloat16_is_torchs_also_of_ties():
