@@ -26,9 +26,9 @@ cores can bear: each arm tries three dropout rates, the setting that decides mos
 each, with the temperature of 20 and the weight of 13 of `tying_table2`. In `small_search_2` it
 tries three more settings: other rates or, with the augmented loss, a temperature of 80 and three
 weights. One search gives no verdict: they settle what is open for `small`, which has three seeds.
-Its other settings are ours and the same for all arms: 12 epochs, then 6 more from the final state;
-the rate is divided by 1.5 an epoch after the 8th and after the 2nd (in the searches, after the
-5th).
+Its other settings are ours and the same for all arms: 10 epochs, then 4 more from the final state;
+the rate is halved each epoch after the 6th and after the 1st. It trains in bfloat16, which is 1.3
+to 1.7 times as fast on two cores that have it.
 """
 
 from dataclasses import replace
@@ -142,7 +142,16 @@ small_search_2 = replace(
     adapt=with_found_dropout,
     search=replace(FIRST, space="inan2017tying_small_2"),
 )
-small = replace(small_search, seeds=3, adapt=as_found, search=None)
+small = replace(
+    small_search,
+    seeds=3,
+    changes=small_search.changes
+    | {"training.epochs": 10, "optimizer.flat_epochs": 6, "optimizer.decay": 2.0},
+    adapt=as_found,
+    stage_changes={"again": {"training.epochs": 4, "optimizer.flat_epochs": 1}},
+    search=None,
+    precision="bfloat16",
+)
 
 study = Study(
     question="What do tied word vectors and the augmented loss bring, alone and together?",

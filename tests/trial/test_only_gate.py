@@ -146,7 +146,7 @@ def test_only_the_gate_is_given_gradients_and_moved_by_projections(gate_training
             for parameter in model.parameters():
                 parameter.data.mul_(0.5)
 
-    gate_training.regularizers = (*gate_training.regularizers, Halve())
+    gate_training.regularizers = (*gate_training.regularizers[:-1], Halve())
     before = {n: p.detach().clone() for n, p in gate_training.model.named_parameters()}
     gate_training.model.zero_grad = lambda set_to_none=True: None
     gate_training.advance(0)
