@@ -10,9 +10,10 @@ import torch
 from ablate.components.backbone import _layers as layers
 from ablate.components.backbone import lstm
 from ablate.config import registry
-from ablate.model.fast import precision
+from ablate.model.fast import precision, tempered_gradient
 from ablate.model.fast.precision import multiplies_bfloat16, products_in, rounded
 from ablate.model.mixture import expert_logits
+from ablate.model.native.softmax import augmented_
 from ablate.testing import SmallModel
 
 CLOSE = 0.02  # bfloat16 keeps 8 bits
@@ -113,16 +114,34 @@ def test_only_bfloat16_on_the_cpu_is_stored_as_float32(monkeypatch):
     assert rounded(x, torch.bfloat16).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("head", ["softmax", "mlp", "mos", "doc"])
-def test_kernels_and_torch_give_the_same_gradients_in_bfloat16(head, monkeypatch):
+TIED = {"head.tied": True, "head.bias": False}
+
+
+@pytest.mark.parametrize(
+    ("choices", "values"),
+    [*(({"head": name}, {}) for name in ("softmax", "mlp", "mos", "doc"))]
+    + [({"loss": "augmented"}, values) for values in ({}, TIED)],
+)
+def test_kernels_and_torch_give_the_same_gradients_in_bfloat16(choices, values, monkeypatch):
     monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: True)
     by_way = []
     for switch in ("on", "off"):
         monkeypatch.setenv("ABLATE_NATIVE", switch)
-        built = SmallModel({"head": head}, dtype=torch.float32)
+        built = SmallModel(choices, values, dtype=torch.float32)
         by_way.append(loss_and_gradients(built, "bfloat16"))
     (loss, gradients), (by_torch, wanted) = by_way
     assert loss.item() == pytest.approx(by_torch.item(), rel=1e-3)
     for name, gradient in gradients.items():
         error = (gradient - wanted[name]).norm()
         assert error <= CLOSE * wanted[name].norm() + 1e-6, name
+
+
+@pytest.mark.parametrize("values", [{}, TIED])
+def test_kernels_compute_the_augmented_loss_in_bfloat16(values, monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        tempered_gradient, "augmented_", lambda *given: calls.append(1) or augmented_(*given)
+    )
+    built = SmallModel({"loss": "augmented"}, values, dtype=torch.float32)
+    loss_and_gradients(built, "bfloat16")
+    assert calls

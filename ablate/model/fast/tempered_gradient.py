@@ -83,9 +83,10 @@ class Buffers:
     def __init__(self, most: int, like_V: Tensor) -> None:
         shape = (most, len(like_V))
         self.dtype = torch.promote_types(like_V.dtype, torch.float32)
-        self.native = usable(like_V)
-        number = 3 if self.native else 2
-        self._tensors = [like_V.new_empty(shape, dtype=self.dtype) for _ in range(number)]
+        first = like_V.new_empty(shape, dtype=self.dtype)
+        self.native = usable(first)
+        more = 2 if self.native else 1
+        self._tensors = [first, *(torch.empty_like(first) for _ in range(more))]
 
     def of(self, num_tokens: int) -> list[Tensor]:
         return [tensor[:num_tokens] for tensor in self._tensors]
