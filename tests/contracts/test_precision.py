@@ -136,6 +136,7 @@ def test_kernels_and_torch_give_the_same_gradients_in_bfloat16(choices, values, 
         assert error <= CLOSE * wanted[name].norm() + 1e-6, name
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("values", [{}, TIED])
 def test_kernels_compute_the_augmented_loss_in_bfloat16(values, monkeypatch):
     calls = []
