@@ -146,8 +146,12 @@ small_search_2 = replace(
 small = replace(
     small_search,
     seeds=3,
-    changes=small_search.changes
-    | {"training.epochs": 10, "optimizer.flat_epochs": 6, "optimizer.decay": 2.0},
+    changes={
+        **small_search.changes,
+        "training.epochs": 10,
+        "optimizer.flat_epochs": 6,
+        "optimizer.decay": 2.0,
+    },
     adapt=as_found,
     stage_changes={"again": {"training.epochs": 4, "optimizer.flat_epochs": 1}},
     search=None,
