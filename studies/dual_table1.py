@@ -33,7 +33,7 @@ At laptop scale nothing is tuned: the layers are small, with a little of the dro
 found best (text 4.2).
 
 `short` is the row LSTM at its printed size on whole Penn Treebank, for a quarter of the epochs,
-with settings of ours that no search chose: the highest rate of Table 3 and a dropout rate of 0.3
+with our own settings, which no search chose: the highest rate of Table 3 and a dropout rate of 0.3
 everywhere. Large products are in bfloat16.
 """
 
