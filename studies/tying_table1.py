@@ -25,7 +25,8 @@ paper leaves open is ours.
 cores can bear: each arm tries three dropout rates, the setting that decides most, for 8 epochs
 each, with the temperature of 20 and the weight of 13 of `tying_table2`. In `small_search_2` each
 tries three more settings: other rates or, with the augmented loss, a temperature of 80 and three
-weights. A search gives no verdict: the two settle what is open for `small`, which has three seeds.
+weights. In both the rate is divided by 1.5 an epoch after the 5th. A search gives no verdict: the
+two settle what is open for `small`, which has three seeds.
 
 The other settings of `small` are ours and the same for all arms: 10 epochs, then 4 more from the
 final state; the rate is halved each epoch after the 6th and after the 1st. It trains in bfloat16:
