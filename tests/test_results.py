@@ -15,7 +15,6 @@ STORE = Store(str(RESULTS))
 
 
 UNFINISHED: tuple[str, ...] = (  # which others can continue
-    "tying_table1@small",
     "tying_table1@small_search",
 )
 
