@@ -8,7 +8,7 @@ Paper      Oliva & Lago-Fernandez 2021, Table 1, test perplexities without / wit
            61.17 / 54.69, 56.01 / 54.87, 48.87 / 46.09. WikiText-2: 88.28 / 82.48, 75.60 / 73.90,
            69.06 / 70.83; dynamic 69.42 / 57.61, 59.42 / 57.10, 53.93 / 50.71.
 Run        ablate study studies/dual_table1.py                           laptop: for two cores
-           ablate study studies/dual_table1.py --scale short             ours: one layer of 300 units
+           ablate study studies/dual_table1.py --scale short             ours: one layer of 300
            ablate study studies/dual_table1.py --scale paper             months on a GPU
            ablate study studies/dual_table1.py --scale paper_wikitext2   the other corpus
            ablate study studies/dual_table1.py --scale own_searches      ours: each arm tuned alike
