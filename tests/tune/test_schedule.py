@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import optuna
 import pytest
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import NopPruner
@@ -1059,6 +1060,30 @@ def test_a_suggestion_that_no_trial_was_made_of_is_given_up_once(workspace, tmp_
         again, same = opened_search(workspace, tmp_path)
         states = [trial.state for trial in again.study.get_trials()]
         assert states[:2] == [TrialState.RUNNING, TrialState.FAIL] and same.id == first.id
+
+
+@pytest.mark.parametrize("written", ["ablate.values", "ablate.trial", "ablate.index"])
+def test_a_kill_while_a_suggestion_is_written_down_loses_and_doubles_nothing(
+    workspace, tmp_path, monkeypatch, written
+):
+    """The driver is killed after `written`, one of the three entries of the second suggestion."""
+    search, first = opened_search(workspace, tmp_path)
+
+    def set_then_die(self: optuna.Trial, key: str, value: Any) -> None:
+        set_user_attr(self, key, value)
+        if key == written:
+            raise Killed
+
+    set_user_attr = optuna.Trial.set_user_attr
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(optuna.Trial, "set_user_attr", set_then_die)
+        search.ask()
+    again, same = opened_search(workspace, tmp_path)
+    suggested = [same, *iter(again.ask, None)]
+    assert same.id == first.id and len({trial.id for trial in suggested}) == 6
+    trials = again.study.get_trials()
+    indices = [t.user_attrs["ablate.index"] for t in trials if t.state == TrialState.RUNNING]
+    assert indices == list(range(6))
 
 
 @pytest.mark.parametrize("synchronous", [False, True])

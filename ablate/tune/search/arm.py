@@ -127,8 +127,11 @@ class ArmSearch:
         return key, study
 
     def _is_of_its_trial(self, frozen: FrozenTrial) -> bool:
-        """Return whether its values still make the trial that they made. Older logs do not say."""
-        if "ablate.trial" not in frozen.user_attrs:
+        """Return whether its values still make the trial that they made.
+
+        Older logs do not say, nor does a suggestion that a crash left incomplete.
+        """
+        if not {"ablate.trial", "ablate.index"} <= frozen.user_attrs.keys():
             return True
         trial = self.plan.search_trial(self.planned, *_suggested(frozen))
         return trial.id == frozen.user_attrs["ablate.trial"]
@@ -273,7 +276,7 @@ class ArmSearch:
             trial = self._issued(sampled, index)
             suggestion.set_user_attr("ablate.values", json.dumps(sampled))
             suggestion.set_user_attr("ablate.trial", trial.id)
-            suggestion.set_user_attr("ablate.index", index)
+            suggestion.set_user_attr("ablate.index", index)  # the last: with it, all is there
             if len(self.trials) == num_before:
                 self.study.tell(suggestion, state=TrialState.FAIL)
                 return None
