@@ -97,12 +97,9 @@ def num_words(data):
 @pytest.fixture
 def workspace(tmp_path: Path, data: str):
     """A fresh workspace that shares the encoded corpus."""
-    from ablate.store.workspace import make_folders, open_workspace
+    from tests.support.small_studies import new_workspace
 
-    place = open_workspace(str(tmp_path / "workspace"))
-    make_folders(place)
-    Path(place.data).symlink_to(data)
-    return place
+    return new_workspace(tmp_path / "workspace", data)
 
 
 @pytest.fixture(params=[pytest.param("kernels", marks=pytest.mark.kernels), "torch"])

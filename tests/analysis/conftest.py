@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,9 +11,10 @@ from ablate.config.resolve import resolve
 from ablate.data.corpus import corpus_digest
 from ablate.store.journal import find
 from ablate.store.outcome import Status
-from ablate.store.workspace import Workspace, make_folders, open_workspace
+from ablate.store.workspace import Workspace
 from ablate.trial.run import TrialRun
 from tests.support import places
+from tests.support.small_studies import new_workspace
 
 VECTORS = places.VECTORS
 CORPUS = {"corpus.name": "grammar", "corpus.train_tokens": 2000, "corpus.eval_tokens": 500}
@@ -46,10 +45,7 @@ COUNTING = "counting"
 @pytest.fixture(scope="session")
 def place(tmp_path_factory, data) -> Workspace:
     """A workspace that all these tests share."""
-    workspace = open_workspace(str(tmp_path_factory.mktemp("analyses")))
-    make_folders(workspace)
-    Path(workspace.data).symlink_to(data)
-    return workspace
+    return new_workspace(tmp_path_factory.mktemp("analyses"), data)
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ablate.config.identity import Trial
-from ablate.store.workspace import Workspace
+from ablate.store.workspace import Workspace, make_folders, open_workspace
 
 BASE = {
     "corpus.name": "grammar",
@@ -32,6 +33,14 @@ RATE_AND_WINDOW = f"""{RATE}
 field = "training.window"
 choices = [10, 20]
 """
+
+
+def new_workspace(folder: Path, data: str) -> Workspace:
+    """A workspace that shares the corpora encoded in `data`."""
+    workspace = open_workspace(str(folder))
+    make_folders(workspace)
+    Path(workspace.data).symlink_to(data)
+    return workspace
 
 
 def order_in(workspace: Workspace, started: list[Trial] | None = None):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 import shutil
 import subprocess
@@ -13,7 +15,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import optuna
 import pytest
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import NopPruner
@@ -39,8 +40,9 @@ from ablate.tune import schedule as schedules
 from ablate.tune.budget import Ledger
 from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search.arm import ArmSearch, _pruner, _sampler, open_search
+from ablate.tune.search.log import _Lines
 from tests.support import small_studies
-from tests.support.small_studies import RATE_AND_WINDOW, order_in
+from tests.support.small_studies import RATE_AND_WINDOW, new_workspace, order_in
 
 BASE = {**small_studies.BASE, "training.epochs": 3}
 STAND_IN = "stand_in"
@@ -626,12 +628,9 @@ def test_each_arm_is_tuned_at_the_same_budget_then_confirmed_on_fresh_seeds(work
 @pytest.mark.slow
 @pytest.mark.parametrize("killed_after", [1, 12, 15])
 def test_a_synchronous_search_repeats_exactly_whatever_was_killed(tmp_path, data, killed_after):
-    from ablate.store.workspace import make_folders, open_workspace
-
     tables = []
     for name in ("undisturbed", "killed"):
-        workspace = open_workspace(str(tmp_path / name))
-        make_folders(workspace)
+        workspace = new_workspace(tmp_path / name, data)
         study = search_study(tmp_path, arms=["a"], trials=13, synchronous=True, batch=3)
         if name == "killed":
             schedule = scheduled(study, workspace)
@@ -743,12 +742,9 @@ def test_a_finite_space_is_asked_for_everything_before_anything_twice(workspace,
 @pytest.mark.parametrize("killed_at", [2, 13, 14])
 def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypatch, killed_at):
     """The rest of a batch is requested before the search gets a result, as without the crash."""
-    from ablate.store.workspace import make_folders, open_workspace
-
     ask, tables = ArmSearch._ask_one, []
     for name in ("undisturbed", "killed"):
-        workspace = open_workspace(str(tmp_path / name))
-        make_folders(workspace)
+        workspace = new_workspace(tmp_path / name, data)
         study = search_study(tmp_path, arms=["a"], trials=15, synchronous=True, batch=3)
         if name == "killed":
             suggested = []
@@ -1062,28 +1058,35 @@ def test_a_suggestion_that_no_trial_was_made_of_is_given_up_once(workspace, tmp_
         assert states[:2] == [TrialState.RUNNING, TrialState.FAIL] and same.id == first.id
 
 
-@pytest.mark.parametrize("written", ["ablate.values", "ablate.trial", "ablate.index"])
-def test_a_kill_while_a_suggestion_is_written_down_loses_and_doubles_nothing(
-    workspace, tmp_path, monkeypatch, written
+@pytest.mark.slow
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_search_killed_at_any_line_of_its_log_loses_and_doubles_nothing(
+    tmp_path, data, monkeypatch, synchronous
 ):
-    """The driver is killed after `written`, one of the three entries of the second suggestion."""
-    search, first = opened_search(workspace, tmp_path)
+    """A synchronous one, asked for the same again, gives the same."""
+    study = search_study(tmp_path, arms=["a"], trials=4, synchronous=synchronous, batch=2)
+    append, written, searched = _Lines.append_logs, [], []
 
-    def set_then_die(self: optuna.Trial, key: str, value: Any) -> None:
-        set_user_attr(self, key, value)
-        if key == written:
+    def append_then_die(self: _Lines, logs: list) -> None:
+        append(self, logs)
+        written.append(logs)
+        if len(written) == killed_at:
             raise Killed
 
-    set_user_attr = optuna.Trial.set_user_attr
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(optuna.Trial, "set_user_attr", set_then_die)
-        search.ask()
-    again, same = opened_search(workspace, tmp_path)
-    suggested = [same, *iter(again.ask, None)]
-    assert same.id == first.id and len({trial.id for trial in suggested}) == 6
-    trials = again.study.get_trials()
-    indices = [t.user_attrs["ablate.index"] for t in trials if t.state == TrialState.RUNNING]
-    assert indices == list(range(6))
+    monkeypatch.setattr(_Lines, "append_logs", append_then_die)
+    for killed_at in itertools.count():  # at 0 never
+        workspace = new_workspace(tmp_path / str(killed_at), data)
+        written.clear()
+        with contextlib.suppress(Killed):
+            complete_all(scheduled(study, workspace), workspace, rate_of)
+        if 0 < killed_at != len(written):
+            break
+        schedule = scheduled(study, workspace)
+        complete_all(schedule, workspace, rate_of)
+        (search,) = schedule.searches.values()
+        searched.append(list(search.trials))
+        assert schedule.complete and len(search.trials) == 4 and search.over
+    assert killed_at > 4 and (not synchronous or searched == searched[:1] * killed_at)
 
 
 @pytest.mark.parametrize("synchronous", [False, True])
