@@ -138,6 +138,14 @@ def test_the_table_of_one_scale_shows_the_other_scale_too(by_hand, tmp_path):
     (table,) = tables_of_other_scales(summary, store)
     assert table == frozen_and_tuned(*two_scales(by_hand))
     assert "Δ re-tuned" not in written(summary)
-    for form in ("text", "markdown", "latex", "html"):
+    for form in ("markdown", "latex", "html"):
         heading = "re-tuned (tuned; of the settings found)"
         assert heading in written(summary, form, other_scales=[table])
+    headings = written(summary, other_scales=[table]).split("\n\n")[-1].split("\n")[:3]
+    assert max(map(len, headings)) < 80  # in lines, so that the arms' names need not wrap
+
+
+def test_a_scale_without_results_is_not_shown(by_hand):
+    frozen, tuned = two_studies(by_hand)
+    nothing = summarise(tuned.record, {})
+    assert frozen_and_tuned(summarise(frozen.record, frozen.journals), nothing) is None

@@ -38,14 +38,16 @@ def _is_tuned(summary: Summary) -> bool:
 
 
 def frozen_and_tuned(frozen: Summary, tuned: Summary) -> Table | None:
-    """Both deltas side by side; None where the two are not of one corpus."""
+    """Both deltas side by side; None where the two are not of one corpus, or one has none yet."""
     one_corpus = frozen.record.corpus_digest == tuned.record.corpus_digest
     kinds = (_is_tuned(frozen), _is_tuned(tuned))
     if not one_corpus or frozen.unit != tuned.unit or kinds != (False, True):
         return None
-    of_settings = "; of the settings found" if tuned.replication.of_settings_found else ""
-    headings = ["arm", f"Δ frozen ({frozen.record.scale})", "verdict"]
-    headings += [f"Δ re-tuned ({tuned.record.scale}{of_settings})", "verdict"]
+    if not all(any(arm.comparison for arm in summary.arms) for summary in (frozen, tuned)):
+        return None
+    of_settings = "; of\nthe settings found" if tuned.replication.of_settings_found else ""
+    headings = ["arm", f"Δ frozen\n({frozen.record.scale})", "verdict"]
+    headings += [f"Δ re-tuned\n({tuned.record.scale}{of_settings})", "verdict"]
     names = [arm.name for arm in tuned.arms if any(a.name == arm.name for a in frozen.arms)]
     rows = [[name, *_compared(frozen, name), *_compared(tuned, name)] for name in names]
     return table_of(headings, rows, left=["verdict"])
