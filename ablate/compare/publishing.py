@@ -17,6 +17,7 @@ from typing import Any
 
 from ablate.compare.formats import markdown
 from ablate.compare.material import Material, open_begun
+from ablate.compare.statistics.replication import counted
 from ablate.compare.table import provenance
 from ablate.compare.table.study_table import study_table
 from ablate.compare.text.figures import duration
@@ -129,14 +130,16 @@ def _made(material: Material) -> str:
     record, journals = material.record, material.journals
     done = sum(journal.outcome is not None for journal in journals.values())
     seconds = material.summary.seconds
-    attempts = [journal.last_attempt for journal in journals.values() if journal.attempts]
+    attempts = [attempt for journal in journals.values() for attempt in journal.attempts]
+    precisions = (journal.trial.precision for journal in journals.values())
     lines = [
         f"`{record.command}`" if record.command else "",
         f"{done} of {record.num_trials} trials, {duration(seconds)} of training in all",
         _listed("started", (str(attempt.get("started", ""))[:10] for attempt in attempts)),
         _listed("on", (attempt.get("hardware") for attempt in attempts)),
         _listed("with", (_libraries(attempt) for attempt in attempts)),
-        _listed("ablate at", (_code(attempt) for attempt in attempts)),
+        _listed("large products in", precisions),
+        _listed("ablate at", (_code(attempt) for attempt in attempts)) + _of_unknown_code(journals),
     ]
     return "How it was made:\n\n" + "\n".join(f"- {line}" for line in lines if line)
 
@@ -144,6 +147,15 @@ def _made(material: Material) -> str:
 def _listed(word: str, values: Iterable[Any]) -> str:
     known = sorted({str(value) for value in values if value})
     return f"{word} {', '.join(known)}" if known else ""
+
+
+def _of_unknown_code(journals: Mapping[str, Journal]) -> str:
+    """How many trials did not record the commit of all that they ran."""
+    ended = [journal for journal in journals.values() if journal.attempts]
+    num = sum(not all(map(_code, journal.attempts)) for journal in ended)
+    if not 0 < num < len(ended):
+        return ""
+    return f"; {counted(num, 'trial')} recorded no commit"
 
 
 def _libraries(attempt: Mapping[str, Any]) -> str:

@@ -64,7 +64,7 @@ def make_record(
         arms=tuple(_arm_record(study, scale, arm, last[arm.name], shown, data) for arm in arms),
         trials=(),
         design=study.design.kind,
-        notes=study.design.notes,
+        notes=(*study.design.notes, *filter(None, [scale.note])),
         published_scale=scale.published,
     )
 

@@ -229,7 +229,8 @@ class Scale(Word):
     precision: str = setting(
         "float32", doc="precision of matrix products in training", choices=("float32", "bfloat16")
     )
-    published: bool = False  # the paper's own protocol: results are comparable with its numbers
+    published: bool = False  # results may stand next to the paper's numbers
+    note: str = ""  # what readers of its tables must know
     arms: Sequence[str] | None = None  # the arms of this scale, if not all
     stage_changes: Mapping[str, Values] = field(default_factory=dict)  # by stage, also arms' own
     brief: bool = False  # shorten every trial, as its kind of task says (see `smoke`)

@@ -13,6 +13,7 @@ from ablate.compare import publishing
 from ablate.engine import run as engine
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.store import Store
 from ablate.store.workspace import open_workspace
 from tests.support.small_studies import BASE
 
@@ -76,3 +77,18 @@ def test_a_file_that_a_setting_names_is_published_by_its_name(workspace, tmp_pat
     assert all(
         len(journal.attempts) == 1 for journal in journals.read_all(elsewhere.store).values()
     )
+
+
+def test_the_readme_lists_the_code_of_every_attempt(by_hand, tmp_path):
+    """What resumed under a later commit is of both; what ran outside a repository says so."""
+    study = by_hand({"base": [4.0, 4.1], "b": [3.9, None]})
+    record = study.record
+    commits = {"base-0": ["a" * 40, "b" * 40], "base-1": ["b" * 40, None], "b-0": [None]}
+    store = Store(str(tmp_path))
+    study_record.write(store, record)
+    for trial, known in commits.items():
+        attempts = [{"ablate_git": {"commit": commit} if commit else None} for commit in known]
+        replace(study.journals[trial], attempts=attempts).write(store)
+    text = publishing.readme(store, "results")
+    assert f"- ablate at {'a' * 12}, {'b' * 12}; 2 trials recorded no commit" in text
+    assert "- large products in float32" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -105,6 +106,25 @@ def test_holes_are_said_in_the_table(by_hand):
     assert "(15,0,0,5): 4 of 5 (1 failed)" in text
     assert "4/5" in text
     assert "INCOMPLETE" not in shown(study_of(by_hand))
+
+
+def test_an_interval_that_excludes_0_without_a_verdict_is_explained(by_hand):
+    """Each difference is decided by itself, and neither is after a correction for two."""
+    losses = {"base": [4.0, 4.0, 4.0], "a": [3.9, 3.925, 3.945], "b": [4.1, 4.075, 4.055]}
+    alone = by_hand({name: losses[name] for name in ("base", "b")})
+    both = by_hand(losses)
+    note = "Undecided although the interval excludes 0: {}. Verdicts are corrected"
+    assert note.format("a, b") in " ".join(written(summarise(both.record, both.journals)).split())
+    assert "Undecided although" not in written(summarise(alone.record, alone.journals))
+
+
+def test_tokens_are_those_of_one_seed(by_hand):
+    """An arm of all seeds together is built on all of them."""
+    study = by_hand({"base": [4.0] * 3, "together": [3.9] * 3})
+    summary = summarise(study.record, study.journals)
+    base, other = summary.arms
+    arms = (replace(base, tokens=5), replace(other, tokens=15, together=True))
+    assert "trained on 5 tokens a seed" in written(replace(summary, arms=arms))
 
 
 def test_a_table_of_nothing(by_hand):

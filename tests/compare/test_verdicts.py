@@ -34,6 +34,7 @@ def test_the_words():
     assert judged(nats(60.0, 60.1, 59.9), 50.0, PPL) == "not reproduced: ours 20.0% higher"
     assert judged(nats(60.0), 60.0, PPL) == "not comparable: 1 seed has no spread"
     assert judged(nats(60.0, 60.0), 60.0, PPL) == "not comparable: 2 seeds"
+    assert judged([], 60.0, PPL) == "not comparable: not measured"
 
 
 def test_at_the_margin_itself_it_is_reproduced():

@@ -135,6 +135,8 @@ def judged(
         digits = abs(metric.loss_of_shown(published + rounding) - target)
         close = abs(centre - target) <= metric.margin + digits
         return REPRODUCED if close else f"{NOT}: ours {_apart(centre, target, metric)}"
+    if not means:
+        return f"{NOT_COMPARABLE}: not measured"
     interval = statistics.t_interval(means, alpha)
     if interval is None or len(means) < statistics.MIN_PAIRS:
         too_few = f"{counted(len(means), of)}{' has no spread' if len(means) == 1 else ''}"

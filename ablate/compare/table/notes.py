@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ablate.compare.formats import BEST
-from ablate.compare.statistics.paired import MIN_PAIRS
+from ablate.compare.statistics.paired import MIN_PAIRS, UNDECIDED
 from ablate.compare.statistics.replication import counted, plural
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
-from ablate.compare.table.rows import ArmSummary, EnsembleSummary, Summary
+from ablate.compare.table.rows import ArmSummary, Comparison, EnsembleSummary, Summary
 from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS
 
@@ -32,7 +32,7 @@ def settings(summary: Summary) -> Iterable[str]:
     floors = [f"{decimal(summary.floor[s], digits)} {s}" for s in SPLITS if s in summary.floor]
     best = f" · best possible {', '.join(floors)}" if floors else ""
     yield f"{_repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
-    tokens = _range([arm.tokens for arm in summary.arms if arm.trials])
+    tokens = _range([arm.tokens for arm in summary.arms if arm.trials and not arm.together])
     if tokens:
         yield f"trained on {tokens} tokens a seed · {duration(summary.seconds)} of training in all"
 
@@ -99,6 +99,12 @@ def verdicts(summary: Summary) -> Iterable[str]:
             f"{counted(summary.num_comparisons, 'comparison')} at {100 * summary.alpha:g}%, from "
             f"{MIN_PAIRS} pairs on. Intervals are each row's own."
         )
+    unclear = [arm.name for arm in summary.arms if arm.comparison and _excludes_0(arm.comparison)]
+    if unclear and not replication.of_settings_found:
+        yield (
+            f"Undecided although the interval excludes 0: {', '.join(unclear)}. Verdicts are "
+            "corrected for the number of comparisons, and intervals are not."
+        )
     elsewhere = shown.elsewhere_noted(summary)
     if elsewhere:
         pairs = _grouped((other, f"'{arm}'") for arm, other in elsewhere.items())
@@ -114,6 +120,13 @@ def verdicts(summary: Summary) -> Iterable[str]:
     if any(arm.best for arm in summary.arms):
         better = summary.metric.best_word
         yield f"{BEST}: {better} than every other arm by the same test, corrected over those."
+
+
+def _excludes_0(comparison: Comparison) -> bool:
+    """Return whether an interval that excludes 0 goes with a test that decided nothing."""
+    low, high = comparison.interval or (0.0, 0.0)
+    undecided = comparison.verdict == UNDECIDED and not comparison.reason
+    return undecided and low * high > 0
 
 
 def cautions(summary: Summary) -> Iterable[str]:
