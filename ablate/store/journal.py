@@ -194,9 +194,9 @@ def died(store: Store, trial: Trial, why: str) -> Journal:
 
 
 def reopened(store: Store, trial_id: str) -> Journal | None:
-    """The journal; a failed trial loses its outcome, so that it is tried again."""
+    """The journal; a trial that failed or was stopped early loses its outcome and is run again."""
     journal = read(store, trial_id)
-    if journal is not None and journal.status == Status.FAILED:
+    if journal is not None and journal.status in (Status.FAILED, Status.PRUNED):
         journal.outcome, journal.attempts, journal.deaths = None, [], []
         journal.write(store)
     return journal

@@ -203,6 +203,9 @@ class TrialRun:
 
     def _close(self, outcome: Outcome, *, resumable: bool = False) -> None:
         """Record the outcome. Without `resumable`, a retry of the trial starts from scratch."""
+        if outcome.status == Status.FAILED and not resumable:
+            self._check_still_ours()
+            self.store.delete(checkpoint.last_key(self.trial.id))  # first: a retry must not find it
         self.journal.outcome = outcome
         self._write_journal()
         if not resumable:

@@ -72,6 +72,7 @@ class Schedule:
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
         self._has_waited = False
+        self._is_whole = False  # until all that an earlier run knew is planned again
         self.elsewhere: dict[str, Trial] = {}  # run by another study's driver now
         self._claims = Claims(store)
         self._confirmed: set[int] = set()
@@ -86,6 +87,7 @@ class Schedule:
         self._release_removed()
         first = self._interrupted
         self._waiting = dict(sorted(self._waiting.items(), key=lambda item: item[0] not in first))
+        self._is_whole = True
         self._record()
         for text in reused(self._edited):
             self.note(text)
@@ -162,6 +164,8 @@ class Schedule:
 
     def _cut(self, trial_id: str, status: Status, reason: str | None = None) -> None:
         """End a running trial with this outcome."""
+        if status == Status.FAILED:  # a retry must not find it, even after a kill between the two
+            self.store.delete(checkpoint.last_key(trial_id))
         journal = journals.close(self.store, self._running[trial_id], status, reason)
         self.store.delete(checkpoint.last_key(trial_id))
         self._ended(trial_id, journal)
@@ -280,14 +284,25 @@ class Schedule:
         return all(state == Status.COMPLETED for state in states)
 
     def _orphaned(self, trial: Trial) -> None:
-        """Record a trial as failed because a parent did not complete."""
+        """Record a trial as failed because a parent did not complete.
+
+        Another study may have retried the parent, and run the trial.
+        """
         del self._waiting[trial.id]
+        if not self._claims.claim(trial.id):
+            self._wait_for(trial)
+            return
+        journal = journals.read(self.store, trial.id) or Journal(trial)
+        if journal.status in (None, Status.FAILED):
+            journal.outcome = self._orphans_outcome(trial)
+            journal.write(self.store)
+        self._claims.release(trial.id)
+        self._settle(trial, journal)
+
+    def _orphans_outcome(self, trial: Trial) -> Outcome:
         bad = next(p for p in trial.parent_ids() if self.status.get(p) != Status.COMPLETED)
         reason = f"the trial {bad} that it builds on is {self.status[bad]}"
-        outcome = Outcome(status=Status.FAILED, reason=reason, orphan_of=bad)
-        journal = Journal(trial, outcome=outcome)
-        journal.write(self.store)
-        self._settle(trial, journal)
+        return Outcome(status=Status.FAILED, reason=reason, orphan_of=bad)
 
     def _confirm_winners(self) -> bool:
         """Plan the winners of finished searches on fresh seeds; return whether any was finished."""
@@ -314,7 +329,7 @@ class Schedule:
     def _begin_searches(self) -> None:
         """Open every search that can start; one that is already over may let others start.
 
-        The plan is recorded before what they have learned, so that nothing of it is unknown.
+        The listener gets the plan before what they have learned, so that nothing is unknown to it.
         """
         before, opened = -1, set(self.searches)
         while before < len(self.searches):
@@ -379,16 +394,26 @@ class Schedule:
                 self._waiting[trial.id] = trial
 
     def _is_known(self, trial: Trial) -> bool:
-        """Return whether the trial's outcome is stored. A failed trial is retried, once per run."""
+        """Return whether the trial's outcome is stored.
+
+        A failed trial is retried, once per run. One that a search stopped early is run to its end,
+        unless a search of this study stops trials early too.
+        """
         journal = self.ended.get(trial.id) or journals.read(self.store, trial.id)
         if journal is None or journal.outcome is None:
             return False
         if journal.status == Status.FAILED and trial.id not in self.ended:
             return False
+        if journal.status == Status.PRUNED and not self._may_stop_early(trial.id):
+            return False
         if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
             return False
         self._settle(trial, journal)
         return True
+
+    def _may_stop_early(self, trial_id: str) -> bool:
+        searches = self._searches_of(trial_id)
+        return any(search.planned.words.early_stopping is not None for search in searches)
 
     def _lacks_weights(self, trial: Trial) -> bool:
         """Return whether a trial still to be run builds on weights of this one that are damaged,
@@ -421,7 +446,7 @@ class Schedule:
         return [search for search in self.searches.values() if trial_id in search.trials]
 
     def _record(self) -> None:
-        """Save the study's current plan."""
+        """Save the study's current plan, which replaces an earlier one only when it is whole."""
         records = list(self.plan.record.searches)
         for index, search in self.searches.items():
             chosen = (search.winner() or (None,))[0] if search.over else None
@@ -433,7 +458,8 @@ class Schedule:
         notes = (*self._design_notes, *reused(self._edited))
         record = replace(self.plan.record, searches=tuple(records), notes=notes)
         self.plan = replace(self.plan, record=record)
-        study_record.write(self.store, record)
+        if self._is_whole:
+            study_record.write(self.store, record)
         self.listener.planned(record)
 
     def _tick(self) -> None:

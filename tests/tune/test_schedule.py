@@ -29,11 +29,13 @@ from ablate.space.space import SpaceViolation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Outcome, Status
+from ablate.store.store import Store
 from ablate.study.check import check
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.words import Arm, Budget, Scale, Search, Stage, Study
 from ablate.trial import checkpoint
+from ablate.trial import run as trial_run
 from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune import schedule as schedules
@@ -164,6 +166,34 @@ def test_a_failed_trial_is_tried_again_by_the_same_command(workspace):
     schedule.lost(first.id, "its worker died")
     schedule.stop_reason = "enough"
     assert first.id in run(study_of(), workspace)[1]
+
+
+@pytest.mark.parametrize("killed_in", ["delete", "write_json"])
+def test_a_failed_trial_never_resumes_without_a_word(workspace, monkeypatch, killed_in):
+    """The worker is killed while it records the failure, before or after its checkpoint is gone."""
+    monkeypatch.setattr(trial_run, "SAVE_SECONDS", 0)
+    monkeypatch.setattr(trial_run, "SAVE_SHARE", 0)
+
+    def fails_in_the_third(self: StandIn, seconds: float) -> Any:
+        if self.epoch == 2:
+            monkeypatch.setattr(Store, killed_in, lambda *args: raised(Killed()))
+            raise ValueError("a bug")
+        return advance(self, seconds)
+
+    advance, working = StandIn.advance, getattr(Store, killed_in)
+    monkeypatch.setattr(StandIn, "advance", fails_in_the_third)
+    with pytest.raises(Killed):
+        run(study_of(), workspace)
+    monkeypatch.setattr(StandIn, "advance", advance)
+    monkeypatch.setattr(Store, killed_in, working)
+    schedule, started = run(study_of(), workspace)
+    journal = journals.find(workspace.store, started[0])
+    begun = [attempt["from_epoch"] for attempt in journal.attempts]
+    assert begun == ([0, 2] if killed_in == "delete" else [0, 0]) and schedule.complete
+
+
+def raised(error: BaseException) -> None:
+    raise error
 
 
 def start_first(schedule: Schedule, epochs: int, store) -> str:
@@ -458,6 +488,21 @@ def test_trials_that_another_study_ran_have_the_labels_of_this_one(workspace):
     scheduled(other, workspace, shown := Totals(other, workspace))
     assert {name.split()[0] for name in shown.names} == {"x", "y", "z"}
     assert list(shown.board.arms) == ["x", "y", "z"] and shown.totals == [6] * 6
+
+
+def test_an_orphan_that_another_study_has_completed_keeps_its_result(workspace):
+    """A parent failed here; another study retried it, and ran what builds on it."""
+    study = study_of(ensemble=True)
+    schedule = scheduled(study, workspace)
+    parent = schedule.next()
+    journals.close(workspace.store, parent, Status.FAILED, "out of memory")
+    schedule.finished(parent.id)
+    (child,) = (trial for trial in schedule.plan.trials if parent.id in trial.parent_ids())
+    complete_all(scheduled(replace(study, name="other"), workspace), workspace, lambda trial: 4.0)
+    complete_all(schedule, workspace, lambda trial: 4.0)
+    journal = journals.read(workspace.store, child.id)
+    assert journal is not None and journal.status == Status.COMPLETED
+    assert schedule.status[child.id] == Status.COMPLETED
 
 
 RUNS_ONE = """
@@ -787,6 +832,47 @@ def test_early_stopping_is_told_as_pruned_with_its_values(workspace, tmp_path):
     assert not set(pruned) & {place.id for place in schedule.plan.record.trials if place.final}
 
 
+def epochs_by_rate(schedule: Schedule, workspace) -> dict[float, int]:
+    """Of every trial of the only search, how many epochs it has."""
+    (search,) = schedule.searches.values()
+    known = journals.read_all(workspace.store, search.trials)
+    return {rate_of(search.trials[trial]): len(j.epochs) for trial, j in known.items()}
+
+
+@pytest.mark.slow
+def test_a_search_without_early_stopping_runs_what_another_search_stopped(workspace, tmp_path):
+    words: dict[str, Any] = {"arms": ["a"], "trials": 8, "sampler": "random"}
+    stopping = search_study(tmp_path, early_stopping="asha", **words)
+    stopped, _ = run(replace(stopping, name="stopping"), workspace)
+    schedule, _ = run(search_study(tmp_path, **words), workspace)
+    before, after = (epochs_by_rate(s, workspace) for s in (stopped, schedule))
+    assert before.keys() == after.keys() and set(after.values()) == {BASE["training.epochs"]}
+    assert Status.PRUNED in stopped.status.values()
+    assert set(schedule.status.values()) == {Status.COMPLETED}
+
+
+@pytest.mark.slow
+def test_a_trial_that_was_to_stop_early_does_so_after_a_kill(tmp_path, data, monkeypatch):
+    """The driver is killed between the decision and the outcome, once for every trial."""
+    cut, seen, found = Schedule._cut, set(), []
+
+    def die_once(self: Schedule, trial_id: str, status: Status, reason: str | None = None) -> None:
+        if trial_id not in seen:
+            seen.add(trial_id)
+            raise Killed
+        cut(self, trial_id, status, reason)
+
+    study = search_study(tmp_path, arms=["a"], trials=8, sampler="random", early_stopping="asha")
+    for name in ("undisturbed", "killed"):
+        workspace, schedule = new_workspace(tmp_path / name, data), None
+        while schedule is None or not schedule.complete:
+            with contextlib.suppress(Killed):
+                schedule, _ = run(study, workspace)
+        found.append(epochs_by_rate(schedule, workspace))
+        monkeypatch.setattr(Schedule, "_cut", die_once)
+    assert len(seen) > 1 and found[0] == found[1]
+
+
 def test_a_synchronous_search_that_stops_early_is_refused(tmp_path):
     with pytest.raises(StudyError, match="synchronous"):
         check(search_study(tmp_path, synchronous=True, early_stopping="asha"))
@@ -1046,6 +1132,25 @@ def test_a_search_that_is_opened_again_knows_its_results_and_where_trials_stoppe
         False,
         False,
     ]
+
+
+def test_a_kill_while_a_complete_study_opens_leaves_its_record_whole(
+    workspace, tmp_path, monkeypatch
+):
+    study = search_study(tmp_path, arms=["a"], synchronous=True)
+    complete_all(scheduled(study, workspace), workspace, rate_of)
+    key = scheduled(study, workspace).plan.record.key
+    before = study_record.read(workspace.store, key)
+
+    def write_then_die(store: Any, record: Any) -> None:
+        write(store, record)
+        raise Killed
+
+    write = study_record.write
+    monkeypatch.setattr(study_record, "write", write_then_die)
+    with pytest.raises(Killed):
+        scheduled(study, workspace)
+    assert before.trials and study_record.read(workspace.store, key) == before
 
 
 def test_a_suggestion_that_no_trial_was_made_of_is_given_up_once(workspace, tmp_path):

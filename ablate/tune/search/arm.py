@@ -171,6 +171,8 @@ class ArmSearch:
         else:
             self._open[trial.id] = optuna.Trial(self.study, frozen._trial_id)
             self._ready.append(trial)
+            if "ablate.stop" in frozen.user_attrs:
+                self._stopped[trial.id] = frozen.user_attrs["ablate.stop"]
             self._reported |= {(trial.id, step) for step in frozen.intermediate_values}
 
     def _fill_batch(self) -> None:
@@ -307,7 +309,10 @@ class ArmSearch:
                 runner = self.trials[trial_id].runner
                 suggestion.report(validation_of(epoch, self.metric, runner), step)
                 self._reported.add((trial_id, step))
-            return not suggestion.should_prune()
+            stops = suggestion.should_prune()
+            if stops:  # asked again after a crash, some pruners answer for a later epoch
+                suggestion.set_user_attr("ablate.stop", step)
+            return not stops
 
     def tell(self, journal: Journal) -> None:
         """Take in a trial's outcome. One that diverged counts as worse than any other."""
