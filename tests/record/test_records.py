@@ -195,6 +195,7 @@ def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(worksp
         (3, 1.0),
     ]
     assert run["tags"]["status"] == "completed" and run["tags"]["arm"] == "(15,5,0,0)"
+    assert run["start"] == 1767312000000  # 2026-01-02T00:00:00Z, not that of the attempt before
     assert not run["tags"].get("reason") and not run["tags"].get("mlflow.note.content")
 
 
