@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ablate.errors import StoreError
+from ablate.errors import DamagedError, StoreError
 from ablate.record import runs
 from ablate.record.client import ClientTracking
 from ablate.record.database import DatabaseTracking
@@ -75,6 +75,7 @@ class Recorder:
         self._results = f"studies/{record.key}/results"
         self._note = Note(store, record.key, uri)
         self._experiment = self._parent = ""
+        self._compared: set[str] = set()  # settled trials that are as they were delivered
         self.progress_at = time.monotonic()
         self.update(record)
 
@@ -107,14 +108,39 @@ class Recorder:
         return {
             run.tags[TRIAL]
             for run in self._server.recorded(experiments)
-            if self._note.has(run.tags[TRIAL], run.tags.get(MARK, ""))
+            if self._note.agrees(run.tags[TRIAL], run.tags.get(MARK, ""))
             and run.status == runs.status_of_mark(run.tags[MARK])
             and (run.tags.get(HOME) == self.record.key or also_ours in run.tags)
         }
 
     def backlog(self) -> list[str]:
-        """The trials that may have something to deliver."""
-        return [trial for trial in self.record.trial_ids() if not self._note.is_settled(trial)]
+        """The trials whose journals show something else than what was delivered."""
+        return [trial for trial in self.record.trial_ids() if self._differs(trial)]
+
+    def changed(self, trial_id: str) -> None:
+        """Note that the trial's journal has changed since it was compared."""
+        self._compared.discard(trial_id)
+
+    def _differs(self, trial_id: str) -> bool:
+        """A settled trial is read once: a store may have thousands, and may be far away."""
+        settled = self._note.is_settled(trial_id)
+        if settled and trial_id in self._compared:
+            return False
+        self._compared.add(trial_id)  # before it is read, so that no change after that is missed
+        differs = self._read_differs(trial_id)
+        if differs or not settled:
+            self._compared.discard(trial_id)
+        self.progress_at = time.monotonic()
+        return differs
+
+    def _read_differs(self, trial_id: str) -> bool:
+        try:
+            journal = journals.read(self.store, trial_id)
+        except DamagedError:
+            return True  # its delivery says so
+        if journal is None:
+            return False
+        return not self._note.agrees(trial_id, runs.mark_of(journal, running=False))
 
     def undelivered(self) -> list[str]:
         """The trials whose journals hold more than was delivered."""
@@ -141,6 +167,7 @@ class Recorder:
         name = label.name if label else trial_id
         at_home = run.home == self.record.key
         self._note.add(trial_id, mark, None if at_home else [name, run.home, run.run_id])
+        self._compared.add(trial_id)
         self.progress_at = time.monotonic()
         return True
 
