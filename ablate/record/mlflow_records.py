@@ -182,7 +182,11 @@ class Recorder:
         return result
 
     def save_results(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> None:
-        """Save the results in the store, so that they can be delivered later."""
+        """Save the results in the store, so that they can be delivered later.
+
+        Meanwhile no hashes are stored: after a kill, some files are older than others, not damaged.
+        """
+        self._save_state(StudyStatus.RUNNING, hashes={})
         hashes = {}
         for name, data in artifacts.items():
             content = data if isinstance(data, bytes) else data.encode()
@@ -241,7 +245,7 @@ class Recorder:
         return files
 
     def _file(self, name: str, state: Mapping[str, Any]) -> bytes | None:
-        """One file of the results; older versions stored no hash of it."""
+        """One file of the results; older versions and killed drivers store no hash."""
         key = f"{self._results}/files/{name}"
         data, expected = self.store.read(key), state.get("hashes", {}).get(name)
         if data is not None and expected not in (None, hashlib.sha256(data).hexdigest()):

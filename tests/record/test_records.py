@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from ablate.errors import DamagedError
 from ablate.record import client, database, mlflow_records, quiet, runs
 from ablate.record.mlflow_records import Recorder, sync
 from ablate.store import journal as journals
@@ -498,6 +499,35 @@ def test_a_damaged_journal_holds_up_no_other(workspace) -> None:
     result = finish(recorder)
     assert result.delivered == 1
     assert "damaged" in result.refused[FIRST]
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_results_that_a_kill_left_half_written_are_no_damage(
+    workspace, monkeypatch, written
+) -> None:
+    """The files of a study that is run again, killed after some of them were written."""
+    write(workspace.store, make_journal(FIRST))
+    write_study(workspace.store, make_study(trials=1))
+    finish(_opened(workspace, make_study(trials=1), "database"), "", {"a.txt": "1", "b.txt": "1"})
+    recorder = _opened(workspace, make_study(trials=1), "database")
+    countdown, store_file = Countdown(written + 2), workspace.store.write
+    monkeypatch.setattr(workspace.store, "write", lambda *what: countdown(store_file, *what))
+    with pytest.raises(Killed):
+        recorder.save_results("", {"a.txt": "2", "b.txt": "2"})
+    monkeypatch.undo()
+    assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete
+    study = study_runs(workspace.uri)["mix@laptop"]
+    assert study["status"] == "KILLED"  # interrupted
+    expected = [b"2" if written > index else b"1" for index in range(2)]
+    assert [artifact(study, name) for name in ("a.txt", "b.txt")] == expected
+
+
+def test_results_that_are_damaged_are_still_noticed(workspace) -> None:
+    recorder = _opened(workspace, make_study(trials=1), "database")
+    recorder.save_results("", {"a.txt": "1"})
+    workspace.store.write("studies/mix@laptop/results/files/a.txt", b"2")
+    with pytest.raises(DamagedError, match="its hash is not"):
+        recorder.close()
 
 
 @pytest.mark.parametrize("via", WAYS)
