@@ -18,20 +18,20 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ablate.errors import DamagedError, StoreError
+from ablate.errors import AblateError, DamagedError, StoreError
 from ablate.record import runs
 from ablate.record.client import ClientTracking
 from ablate.record.database import DatabaseTracking
 from ablate.record.note import Note
 from ablate.record.places import check_uri
 from ablate.record.runs import StudyStatus
-from ablate.record.tracking import HOME, MARK, TRIAL, Refused, RunLocation
+from ablate.record.tracking import HOME, MARK, TRIAL, Away, Refused, RunLocation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
@@ -47,10 +47,11 @@ class Delivery:
     undelivered: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # trial -> error message
     reason: str | None = None  # why the server lacks something
+    error: AblateError | None = None  # that ended the delivery
 
     @property
     def complete(self) -> bool:
-        return not self.undelivered and not self.refused and self.reason is None
+        return not (self.undelivered or self.refused or self.reason or self.error)
 
 
 def open_tracking(uri: str, artifacts: Path) -> ClientTracking:
@@ -275,15 +276,26 @@ def sync(
     """Deliver what a server lacks of every study in the store.
 
     `running`: the studies that another process runs now. Only their finished trials are delivered;
-    that process delivers the others and the study's run.
+    that process delivers the others and the study's run. An error of one study holds up no other.
     """
     tracking = open_tracking(uri, Path(artifacts))
-    results: dict[str, Delivery] = {}
-    for key in study_record.names(store):
+
+    def deliver(key: str) -> Delivery:
         recorder = Recorder(store, uri, study_record.read(store, key), artifacts, tracking)
         recorder.open(StudyStatus.RUNNING if key in running else recorder.idle_status)
-        results[key] = recorder.deliver_finished() if key in running else recorder.close()
-    return results
+        return recorder.deliver_finished() if key in running else recorder.close()
+
+    return {key: _or_error(deliver, key) for key in study_record.names(store)}
+
+
+def _or_error(deliver: Callable[[str], Delivery], key: str) -> Delivery:
+    """The delivery of a study, perhaps with its error; if the server is away, no other can do."""
+    try:
+        return deliver(key)
+    except Away:
+        raise
+    except AblateError as error:
+        return Delivery(error=error)
 
 
 def _now() -> int:

@@ -11,11 +11,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from ablate.commands.sync import sync_records
 from ablate.errors import DamagedError
 from ablate.record import client, database, mlflow_records, quiet, runs
 from ablate.record.mlflow_records import Recorder, sync
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
+from ablate.store.workspace import open_workspace
 from tests.support.records_by_hand import (
     finish,
     make_journal,
@@ -520,6 +522,21 @@ def test_results_that_a_kill_left_half_written_are_no_damage(
     assert study["status"] == "KILLED"  # interrupted
     expected = [b"2" if written > index else b"1" for index in range(2)]
     assert [artifact(study, name) for name in ("a.txt", "b.txt")] == expected
+
+
+def test_a_study_that_is_damaged_holds_up_no_other(workspace, capsys) -> None:
+    for name in ("a", "mix", "z"):
+        write(workspace.store, make_journal(trial_id(name, 0)))
+        write_study(workspace.store, make_study(name, trials=1))
+    workspace.store.write("studies/a@laptop/results/state.json", b"{")
+    workspace.store.write("studies/mix@laptop/study.json", b"{")
+    with pytest.raises(DamagedError, match=r"a@laptop/results/state\.json"):
+        sync_records(open_workspace(str(workspace.folder)))
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.startswith("a@laptop: not delivered: ") and "state.json" in first
+    assert second.startswith("mix@laptop: not delivered: ") and "study.json" in second
+    assert third == "z@laptop: 1 trials delivered now, all recorded"
+    assert set(trial_runs(workspace.uri)) == {trial_id("z", 0)}
 
 
 def test_results_that_are_damaged_are_still_noticed(workspace) -> None:
