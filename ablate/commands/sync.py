@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ablate.commands import _options
 from ablate.engine.run import missing_records
 from ablate.store import study_record
 from ablate.store.workspace import Workspace, running_driver
+
+if TYPE_CHECKING:
+    from ablate.record.mlflow_records import Delivery
 
 EXAMPLE = "ablate sync --mlflow http://host:5000"
 
@@ -21,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def sync_records(workspace: Workspace) -> int:
-    """Deliver missing records, and print one line for each study."""
+    """Deliver missing records, and print one line for each study; then raise the first error."""
     from ablate.record.mlflow_records import sync
 
     store = workspace.store
@@ -31,7 +35,15 @@ def sync_records(workspace: Workspace) -> int:
     if not names:
         print(f"No study has been run in {store.uri}: there is nothing to deliver.")
     for key, delivery in delivered.items():
-        missing = missing_records(delivery)
-        state = f"missing: {missing}" if missing else "all recorded"
-        print(f"{key}: {delivery.delivered} trials delivered now, {state}")
+        print(f"{key}: {_state(delivery)}")
+    for error in filter(None, (delivery.error for delivery in delivered.values())):
+        raise error
     return 0 if all(delivery.complete for delivery in delivered.values()) else 6
+
+
+def _state(delivery: Delivery) -> str:
+    if delivery.error:
+        return f"not delivered: {delivery.error}"
+    missing = missing_records(delivery)
+    state = f"missing: {missing}" if missing else "all recorded"
+    return f"{delivery.delivered} trials delivered now, {state}"

@@ -57,6 +57,7 @@ class BackgroundRecorder:
 
     def notify(self, trial_id: str, done: bool = False) -> None:
         """Note that the trial's journal has changed. Returns at once."""
+        self._recorder.changed(trial_id)
         now = time.monotonic()
         with self._changed:
             if done:
@@ -134,9 +135,10 @@ class BackgroundRecorder:
         """Wait until trials are due, and deliver them."""
         if not self._recorder.is_open:
             self._recorder.open()
+            backlog = self._recorder.backlog()
             with self._changed:
                 now = time.monotonic()
-                for trial_id in self._recorder.backlog():
+                for trial_id in backlog:
                     self._due.setdefault(trial_id, now)
         for trial_id in self._wait_for_due():
             self._deliver(trial_id)

@@ -123,8 +123,13 @@ class DatabaseTracking(ClientTracking):
         return row
 
     def _write_status(self, db: Any, run_id: str, run: Run, name: str | None) -> None:
-        """Set the status; restores a run deleted in the UI, since its trial is delivered again."""
-        values = {"status": run.status, "end_time": run.end}
+        """Set the status; restores a run deleted in the UI, since its trial is delivered again.
+
+        A trial that has started over began later; a study keeps the start of its first run.
+        """
+        values: dict[str, Any] = {"status": run.status, "end_time": run.end}
+        if run.identity[0] == TRIAL:
+            values["start_time"] = run.start
         name_column = {} if name is None else {"name": name}
         active = {"lifecycle_stage": "active", "deleted_time": None}
         update = self._runs.update().where(self._runs.c.run_uuid == run_id)

@@ -18,20 +18,20 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ablate.errors import StoreError
+from ablate.errors import AblateError, DamagedError, StoreError
 from ablate.record import runs
 from ablate.record.client import ClientTracking
 from ablate.record.database import DatabaseTracking
 from ablate.record.note import Note
 from ablate.record.places import check_uri
 from ablate.record.runs import StudyStatus
-from ablate.record.tracking import HOME, MARK, TRIAL, Refused, RunLocation
+from ablate.record.tracking import HOME, MARK, TRIAL, Away, Refused, RunLocation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
@@ -47,10 +47,11 @@ class Delivery:
     undelivered: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # trial -> error message
     reason: str | None = None  # why the server lacks something
+    error: AblateError | None = None  # that ended the delivery
 
     @property
     def complete(self) -> bool:
-        return not self.undelivered and not self.refused and self.reason is None
+        return not (self.undelivered or self.refused or self.reason or self.error)
 
 
 def open_tracking(uri: str, artifacts: Path) -> ClientTracking:
@@ -75,6 +76,7 @@ class Recorder:
         self._results = f"studies/{record.key}/results"
         self._note = Note(store, record.key, uri)
         self._experiment = self._parent = ""
+        self._compared: set[str] = set()  # settled trials that are as they were delivered
         self.progress_at = time.monotonic()
         self.update(record)
 
@@ -107,14 +109,39 @@ class Recorder:
         return {
             run.tags[TRIAL]
             for run in self._server.recorded(experiments)
-            if self._note.has(run.tags[TRIAL], run.tags.get(MARK, ""))
+            if self._note.agrees(run.tags[TRIAL], run.tags.get(MARK, ""))
             and run.status == runs.status_of_mark(run.tags[MARK])
             and (run.tags.get(HOME) == self.record.key or also_ours in run.tags)
         }
 
     def backlog(self) -> list[str]:
-        """The trials that may have something to deliver."""
-        return [trial for trial in self.record.trial_ids() if not self._note.is_settled(trial)]
+        """The trials whose journals show something else than what was delivered."""
+        return [trial for trial in self.record.trial_ids() if self._differs(trial)]
+
+    def changed(self, trial_id: str) -> None:
+        """Note that the trial's journal has changed since it was compared."""
+        self._compared.discard(trial_id)
+
+    def _differs(self, trial_id: str) -> bool:
+        """A settled trial is read once: a store may have thousands, and may be far away."""
+        settled = self._note.is_settled(trial_id)
+        if settled and trial_id in self._compared:
+            return False
+        self._compared.add(trial_id)  # before it is read, so that no change after that is missed
+        differs = self._read_differs(trial_id)
+        if differs or not settled:
+            self._compared.discard(trial_id)
+        self.progress_at = time.monotonic()
+        return differs
+
+    def _read_differs(self, trial_id: str) -> bool:
+        try:
+            journal = journals.read(self.store, trial_id)
+        except DamagedError:
+            return True  # its delivery says so
+        if journal is None:
+            return False
+        return not self._note.agrees(trial_id, runs.mark_of(journal, running=False))
 
     def undelivered(self) -> list[str]:
         """The trials whose journals hold more than was delivered."""
@@ -141,6 +168,7 @@ class Recorder:
         name = label.name if label else trial_id
         at_home = run.home == self.record.key
         self._note.add(trial_id, mark, None if at_home else [name, run.home, run.run_id])
+        self._compared.add(trial_id)
         self.progress_at = time.monotonic()
         return True
 
@@ -155,7 +183,11 @@ class Recorder:
         return result
 
     def save_results(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> None:
-        """Save the results in the store, so that they can be delivered later."""
+        """Save the results in the store, so that they can be delivered later.
+
+        Meanwhile no hashes are stored: after a kill, some files are older than others, not damaged.
+        """
+        self._save_state(StudyStatus.RUNNING, hashes={})
         hashes = {}
         for name, data in artifacts.items():
             content = data if isinstance(data, bytes) else data.encode()
@@ -214,7 +246,7 @@ class Recorder:
         return files
 
     def _file(self, name: str, state: Mapping[str, Any]) -> bytes | None:
-        """One file of the results; older versions stored no hash of it."""
+        """One file of the results; older versions and killed drivers store no hash."""
         key = f"{self._results}/files/{name}"
         data, expected = self.store.read(key), state.get("hashes", {}).get(name)
         if data is not None and expected not in (None, hashlib.sha256(data).hexdigest()):
@@ -244,15 +276,26 @@ def sync(
     """Deliver what a server lacks of every study in the store.
 
     `running`: the studies that another process runs now. Only their finished trials are delivered;
-    that process delivers the others and the study's run.
+    that process delivers the others and the study's run. An error of one study holds up no other.
     """
     tracking = open_tracking(uri, Path(artifacts))
-    results: dict[str, Delivery] = {}
-    for key in study_record.names(store):
+
+    def deliver(key: str) -> Delivery:
         recorder = Recorder(store, uri, study_record.read(store, key), artifacts, tracking)
         recorder.open(StudyStatus.RUNNING if key in running else recorder.idle_status)
-        results[key] = recorder.deliver_finished() if key in running else recorder.close()
-    return results
+        return recorder.deliver_finished() if key in running else recorder.close()
+
+    return {key: _or_error(deliver, key) for key in study_record.names(store)}
+
+
+def _or_error(deliver: Callable[[str], Delivery], key: str) -> Delivery:
+    """The delivery of a study, perhaps with its error; if the server is away, no other can do."""
+    try:
+        return deliver(key)
+    except Away:
+        raise
+    except AblateError as error:
+        return Delivery(error=error)
 
 
 def _now() -> int:

@@ -52,8 +52,12 @@ class Note:
     def has(self, trial_id: str, mark: str) -> bool:
         return self._trials.get(trial_id) == mark
 
+    def agrees(self, trial_id: str, mark: str) -> bool:
+        """The same as `has`, or the note is of an older version, whose marks lack the last part."""
+        return self._trials.get(trial_id) in (mark, mark.rpartition(":")[0])
+
     def is_settled(self, trial_id: str) -> bool:
-        """Return whether nothing can be left to deliver, so that its journal need not be read."""
+        """Return whether the trial was delivered with a result: only another run of it has more."""
         return self._trials.get(trial_id, "").startswith(SETTLED)
 
     def status(self, trial_id: str) -> str | None:

@@ -100,9 +100,14 @@ def status_of(journal: Journal, running: bool) -> Status:
 
 
 def mark_of(journal: Journal, running: bool) -> str:
-    """How much of a journal a run shows: if the mark is equal, there is nothing to deliver."""
-    status = status_of(journal, running)
-    return f"{status}:{len(journal.epochs)}:{len(journal.attempts)}"
+    """What of a journal a run shows: if the mark is equal, there is nothing to deliver.
+
+    Its last part tells a trial that was run again from one that was not; older versions lack it.
+    """
+    status, outcome = status_of(journal, running), journal.outcome
+    started = [attempt.get("started") for attempt in journal.attempts]
+    shown = digest(without_nan([outcome and outcome.to_plain(), started]))[:8]
+    return f"{status}:{len(journal.epochs)}:{len(journal.attempts)}:{shown}"
 
 
 def status_of_mark(mark: str) -> str:

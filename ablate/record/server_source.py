@@ -6,9 +6,10 @@ misses what a machine with a wrong clock recorded, or a study that was delivered
 of starts only decides where to look first; that nothing was missed is proved by *position* (see
 `listing`).
 
-A known run may still change: runs that had not ended (by their mark, see `runs.mark_of`) are
-queried by id, with the condition that their mark is different now. A study's run with a new mark
-may share trials of other studies: these are queried by the tag that shares them.
+A known run may still change: runs that had not ended with a result (by their mark, see
+`runs.mark_of`) are read again by id; a trial with a result that is run again has another start. A
+study's run with a new mark may share trials of other studies: these are queried by the tag that
+shares them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ BULK = 100  # runs whose histories a server returns in one response ...
 BULK_POINTS = 25_000  # ... of at most this many points
 THREADS = 4  # concurrent queries of histories: a server has 4 processes by default
 IDS = 200  # in one query
-SETTLED = ("completed:", "pruned:")  # marks of trials that no longer change
+SETTLED = ("completed:", "pruned:")  # marks of trials that change only if they are run again
 
 
 class ServerSource:
@@ -96,17 +97,16 @@ class ServerSource:
         self._runs |= {run.info.run_id: run for run in matches}
 
     def _find_changed(self, known: Mapping[str, Seen]) -> None:
-        """Read the runs that have changed since, by the marks that they had."""
-        by_mark: dict[str, list[str]] = defaultdict(list)
+        """Read the runs that may have changed since, by the marks that they had."""
+        run_ids = []
         for run_id, seen in known.items():
             mark = seen.signature.split("|")[0]
-            is_trial = mark.count(":") == 2
+            is_trial = mark.count(":") > 1
             if is_trial and not mark.startswith(SETTLED) and run_id not in self._runs:
-                by_mark[mark].append(run_id)
-        for mark, run_ids in by_mark.items():
-            for first in range(0, len(run_ids), IDS):
-                ids = ", ".join(f"'{run_id}'" for run_id in run_ids[first : first + IDS])
-                self._read_runs(f"attributes.run_id IN ({ids}) AND tags.`{MARK}` != '{mark}'")
+                run_ids.append(run_id)
+        for first in range(0, len(run_ids), IDS):
+            ids = ", ".join(f"'{run_id}'" for run_id in run_ids[first : first + IDS])
+            self._read_runs(f"attributes.run_id IN ({ids})")
 
     def _find_shared(self, known: Mapping[str, Seen]) -> None:
         """Read the runs of studies, and the trials that changed studies share with others."""

@@ -11,9 +11,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from ablate.record import client, database, mlflow_records, quiet
+from ablate.commands.sync import sync_records
+from ablate.errors import DamagedError
+from ablate.record import client, database, mlflow_records, quiet, runs
 from ablate.record.mlflow_records import Recorder, sync
 from ablate.store import journal as journals
+from ablate.store.journal import Journal
+from ablate.store.workspace import open_workspace
 from tests.support.records_by_hand import (
     finish,
     make_journal,
@@ -30,6 +34,7 @@ from tests.support.records_by_hand import (
 WAYS = ("database", "client")
 FIRST, SECOND = trial_id("mix", 0), trial_id("mix", 1)
 START = 1767323045000  # 2026-01-02T03:04:05Z
+ANOTHER_START = 1772600767000  # 2026-03-04T05:06:07Z
 
 
 def artifact(run: dict[str, Any], name: str) -> bytes:
@@ -195,6 +200,7 @@ def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(worksp
         (3, 1.0),
     ]
     assert run["tags"]["status"] == "completed" and run["tags"]["arm"] == "(15,5,0,0)"
+    assert run["start"] == 1767312000000  # 2026-01-02T00:00:00Z, not that of the attempt before
     assert not run["tags"].get("reason") and not run["tags"].get("mlflow.note.content")
 
 
@@ -404,14 +410,78 @@ def test_a_lost_note_or_a_lost_database_is_no_loss(workspace) -> None:
     assert trial_runs(workspace.uri) == before
 
 
-def test_a_settled_trial_is_not_even_read(workspace, monkeypatch) -> None:
+def test_a_settled_trial_is_read_once_until_it_changes(workspace, monkeypatch) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
-    record = make_study()
-    write_study(workspace.store, record)
+    write_study(workspace.store, make_study())
     sync(workspace.store, workspace.uri, workspace.artifacts)
-    monkeypatch.setattr(mlflow_records.journals, "read", lambda *_: pytest.fail("was read"))
-    result = sync(workspace.store, workspace.uri, workspace.artifacts)
-    assert result["mix@laptop"].complete
+    recorder = workspace.recorder(make_study())
+    recorder.open()
+    reads: list[str] = []
+    read = journals.read
+    monkeypatch.setattr(
+        mlflow_records.journals, "read", lambda *key: reads.append(key[1]) or read(*key)
+    )
+    assert recorder.backlog() == recorder.backlog() == []
+    assert reads == [FIRST, SECOND]
+    write(workspace.store, _another_run(FIRST))
+    recorder.changed(FIRST)
+    assert recorder.backlog() == [FIRST]
+
+
+def _another_run(trial: str, status: str = "completed", **more: Any) -> Journal:
+    """The journal of a trial that somebody removed and ran again, with another result."""
+    journal = make_journal(trial, 3, status, metrics={"test_ppl": 77.0}, **more)
+    journal.attempts[0]["started"] = "2026-03-04T05:06:07Z"
+    return journal
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_trial_that_was_run_again_has_its_new_result(workspace, via) -> None:
+    """As many epochs and attempts as before: only the result and the times tell."""
+    write(workspace.store, make_journal(FIRST))
+    finish(_opened(workspace, make_study(trials=1), via))
+    write(workspace.store, _another_run(FIRST))
+    assert finish(_opened(workspace, make_study(trials=1), via)).delivered == 1
+    (run,) = (run for run in _active(workspace) if "ablate.trial" in run["tags"])
+    assert run["latest"]["final_test_ppl"] == 77.0
+    assert len(run["history"]["final_test_ppl"]) == 1
+    assert run["start"] == ANOTHER_START
+    assert finish(_opened(workspace, make_study(trials=1), via)).delivered == 0
+
+
+def _active(workspace: Any) -> list[dict[str, Any]]:
+    return [run for run in on_server(workspace.uri) if run["stage"] == "active"]
+
+
+@pytest.mark.parametrize("via", WAYS)
+def test_a_trial_that_failed_again_has_its_new_reason(workspace, via) -> None:
+    for reason in ("the first", "the second"):
+        write(workspace.store, make_journal(FIRST, 0, "failed", reason=reason))
+        finish(_opened(workspace, make_study(trials=1), via))
+        assert _run(workspace)["tags"]["reason"] == reason
+
+
+def test_a_note_of_an_older_version_is_believed_until_its_trial_is_run_again(
+    workspace, monkeypatch
+) -> None:
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, "failed"))
+    mark_of = runs.mark_of
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "mark_of", lambda *a, **b: mark_of(*a, **b).rpartition(":")[0])
+        finish(_opened(workspace, make_study(), "database"))
+    recorder = _opened(workspace, make_study(), "database")
+    assert recorder.backlog() == []
+    write(workspace.store, _another_run(FIRST))
+    assert recorder.deliver(FIRST)  # as when its driver says that it has changed
+    assert _run(workspace)["latest"]["final_test_ppl"] == 77.0
+
+
+def test_a_damaged_journal_of_a_delivered_trial_is_reported(workspace) -> None:
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
+    finish(_opened(workspace, make_study(), "database"))
+    workspace.store.write(journals.key(FIRST), b"{")
+    result = finish(_opened(workspace, make_study(), "database"))
+    assert list(result.refused) == [FIRST] and "damaged" in result.refused[FIRST]
 
 
 def test_a_running_study_is_left_to_its_driver(workspace) -> None:
@@ -431,6 +501,50 @@ def test_a_damaged_journal_holds_up_no_other(workspace) -> None:
     result = finish(recorder)
     assert result.delivered == 1
     assert "damaged" in result.refused[FIRST]
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_results_that_a_kill_left_half_written_are_no_damage(
+    workspace, monkeypatch, written
+) -> None:
+    """The files of a study that is run again, killed after some of them were written."""
+    write(workspace.store, make_journal(FIRST))
+    write_study(workspace.store, make_study(trials=1))
+    finish(_opened(workspace, make_study(trials=1), "database"), "", {"a.txt": "1", "b.txt": "1"})
+    recorder = _opened(workspace, make_study(trials=1), "database")
+    countdown, store_file = Countdown(written + 2), workspace.store.write
+    monkeypatch.setattr(workspace.store, "write", lambda *what: countdown(store_file, *what))
+    with pytest.raises(Killed):
+        recorder.save_results("", {"a.txt": "2", "b.txt": "2"})
+    monkeypatch.undo()
+    assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete
+    study = study_runs(workspace.uri)["mix@laptop"]
+    assert study["status"] == "KILLED"  # interrupted
+    expected = [b"2" if written > index else b"1" for index in range(2)]
+    assert [artifact(study, name) for name in ("a.txt", "b.txt")] == expected
+
+
+def test_a_study_that_is_damaged_holds_up_no_other(workspace, capsys) -> None:
+    for name in ("a", "mix", "z"):
+        write(workspace.store, make_journal(trial_id(name, 0)))
+        write_study(workspace.store, make_study(name, trials=1))
+    workspace.store.write("studies/a@laptop/results/state.json", b"{")
+    workspace.store.write("studies/mix@laptop/study.json", b"{")
+    with pytest.raises(DamagedError, match=r"a@laptop/results/state\.json"):
+        sync_records(open_workspace(str(workspace.folder)))
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.startswith("a@laptop: not delivered: ") and "state.json" in first
+    assert second.startswith("mix@laptop: not delivered: ") and "study.json" in second
+    assert third == "z@laptop: 1 trials delivered now, all recorded"
+    assert set(trial_runs(workspace.uri)) == {trial_id("z", 0)}
+
+
+def test_results_that_are_damaged_are_still_noticed(workspace) -> None:
+    recorder = _opened(workspace, make_study(trials=1), "database")
+    recorder.save_results("", {"a.txt": "1"})
+    workspace.store.write("studies/mix@laptop/results/files/a.txt", b"2")
+    with pytest.raises(DamagedError, match="its hash is not"):
+        recorder.close()
 
 
 @pytest.mark.parametrize("via", WAYS)

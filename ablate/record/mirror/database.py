@@ -1,7 +1,7 @@
 """Reads the records of a SQLite file in bulk, by SQL; MLflow's own search would take minutes.
 
 Changes are detected from the contents of runs, never from timestamps. A trial's run has a mark of
-how much of the journal it shows (`completed:50:1`); the mark, status and lifecycle of every run,
+what it shows of the journal (`completed:50:1:<hash>`); the mark, status and lifecycle of every run,
 and which studies share it, are read each time (a tenth of a second for 20,000 runs) and compared
 with those of the last time. No clock is involved. Everything is read in one transaction, so that a
 study that is being recorded is seen at a single moment.

@@ -16,8 +16,11 @@ from collections.abc import Iterator
 import pytest
 
 from ablate.compare.records.query import ask
+from ablate.record import listing
 from ablate.record.mirror.syncing import update_mirror
 from ablate.record.places import ui_command, ui_environment
+from ablate.record.server_source import ServerSource
+from ablate.record.tracking import TRIAL
 
 CONFIG = {"head": "mos", "head.experts": 15}
 SHOWN = (
@@ -87,3 +90,20 @@ def test_by_http_as_by_sql(recorded, server):
         db.execute(f"UPDATE runs SET lifecycle_stage = 'deleted' WHERE {where}")
     same(0)
     assert ask(update_mirror(there), "SELECT count(*) FROM trials").rows == [(3,)]
+
+
+def test_a_run_without_a_result_that_changes_is_read_wherever_it_is(recorded, monkeypatch):
+    """It is on no page that is read, has the same start, and only another digest."""
+    monkeypatch.setattr(listing, "FIRST_PAGE", 1)
+    uri = recorded.workspace.tracking_uri
+    days = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 25)]
+    done = [recorded.trial(f"t{n}", CONFIG, seed=n, started=day) for n, day in enumerate(days)]
+    known, read = {}, []
+    for digest in ("first", "second"):
+        again = {"started": "2026-01-11T12:00:00Z", "status": "failed", "digest": digest}
+        recorded.study("one", {"a": [*done, recorded.trial("failed", CONFIG, **again)]})
+        source = ServerSource(uri)
+        known, _ = source.changes(known)
+        records = [record for batch in source.read(list(known)) for record in batch]
+        read.append({record.tags[TRIAL] for record in records if record.is_trial})
+    assert len(read[0]) == 25 and read[1] == {"failed"}
