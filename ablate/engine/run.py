@@ -153,7 +153,7 @@ def _run_plan(
             schedule = Schedule(plan, store, open_search(workspace.searches), listener)
             if lease is not None:
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
-            with _stopped_by_signals(schedule):
+            with _stopped_by_signals(schedule), contextlib.closing(schedule):
                 _drive(schedule, workspace, options)
             ended = _journals(schedule, store)
             summary = summarise(schedule.plan.record, ended)

@@ -74,6 +74,7 @@ class Schedule:
         self._has_waited = False
         self.elsewhere: dict[str, Trial] = {}  # run by another study's driver now
         self._claims = Claims(store)
+        self.close = self._claims.close  # other processes may run what it leaves
         self._confirmed: set[int] = set()
         self._clock = time.monotonic()
         self._has_weights: dict[str, bool] = {}
