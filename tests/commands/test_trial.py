@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from contextlib import contextmanager
-
 import pytest
 
 from ablate.commands.trial import run_config
 from ablate.errors import HeldError
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
+from tests.support.claiming import other_process
 
 
 def test_a_config_of_an_ngram_model_is_counted(workspace, tmp_path, capsys):
@@ -25,26 +22,6 @@ def test_a_config_of_an_ngram_model_is_counted(workspace, tmp_path, capsys):
     assert "valid_ppl" in capsys.readouterr().out
     (journal,) = journals.read_all(workspace.store).values()
     assert journal.status == Status.COMPLETED and "test_nll" in journal.metrics
-
-
-HOLDS = """
-import sys
-from ablate.store.claims import Claims
-from ablate.store.store import Store
-
-claims = Claims(Store(sys.argv[1]))
-print(claims.claim(sys.argv[2]), flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def held_elsewhere(store, trial_id):
-    """Another process runs the trial."""
-    words = [sys.executable, "-c", HOLDS, store.uri, trial_id]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as other:
-        assert other.stdout is not None and other.stdout.readline() == b"True\n"
-        yield
 
 
 def test_a_trial_that_another_process_runs_is_refused(workspace, tmp_path, capsys):
@@ -62,13 +39,13 @@ def test_a_trial_that_another_process_runs_is_refused(workspace, tmp_path, capsy
     assert run() == 0
     (trial_id,) = journals.read_all(workspace.store)
     capsys.readouterr()
-    with held_elsewhere(workspace.store, trial_id):
-        assert run() == 0 and "valid_ppl" in capsys.readouterr().out
+    with other_process(workspace.store, trial_id) as holds_it:
+        assert holds_it and run() == 0 and "valid_ppl" in capsys.readouterr().out
     unfinished = journals.find(workspace.store, trial_id)
     unfinished.outcome = None
     unfinished.write(workspace.store)
-    with held_elsewhere(workspace.store, trial_id):
+    with other_process(workspace.store, trial_id) as holds_it:
         with pytest.raises(HeldError, match=r"run by another process.* the same command again"):
             run()
-        assert journals.find(workspace.store, trial_id) == unfinished
+        assert holds_it and journals.find(workspace.store, trial_id) == unfinished
     assert run() == 0

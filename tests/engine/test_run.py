@@ -19,6 +19,7 @@ from ablate.study.designs import table
 from ablate.study.words import Arm, Scale, Search, Study
 from ablate.tune import local
 from ablate.tune.search.log import LoggedStorage
+from tests.support.claiming import is_free
 from tests.support.records_by_hand import study_runs
 from tests.support.small_studies import BASE, RATE_AND_WINDOW
 
@@ -65,15 +66,6 @@ def test_an_error_while_trials_run_leaves_no_run_marked_as_running(workspace, mo
     assert study_runs(workspace.tracking_uri)["asked@s"]["tags"]["status"] == "interrupted"
 
 
-ASKS = """
-import sys
-from ablate.store.claims import Claims
-from ablate.store.store import Store
-
-print(Claims(Store(sys.argv[1])).claim(sys.argv[2]))
-"""
-
-
 @pytest.mark.parametrize("error", [StoreError("the disk is full"), KeyboardInterrupt()])
 def test_a_run_that_ends_leaves_its_trials_to_other_processes(workspace, monkeypatch, error):
     """Though its process lives on, and keeps the error with all that it refers to."""
@@ -86,8 +78,7 @@ def test_a_run_that_ends_leaves_its_trials_to_other_processes(workspace, monkeyp
     monkeypatch.setattr(local, "run", ends)
     with pytest.raises(type(error)) as kept:
         run(workspace)
-    words = [sys.executable, "-c", ASKS, workspace.store.uri, started[0].id]
-    assert subprocess.check_output(words) == b"True\n" and kept.value is error
+    assert is_free(workspace.store, started[0].id) and kept.value is error
 
 
 def test_a_trial_that_is_lacking_for_two_reasons_is_counted_once() -> None:

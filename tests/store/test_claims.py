@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from ablate.store.claims import FILE, Claims
 from ablate.store.store import Store
-from tests.support import places
+from tests.support.claiming import is_free
 
-ASKS = """
-import sys
-from ablate.store.claims import Claims
-from ablate.store.store import Store
-
-print(Claims(Store(sys.argv[1])).claim(sys.argv[2]))
-"""
 TRIAL, OTHER = "00000000000000aa", "00000000000000bb"
 
 
 @pytest.fixture
 def store(tmp_path) -> Store:
     return Store(str(tmp_path / "store"))
-
-
-def is_free(store: Store, trial_id: str) -> bool:
-    """Whether another process gets the trial."""
-    words = [sys.executable, "-c", ASKS, store.uri, trial_id]
-    return subprocess.check_output(words, cwd=places.ROOT, text=True) == "True\n"
 
 
 def test_what_is_closed_runs_elsewhere(store):

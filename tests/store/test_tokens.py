@@ -24,14 +24,17 @@ for _ in range(20):
 
 def test_readings_of_processes_that_read_at_once_all_count(tmp_path):
     words = [sys.executable, "-c", READS, str(tmp_path)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+
+    def reader(by: str) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen([*words, by], cwd=places.ROOT, stdin=pipe, stdout=pipe)
+
     with ExitStack() as stack:
-        started = (subprocess.Popen([*words, by], cwd=places.ROOT, **pipes) for by in "abc")
-        readers = [stack.enter_context(reader) for reader in started]
-        for reader in readers:
-            assert reader.stdout is not None and reader.stdout.readline() == b"ready\n"
-        for reader in readers:
-            assert reader.stdin is not None
-            reader.stdin.close()
-    assert [reader.returncode for reader in readers] == [0, 0, 0]
+        readers = [stack.enter_context(reader(by)) for by in "abc"]
+        for one in readers:
+            assert one.stdout is not None and one.stdout.readline() == b"ready\n"
+        for one in readers:
+            assert one.stdin is not None
+            one.stdin.close()
+    assert [one.returncode for one in readers] == [0, 0, 0]
     assert tokens.num_readings(Store(str(tmp_path)), "00aa") == 60
