@@ -9,7 +9,7 @@ AblateError                  exit code
 ├── StoreError               4   a workspace or store that cannot be read or written
 │   ├── DamagedError         4   a file in the store that is not what was written
 │   ├── TakenOver            4   a trial that another worker runs now
-│   └── HeldError            4   another process is running this study
+│   └── HeldError            4   another process is running this study or trial
 ├── TrialError               5   a trial that cannot run or does not exist
 ├── RecordError              6   a tracking server that does not accept records
 ├── MissingDependency        7   a command that needs a package that is not installed

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ablate.commands import _options
 from ablate.config.identity import Trial, make_trial
 from ablate.config.resolve import resolve_near
-from ablate.errors import ConfigError, TrialError, unknown
+from ablate.errors import ConfigError, HeldError, TrialError, unknown
 from ablate.store import journal as journals
+from ablate.store.claims import Claims
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store
@@ -67,9 +69,28 @@ def run_config(
     )
     _check_text(trial, workspace.data)
     print(f"trial {trial.id}: {trial.name}")
-    journals.reopened(workspace.store, trial.id)
-    _show_outcome(run_showing(trial, workspace.store, workspace.data))
+    with _claimed(workspace.store, trial.id):
+        journals.reopened(workspace.store, trial.id)
+        _show_outcome(run_showing(trial, workspace.store, workspace.data))
     return 0
+
+
+@contextlib.contextmanager
+def _claimed(store: Store, trial_id: str) -> Iterator[None]:
+    """Keep other processes from running the trial; one that is done is nobody's."""
+    with contextlib.closing(Claims(store)) as claims:
+        if not claims.claim(trial_id) and not _is_done(store, trial_id):
+            raise HeldError(
+                f"trial {trial_id} is being run by another process, for a study or by "
+                "`ablate trial`. Wait for it, or stop it, and run the same command again: it "
+                "shows the result of the other one, or resumes where that stopped."
+            )
+        yield
+
+
+def _is_done(store: Store, trial_id: str) -> bool:
+    journal = journals.read(store, trial_id)
+    return journal is not None and journal.status not in (None, Status.FAILED)
 
 
 def _check_text(trial: Trial, data: str) -> None:

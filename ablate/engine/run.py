@@ -35,7 +35,7 @@ from ablate.store.journal import Journal
 from ablate.store.lease import Lease
 from ablate.store.leftovers import owned_folder, sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
-from ablate.store.workspace import Workspace, held, make_folders, open_workspace
+from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
 from ablate.study.check import check
 from ablate.study.file import load as load_study
 from ablate.study.plan import Plan, largest_trial, make_plan
@@ -115,7 +115,8 @@ def run_study(
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
     _check_texts(plan, workspace)
     sweep(workspace.folder, temporary_folders())
-    with held(workspace, plan.record.key) as lease:
+    log = log_held(workspace, plan.record.key) if plan.searches else contextlib.nullcontext()
+    with held(workspace, plan.record.key) as lease, log:
         _sweep_study(workspace.store, plan.record)
         return _run_plan(plan, workspace, options, lease)
 
@@ -153,7 +154,7 @@ def _run_plan(
             schedule = Schedule(plan, store, open_search(workspace.searches), listener)
             if lease is not None:
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
-            with _stopped_by_signals(schedule):
+            with _stopped_by_signals(schedule), contextlib.closing(schedule):
                 _drive(schedule, workspace, options)
             ended = _journals(schedule, store)
             summary = summarise(schedule.plan.record, ended)

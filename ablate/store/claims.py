@@ -1,13 +1,14 @@
-"""Which trials this driver runs: drivers of other studies on this machine wait for their outcome.
+"""Which trials this process runs: drivers of other studies on this machine wait for their outcome.
 
-Every trial is a byte of one file in the store's folder, which its driver locks while the trial
-runs. A driver that dies releases its locks. Drivers on other hosts are not kept from anything.
+Every trial is a byte of one file in the store's folder, which is locked while the trial runs. A
+process that dies releases its locks. Processes on other hosts are not kept from anything.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import weakref
 from pathlib import Path
 
@@ -22,19 +23,21 @@ FILE = "running.lock"
 
 
 class Claims:
-    """The trials that this process runs."""
+    """The trials that one driver of this process runs. Within a process they exclude nobody."""
 
     def __init__(self, store: Store) -> None:
         self._folder = store.folder
-        self._file: int | None = None
+        self._file: _File | None = None
+        self.held: set[str] = set()
 
     def claim(self, trial_id: str) -> bool:
         """Return whether no other process runs the trial; none will until it is released."""
         if fcntl is None or self._folder is None:
             return True
-        mode = fcntl.LOCK_EX | fcntl.LOCK_NB
         try:
-            fcntl.lockf(self._opened(self._folder), mode, 1, _byte(trial_id))
+            with _changing:
+                self._opened(self._folder).lock(trial_id)
+                self.held.add(trial_id)
         except BlockingIOError:
             return False
         except OSError:  # a file system without locks
@@ -43,16 +46,64 @@ class Claims:
 
     def release(self, trial_id: str) -> None:
         """Let other processes run the trial."""
-        if fcntl is not None and self._file is not None:
-            with contextlib.suppress(OSError):
-                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte(trial_id))
+        with _changing:
+            self.held.discard(trial_id)
+            if self._file is not None:
+                self._file.unlock_unheld(trial_id)
 
-    def _opened(self, folder: Path) -> int:
+    def close(self) -> None:
+        """Let other processes run all of them."""
+        for trial_id in tuple(self.held):
+            self.release(trial_id)
+        self._file = None
+
+    def _opened(self, folder: Path) -> _File:
         if self._file is None:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
-            weakref.finalize(self, os.close, self._file)
+            self._file = _open(folder)
+            self._file.users.add(self)
         return self._file
+
+
+class _File:
+    """The lock file, opened once: whenever a process closes a file, it loses all locks on it."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        self.users: weakref.WeakSet[Claims] = weakref.WeakSet()
+        weakref.finalize(self, os.close, self._handle)
+
+    def lock(self, trial_id: str) -> None:
+        if fcntl is not None:
+            fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(trial_id))
+
+    def unlock_unheld(self, trial_id: str) -> None:
+        """Unlock the trial, unless another driver of this process runs it too."""
+        if fcntl is not None and not any(trial_id in user.held for user in self.users):
+            with contextlib.suppress(OSError):
+                fcntl.lockf(self._handle, fcntl.LOCK_UN, 1, _byte(trial_id))
+
+    def inode(self) -> tuple[int, int]:
+        return _inode(os.fstat(self._handle))
+
+
+_files: weakref.WeakValueDictionary[tuple[int, int], _File] = weakref.WeakValueDictionary()
+_changing = threading.RLock()
+
+
+def _open(folder: Path) -> _File:
+    """This process's only handle of the folder's file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE
+    with contextlib.suppress(FileNotFoundError):
+        if (known := _files.get(_inode(path.stat()))) is not None:
+            return known
+    file = _File(path)
+    _files[file.inode()] = file
+    return file
+
+
+def _inode(info: os.stat_result) -> tuple[int, int]:
+    return info.st_dev, info.st_ino
 
 
 def _byte(trial_id: str) -> int:

@@ -16,12 +16,13 @@ has room for a checksum gets one when it is written, and is verified when it is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -120,6 +121,20 @@ class Store:
     def delete(self, prefix: str) -> None:
         """Remove the file at `prefix`, or the folder with everything in it."""
         self._patiently("delete", prefix, lambda: self._delete(prefix))
+
+    @contextlib.contextmanager
+    def locked(self, prefix: str) -> Iterator[None]:
+        """Hold the lock of a folder, once nobody else does. Only a local store has locks."""
+        if self.folder is None:
+            yield
+            return
+        path = self.folder / _safe(prefix)
+        handle = self._patiently("write", prefix, lambda: _opened_folder(path))
+        try:
+            files.lock(handle)
+            yield
+        finally:
+            os.close(handle)
 
     def sweep(self, prefix: str) -> None:
         """Remove partial files that killed writers have left directly under `prefix`."""
@@ -257,6 +272,11 @@ def _local_folder(uri: str) -> Path | None:
     if uri.startswith("file://"):
         return Path(uri.removeprefix("file://"))
     return None if "://" in uri else Path(uri).absolute()
+
+
+def _opened_folder(path: Path) -> int:
+    path.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDONLY)
 
 
 def _open_remote(uri: str) -> tuple[Any, str]:

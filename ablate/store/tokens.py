@@ -56,8 +56,9 @@ def remember_reading(store: Store, trial_id: str, by: str, others: Sequence[str]
     """Record another read of the test split; return the number of reads so far."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     entry = {"at": now, "split": "test", "by": by, "with": list(others)}
-    readings = [*_readings(store, trial_id), entry]
-    store.write_json(_readings_key(trial_id), {"readings": readings})
+    with store.locked(f"trials/{trial_id}"):
+        readings = [*_readings(store, trial_id), entry]
+        store.write_json(_readings_key(trial_id), {"readings": readings})
     return len(readings)
 
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from ablate.config.fields import is_text
-from ablate.errors import StoreError
+from ablate.errors import HeldError, StoreError
 from ablate.redaction import keep_secret
 from ablate.store import lease
 from ablate.store.files import allow_group, lock
@@ -58,6 +58,11 @@ class Workspace:
     @property
     def searches(self) -> str:
         return self.searches_url or f"folder:{self.folder / 'searches'}"
+
+    def search_log(self, key: str) -> Path | None:
+        """The file of a study's searches; None if they are in a database."""
+        kind, _, folder = self.searches.partition("folder:")
+        return None if kind else Path(folder) / f"{key}.log"
 
     def study_folder(self, key: str) -> Path:
         return self.folder / "studies" / key
@@ -120,7 +125,7 @@ def held(workspace: Workspace, key: str) -> Iterator[Lease | None]:
 
 @contextmanager
 def _locked_here(workspace: Workspace, key: str) -> Iterator[None]:
-    with _lock_file(workspace, key) as file:
+    with _lock_file(_lock_folder(workspace, key)) as file:
         if not lock(file, seconds=1.0):  # `running_driver` locks it for a moment
             raise lease.held_by(key, _holder(file))
         _write_holder(file)
@@ -143,17 +148,40 @@ def _unwritable(path: Path, error: OSError) -> StoreError:
     )
 
 
-def _lock_file(workspace: Workspace, key: str) -> TextIO:
-    """Open a study's lock file: in its store if that is on a local disk, else in the workspace."""
-    folder = _lock_folder(workspace, key)
+@contextmanager
+def log_held(workspace: Workspace, key: str) -> Iterator[None]:
+    """Lock the log of a study's searches against drivers that have another store, which is where
+    they lock the study. Readers need no lock; a database has its own."""
+    log = workspace.search_log(key)
+    if log is None:
+        yield
+        return
+    with _lock_file(log.parent, f"{key}.driver.json") as file:
+        if not lock(file, seconds=0):
+            raise _log_in_use(log, _holder(file))
+        _write_holder(file)
+        yield
+
+
+def _log_in_use(log: Path, process: Mapping[str, Any]) -> HeldError:
+    return HeldError(
+        f"the searches in {log} are already being run by {lease.name(process)}, with another "
+        "store. Wait for it, or stop it, and run the same command again; or choose another folder "
+        "with --workspace, whose searches start from scratch."
+    )
+
+
+def _lock_file(folder: Path, name: str = "driver.json") -> TextIO:
+    """Open the file that a driver locks."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return (folder / "driver.json").open("a+")
+        return (folder / name).open("a+")
     except OSError as error:
         raise _unwritable(folder, error) from error
 
 
 def _lock_folder(workspace: Workspace, key: str) -> Path:
+    """A study's lock is in its store if that is on a local disk, else in the workspace."""
     store = workspace.store.folder
     return workspace.study_folder(key) if store is None else store / "studies" / key
 

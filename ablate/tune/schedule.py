@@ -92,6 +92,10 @@ class Schedule:
         for text in reused(self._edited):
             self.note(text)
 
+    def close(self) -> None:
+        """Let other processes run what it leaves."""
+        self._claims.close()
+
     @property
     def stopping(self) -> bool:
         """Return whether running trials should save and stop."""

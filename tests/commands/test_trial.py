@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ablate.commands.trial import run_config
+from ablate.errors import HeldError
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
+from tests.support.claiming import other_process
 
 
 def test_a_config_of_an_ngram_model_is_counted(workspace, tmp_path, capsys):
@@ -18,3 +22,30 @@ def test_a_config_of_an_ngram_model_is_counted(workspace, tmp_path, capsys):
     assert "valid_ppl" in capsys.readouterr().out
     (journal,) = journals.read_all(workspace.store).values()
     assert journal.status == Status.COMPLETED and "test_nll" in journal.metrics
+
+
+def test_a_trial_that_another_process_runs_is_refused(workspace, tmp_path, capsys):
+    """Its outcome stays, and is shown once it is there."""
+    config = tmp_path / "unigram.toml"
+    config.write_text(
+        'model = "ngram"\n'
+        'corpus = { name = "grammar", train_tokens = 2000, eval_tokens = 300 }\n'
+        "ngram = { order = 1 }\n"
+    )
+
+    def run() -> int:
+        return run_config(str(config), seed=1, threads=1, workspace=workspace)
+
+    assert run() == 0
+    (trial_id,) = journals.read_all(workspace.store)
+    capsys.readouterr()
+    with other_process(workspace.store, trial_id) as holds_it:
+        assert holds_it and run() == 0 and "valid_ppl" in capsys.readouterr().out
+    unfinished = journals.find(workspace.store, trial_id)
+    unfinished.outcome = None
+    unfinished.write(workspace.store)
+    with other_process(workspace.store, trial_id) as holds_it:
+        with pytest.raises(HeldError, match=r"run by another process.* the same command again"):
+            run()
+        assert holds_it and journals.find(workspace.store, trial_id) == unfinished
+    assert run() == 0

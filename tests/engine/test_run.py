@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -15,10 +16,12 @@ from ablate.engine.run import RunOptions, missing_records, run_study
 from ablate.errors import HeldError, StoreError, TrialError
 from ablate.record.mlflow_records import Delivery
 from ablate.study.designs import table
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.words import Arm, Scale, Search, Study
 from ablate.tune import local
+from ablate.tune.search.log import LoggedStorage
+from tests.support.claiming import is_free
 from tests.support.records_by_hand import study_runs
-from tests.support.small_studies import BASE
+from tests.support.small_studies import BASE, RATE_AND_WINDOW
 
 
 def study() -> Study:
@@ -61,6 +64,21 @@ def test_an_error_while_trials_run_leaves_no_run_marked_as_running(workspace, mo
         run(workspace)
     assert recorders() == []
     assert study_runs(workspace.tracking_uri)["asked@s"]["tags"]["status"] == "interrupted"
+
+
+@pytest.mark.parametrize("error", [StoreError("the disk is full"), KeyboardInterrupt()])
+def test_a_run_that_ends_leaves_its_trials_to_other_processes(workspace, monkeypatch, error):
+    """Though its process lives on, and keeps the error with all that it refers to."""
+    started = []
+
+    def ends(schedule, order) -> None:
+        started.append(schedule.next())
+        raise error
+
+    monkeypatch.setattr(local, "run", ends)
+    with pytest.raises(type(error)) as kept:
+        run(workspace)
+    assert is_free(workspace.store, started[0].id) and kept.value is error
 
 
 def test_a_trial_that_is_lacking_for_two_reasons_is_counted_once() -> None:
@@ -106,3 +124,38 @@ def test_a_study_whose_driver_is_stopped_as_told_runs(workspace) -> None:
         finally:
             other.terminate()
     run(workspace)
+
+
+LOG_HOLDER = """
+import sys, time
+from ablate.store.workspace import log_held, open_workspace
+
+with log_held(open_workspace(sys.argv[1]), "asked@s"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_log_of_a_search_has_one_driver_whatever_their_stores(workspace, tmp_path) -> None:
+    """A killed driver's lock is released, and whoever only reads needs none."""
+    space = tmp_path / "rates.toml"
+    space.write_text(RATE_AND_WINDOW)
+    searched = {"s": Scale(seeds=1, search=Search(space=str(space), trials=2))}
+    asked, options = replace(study(), scales=searched), RunOptions(local=True, quiet=True)
+    log = workspace.search_log("asked@s")
+    words = [sys.executable, "-c", LOG_HOLDER, str(workspace.folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline() == b"held\n"
+            said = rf"{re.escape(str(log))} are already .* process {other.pid} .* --workspace"
+            with pytest.raises(HeldError, match=said):
+                run_study(asked, "s", workspace, options)
+            run(workspace)  # without a search
+            LoggedStorage(log)
+        finally:
+            other.kill()
+    for store in (None, str(tmp_path / "another")):
+        elsewhere = replace(workspace, store_uri=store)
+        assert run_study(asked, "s", elsewhere, options).interrupted is None
+    database = replace(workspace, searches_url="sqlite:///x")
+    assert database.search_log("asked@s") is None

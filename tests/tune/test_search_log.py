@@ -78,6 +78,17 @@ def test_cut_off_anywhere_it_opens_and_goes_on(log):
         assert known(opened(log)) == known(study)
 
 
+def test_a_reader_leaves_a_line_that_is_being_written(log):
+    """As `ablate importance` may read it while a study runs."""
+    ask_and_tell(opened(log), 1.0)
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-7])
+    storage = LoggedStorage(log)
+    assert log.read_bytes() == whole[:-7]
+    log.write_bytes(whole)
+    assert [study.study_name for study in storage.get_all_studies()] == ["q"]
+
+
 def test_damage_is_told_with_the_file_and_the_line(log):
     ask_and_tell(opened(log), 1.0)
     lines = log.read_text().splitlines(keepends=True)

@@ -6,7 +6,8 @@ instead of 64), since nothing is read back, and the file is synced once per tria
 per value.
 
 The lock on the study ensures that one process writes at a time. A line that a crash cut off is
-dropped when the file is opened the next time. Every line has a checksum of the file up to there.
+dropped before the next one is written: readers leave it, since it may be one that is being written.
+Every line has a checksum of the file up to there.
 """
 
 from __future__ import annotations
@@ -65,9 +66,7 @@ class _Lines(BaseJournalBackend):
                 self._logs.append(json.loads(line))
             except (ValueError, RecursionError) as error:
                 raise damaged(self._path, f"line {number}: {error}") from error
-        self._size = len(whole)
-        if len(whole) < len(data):
-            os.truncate(self._path, self._size)
+        self._size, self._is_torn = len(whole), len(whole) < len(data)
 
     def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
         return self._logs[log_number_from:]
@@ -81,6 +80,9 @@ class _Lines(BaseJournalBackend):
             lines.append(line)
         data = b"".join(lines)
         try:
+            if self._is_torn:
+                os.truncate(self._path, self._size)
+                self._is_torn = False
             with self._path.open("ab") as file:
                 file.write(data)
         except OSError as error:
