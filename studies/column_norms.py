@@ -5,7 +5,7 @@ Question   Under dropout, every unit's column of W and of Z is given a fixed nor
 Paper      Pachitariu & Sahani 2013, Section 4 and Table 2 (Penn Treebank, test): 15, chosen by 5
            runs; 102.5, against 109 without fixed norms. The other norms' numbers are not printed.
 Run        ablate study studies/column_norms.py                 laptop: for two cores
-           ablate study studies/column_norms.py --scale paper   weeks on two cores
+           ablate study studies/column_norms.py --scale paper   a day or two on two cores
 Cost       `ablate plan studies/column_norms.py [--scale paper]` says.
 
 Norms are W's, as the paper counts them; Z's is half of it here, whose masks are scaled in training

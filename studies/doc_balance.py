@@ -11,8 +11,8 @@ Run        ablate study studies/doc_balance.py                 laptop: for two c
 Cost       `ablate plan studies/doc_balance.py [--scale paper]` says.
 
 The trials at `paper` scale are four of doc_layer_mix's: what one study has trained, the other
-finds. A last arm has the penalty as Eq. 12-13 print it; the numbers were made by the authors' code,
-which is stronger about as many times as there are distributions (19 at J = 20).
+reuses. A last arm has the penalty as Eq. 12-13 print it; the numbers were made by the authors'
+code, which is stronger about as many times as there are distributions (19 at J = 20).
 """
 
 from ablate import Arm, Scale, Stage, Study, recipe, smaller, smoke, table

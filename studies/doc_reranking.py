@@ -1,7 +1,7 @@
 """DOC's Table 11: which of a parser's trees is the right one?
 
 Question   A language model reads a parser's candidates as linearised trees, and the most probable
-           one is taken. Is DOC better at this than MoS and AWD-LSTM, and are several models?
+           one is taken. Is DOC better at this than MoS and AWD-LSTM, and are several together?
 Paper      Takase, Suzuki, Nagata 2018, Table 11 (Penn Treebank, Section 23, bracketing F1): the
            parser 89.7, with AWD-LSTM 93.2, MoS 93.2, DOC 93.3, five of each 93.4, 93.4, 93.5; five
            DOCs on the candidates of RNNG 94.29 and of Suzuki et al. 94.47. Quoted: Choe and

@@ -2,7 +2,7 @@
 
 Question   Oliva et al.'s dual layer shows the head the last word once more, beside the recurrent
            output. So do DOC's distributions from the embedding, in another way. Do they add up?
-Paper      None; beside ours stand DOC's 54.62 / 52.87 (Takase et al. 2018, Table 6).
+Paper      None; to compare with: DOC's 54.62 / 52.87 (Takase et al. 2018, Table 6).
 Run        ablate study studies/dual_over_doc.py                 laptop: for two cores
            ablate study studies/dual_over_doc.py --scale paper   days on a GPU
 Cost       `ablate plan studies/dual_over_doc.py [--scale paper]` says.

@@ -9,7 +9,7 @@ Run        ablate study studies/dual_search.py                 laptop: for two c
            ablate study studies/dual_search.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/dual_search.py [--scale paper]` says.
 
-All arms judge the same trained models; a search asks on validation and reads test once. Where the
+All arms judge the same trained models; a search reads validation, and test only once. Where the
 model does not follow the text its rate is 0, so that the temperature alone is tuned. The learning
 rate of the training is not printed: ours is Nadam's default.
 """

@@ -7,8 +7,8 @@ Run        ablate study studies/every_part_learns.py --scale words        needs 
            ablate study studies/every_part_learns.py --scale built_in     needs no corpus
 Cost       `ablate plan studies/every_part_learns.py --scale SCALE` says.
 
-Not a comparison: nothing is tuned, and one seed decides nothing. `ablate data get ptb` says how the
-corpus is had.
+Not a comparison: nothing is tuned, and one seed decides nothing. `ablate data get ptb` fetches the
+corpus.
 """
 
 from ablate import Arm, Scale, Study, smoke, table

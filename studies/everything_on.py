@@ -7,7 +7,7 @@ Run        ablate study studies/everything_on.py                 laptop: for two
            ablate study studies/everything_on.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/everything_on.py [--scale paper]` says.
 
-What "left out" means is said by REMOVED, part by part: off, or a plain stand-in. All other settings
+REMOVED says what "left out" means, part by part: off, or a plain stand-in. All other settings
 stay as they are, tuned for none of the arms: that a part is not missed may mean that the rest has
 become too much. Where the gate is trained with all the rest, there is no frozen base.
 """

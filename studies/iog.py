@@ -17,7 +17,7 @@ Run        ablate study studies/iog.py                            laptop: for tw
            ablate study studies/iog.py --scale paper_10           the ensemble of 10 (5 are these)
 Cost       `ablate plan studies/iog.py [--scale NAME]` says.
 
-A model and the same model with a gate are one training: the gate goes on from the very trial that
+A model and the same model with a gate are one training: the gate continues from the trial that
 the other arm ends with, which is frozen and runs without dropout. Of an ensemble there is one gate
 for all members, trained on their mean probability (the paper does not say on what). AWD-LSTMs are
 fine-tuned first. The cache over the variational LSTM has no published weight and flatness:

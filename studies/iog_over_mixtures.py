@@ -8,7 +8,7 @@ Run        ablate study studies/iog_over_mixtures.py                 laptop: for
            ablate study studies/iog_over_mixtures.py --scale paper   days on a GPU
 Cost       `ablate plan studies/iog_over_mixtures.py [--scale paper]` says.
 
-A frozen arm goes on from the very trials of its head without a gate. Each arm is compared with its
+A frozen arm continues from the trials of its head without a gate. Each arm is compared with its
 own head; "more training" fine-tunes for as many epochs as the gate has, so that a gain from a
 further stage is not taken for the gate's. At `laptop` scale the gate's rate is ten times the
 paper's: in so few updates it gets nowhere at 0.001.

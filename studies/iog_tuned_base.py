@@ -8,7 +8,7 @@ Run        ablate study studies/iog_tuned_base.py                 laptop: for tw
            ablate study studies/iog_tuned_base.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/iog_tuned_base.py [--scale paper]` says.
 
-Both arms may ask for as many trials. The gate is trained with the rest, since a trial of a search
+Both arms get the same number of trials. The gate is trained with the rest, as a trial of a search
 is one training; a third arm puts the gate, with its paper's settings, over the tuned base, frozen.
 Searches vary too, so each is made three times with fresh search seeds: a pair is a search.
 """

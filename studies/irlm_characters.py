@@ -12,7 +12,7 @@ Cost       `ablate plan studies/irlm_characters.py [--scale NAME]` says.
 
 text8 is for the user to bring: a folder `text8` here, with the first 90 million characters as
 train.txt and the next two times 5 million as valid.txt and test.txt. The rate is halved after an
-epoch that validation was not better by (`irlm_ptb.py`). What the paper leaves open (the smoothing,
+epoch that did not improve validation (`irlm_ptb.py`). What the paper leaves open (the smoothing,
 rates, batches, initial weights) is ours. The quoted RNN is trained as Mikolov's toolkit trains one
 over words, letter by letter; whether its authors did so is not known here.
 """

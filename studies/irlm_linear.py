@@ -5,7 +5,7 @@ Question   A linear network whose recurrent matrix is diagonal (IRLM), dense, or
 Paper      Pachitariu & Sahani 2013, in the text (Section 2.1: a dense linear network's response is
            a sum of powers of its eigenvalues). We know no numbers for these networks.
 Run        ablate study studies/irlm_linear.py                 laptop: for two cores
-           ablate study studies/irlm_linear.py --scale paper   days on two cores
+           ablate study studies/irlm_linear.py --scale paper   hours on two cores
            ablate report irlm_linear                           with the eigenvalues and timescales
 Cost       `ablate plan studies/irlm_linear.py [--scale paper]` says.
 

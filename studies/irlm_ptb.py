@@ -8,7 +8,7 @@ Paper      Pachitariu & Sahani 2013, Table 2, test: KN5 141.2, with a cache 125.
            KN5 and cache 94, ten of it 98.5, both 92.5. Dynamic IRLM 98.5, 90.5, 95 and 89. Train:
            RNN 34, DO&CN 40; IRLM 32, DO 38, DO&CN 42.
 Run        ablate study studies/irlm_ptb.py                   laptop: for two cores
-           ablate study studies/irlm_ptb.py --scale paper     days on two cores
+           ablate study studies/irlm_ptb.py --scale paper     hours on two cores
            ablate study studies/irlm_ptb.py --scale paper_10  the rows of ten models
            ablate study studies/irlm_ptb.py --scale adam      full size, three seeds, by Adam: hours
 Cost       `ablate plan studies/irlm_ptb.py [--scale NAME]` says.
@@ -20,8 +20,8 @@ by 2 in training instead: the same network with Z halved, so that its columns' n
 paper's is 15, and W's stays 15. An RNN's R has no fixed norm.
 
 The paper names no learning rate, batch, window, initial weights or L1 weight, nor the rate of the
-dynamic model: those here are ours (docs/log.md). The rate is halved after an epoch that validation
-was not better by; the text has it the other way round.
+dynamic model: those here are ours (docs/log.md). The rate is halved after an epoch that did not
+improve validation; the text has it the other way round.
 """
 
 from dataclasses import replace

@@ -6,7 +6,7 @@ Paper      Pachitariu & Sahani 2013, Table 2, test, quoted from Mikolov et al. 2
            counts 97.5, ten of it 102.1, both 89.4; dynamic 123.2, 98.0, 101.0, 90.0. Feed-forward
            model 140.2, with counts 106.6; log-bilinear model 144.5, with counts 105.8.
 Run        ablate study studies/irlm_quoted.py                 laptop: for two cores
-           ablate study studies/irlm_quoted.py --scale paper   days on two cores
+           ablate study studies/irlm_quoted.py --scale paper   a day on two cores
 Cost       `ablate plan studies/irlm_quoted.py [--scale paper]` says.
 
 The RNN's recipe lists what the toolkit does otherwise; the settings of the two other models are all

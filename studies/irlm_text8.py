@@ -18,8 +18,8 @@ noise words' number, rates, batches, initial weights, R's start, IRLM's epochs) 
 
 The paper holds the scores to a normaliser of 1, and so does its scale: words that are seldom drawn
 as noise take long to fall to their place. At `laptop` scale it is V, where training starts, which
-is the same model once it is normalised. The rate is halved after an epoch that validation was not
-better by (`irlm_ptb.py`); at `laptop` scale Adam has one rate.
+is the same model once it is normalised. The rate is halved after an epoch that did not improve
+validation (`irlm_ptb.py`); at `laptop` scale Adam has one rate.
 """
 
 from typing import Any

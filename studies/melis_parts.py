@@ -9,7 +9,7 @@ Run        ablate study studies/melis_parts.py                 laptop: for two c
            ablate study studies/melis_parts.py --scale paper   days on a GPU
 Cost       `ablate plan studies/melis_parts.py [--scale paper]` says.
 
-What "left out" means is said by REMOVED, part by part: off, or a plain stand-in. All other settings
+REMOVED says what "left out" means, part by part: off, or a plain stand-in. All other settings
 stay as they are, tuned for none of the arms. Without the rounds it is nearly the LSTM with skip
 connections of Melis et al. 2018 (`doc_comparison`), which has other settings. Without circular rows
 an epoch is a pass over the text, about as long as a turn on Penn Treebank.

@@ -12,9 +12,9 @@ Run        ablate study studies/momentum.py                 laptop: for two core
 Cost       `ablate plan studies/momentum.py [--scale NAME]` says.
 
 A step of momentum mu is 1 / (1 - mu) gradients long, so the rate is divided by that: all arms move
-equally far along a gradient that stays, until an epoch that validation is not better by halves the
-rate of one (`irlm_characters.py`). "Most" is a million tokens; the laptop's text is too short
-for these, and has 20,000.
+equally far along a gradient that stays, until the rate of one is halved after an epoch that did not
+improve validation (`irlm_characters.py`). "Most" is a million tokens; the laptop's text is too
+short for these, and has 20,000.
 """
 
 from dataclasses import replace

@@ -17,8 +17,8 @@ Microsoft's.
 At `paper` scale two folders are for the user to bring: `novels`, the training novels as train.txt
 and what is held out of them as valid.txt and test.txt, and `msrc` with testing_data.csv and
 test_answer.csv. The LCUs, and the RNN's block of 384, score alone: the other 128 units are left
-out and scores are not normalised. The rate is halved after an epoch that validation was not better
-by (`irlm_ptb.py`); at `laptop` scale Adam has one rate. What the paper leaves open (rates,
+out and scores are not normalised. The rate is halved after an epoch that did not improve validation
+(`irlm_ptb.py`); at `laptop` scale Adam has one rate. What the paper leaves open (rates,
 batches, initial weights) is ours. Of the log-bilinear model's own paper we could read the abstract
 alone, so its recipe is ours, and part of it from memory.
 """
