@@ -47,12 +47,8 @@ class PairsConfig:
     name: str = setting(
         "pairs", doc="corpus of pairs from `ablate data list`, or path of a folder of text files"
     )
-    source: str | None = setting(
-        None, doc="language to read, if the corpus has several; none: its own choice"
-    )
-    target: str | None = setting(
-        None, doc="language to write, if the corpus has several; none: its own choice"
-    )
+    source: str | None = setting(None, doc="language to read; none: the corpus's default")
+    target: str | None = setting(None, doc="language to write; none: the corpus's default")
     merges: int | None = setting(
         None, doc="byte-pair merges, learned on the training text; none: words", low=1
     )

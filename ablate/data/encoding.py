@@ -58,8 +58,9 @@ def _token_ids(
         words = line.split()
         if words and words[-1] == EOS:
             raise CorpusError(
-                f"line {number} of the {split} split ends in {EOS}, which every line is given "
-                "here. Instead: the text without it; a sure token per line would lower the loss."
+                f"line {number} of the {split} split ends in {EOS}, which is added to "
+                "every line here. Instead: the text without it; a second one is certain and would "
+                "lower the loss."
             )
         stream.extend(map(token_id, " ".join(words) if config.level == "character" else words))
         stream.append(token_id(EOS))

@@ -195,7 +195,7 @@ def _matched(source: Path, target: Path) -> Sides:
             zip((source, target), num_lines, strict=True), key=lambda file: -file[1]
         )
         raise CorpusError(
-            f"{longer}, line {fewest + 1}: it belongs to no line of {shorter}, which ends "
+            f"{longer}, line {fewest + 1} has no counterpart in {shorter}, which ends "
             f"after line {fewest}; this file has {most}. Each line must be the translation of "
             "the same line of the other file."
         )

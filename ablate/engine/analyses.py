@@ -59,11 +59,14 @@ def analyse(
             found.append(known or _found(plan.study, job, trials, ended, workspace))
         except Exception as error:
             kind = "" if isinstance(error, AblateError) else f"{type(error).__name__}: "
-            note(f"no analysis '{job.word.analysis}': {kind}{redacted(str(error))}")
+            note(f"analysis '{job.word.analysis}' could not be made: {kind}{redacted(str(error))}")
     try:
         findings.write(workspace.store, key, found)
     except StoreError as error:
-        note(f"the page of {key} lacks what its analyses found: {redacted(str(error))}")
+        note(
+            f"the findings of {key}'s analyses could not be saved, so its page lacks them: "
+            f"{redacted(str(error))}"
+        )
 
 
 def _made(workspace: Workspace, key: str) -> Sequence[SavedFinding]:

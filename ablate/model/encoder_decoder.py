@@ -56,8 +56,8 @@ class EncoderDecoder(LanguageModel):
 
     def initial_state(self, rows: int) -> State:
         raise CombinationError(
-            "an encoder-decoder starts from a sentence that it reads, and this was asked of it "
-            "without one. Instead: a model of the task 'language'."
+            "an encoder-decoder starts from a sentence that it reads, and none was given. "
+            "Instead: a model of the task 'language'."
         )
 
     def begin(self, source_SB: Tensor, real_SB1: Tensor, masks: Masks = OFF) -> State:

@@ -60,7 +60,7 @@ def count_brackets(reference: Tree, given: Tree) -> Brackets:
     """Compare two trees of one sentence."""
     if reference.words != given.words:
         raise CorpusError(
-            f"two trees of one sentence have other words: '{' '.join(reference.words)}' and "
+            f"two trees of one sentence differ in their words: '{' '.join(reference.words)}' and "
             f"'{' '.join(given.words)}'."
         )
     kept = [tag.label not in PUNCTUATION and tag.label != TRACE for tag in reference.tags()]

@@ -56,12 +56,12 @@ def check_parents(trial: Trial, config: Config) -> None:
     if config.training.only_gate and not bases and not trial.parent_ids(Role.START):
         raise CombinationError(
             "training.only_gate = true freezes everything but the gate, and the trial does "
-            "not start from another trial's weights: the rest would stay untrained. Allowed: a "
+            "not start from another trial's weights: the rest would stay untrained. Instead: a "
             "stage after the one that trains the rest, or training.only_gate = false."
         )
     if bases and config["gate"].name == "none":
         raise CombinationError(
             f"training on {len(bases)} finished models together trains a gate for all of them, "
-            "and gate = 'none' leaves nothing to train. Allowed: a gate, or a stage that only "
+            "and gate = 'none' leaves nothing to train. Instead: a gate, or a stage that only "
             "evaluates them."
         )

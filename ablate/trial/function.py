@@ -180,7 +180,10 @@ class Function:
         numbers: dict[str, float] = {}
         for name, value in given.items():
             if not isinstance(name, str) or name in RESERVED:
-                raise TrialError(f"{where}: {name!r} is not a name that a function can give.")
+                raise TrialError(
+                    f"{where}: {name!r} cannot name a number of a task. Expected: a string other "
+                    f"than {' and '.join(RESERVED)}, which ablate writes itself."
+                )
             try:
                 numbers[name] = float(value.item() if hasattr(value, "item") else value)
             except (TypeError, ValueError, RuntimeError):

@@ -301,7 +301,7 @@ def check_gpus(scale: str, gpus: float) -> None:
     if gpus and not torch.cuda.is_available():
         raise TrialError(
             f"scale '{scale}' gives each trial {gpus:g} GPU, and torch finds none on this "
-            "machine. Allowed here: gpus=0, which makes them different trials."
+            "machine. Instead: a machine with a GPU, or gpus=0, which makes them different trials."
         )
 
 

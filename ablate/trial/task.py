@@ -68,7 +68,7 @@ def check_epoch(epoch: Any, runner: str) -> None:
         shown = _names(epoch) if isinstance(epoch, Mapping) else repr(epoch)
         raise TrialError(
             f"runner {runner}: advance() ended an epoch without its number. Given: {shown}. "
-            "Allowed: None, or a dict with 'epoch', the number of epochs so far."
+            "Expected: None, or a dict with 'epoch', the number of epochs so far."
         )
 
 
@@ -88,8 +88,8 @@ def validation_of(epoch: Mapping[str, Any], metric: Metric, runner: str) -> floa
     if key not in epoch:
         raise TrialError(
             f"runner {runner}: an epoch ended without '{key}', which the search needs to stop "
-            f"trials early. Given: {_names(epoch)}. Allowed: epochs with it, or a search without "
-            "early_stopping."
+            f"trials early. Given: {_names(epoch)}. Instead: report it with every "
+            "epoch, or a search without early_stopping."
         )
     return metric.loss(epoch[key])
 

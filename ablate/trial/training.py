@@ -355,6 +355,7 @@ def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -
         wrong = ", ".join([*missing, *unexpected][:4])
         raise CombinationError(
             f"the model cannot start from trial {trial_id}: their parameters differ ({wrong}). "
-            "Allowed: the same techniques at the same sizes, and an additional gate."
+            "Instead: start from a trial with the same techniques at the same sizes, and at most "
+            "add a gate."
         )
     return not new

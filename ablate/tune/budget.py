@@ -35,7 +35,7 @@ class Ledger:
         try:
             saved = self.store.read_json(self._key) or {}
             if not _is_ledger(saved):
-                raise damaged(self.store, self._key, "it is no ledger")
+                raise damaged(self.store, self._key, "it is not a ledger")
             return saved
         except DamagedError:
             if self._limited:

@@ -154,11 +154,11 @@ def test_the_other_direction(own, tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("train.tgt", b"a\nb\nc\n", r"train\.src, line 4: it belongs to no line of .*train\.tgt"),
+        ("train.tgt", b"a\nb\nc\n", r"train\.src, line 4 has no counterpart in .*train\.tgt"),
         (
             "valid.src",
             b"a\nb\nc",
-            r"valid\.src, line 3: it belongs to no line .* ends after line 2; this file has 3",
+            r"valid\.src, line 3 has no counterpart in .* ends after line 2; this file has 3",
         ),
         ("valid.src", b"a\n  \n", r"valid\.src, line 2: it is empty"),
         ("test.tgt", b"\n", r"test\.tgt, line 1: it is empty"),

@@ -55,7 +55,7 @@ def test_evalbs_sample_has_its_published_totals():
 
 
 def test_other_words_are_refused():
-    with pytest.raises(CorpusError, match="have other words: 'this is a test' and 'was'"):
+    with pytest.raises(CorpusError, match="differ in their words: 'this is a test' and 'was'"):
         count_brackets(tree(GOLD), tree("(S (Q was))"))
 
 

@@ -55,7 +55,7 @@ def _changed(
     own = _configs(record, journals, arm.name)
     if not own:
         changes = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arm.changes.items())
-        return [f"nothing trained yet; asked for: {changes or 'nothing'}"]
+        return [f"nothing trained yet; the study asks for: {changes or 'nothing'}"]
     seeds = {(t.stage, t.seed_index): t.seed for t in record.trials if t.arm == arm.name}
     parts = []
     earlier: Mapping[int, Values] = {}  # the configs of the stage before
