@@ -6,14 +6,13 @@ a debugger and on a cluster. A decision is in the store before the schedule acts
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from ablate.config.identity import Keep, Trial
-from ablate.errors import DamagedError, TrialError
+from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.claims import Claims
@@ -22,11 +21,11 @@ from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 from ablate.study.plan import Plan, with_chains
-from ablate.study.searches import PlannedSearch
 from ablate.trial import checkpoint
 from ablate.trial.user_sources import Edited, edited_since, reused
 from ablate.tune.budget import Ledger
 from ablate.tune.search.arm import ArmSearch
+from ablate.tune.search.opened import OpenSearch, Searches
 
 DIFFERS = (
     "was run again because its weights were lost, and ended with others: it was not computed as it "
@@ -56,13 +55,12 @@ class Schedule:
         self,
         plan: Plan,
         store: Store,
-        open_search: Callable[[PlannedSearch, Plan], ArmSearch],
+        open_search: OpenSearch,
         listener: Listener | None = None,
     ) -> None:
         self.plan, self.store, self.listener = plan, store, listener or Listener()
         self.ledger = Ledger(store, plan.record.key, plan.scale.budget, plan.scale.gpus)
-        self._open_search = open_search
-        self.searches: dict[int, ArmSearch] = {}  # by position; without those still waiting
+        self.searches = Searches(store, plan.record.key, open_search)
         self.stop_reason: str | None = None  # set from outside by Ctrl-C
         self.closed_reason: str | None = None  # a spent budget: running trials may end, none starts
         self.status: dict[str, Status] = {}
@@ -75,10 +73,8 @@ class Schedule:
         self._is_whole = False  # until all that an earlier run knew is planned again
         self.elsewhere: dict[str, Trial] = {}  # run by another study's driver now
         self._claims = Claims(store)
-        self._confirmed: set[int] = set()
         self._clock = time.monotonic()
         self._has_weights: dict[str, bool] = {}
-        self._searched = _searched_before(store, plan.record.key)
         self._interrupted = set(self.ledger.reserved)  # what ran when the driver before was killed
         self._begin_searches()
         self._admit(plan.trials)
@@ -105,8 +101,7 @@ class Schedule:
     def trials(self) -> dict[str, Trial]:
         """All trials that are known by now, with the labels of this study."""
         listed = {trial.id: trial for trial in self.plan.trials}
-        searched = (search.trials.items() for search in self.searches.values())
-        return {**dict(itertools.chain(*searched)), **listed}
+        return {**self.searches.trials, **listed}
 
     @property
     def exhausted(self) -> bool:
@@ -117,7 +112,7 @@ class Schedule:
     def complete(self) -> bool:
         """Return whether every trial of the study has an outcome."""
         left = self._waiting or self._running or self.elsewhere
-        return not left and len(self._confirmed) == len(self.plan.searches)
+        return not left and len(self.searches.settled) == len(self.plan.searches)
 
     def next(self) -> Trial | None:
         """The next trial that can start now, or None."""
@@ -158,7 +153,7 @@ class Schedule:
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
         """Take in an epoch; return whether the trial continues. If not, its outcome is recorded."""
         try:
-            wanted = [search.report(trial_id, epoch) for search in self._searches_of(trial_id)]
+            wanted = [search.report(trial_id, epoch) for search in self.searches.of(trial_id)]
         except TrialError as error:
             self._cut(trial_id, Status.FAILED, str(error))
             return False
@@ -260,7 +255,7 @@ class Schedule:
         self.status[trial.id] = journal.status or Status.FAILED
         for file in edited_since(journal):
             self._edited.setdefault(file, set()).add(trial.id)
-        for search in self._searches_of(trial.id):
+        for search in self.searches.of(trial.id):
             search.tell(journal)
         self.listener.finished(trial.id, replace(journal, trial=trial))
 
@@ -273,7 +268,7 @@ class Schedule:
                 return trial
             if any(state not in MAY_COMPLETE for state in states):
                 self._orphaned(trial)
-        for search in self.searches.values():
+        for search in self.searches.opened.values():
             trial = search.ask() if self._can_begin(search) else None
             if trial is not None:
                 self._record()
@@ -310,18 +305,18 @@ class Schedule:
 
     def _confirm_winners(self) -> bool:
         """Plan the winners of finished searches on fresh seeds; return whether any was finished."""
-        over = {i: search for i, search in self.searches.items() if search.over}
-        finished = {i: search for i, search in over.items() if i not in self._confirmed}
-        for index, search in finished.items():
-            self._confirmed.add(index)
+        any_finished = False
+        for search in self.searches.newly_over():
+            any_finished = True
             winner = search.winner()
             if winner is None:
                 self.note(f"the search of {search.planned.arm} has no winner: no trial completed")
-                self._disinherit(search.planned)
+                for text in self.searches.disinherit(search.planned, self.plan):
+                    self.note(text)
                 self._record()
             else:
                 self._confirm(search, winner[1])
-        return bool(finished)
+        return any_finished
 
     def _confirm(self, search: ArmSearch, winner: Mapping[str, Any]) -> None:
         chains = self.plan.confirmations(search.planned, winner)
@@ -331,32 +326,14 @@ class Schedule:
         self._record()
 
     def _begin_searches(self) -> None:
-        """Open every search that can start; one that is already over may let others start.
+        """Open every search that can start.
 
         The listener gets the plan before what they have learned, so that nothing is unknown to it.
         """
-        before, opened = -1, set(self.searches)
-        while before < len(self.searches):
-            before = len(self.searches)
-            for index in range(len(self.plan.searches)):
-                self._begin(index)
+        self.plan, opened = self.searches.open(self.plan)
         self._record()
-        for index in self.searches.keys() - opened:
-            self._replay(self.searches[index])
-
-    def _begin(self, index: int) -> None:
-        """Open the search, unless it is open or waits for a winner that is not known yet."""
-        if index in self.searches:
-            return
-        if self.plan.searches[index].waits:
-            other = self._inherited_from(self.plan.searches[index])
-            winner = other.winner() if other is not None and other.over else None
-            if other is None or winner is None:
-                return
-            self.plan = self.plan.with_winner(index, other.planned, other.sampled[winner[0]])
-        search = self._open_search(self.plan.searches[index], self.plan)
-        search.check_whole(self._searched.get(search.key, 0))
-        self.searches[index] = search
+        for search in opened:
+            self._replay(search)
 
     def _replay(self, search: ArmSearch) -> None:
         """Take in what an earlier run of the search has learned, and what it was training."""
@@ -367,22 +344,6 @@ class Schedule:
             else:  # its folder was deleted, or is an older copy
                 self._waiting[trial_id] = search.trials[trial_id]
         self._waiting |= {trial.id: trial for trial in search.resume(self._interrupted)}
-
-    def _inherited_from(self, heir: PlannedSearch) -> ArmSearch | None:
-        """The search that it inherits from (same repeat), if that is open."""
-        arm = heir.inherits.arm if heir.inherits else None
-        opened = self.searches.values()
-        matching = (s for s in opened if (s.planned.arm, s.planned.repeat) == (arm, heir.repeat))
-        return next((search for search in matching if not search.planned.parents), None)
-
-    def _disinherit(self, fruitless: PlannedSearch) -> None:
-        """Give up on the searches that wait for the winner of a search without one."""
-        for index, heir in enumerate(self.plan.searches):
-            waits_for = heir.inherits.arm if heir.waits and heir.inherits else None
-            if (waits_for, heir.repeat) == (fruitless.arm, fruitless.repeat):
-                self._confirmed.add(index)
-                self.note(f"the search of {heir.arm} cannot start: {fruitless.arm} has no winner")
-                self._disinherit(heir)
 
     def _release_removed(self) -> None:
         """Free what is reserved for trials that the study no longer has: its file was edited."""
@@ -408,16 +369,12 @@ class Schedule:
             return False
         if journal.status == Status.FAILED and trial.id not in self.ended:
             return False
-        if journal.status == Status.PRUNED and not self._may_stop_early(trial.id):
+        if journal.status == Status.PRUNED and not self.searches.may_stop_early(trial.id):
             return False
         if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
             return False
         self._settle(trial, journal)
         return True
-
-    def _may_stop_early(self, trial_id: str) -> bool:
-        searches = self._searches_of(trial_id)
-        return any(search.planned.words.early_stopping is not None for search in searches)
 
     def _lacks_weights(self, trial: Trial) -> bool:
         """Return whether a trial still to be run builds on weights of this one that are damaged,
@@ -432,11 +389,8 @@ class Schedule:
 
     def _is_built_on(self, trial_id: str) -> bool:
         """Return whether a trial that is still to be run builds on this one."""
-        for index, planned in enumerate(self.plan.searches):
-            search = self.searches.get(index)
-            over = search is not None and search.over
-            if not over and trial_id in [parent.id for parent in planned.parents]:
-                return True
+        if self.searches.will_build_on(trial_id, self.plan):
+            return True
         children = (child for child in self.plan.trials if trial_id in child.parent_ids())
         return any(not self._is_done(child) for child in children)
 
@@ -445,22 +399,11 @@ class Schedule:
         status = None if journal is None else journal.status
         return status not in (None, Status.FAILED) and not self._lacks_weights(trial)
 
-    def _searches_of(self, trial_id: str) -> list[ArmSearch]:
-        """The searches of a trial: arms that differ only in later stages share trials."""
-        return [search for search in self.searches.values() if trial_id in search.trials]
-
     def _record(self) -> None:
         """Save the study's current plan, which replaces an earlier one only when it is whole."""
-        records = list(self.plan.record.searches)
-        for index, search in self.searches.items():
-            chosen = (search.winner() or (None,))[0] if search.over else None
-            started = tuple(search.trials)
-            more = {"chosen": chosen, "key": search.key, "ended": search.over}
-            records[index] = replace(records[index], trials=started, **more)
-        for index in self._confirmed:  # their trials are planned, or will never be
-            records[index] = replace(records[index], confirming=(), ended=True)
+        searches = self.searches.records(self.plan)
         notes = (*self._design_notes, *reused(self._edited))
-        record = replace(self.plan.record, searches=tuple(records), notes=notes)
+        record = replace(self.plan.record, searches=searches, notes=notes)
         self.plan = replace(self.plan, record=record)
         if self._is_whole:
             study_record.write(self.store, record)
@@ -474,12 +417,3 @@ class Schedule:
 
     def note(self, text: str) -> None:
         self.listener.note(text)
-
-
-def _searched_before(store: Store, key: str) -> dict[str, int]:
-    """How many trials each search had started when the study's record was last written, by key."""
-    try:
-        searches = study_record.read(store, key).searches if study_record.exists(store, key) else ()
-    except DamagedError:  # this run writes it again
-        searches = ()
-    return {search.key: len(search.trials) for search in searches}

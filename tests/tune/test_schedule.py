@@ -43,6 +43,7 @@ from ablate.tune.budget import Ledger
 from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search.arm import ArmSearch, _pruner, _sampler, open_search
 from ablate.tune.search.log import _Lines
+from ablate.tune.search.opened import Searches
 from tests.support import small_studies
 from tests.support.small_studies import RATE_AND_WINDOW, new_workspace, order_in
 
@@ -575,10 +576,10 @@ def test_a_search_never_takes_results_of_other_trials_for_its_own(workspace, tmp
     assert searched[0] == searched[1]  # the sampler is seeded as before
     assert {rate_of(t) for t in first if t.stage == "train"} == {max(searched[0])}
     assert {rate_of(t) for t in second if t.stage == "train"} == {min(searched[0])}
-    assert other.plan.record.searches[0].key == f"{other.searches[0].planned.key}/2"
+    assert other.plan.record.searches[0].key == f"{other.searches.opened[0].planned.key}/2"
     again = scheduled(study, workspace)
     assert again.next() is None and again.complete
-    assert again.plan.record.searches[0].key == again.searches[0].planned.key
+    assert again.plan.record.searches[0].key == again.searches.opened[0].planned.key
 
 
 @pytest.mark.parametrize("synchronous", [False, True])
@@ -825,7 +826,7 @@ def test_early_stopping_is_told_as_pruned_with_its_values(workspace, tmp_path):
     schedule, _ = run(study, workspace)
     pruned = [t for t, status in schedule.status.items() if status == Status.PRUNED]
     assert pruned
-    for search in schedule.searches.values():
+    for search in schedule.searches.opened.values():
         for frozen in search.study.get_trials(deepcopy=False):
             if frozen.state == optuna.trial.TrialState.PRUNED:
                 assert frozen.intermediate_values
@@ -834,7 +835,7 @@ def test_early_stopping_is_told_as_pruned_with_its_values(workspace, tmp_path):
 
 def epochs_by_rate(schedule: Schedule, workspace) -> dict[float, int]:
     """Of every trial of the only search, how many epochs it has."""
-    (search,) = schedule.searches.values()
+    (search,) = schedule.searches.opened.values()
     known = journals.read_all(workspace.store, search.trials)
     return {rate_of(search.trials[trial]): len(j.epochs) for trial, j in known.items()}
 
@@ -917,7 +918,7 @@ range = [0.0, 0.5]
         replace(journal, outcome=outcome).write(workspace.store)
         schedule.finished(trial.id)
     assert schedule.complete
-    searched = {s.planned.parents[0].id: s for s in schedule.searches.values()}
+    searched = {s.planned.parents[0].id: s for s in schedule.searches.opened.values()}
     assert len(searched) == 2
     for model, search in searched.items():
         assert len(search.trials) == (0 if model == first.id else 2)
@@ -957,7 +958,7 @@ class TestRunners:
     def test_an_epoch_is_a_dict(self, workspace, monkeypatch):
         monkeypatch.setattr(StandIn, "advance", lambda task, seconds: 3.5)
         (reason,) = self.reasons(study_of(), workspace)
-        assert f"runner {STAND_IN}: " in reason and "Given: 3.5. Allowed: None, or a" in reason
+        assert f"runner {STAND_IN}: " in reason and "Given: 3.5. Expected: None, or a" in reason
 
     @pytest.mark.parametrize("searched", [False, True])
     def test_a_conclusion_has_what_tables_and_searches_read(
@@ -1016,12 +1017,12 @@ def test_a_worker_may_be_replaced_before_a_journal_is_there_or_after_the_trial_h
 
 @pytest.mark.parametrize(("search", "built_on"), [(None, True), (False, True), (True, False)])
 def test_a_model_is_needed_until_the_search_of_how_to_judge_it_is_over(search, built_on):
-    searches = {} if search is None else {0: SimpleNamespace(over=search)}
+    opened = {} if search is None else {0: SimpleNamespace(over=search)}
     judged = SimpleNamespace(parents=[SimpleNamespace(id="model")])
-    plan = SimpleNamespace(searches=[judged], trials=())
-    schedule: Any = SimpleNamespace(plan=plan, searches=searches)
-    assert Schedule._is_built_on(schedule, "model") is built_on
-    assert Schedule._is_built_on(schedule, "another") is False
+    plan: Any = SimpleNamespace(searches=[judged])
+    searches: Any = SimpleNamespace(opened=opened)
+    assert Searches.will_build_on(searches, "model", plan) is built_on
+    assert Searches.will_build_on(searches, "another", plan) is False
 
 
 def test_how_a_search_stops_early(tmp_path, data):
@@ -1067,7 +1068,7 @@ def opened_search(workspace, tmp_path, **words) -> tuple[ArmSearch, Trial]:
     """A search whose first trial runs."""
     schedule = scheduled(search_study(tmp_path, **words), workspace)
     first = schedule.next()
-    (search,) = (s for s in schedule.searches.values() if first.id in s.trials)
+    (search,) = (s for s in schedule.searches.opened.values() if first.id in s.trials)
     return search, first
 
 
@@ -1188,7 +1189,7 @@ def test_a_search_killed_at_any_line_of_its_log_loses_and_doubles_nothing(
             break
         schedule = scheduled(study, workspace)
         complete_all(schedule, workspace, rate_of)
-        (search,) = schedule.searches.values()
+        (search,) = schedule.searches.opened.values()
         searched.append(list(search.trials))
         assert schedule.complete and len(search.trials) == 4 and search.over
     assert killed_at > 4 and (not synchronous or searched == searched[:1] * killed_at)
