@@ -28,9 +28,9 @@ by 8); AWD-LSTM, whose own optimizer needs hundreds of epochs, is left out. The 
 times the paper's there: in 600 updates, a gate that starts at 1/2 gets nowhere at 0.001.
 
 `short` is the medium LSTM at its full width on whole Penn Treebank, and the gate over it as
-published. The LSTM is trained for 8 epochs instead of 39, with the rate halved from the fifth on (as
-its authors do for their small model), so it ends above the printed perplexities. Large products are
-in bfloat16.
+published. The LSTM is trained for 8 epochs instead of 39, with the rate halved from the fifth on
+(as its authors do for their small model), so it ends above the printed perplexities. Large products
+are in bfloat16.
 """
 
 from dataclasses import replace

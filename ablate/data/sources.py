@@ -237,8 +237,11 @@ def _new_file(text: PublishedText, part: str, origin: str) -> Iterator[BinaryIO]
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(partial, "wb")  # noqa: SIM115 closed below, before it is hashed
     try:
-        with file:
+        try:
             yield file
+        finally:
+            with writing(f"to {path.parent}"):  # what is still buffered
+                file.close()
         actual = sha256(partial)
         if actual != expected:
             raise CorpusError(

@@ -218,6 +218,16 @@ def test_a_full_disk(tiny, own, tmp_path, monkeypatch):
     assert not (tmp_path / "tiny/tiny.train.txt").exists()
 
 
+def test_a_disk_that_is_full_when_the_last_bytes_are_written(tiny, own, tmp_path, monkeypatch):
+    def on_a_full_disk(path, mode):
+        return open("/dev/full" if mode == "wb" else path, mode)
+
+    (own / "train.txt").write_text("few words, which stay in the buffer\n")
+    monkeypatch.setattr(sources, "open", on_a_full_disk, raising=False)
+    with pytest.raises(CorpusError, match=r"cannot write to .*No space left.*Free some space"):
+        sources.get("tiny", tmp_path, from_dir=own)
+
+
 def test_the_pinned_files_are_the_published_ones(real_data):
     assert (
         len(sources.verify("ptb", real_data)) == len(sources.verify("wikitext-2", real_data)) == 3
