@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 from ablate.commands import _options
 from ablate.commands.trial import run_showing
@@ -13,6 +14,7 @@ from ablate.config.tasks import FUNCTION
 from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.store.journal import KERNELS, TORCH, UNKNOWN, Journal, find
+from ablate.store.leftovers import owned_folder
 from ablate.store.outcome import Status
 from ablate.store.store import Store, remake
 from ablate.store.workspace import Workspace
@@ -52,8 +54,8 @@ def rerun_trial(trial_id: str, workspace: Workspace, *, trusted: bool = False) -
         trust.remember(recorded.trial.modules)
     load_recorded(recorded.trial)
     print(f"trial {recorded.trial.id}: {recorded.trial.name}")
-    with tempfile.TemporaryDirectory() as folder:
-        store = _with_parents(Store(folder), workspace.store, recorded.trial)
+    with owned_folder("ablate-rerun-", Path(tempfile.gettempdir())) as folder:
+        store = _with_parents(Store(str(folder)), workspace.store, recorded.trial)
         again = run_showing(replace(recorded.trial, keep=Keep.NOTHING), store, workspace.data)
     if again.outcome is None or again.status != Status.COMPLETED:
         why = again.outcome and again.outcome.reason
