@@ -15,6 +15,7 @@ from ablate.config.identity import Role, Trial
 from ablate.config.resolve import merge, resolve
 from ablate.engine.analyses import check_analyses
 from ablate.engine.cores import room_for
+from ablate.engine.forecast import Job, seconds_until_done
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
@@ -152,9 +153,10 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     each = cost.seconds_per_token(work, rate, plan.scale.threads, plan.scale.precision)
     judging = _of_evaluations(plan, done)
     of_trial = {trial.id: tokens[trial.id] * each[trial.arm] for trial in trained} | judging
-    seconds = sum(of_trial.values()) + sum(each[arm] * num for arm, _, num in searched)
+    jobs = [Job(trial.id, of_trial.get(trial.id, 0.0), trial.parent_ids()) for trial in left]
     workers = room_for(plan.scale.threads)
-    seconds = max(seconds / workers, _longest_chain(left, of_trial))
+    seconds = seconds_until_done(jobs, workers)
+    seconds += sum(each[arm] * num for arm, _, num in searched) / workers
     total = sum(tokens.values()) + sum(num for *_, num in searched)
     state = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
     if more := sum(count for _, count, _ in searched):
@@ -165,15 +167,6 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
         f"{state}{total / 1e6:,.1f}M training tokens left: about "
         f"{duration(seconds)} with {counted(workers, 'worker')} ({basis}){without}"
     ]
-
-
-def _longest_chain(left: Sequence[Trial], seconds: Mapping[str, float]) -> float:
-    """Return the seconds until the last trial ends, if none ever waits for a worker."""
-    ends: dict[str, float] = {}
-    for trial in left:  # parents come first
-        start = max((ends.get(parent, 0.0) for parent in trial.parent_ids()), default=0.0)
-        ends[trial.id] = start + seconds.get(trial.id, 0.0)
-    return max(ends.values(), default=0.0)
 
 
 def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, float]:
@@ -192,16 +185,19 @@ def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, 
 
 def _time(plan: Plan, done: dict[str, journals.Journal], store: Store) -> str:
     """What is left of trials whose cost is only known when some have finished."""
-    seconds = [j.epochs[-1].get("seconds", 0.0) for j in done.values() if j.epochs]
-    left = sum(trial.id not in done for trial in plan.trials)
-    left += sum(asked + len(confirming) for _, asked, confirming in _left(plan, store))
+    took = [j.epochs[-1].get("seconds", 0.0) for j in done.values() if j.epochs]
+    left = [trial for trial in plan.trials if trial.id not in done]
+    searched = sum(asked + len(confirming) for _, asked, confirming in _left(plan, store))
     workers = room_for(plan.scale.threads)
     about = "the time is known when one has finished"
-    if seconds:
-        total = left * sum(seconds) / len(seconds) / workers
-        on = f"with {counted(workers, 'worker')} (from {len(seconds)} finished)"
+    if took:
+        each = sum(took) / len(took)
+        jobs = [Job(trial.id, each, trial.parent_ids()) for trial in left]
+        total = seconds_until_done(jobs, workers) + searched * each / workers
+        on = f"with {counted(workers, 'worker')} (from {len(took)} finished)"
         about = f"about {duration(total)} {on}"
-    return f"{len(plan.trials)} trials, {len(done)} done; up to {left} left: {about}"
+    num = len(left) + searched
+    return f"{len(plan.trials)} trials, {len(done)} done; up to {num} left: {about}"
 
 
 def _of_searches(plan: Plan, num_train: int, store: Store) -> list[tuple[str, int, int]]:

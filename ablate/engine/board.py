@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.config.metrics import Metric
+from ablate.engine.forecast import Job, seconds_until_done
 from ablate.engine.pace import LATEST, Pace, Took
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
@@ -18,6 +19,7 @@ from ablate.store.study_record import StudyRecord
 
 TELLING_SHARE = 0.02  # of an epoch, from which on it says how long the whole takes
 Kind = tuple[str, bool]  # what trials of the same length share: the arm, and whether they are final
+Waiting = tuple[Hashable, float | None, Collection[Hashable]]  # an id, seconds, what it waits for
 
 
 @dataclass
@@ -177,6 +179,8 @@ class Board:
             if not search.shared:
                 self._arm(search.arm).unrequested += search.unrequested
             self._arm(search.arm).confirming += search.confirming
+        self._parents = {trial.id: trial.parents for trial in record.trials}
+        self._places = {trial_id: place for place, trial_id in enumerate(self._parents)}
         self._epochs = {kind: statistics.fmean(epochs) for kind, epochs in planned.items()}
 
     def started(self, trial: Trial, now: float) -> None:
@@ -250,28 +254,46 @@ class Board:
     def seconds_left(self, now: float, arms: Iterable[ArmState] | None = None) -> float | None:
         """Estimate the seconds left for the study or some of its arms; None while unknown."""
         chosen = list(self.arms.values() if arms is None else arms)
-        running = [self.running[trial_id] for trial_id in _union(arm.running for arm in chosen)]
-        started = [
-            trial.left(now, self._usual(self._kind(trial.trial)), self._pace.closing)
-            for trial in running
-        ]
-        usual = [(num, self._usual(kind)) for kind, num in self._waiting(chosen).items()]
-        usual += [(1, self._of_epochs(epochs)) for arm in chosen for epochs in arm.confirming]
-        if None in started or any(seconds is None for _, seconds in usual):
+        running = {one: self._left(one, now) for arm in chosen for one in arm.running}
+        waiting = [*self._planned_jobs(chosen), *self._searched_jobs(chosen)]
+        known: dict[Hashable, float] = {
+            one: seconds for one, seconds in running.items() if seconds is not None
+        }
+        jobs = [Job(one, seconds, after) for one, seconds, after in waiting if seconds is not None]
+        if len(known) < len(running) or len(jobs) < len(waiting):
             return None
-        waiting = sum(num * (seconds or 0.0) for num, seconds in usual)
-        known = [seconds or 0.0 for seconds in started]
-        return max([(sum(known) + waiting) / max(1, self.workers), *known])
+        return seconds_until_done(jobs, self.workers, known)
 
-    def _waiting(self, arms: Iterable[ArmState]) -> Counter[Kind]:
-        """How many trials have not started, by kind; one that several arms share counts once."""
-        counted: set[str] = set()
-        waiting: Counter[Kind] = Counter()
+    def _left(self, trial_id: str, now: float) -> float | None:
+        running = self.running[trial_id]
+        return running.left(now, self._usual(self._kind(running.trial)), self._pace.closing)
+
+    def _planned_jobs(self, arms: Iterable[ArmState]) -> list[Waiting]:
+        """Return the planned trials that have not started, once each: arms may share some."""
+        kinds: dict[str, Kind] = {}
         for arm in arms:
-            waiting += Counter((arm.name, trial in arm.finals) for trial in arm.waiting - counted)
-            waiting += Counter({(arm.name, False): arm.unrequested})
-            counted |= arm.waiting
-        return waiting
+            for trial in arm.waiting:
+                kinds.setdefault(trial, (arm.name, trial in arm.finals))
+        usual = {kind: self._usual(kind) for kind in set(kinds.values())}
+        in_order = sorted(kinds, key=lambda trial: self._places.get(trial, len(self._places)))
+        return [(trial, usual[kinds[trial]], self._parents.get(trial, ())) for trial in in_order]
+
+    def _searched_jobs(self, arms: Iterable[ArmState]) -> list[Waiting]:
+        """Return what the arms' searches may still request, and what then confirms the winners."""
+        names = {arm.name for arm in arms}
+        jobs: list[Waiting] = []
+        for at, search in enumerate(self.record.searches):
+            if search.arm in names:
+                num = 0 if search.shared else search.unrequested
+                requested: list[Hashable] = [(at, number) for number in range(num)]
+                usual = self._usual((search.arm, False)) if num else None
+                jobs += [(one, usual, ()) for one in requested]
+                if search.confirming:
+                    over: Hashable = (at, "over")
+                    jobs.append((over, 0.0, (*search.trials, *requested)))
+                    confirming = enumerate(map(self._of_epochs, search.confirming))
+                    jobs += [((over, number), seconds, (over,)) for number, seconds in confirming]
+        return jobs
 
     def _usual(self, kind: Kind) -> float | None:
         return self._pace.usual(kind, self._epochs.get(kind), self._expected())
@@ -288,10 +310,6 @@ class Board:
                 took = (one.expected, one.num_epochs)
                 running.setdefault(self._kind(one.trial), []).append(took)
         return running
-
-
-def _union(sets: Iterable[set[str]]) -> set[str]:
-    return set().union(*sets)
 
 
 def _own_seconds(journal: Journal) -> float | None:

@@ -437,6 +437,46 @@ def test_what_will_confirm_a_search_is_counted_before_it_is_planned():
         assert screen.board.total == 2 + 2 + 2  # searched, planned, and still to be planned
 
 
+def test_time_left_counts_what_waits_for_what_runs_beside_idle_workers():
+    """A gate waits for its seed's model, and an odd number of trials leaves a worker idle."""
+    clock, record = Clock(), record_of(num_seeds=2, arms=("base", "gate"))
+    trials = [
+        replace(trial, epochs=4, parents=(f"base-{trial.seed_index}",) * (trial.arm == "gate"))
+        for trial in record.trials
+    ]
+    screen, _ = plain(replace(record, trials=tuple(trials)), clock)
+    with screen:
+        for trial_id in ("base-0", "base-1"):
+            screen.started(trial_of(trial_id))
+        clock.now += 12
+        screen.finished("base-0", ended("base-0"))
+        screen.started(trial_of("gate-0"))
+        screen.progress("base-1", epoch(2))
+        screen.refresh()
+        left = screen.board.seconds_left
+        assert left(clock.now) == pytest.approx(6 + 12)  # and gate-0, for 12 s, beside them
+        clock.now += 12
+        screen.finished("gate-0", ended("gate-0"))
+        screen.progress("base-1", epoch(3))
+        screen.refresh()
+        assert left(clock.now) == pytest.approx(3 + 12)
+        assert left(clock.now, [screen.board.arms["base"]]) == pytest.approx(3)
+
+
+def test_the_confirmation_of_a_search_waits_for_all_its_trials():
+    """Three trials on two workers take two rounds; then one trial of four epochs confirms."""
+    clock = Clock()
+    search = SearchRecord(arm="base", repeat=0, num_trials=3, confirming=(4,))
+    search = replace(search, trials=("base-7", "base-8"))
+    screen, _ = plain(record_of(num_seeds=0, arms=("base",), searches=(search,)), clock)
+    with screen:
+        for trial_id in search.trials:
+            screen.started(trial_of(trial_id))
+            screen.progress(trial_id, epoch(1))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(9 + 12 + 12)
+
+
 def test_a_plan_that_grows_is_counted():
     """A search asks for two trials of four; one is its arm's best, and none enters the mean."""
     clock, search = Clock(), SearchRecord(arm="base", repeat=0, num_trials=4)
