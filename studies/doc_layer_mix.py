@@ -27,11 +27,11 @@ deviations of 0.04 to 0.09 nats; twelve pairs decide a difference of 1.1 standar
 comparisons. Four arms of twelve seeds take a fifth longer than ten arms of four.
 
 `third` asks of the paper's final DOC and of MoS on whole Penn Treebank, at a third of the paper's
-widths and of its distributions and with a third of its regularization, for eight epochs of Adam.
+widths and of its distributions and with a third of its regularization, for 8 epochs of Adam.
 `third_search` tried two learning rates and two ranges of the initial word vectors for each arm, for
-2 epochs: both arms were best at the higher rate and the larger range, in whose absence DOC's
-distributions from layer 2 are saturated within 170 updates (docs/log.md, 2026-11-25). Large
-products are in bfloat16.
+2 epochs. Both arms were best at the higher rate and the larger range. With the smaller range, DOC's
+distributions from layer 2 are saturated within 170 updates at that rate (docs/log.md, 2026-11-25).
+Large products are in bfloat16.
 """
 
 from dataclasses import replace

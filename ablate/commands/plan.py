@@ -6,6 +6,7 @@ import argparse
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
@@ -15,7 +16,7 @@ from ablate.config.identity import Role, Trial
 from ablate.config.resolve import merge, resolve
 from ablate.engine.analyses import check_analyses
 from ablate.engine.cores import room_for
-from ablate.engine.forecast import Job, seconds_until_done
+from ablate.engine.forecast import Job, search_jobs, seconds_until_done, starting_after
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
@@ -145,28 +146,43 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     configs = plan.configs.items()
     work = {arm: cost.flops_per_token(config, vocabulary, read) for arm, config in configs}
     left = [trial for trial in plan.trials if trial.id not in done]
-    trained = [t for t in left if not t.parent_ids(Role.MEMBER)]
-    tokens = {t.id: cost.training_tokens(t.config, num_train) for t in trained}
-    searched = _of_searches(plan, num_train, workspace.store)
+    searches = _left(plan, workspace.store)
+    more = [trial for search in searches for trial in search.confirming]
+    trained = [trial for trial in (*left, *more) if not trial.parent_ids(Role.MEMBER)]
+    tokens = {trial.id: cost.training_tokens(trial.config, num_train) for trial in trained}
+    requested = [_tokens_of_request(search.planned, num_train) for search in searches]
     rate = cost.measured_rate(done.values(), work)
     basis = "from this study's finished trials" if rate else "estimated from this machine's speed"
     each = cost.seconds_per_token(work, rate, plan.scale.threads, plan.scale.precision)
-    judging = _of_evaluations(plan, done)
-    of_trial = {trial.id: tokens[trial.id] * each[trial.arm] for trial in trained} | judging
-    jobs = [Job(trial.id, of_trial.get(trial.id, 0.0), trial.parent_ids()) for trial in left]
+    took = {trial.id: tokens[trial.id] * each[trial.arm] for trial in trained}
+    took |= _of_evaluations(plan, done)
+    jobs = _jobs(left, took)
+    for search, num in zip(searches, requested, strict=True):
+        jobs += _jobs_of(search, num * each[search.planned.arm], took)
     workers = room_for(plan.scale.threads)
     seconds = seconds_until_done(jobs, workers)
-    seconds += sum(each[arm] * num for arm, _, num in searched) / workers
-    total = sum(tokens.values()) + sum(num for *_, num in searched)
+    total = sum(tokens.values())
+    total += sum(s.num_requests * num for s, num in zip(searches, requested, strict=True))
     state = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
-    if more := sum(count for _, count, _ in searched):
-        state += f"searches and their confirmations: up to {more} more; "
-    unknown = len(left) - len(trained) - len(judging)
+    if num_more := sum(search.num_trials for search in searches):
+        state += f"searches and their confirmations: up to {num_more} more; "
+    unknown = sum(trial.id not in took for trial in left)
     without = f", without {counted(unknown, 'evaluation')}" if unknown else ""
     return [
         f"{state}{total / 1e6:,.1f}M training tokens left: about "
         f"{duration(seconds)} with {counted(workers, 'worker')} ({basis}){without}"
     ]
+
+
+def _jobs(trials: Sequence[Trial], took: Mapping[str, float]) -> list[Job]:
+    return [Job(trial.id, took.get(trial.id, 0.0), trial.parent_ids()) for trial in trials]
+
+
+def _jobs_of(search: SearchLeft, seconds: float, took: Mapping[str, float]) -> list[Job]:
+    """Return what a search may request, in so many seconds each, and what confirms its winner."""
+    model = [parent.id for parent in search.planned.parents]
+    of_search = search_jobs(search.record, search.num_requests, seconds, model)
+    return [*of_search, *starting_after(_jobs(search.confirming, took), of_search)]
 
 
 def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, float]:
@@ -185,36 +201,46 @@ def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, 
 
 def _time(plan: Plan, done: dict[str, journals.Journal], store: Store) -> str:
     """What is left of trials whose cost is only known when some have finished."""
-    took = [j.epochs[-1].get("seconds", 0.0) for j in done.values() if j.epochs]
+    known = [j.epochs[-1].get("seconds", 0.0) for j in done.values() if j.epochs]
     left = [trial for trial in plan.trials if trial.id not in done]
-    searched = sum(asked + len(confirming) for _, asked, confirming in _left(plan, store))
+    searches = _left(plan, store)
+    num = len(left) + sum(search.num_trials for search in searches)
     workers = room_for(plan.scale.threads)
     about = "the time is known when one has finished"
-    if took:
-        each = sum(took) / len(took)
-        jobs = [Job(trial.id, each, trial.parent_ids()) for trial in left]
-        total = seconds_until_done(jobs, workers) + searched * each / workers
-        on = f"with {counted(workers, 'worker')} (from {len(took)} finished)"
-        about = f"about {duration(total)} {on}"
-    num = len(left) + searched
+    if known:
+        each = sum(known) / len(known)
+        took = {trial.id: each for s in searches for trial in s.confirming}
+        jobs = _jobs(left, took | {trial.id: each for trial in left})
+        for search in searches:
+            jobs += _jobs_of(search, each, took)
+        on = f"with {counted(workers, 'worker')} (from {len(known)} finished)"
+        about = f"about {duration(seconds_until_done(jobs, workers))} {on}"
     return f"{len(plan.trials)} trials, {len(done)} done; up to {num} left: {about}"
 
 
-def _of_searches(plan: Plan, num_train: int, store: Store) -> list[tuple[str, int, int]]:
-    """Return (arm, trials, training tokens) left of each search with its confirmation."""
-    searches = []
-    for search, asked, confirming in _left(plan, store):
-        brief = resolve(merge(search.values, search.words.changes))
-        trains = 0 if search.parents else asked  # else these are ways to evaluate
-        tokens = trains * cost.training_tokens(brief, num_train)
-        trained = [trial for trial in confirming if not trial.parent_ids(Role.MEMBER)]
-        tokens += sum(cost.training_tokens(trial.config, num_train) for trial in trained)
-        searches.append((search.arm, asked + len(confirming), tokens))
-    return searches
+def _tokens_of_request(search: PlannedSearch, num_train: int) -> int:
+    """Return the training tokens of a trial that the search may request, if none stops early."""
+    if search.parents:  # it is a way to evaluate a finished model
+        return 0
+    return cost.training_tokens(resolve(merge(search.values, search.words.changes)), num_train)
 
 
-def _left(plan: Plan, store: Store) -> list[tuple[PlannedSearch, int, list[Trial]]]:
-    """Return what each search may still ask for, if none stops early, and what confirms it."""
+@dataclass(frozen=True)
+class SearchLeft:
+    """What a search has left to do, if it stops no trial early."""
+
+    planned: PlannedSearch
+    record: SearchRecord
+    num_requests: int
+    confirming: Sequence[Trial]  # without those that confirm another search's winner, too
+
+    @property
+    def num_trials(self) -> int:
+        return self.num_requests + len(self.confirming)
+
+
+def _left(plan: Plan, store: Store) -> list[SearchLeft]:
+    """Return what the searches have left."""
     key, left, seen = plan.record.key, [], set[str]()
     record = study_record.read(store, key) if study_record.exists(store, key) else plan.record
     recorded = {search.key: search for search in record.searches}
@@ -225,7 +251,7 @@ def _left(plan: Plan, store: Store) -> list[tuple[PlannedSearch, int, list[Trial
         confirming = _confirming(plan, search, known, started)
         done = journals.read_all(store, [trial.id for trial in confirming])
         new = [t for t in confirming if t.id not in seen and not _is_done(done.get(t.id))]
-        left.append((search, 0 if planned.shared else asked, new))
+        left.append(SearchLeft(search, known, 0 if planned.shared else asked, new))
         seen |= {trial.id for trial in new}
     return left
 

@@ -59,8 +59,8 @@ def _token_ids(
         if words and words[-1] == EOS:
             raise CorpusError(
                 f"line {number} of the {split} split ends in {EOS}, which is added to "
-                "every line here. Instead: the text without it; a second one is certain and would "
-                "lower the loss."
+                "every line here. Instead: the text without it; a second one could always be "
+                "predicted, and would lower the loss."
             )
         stream.extend(map(token_id, " ".join(words) if config.level == "character" else words))
         stream.append(token_id(EOS))

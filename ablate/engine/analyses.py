@@ -59,7 +59,7 @@ def analyse(
             found.append(known or _found(plan.study, job, trials, ended, workspace))
         except Exception as error:
             kind = "" if isinstance(error, AblateError) else f"{type(error).__name__}: "
-            note(f"analysis '{job.word.analysis}' could not be made: {kind}{redacted(str(error))}")
+            note(f"analysis '{job.word.analysis}' failed: {kind}{redacted(str(error))}")
     try:
         findings.write(workspace.store, key, found)
     except StoreError as error:

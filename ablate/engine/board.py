@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter, deque
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.config.metrics import Metric
-from ablate.engine.forecast import Job, seconds_until_done
+from ablate.engine.forecast import Job, search_jobs, seconds_until_done, starting_after
 from ablate.engine.pace import LATEST, Pace, Took
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
-from ablate.store.study_record import StudyRecord
+from ablate.store.study_record import SearchRecord, StudyRecord, starting_order
 
 TELLING_SHARE = 0.02  # of an epoch, from which on it says how long the whole takes
 Kind = tuple[str, bool]  # what trials of the same length share: the arm, and whether they are final
-Waiting = tuple[Hashable, float | None, Collection[Hashable]]  # an id, seconds, what it waits for
 
 
 @dataclass
@@ -180,7 +180,8 @@ class Board:
                 self._arm(search.arm).unrequested += search.unrequested
             self._arm(search.arm).confirming += search.confirming
         self._parents = {trial.id: trial.parents for trial in record.trials}
-        self._places = {trial_id: place for place, trial_id in enumerate(self._parents)}
+        in_order = starting_order(record.trials)
+        self._places = {trial_id: place for place, trial_id in enumerate(in_order)}
         self._epochs = {kind: statistics.fmean(epochs) for kind, epochs in planned.items()}
 
     def started(self, trial: Trial, now: float) -> None:
@@ -254,46 +255,53 @@ class Board:
     def seconds_left(self, now: float, arms: Iterable[ArmState] | None = None) -> float | None:
         """Estimate the seconds left for the study or some of its arms; None while unknown."""
         chosen = list(self.arms.values() if arms is None else arms)
-        running = {one: self._left(one, now) for arm in chosen for one in arm.running}
-        waiting = [*self._planned_jobs(chosen), *self._searched_jobs(chosen)]
-        known: dict[Hashable, float] = {
-            one: seconds for one, seconds in running.items() if seconds is not None
+        running: dict[Hashable, float] = {
+            one: self._left(one, now) for arm in chosen for one in arm.running
         }
-        jobs = [Job(one, seconds, after) for one, seconds, after in waiting if seconds is not None]
-        if len(known) < len(running) or len(jobs) < len(waiting):
-            return None
-        return seconds_until_done(jobs, self.workers, known)
+        jobs = [*self._planned_jobs(chosen), *self._searched_jobs(chosen)]
+        seconds = seconds_until_done(jobs, self.workers, running)
+        return None if math.isnan(seconds) else seconds
 
-    def _left(self, trial_id: str, now: float) -> float | None:
+    def _left(self, trial_id: str, now: float) -> float:
         running = self.running[trial_id]
-        return running.left(now, self._usual(self._kind(running.trial)), self._pace.closing)
+        return _number(
+            running.left(now, self._usual(self._kind(running.trial)), self._pace.closing)
+        )
 
-    def _planned_jobs(self, arms: Iterable[ArmState]) -> list[Waiting]:
+    def _planned_jobs(self, arms: Iterable[ArmState]) -> list[Job]:
         """Return the planned trials that have not started, once each: arms may share some."""
         kinds: dict[str, Kind] = {}
         for arm in arms:
             for trial in arm.waiting:
                 kinds.setdefault(trial, (arm.name, trial in arm.finals))
-        usual = {kind: self._usual(kind) for kind in set(kinds.values())}
+        usual = {kind: _number(self._usual(kind)) for kind in set(kinds.values())}
         in_order = sorted(kinds, key=lambda trial: self._places.get(trial, len(self._places)))
-        return [(trial, usual[kinds[trial]], self._parents.get(trial, ())) for trial in in_order]
+        return [Job(one, usual[kinds[one]], self._parents.get(one, ())) for one in in_order]
 
-    def _searched_jobs(self, arms: Iterable[ArmState]) -> list[Waiting]:
+    def _searched_jobs(self, arms: Iterable[ArmState]) -> list[Job]:
         """Return what the arms' searches may still request, and what then confirms the winners."""
         names = {arm.name for arm in arms}
-        jobs: list[Waiting] = []
-        for at, search in enumerate(self.record.searches):
-            if search.arm in names:
-                num = 0 if search.shared else search.unrequested
-                requested: list[Hashable] = [(at, number) for number in range(num)]
-                usual = self._usual((search.arm, False)) if num else None
-                jobs += [(one, usual, ()) for one in requested]
-                if search.confirming:
-                    over: Hashable = (at, "over")
-                    jobs.append((over, 0.0, (*search.trials, *requested)))
-                    confirming = enumerate(map(self._of_epochs, search.confirming))
-                    jobs += [((over, number), seconds, (over,)) for number, seconds in confirming]
+        jobs: list[Job] = []
+        for search in self.record.searches:
+            num = 0 if search.shared else search.unrequested
+            if search.arm in names and (num or search.confirming):
+                usual = _number(self._usual((search.arm, False))) if num else 0.0
+                of_search = search_jobs(search, num, usual, self._model_of(search))
+                jobs += [*of_search, *starting_after(self._confirming(search), of_search)]
         return jobs
+
+    def _model_of(self, search: SearchRecord) -> list[str]:
+        """Return the trials of the model whose evaluation is searched, if that is what is."""
+        cell = (search.arm, search.seed_index)
+        return [one.id for one in self.record.trials if (one.arm, one.seed_index) == cell]
+
+    def _confirming(self, search: SearchRecord) -> list[Job]:
+        own = (search.arm, search.repeat, search.seed_index)
+        after = search.confirming_after or ((),) * len(search.confirming)
+        return [
+            Job((own, at), _number(self._of_epochs(epochs)), [(own, one) for one in positions])
+            for at, (epochs, positions) in enumerate(zip(search.confirming, after, strict=True))
+        ]
 
     def _usual(self, kind: Kind) -> float | None:
         return self._pace.usual(kind, self._epochs.get(kind), self._expected())
@@ -310,6 +318,10 @@ class Board:
                 took = (one.expected, one.num_epochs)
                 running.setdefault(self._kind(one.trial), []).append(took)
         return running
+
+
+def _number(seconds: float | None) -> float:
+    return math.nan if seconds is None else seconds
 
 
 def _own_seconds(journal: Journal) -> float | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +66,7 @@ class SearchRecord:
     over: tuple[str, ...] = ()  # the rows that it searches after that
     key: str = ""  # its name in the searches' file
     confirming: tuple[int | None, ...] = ()  # epochs of the trials that will confirm its winner
+    confirming_after: tuple[tuple[int, ...], ...] = ()  # positions of those that each builds on
     shared: bool = False  # another arm's search has the same trials
     ended: bool = False  # it starts no other trial; older records do not say so
 
@@ -186,12 +188,38 @@ def exists(store: Store, key: str) -> bool:
 OF_SEARCHES = ("trials", "over", "confirming")  # lists; older records lack the last
 
 
+def starting_order(planned: Iterable[PlannedTrial]) -> list[str]:
+    """Return the trials' ids in the order in which they start.
+
+    Seed by seed; of a seed first what most trials build on, followed by these. A chain that
+    started last would be waited for at the end, by workers that have nothing else to do.
+    """
+    first: dict[str, tuple[int, int]] = {}
+    parents: dict[str, tuple[str, ...]] = {}
+    for at, trial in enumerate(planned):  # arms share some
+        first.setdefault(trial.id, (trial.seed_index, at))
+        parents.setdefault(trial.id, trial.parents)
+    below = {trial: _ancestors(parents, trial) for trial in parents}
+    built_on = Counter(ancestor for ancestors in below.values() for ancestor in ancestors)
+
+    def order(trial: str) -> tuple[int, ...]:
+        starts = (one for one in {trial, *below[trial]} if not below[one])
+        start = min(starts, key=first.__getitem__)
+        seed_index, position = first[trial]
+        return seed_index, -built_on[start], first[start][1], -built_on[trial], position
+
+    return sorted(parents, key=order)
+
+
+def _ancestors(parents: Mapping[str, Sequence[str]], trial: str) -> set[str]:
+    """The planned trials that a trial builds on, directly or not."""
+    known = {parent for parent in parents[trial] if parent in parents}
+    return known.union(*(_ancestors(parents, parent) for parent in known))
+
+
 def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
     trials = [PlannedTrial(**{**t, "parents": tuple(t["parents"])}) for t in plain["trials"]]
-    searches = [
-        SearchRecord(**{**s, **{name: tuple(s.get(name, ())) for name in OF_SEARCHES}})
-        for s in plain["searches"]
-    ]
+    searches = [_search_from_plain(search) for search in plain["searches"]]
     arms = tuple(ArmRecord(**arm) for arm in plain["arms"])
     judged_by, columns = plain.get("judged_by"), plain.get("columns", ())
     lists = {
@@ -202,3 +230,9 @@ def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
         "columns": tuple(Metric(**metric) for metric in columns),
     }
     return StudyRecord(**{**plain, **lists, "trials": tuple(trials), "searches": tuple(searches)})
+
+
+def _search_from_plain(plain: Mapping[str, Any]) -> SearchRecord:
+    lists = {name: tuple(plain.get(name, ())) for name in OF_SEARCHES}
+    after = tuple(tuple(positions) for positions in plain.get("confirming_after", ()))
+    return SearchRecord(**{**plain, **lists, "confirming_after": after})

@@ -9,14 +9,13 @@ continues another arm's builds on that arm's very trial.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ablate.config.identity import Trial
 from ablate.config.resolve import Config
 from ablate.errors import StudyError, unknown
-from ablate.store.study_record import PlannedTrial, StudyRecord
+from ablate.store.study_record import StudyRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import Chains, chains, confirm_search
 from ablate.study.inherit import inherit_winner
@@ -100,29 +99,8 @@ def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
     records = (*plan.record.searches, *search_records(plan, searches))
     every = tuple(sorted(planned.values(), key=lambda planned: planned.seed_index))
     record = replace(plan.record, trials=every, searches=records)
-    return replace(plan, trials=_in_order(trials, every), record=record)
-
-
-def _in_order(trials: Mapping[str, Trial], planned: Sequence[PlannedTrial]) -> tuple[Trial, ...]:
-    """Seed by seed; of a seed first what most trials build on, followed by these. A chain that
-    started last would be waited for at the end, by workers that have nothing else to do."""
-    first = {p.id: (p.seed_index, at) for at, p in reversed([*enumerate(planned)])}  # arms share
-    below = {trial.id: _ancestors(trials, trial) for trial in trials.values()}
-    built_on = Counter(ancestor for ancestors in below.values() for ancestor in ancestors)
-
-    def order(trial: Trial) -> tuple[int, ...]:
-        starts = (one for one in {trial.id, *below[trial.id]} if not below[one])
-        start = min(starts, key=first.__getitem__)
-        seed_index, position = first[trial.id]
-        return seed_index, -built_on[start], first[start][1], -built_on[trial.id], position
-
-    return tuple(sorted(trials.values(), key=order))
-
-
-def _ancestors(trials: Mapping[str, Trial], trial: Trial) -> set[str]:
-    """The trials of the plan that a trial builds on, directly or not."""
-    parents = {parent for parent in trial.parent_ids() if parent in trials}
-    return parents.union(*(_ancestors(trials, trials[parent]) for parent in parents))
+    in_order = [trials[trial_id] for trial_id in starting_order(every)]
+    return replace(plan, trials=tuple(in_order), record=record)
 
 
 def _check_size(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]) -> None:

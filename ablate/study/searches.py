@@ -186,12 +186,17 @@ def search_records(plan: Plan, searches: Sequence[PlannedSearch]) -> tuple[Searc
     seen: set[object] = set()
     records = []
     for search in searches:
-        confirming = plan.confirmations(search, {}).planned  # as if nothing had to be found
-        new = [planned for planned in confirming if planned.id not in seen]
-        epochs = tuple(planned.epochs for planned in new)
+        chains = plan.confirmations(search, {})  # as if nothing had to be found
+        new = [planned for planned in chains.planned if planned.id not in seen]
+        position = {planned.id: at for at, planned in enumerate(new)}
+        after = [[position[one] for one in t.parents if one in position] for t in new]
+        confirming = {
+            "confirming": tuple(planned.epochs for planned in new),
+            "confirming_after": tuple(map(tuple, after)),
+        }
         same = (search.inherits and search.inherits.arm, *search.key.rsplit("/", 2)[1:])
         shared = search.words.synchronous and same in seen
-        records.append(_search_record(search, confirming=epochs, shared=shared))
+        records.append(_search_record(search, shared=shared, **confirming))
         seen |= {same, *(planned.id for planned in new)}
     return tuple(records)
 

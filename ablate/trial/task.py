@@ -89,7 +89,7 @@ def validation_of(epoch: Mapping[str, Any], metric: Metric, runner: str) -> floa
         raise TrialError(
             f"runner {runner}: an epoch ended without '{key}', which the search needs to stop "
             f"trials early. Given: {_names(epoch)}. Instead: report it with every "
-            "epoch, or a search without early_stopping."
+            "epoch, or search without early_stopping."
         )
     return metric.loss(epoch[key])
 

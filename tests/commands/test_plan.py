@@ -101,17 +101,31 @@ study = Study(
 """
 
 
-def test_more_workers_than_trials_in_parallel_do_not_help(tmp_path, workspace, monkeypatch):
-    """Two seeds, of one epoch and then three more: four epochs in a row at least, of eight."""
-    told_by: dict[float, str] = {}
+@pytest.mark.parametrize(
+    ("asked", "epochs"),
+    [
+        # two seeds, of an epoch and then three more: four in a row at least, of eight
+        (CHAINED, {1: 8, 2: 4, 8: 4}),
+        # three seeds on two workers: the third begins when two have ended
+        (CHAINED.replace("seeds=2", "seeds=3"), {1: 12, 2: 8, 3: 4}),
+        # four trials of two epochs, and then two of one that confirm the best
+        (SEARCHED.replace('runner="stand_in",', ""), {1: 10, 2: 5, 3: 5, 8: 3}),
+    ],
+)
+def test_trials_wait_for_others_and_leave_workers_idle(
+    asked, epochs, tmp_path, workspace, monkeypatch
+):
     monkeypatch.setattr(cost, "seconds_per_token", lambda work, *_: dict.fromkeys(work, 1e-3))
     file = tmp_path / "asks.py"
-    file.write_text(CHAINED)
-    for workers in (1.0, 2.0, 8.0):
+    file.write_text(asked)
+    (tmp_path / "rate.toml").write_text(RATE)
+    seconds: dict[int, int] = {}
+    for workers in epochs:
         monkeypatch.setattr("ablate.engine.cores.usable_cores", lambda n=workers: n)
-        told_by[workers] = re.search(r"about (\S+) with", told(file, workspace))[1]
-    one, two, eight = map(in_seconds, told_by.values())
-    assert one == pytest.approx(2 * two, abs=2) and eight == two
+        seconds[workers] = in_seconds(re.search(r"about (\S+) with", told(file, workspace))[1])
+    each = seconds[1] / epochs[1]
+    assert each > 2  # so that the rounding of seconds says nothing
+    assert seconds == {workers: pytest.approx(each * num, abs=2) for workers, num in epochs.items()}
 
 
 def in_seconds(text: str) -> int:

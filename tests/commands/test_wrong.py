@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from ablate.cli import main
+from ablate.commands.trial import run_showing
 from ablate.store import journal as journals
+from ablate.store import leftovers
 from ablate.store.workspace import Workspace, held
 
 STUDY = """
@@ -263,6 +266,26 @@ def test_rerun_agrees_bit_for_bit_and_an_unknown_trial_is_told(ablate, tmp_path)
     status, _, err = ablate("rerun", "ffffnone")
     assert status == 5
     assert "no trial 'ffffnone'" in err and '"SELECT trial, arm, seed, status FROM trials"' in err
+
+
+@pytest.mark.slow
+def test_the_next_study_would_remove_the_folder_of_a_killed_rerun(ablate, tmp_path, monkeypatch):
+    """The folder is removed by then: what is looked at is a copy, whose owner nobody is."""
+
+    def repeat(trial, store, data):
+        shutil.copytree(store.folder, temporary / f"{store.folder.name}-of-a-killed-one")
+        return run_showing(trial, store, data)
+
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    ablate("study", study_in(tmp_path), "--local")
+    trial = next(iter(journals.read_all(ablate.workspace.store)))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setattr("ablate.commands.rerun.run_showing", repeat)
+    assert ablate("rerun", trial)[0] == 0
+    assert len(list(temporary.iterdir())) == 1
+    leftovers.sweep(ablate.workspace.folder, [temporary])
+    assert list(temporary.iterdir()) == []
 
 
 def test_questions_about_what_is_not_there(ablate):

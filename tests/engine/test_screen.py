@@ -477,6 +477,35 @@ def test_the_confirmation_of_a_search_waits_for_all_its_trials():
         assert screen.board.seconds_left(clock.now) == pytest.approx(9 + 12 + 12)
 
 
+def test_a_search_waits_for_the_one_that_it_inherits_from_and_stages_for_those_before():
+    """Each search is a round of 12 s; what confirms the last one is trained, then fine-tuned."""
+    clock = Clock()
+    first = SearchRecord(arm="base", repeat=0, num_trials=2, trials=("base-7", "base-8"))
+    heir = SearchRecord(arm="heir", repeat=0, num_trials=2, inherits="base", confirming=(4, 4))
+    searches = (first, replace(heir, confirming_after=((), (0,))))
+    screen, _ = plain(record_of(num_seeds=0, arms=("base", "heir"), searches=searches), clock)
+    with screen:
+        for trial_id in first.trials:
+            screen.started(trial_of(trial_id))
+            screen.progress(trial_id, epoch(1))
+        screen.refresh()
+        assert screen.board.seconds_left(clock.now) == pytest.approx(9 + 12 + 2 * 12)
+
+
+def test_a_search_over_a_model_waits_for_the_model():
+    """How to evaluate it is searched: a trial for which a worker is idle meanwhile."""
+    clock = Clock()
+    search = SearchRecord(arm="base", repeat=0, num_trials=1, seed_index=0)
+    screen, _ = plain(record_of(num_seeds=1, arms=("base", "doc"), searches=(search,)), clock)
+    with screen:
+        for trial_id in ("base-0", "doc-0"):
+            screen.started(trial_of(trial_id))
+            screen.progress(trial_id, epoch(1))
+        screen.refresh()
+        base = screen.board.arms["base"]
+        assert screen.board.seconds_left(clock.now, [base]) == pytest.approx(9 + 12)
+
+
 def test_a_plan_that_grows_is_counted():
     """A search asks for two trials of four; one is its arm's best, and none enters the mean."""
     clock, search = Clock(), SearchRecord(arm="base", repeat=0, num_trials=4)

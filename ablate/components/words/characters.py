@@ -57,7 +57,7 @@ class CharactersConfig:
     symbols: int = setting(
         51, doc="different letters, and 5 for filling, start, end, <unk> and <eos>", low=6
     )
-    longest: int = setting(65, doc="the letters of a word beyond these are not read", low=1)
+    longest: int = setting(65, doc="letters read of each word; the rest are ignored", low=1)
 
 
 def symbols_of(text: TrainingText, longest: int) -> list[list[int]]:
