@@ -13,6 +13,7 @@ from ablate.compare import formats
 from ablate.compare.formats import table_of
 from ablate.compare.formats.text import WIDTH
 from ablate.compare.text.plain import paragraph
+from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
@@ -125,7 +126,11 @@ def _given_here(covered: CoveredRow, results: _Results) -> Iterator[str]:
 
 
 def _cells(material: Material, name: str, row: papers.Row) -> Iterator[str]:
-    """Yield an arm's results of the row's metrics, each with the verdict on the printed number."""
+    """Yield an arm's results of the row's metrics, each with the verdict on the printed number.
+
+    An arm that repeats another row's model is judged by that row's number, which is named then.
+    """
+    from ablate.compare.statistics.verdicts import as_printed
     from ablate.compare.table.columns import decimals, mean_and_spread
 
     summary, printed = material.summary, {cell.metric for cell in row.cells}
@@ -137,8 +142,18 @@ def _cells(material: Material, name: str, row: papers.Row) -> Iterator[str]:
         digits = decimals(summary) if metric == summary.metric else metric.digits
         for split, cell in measured.cells.items():
             verdict = summary.verdicts.get((name, metric.name, split))
+            judged = measured.published.get(split)
+            if verdict and judged is not None and judged not in _values(row, metric, split):
+                theirs = as_printed(material.record, split, metric, judged)
+                verdict = f"{verdict} (next to {theirs})"
             shown = f"{split} {mean_and_spread(cell, digits)} (n={cell.num})"
             yield f"{shown}{f', {verdict}' if verdict else ''}"
+
+
+def _values(row: papers.Row, metric: Metric, split: str) -> list[float]:
+    """Return the row's own numbers of a metric and a split."""
+    of_metric = (cell for cell in row.cells if cell.metric in metric.published)
+    return [cell.value for cell in of_metric if metric.split_of(cell.split) == split]
 
 
 def _written(lines: Sequence[_Line], missing: bool, form: str) -> str:

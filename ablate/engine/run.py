@@ -26,10 +26,11 @@ from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial
 from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.cores import room_for
-from ablate.errors import ConfigError, DamagedError, StoreError
+from ablate.errors import ConfigError, DamagedError, Interrupted, StoreError
 from ablate.redaction import redacted
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.claims import Claims
 from ablate.store.files import PARTIAL
 from ablate.store.journal import Journal
 from ablate.store.lease import Lease
@@ -88,10 +89,19 @@ def run(
     workers: int | None = None,
     quiet: bool = True,
 ) -> Summary:
-    """Run a study, or resume it, and return its table's numbers."""
+    """Run a study, or resume it, and return its table's numbers.
+
+    Raise `Interrupted` if a signal stopped it, or another driver took it over.
+    """
     opened = open_workspace(workspace, store=store, mlflow=mlflow)
     options = RunOptions(local=local, workers=workers, quiet=quiet)
-    return run_study(study, scale, opened, options).summary
+    ended = run_study(study, scale, opened, options)
+    if ended.interrupted:
+        raise Interrupted(
+            f"{ended.record.key}: {ended.interrupted}. Everything that was saved is kept; the same "
+            "call resumes it."
+        )
+    return ended.summary
 
 
 def load(study: str, *, workspace: str | None = None, store: str | None = None) -> Summary:
@@ -198,14 +208,27 @@ def _journals(schedule: Any, store: Store) -> dict[str, Journal]:
     """Read the journals of the study's trials, with its own labels.
 
     An outcome that has disappeared from the store is restored: a worker that was cut off may have
-    sent an old journal that the network delivered late.
+    sent an old journal that the network delivered late. One that another driver has removed, to run
+    the trial again, only stays in this study's table.
     """
     stored = journals.read_all(store, schedule.plan.record.trial_ids())
+    claims = Claims(store)
     for trial_id, journal in schedule.ended.items():
         if trial_id in stored and stored[trial_id].outcome is None:
-            journal.write(store)
+            if _is_older(stored[trial_id], journal) and claims.claim(trial_id):
+                journal.write(store)
+                claims.release(trial_id)
             stored[trial_id] = journal
     return journals.labelled(stored, schedule.trials)
+
+
+def _is_older(stored: Journal, ended: Journal) -> bool:
+    """Return whether a journal has no attempt that the one that ended does not have."""
+    own, theirs = (
+        [[attempt.get(part) for part in ("started", "host", "pid")] for attempt in j.attempts]
+        for j in (ended, stored)
+    )
+    return theirs == own[: len(theirs)]
 
 
 def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:

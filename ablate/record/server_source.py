@@ -97,12 +97,16 @@ class ServerSource:
         self._runs |= {run.info.run_id: run for run in matches}
 
     def _find_changed(self, known: Mapping[str, Seen]) -> None:
-        """Read the runs that may have changed since, by the marks that they had."""
+        """Read the runs that may have changed since, by the marks and statuses that they had.
+
+        A run that is delivered has its mark before all its numbers, and its status last.
+        """
         run_ids = []
         for run_id, seen in known.items():
-            mark = seen.signature.split("|")[0]
+            mark, status, *_ = seen.signature.split("|")
             is_trial = mark.count(":") > 1
-            if is_trial and not mark.startswith(SETTLED) and run_id not in self._runs:
+            settled = mark.startswith(SETTLED) and status != "RUNNING"
+            if is_trial and not settled and run_id not in self._runs:
                 run_ids.append(run_id)
         for first in range(0, len(run_ids), IDS):
             ids = ", ".join(f"'{run_id}'" for run_id in run_ids[first : first + IDS])

@@ -1,17 +1,21 @@
 """Which trials this process runs: drivers of other studies on this machine wait for their outcome.
 
-Every trial is a byte of one file in the store's folder, which is locked while the trial runs. A
-process that dies releases its locks. Processes on other hosts are not kept from anything.
+Every trial is a byte of one file, which is locked while the trial runs. The file is in the store's
+folder; for a store elsewhere, in this user's own folder for temporary files. A process that dies
+releases its locks. Processes on other hosts are not kept from anything.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import threading
 import weakref
 from pathlib import Path
 
+from ablate.config.identity import digest
+from ablate.store.files import private_folder
 from ablate.store.store import Store
 
 try:
@@ -26,17 +30,17 @@ class Claims:
     """The trials that one driver of this process runs. Within a process they exclude nobody."""
 
     def __init__(self, store: Store) -> None:
-        self._folder = store.folder
+        self._store = store
         self._file: _File | None = None
         self.held: set[str] = set()
 
     def claim(self, trial_id: str) -> bool:
         """Return whether no other process runs the trial; none will until it is released."""
-        if fcntl is None or self._folder is None:
+        if fcntl is None:
             return True
         try:
             with _changing:
-                self._opened(self._folder).lock(trial_id)
+                self._opened().lock(trial_id)
                 self.held.add(trial_id)
         except BlockingIOError:
             return False
@@ -57,11 +61,17 @@ class Claims:
             self.release(trial_id)
         self._file = None
 
-    def _opened(self, folder: Path) -> _File:
+    def _opened(self) -> _File:
         if self._file is None:
-            self._file = _open(folder)
+            self._file = _open(self._store.folder or _of_remote(self._store.uri))
             self._file.users.add(self)
         return self._file
+
+
+def _of_remote(uri: str) -> Path:
+    """This user's folder for the locks of a store that has none on this machine."""
+    own = private_folder(Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}")
+    return own / "claims" / digest(uri)
 
 
 class _File:

@@ -132,6 +132,14 @@ class StudyRecord:
     def arm(self, name: str) -> ArmRecord:
         return next(arm for arm in self.arms if arm.name == name)
 
+    def searches_of(self, arm: str) -> list[SearchRecord]:
+        """The searches of an arm's settings; if none were searched, of how its models are judged.
+
+        Results of the two do not compare: only the first train a model for every trial.
+        """
+        own = [search for search in self.searches if search.arm == arm]
+        return [search for search in own if search.seed_index is None] or own
+
     def trial_ids(self) -> list[str]:
         searched = (trial for search in self.searches for trial in search.trials)
         return list(dict.fromkeys([*(trial.id for trial in self.trials), *searched]))

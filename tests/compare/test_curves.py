@@ -72,6 +72,19 @@ def test_a_machine_that_was_lost_has_not_searched(by_hand):
     assert curve.num_trials == 2
 
 
+def test_searches_of_how_a_model_is_judged_are_not_mixed_with_those_of_settings(by_hand):
+    study = searched(by_hand, [4.5, 4.1], repeats=2)
+    judged = SearchRecord(arm="base", repeat=0, num_trials=1, seed_index=0, trials=("judged",))
+    study.end("judged", "completed", metrics={"valid_nll": 3.0})
+    both = (*study.record_fields["searches"], judged)
+    study.record_fields["searches"] = both
+    (curve,) = budget_curves(study.record, study.journals)
+    assert (curve.num_trials, curve.best, len(curve.as_found)) == (4, 4.1, 2)
+    study.record_fields["searches"] = (judged,)
+    (alone,) = budget_curves(study.record, study.journals)
+    assert (alone.num_trials, alone.best) == (1, 3.0)
+
+
 def test_searches_are_averaged_each_by_itself(by_hand):
     study = searched(by_hand, [4.5, 4.1], repeats=2)
     (curve,) = budget_curves(study.record, study.journals)

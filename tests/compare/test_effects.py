@@ -111,6 +111,22 @@ def test_three_levels_are_each_compared_with_the_base_arms(by_hand):
     assert "b × rate: middle" in names and len(names) == 5
 
 
+def test_what_two_interactions_look_at_is_one_simple_effect(by_hand):
+    """b helps at `low` alone: both its interactions are decided, and both compare with `low`."""
+    design = factorial({"rate": {"low": {}, "middle": {}, "high": {}}, "b": TWO})
+    truth = {("low", "on"): -0.5}
+    losses = drawn(11, design, lambda at: truth.get((at["rate"], at["b"]), 0.0))
+    effects = effects_of(by_hand, design, losses)
+    names = [effect.name for effect in effects.simple]
+    assert len(set(names)) == len(names) == 7
+    assert {f"b: on vs off, rate {rate}" for rate in ("low", "middle", "high")} < set(names)
+    # Holm's correction is over these seven.
+    smallest = min(effects.simple, key=lambda effect: effect.difference.p)
+    assert smallest.p_holm == pytest.approx(7 * smallest.difference.p)
+    texts = [f"b: on vs off helps with rate low; with rate {r} it" for r in ("middle", "high")]
+    assert all(any(reading.startswith(t) for reading in effects.readings) for t in texts)
+
+
 def test_a_fractions_aliases_are_one_row(by_hand):
     """Against the words of the design itself, which knows its aliases by algebra."""
     names = "abcd"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -395,3 +396,34 @@ def test_settings_without_effect_are_named_with_their_arms(by_hand):
         study.journals[trial.id].attempts.append({"without_effect": idle})
     (note,) = (text for text in summary_of(study).notes if "Without effect" in text)
     assert f"{rate} (every arm); {latent} (doc)." in note
+
+
+@pytest.mark.parametrize(("fate", "reason"), [("diverged", "diverged"), ("failed", "failed")])
+def test_a_model_that_was_lost_before_its_evaluation_was_searched_is_not_to_run(
+    by_hand, fate, reason
+):
+    """The search over it is over without a winner, so what it would have given is never planned."""
+    study = by_hand({"base": [4.0, 4.1, 4.2], "judged": [3.9, 4.0]})
+    searches = []
+    for index in range(3):
+        study.plan(f"model-{index}", "judged", index, final=False)
+        study.end(f"model-{index}", fate if index == 2 else "completed")
+        chosen = None if index == 2 else f"judged-{index}"
+        fields = {"seed_index": index, "ended": True, "chosen": chosen}
+        searches.append(SearchRecord(arm="judged", repeat=0, num_trials=2, **fields))
+    study.record_fields = {"searches": tuple(searches)}
+    counts = summarise(study.record, study.journals).arm("judged").counts
+    assert (counts.planned, counts.completed, counts.missing) == (3, 2, 0)
+    assert getattr(counts, reason) == 1
+
+
+def test_a_search_of_settings_without_a_winner_leaves_nothing_to_run(by_hand):
+    study = by_hand({"base": [4.0, 4.1, 4.2], "tuned": []})
+    study.end("tried", "diverged")
+    search = SearchRecord(arm="tuned", repeat=0, num_trials=1, trials=("tried",), ended=True)
+    study.record_fields = {"searches": (search,)}
+    counts = summarise(study.record, study.journals).arm("tuned").counts
+    assert (counts.planned, counts.diverged, counts.missing) == (3, 3, 0)
+    running = replace(search, ended=False)
+    study.record_fields = {"searches": (running,)}
+    assert summarise(study.record, study.journals).arm("tuned").counts.missing == 3

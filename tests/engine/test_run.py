@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+import ablate
+from ablate.engine import run as engine_run
 from ablate.engine.cores import room_for
 from ablate.engine.run import RunOptions, missing_records, run_study
-from ablate.errors import HeldError, StoreError, TrialError
+from ablate.errors import HeldError, Interrupted, StoreError, TrialError
 from ablate.record.mlflow_records import Delivery
+from ablate.store import journal as journals
 from ablate.study.designs import table
 from ablate.study.words import Arm, Scale, Search, Study
 from ablate.tune import local
@@ -159,3 +164,38 @@ def test_the_log_of_a_search_has_one_driver_whatever_their_stores(workspace, tmp
         assert run_study(asked, "s", elsewhere, options).interrupted is None
     database = replace(workspace, searches_url="sqlite:///x")
     assert database.search_log("asked@s") is None
+
+
+def test_a_call_that_a_signal_stopped_returns_no_table_of_a_part(workspace, monkeypatch) -> None:
+    """A script would take it for the whole, and go on."""
+
+    def stops(schedule, order) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(local, "run", stops)
+    with pytest.raises(Interrupted, match=r"asked@s: stopped by SIGINT.*the same call resumes it"):
+        ablate.run(study(), "s", workspace=str(workspace.folder), local=True)
+    monkeypatch.undo()
+    assert ablate.run(study(), "s", workspace=str(workspace.folder), local=True).arms
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_only_an_outcome_that_an_older_journal_overwrote_is_restored(workspace, later) -> None:
+    """Another driver that runs the trial again has removed it too: it stays in this table."""
+    run(workspace)
+    (trial_id,) = journals.read_all(workspace.store)
+    ended = journals.read(workspace.store, trial_id)
+    assert ended is not None and len(ended.attempts) == 1
+    attempts = [*ended.attempts, {**ended.attempts[0], "started": "2100-01-01T00:00:00Z"}]
+    stored = replace(ended, outcome=None, attempts=attempts if later else ended.attempts)
+    stored.write(workspace.store)
+    record = SimpleNamespace(trial_ids=lambda: [trial_id])
+    schedule = SimpleNamespace(
+        plan=SimpleNamespace(record=record),
+        ended={trial_id: ended},
+        trials={trial_id: ended.trial},
+    )
+    told = engine_run._journals(schedule, workspace.store)
+    assert told[trial_id].outcome == ended.outcome
+    now = journals.read(workspace.store, trial_id)
+    assert now is not None and (now.outcome is None) == later

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from ablate.store.claims import FILE, Claims
+from ablate.store.leftovers import sweep
 from ablate.store.store import Store
 from tests.support.claiming import is_free
 
@@ -42,3 +45,16 @@ def test_a_store_that_was_deleted_is_locked_again(store):
     (store.folder / FILE).unlink()
     assert is_free(store, TRIAL)
     assert new.claim(TRIAL) and not is_free(store, TRIAL)
+
+
+def test_trials_of_a_store_elsewhere_are_claimed_on_this_machine(tmp_path, monkeypatch):
+    """In a folder for temporary files, each store by itself; nothing sweeps it away."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    here, there = (SimpleNamespace(folder=None, uri=f"s3://bucket/{n}") for n in ("a", "b"))
+    claims = Claims(here)
+    assert claims.claim(TRIAL) and not is_free(here, TRIAL) and is_free(there, TRIAL)
+    sweep(tmp_path / "workspace", [tmp_path])
+    assert not is_free(here, TRIAL)
+    claims.release(TRIAL)
+    assert is_free(here, TRIAL)

@@ -12,10 +12,12 @@ from tests.support import places
 
 CLAIMS = """
 import sys
+from types import SimpleNamespace
 from ablate.store.claims import Claims
 from ablate.store.store import Store
 
-claims = Claims(Store(sys.argv[1]))
+remote = SimpleNamespace(folder=None, uri=sys.argv[1])
+claims = Claims(remote if "://" in sys.argv[1] else Store(sys.argv[1]))
 print(claims.claim(sys.argv[2]), flush=True)
 sys.stdin.read()
 """

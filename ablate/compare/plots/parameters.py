@@ -99,7 +99,7 @@ def _ours(material: Material) -> list[Point]:
 
 
 def _published(material: Material) -> list[Point]:
-    """The cells of the study's tables, on its corpus and split, whose parameters are printed."""
+    """The comparable cells of the study's tables, on its corpus and split, with parameters."""
     record, summary = material.record, material.summary
     if not record.published_scale:
         return []
@@ -107,7 +107,7 @@ def _published(material: Material) -> list[Point]:
     return [
         Point(f"{cell.model} {cell.variant}".strip(), 1e6 * cell.parameters, cell.value, None, True)
         for cell in published_cells(record, summary.split, summary.metric)
-        if cell.corpus == corpus and cell.parameters
+        if cell.corpus == corpus and cell.parameters and not cell.not_comparable
     ]
 
 

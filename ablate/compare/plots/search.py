@@ -123,7 +123,7 @@ def _varied(trials: Sequence[Journal]) -> list[str]:
 
 
 def _trials(arm: str, material: Material) -> list[Journal]:
-    searches = [search for search in material.record.searches if search.arm == arm]
+    searches = material.record.searches_of(arm)
     ids = dict.fromkeys(trial for search in searches for trial in search.trials)
     trials = [material.journals[trial] for trial in ids if trial in material.journals]
     return [journal for journal in trials if journal.outcome is not None and journal.config]

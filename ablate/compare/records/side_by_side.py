@@ -17,7 +17,7 @@ from ablate import papers
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.records.query import reading
 from ablate.compare.statistics.replication import counted
-from ablate.compare.statistics.verdicts import as_printed
+from ablate.compare.statistics.verdicts import as_printed, published_cells
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric
 from ablate.errors import ConfigError, unknown
@@ -93,7 +93,7 @@ def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[
         if arm["num"] or arm["split"] == "valid":
             row.values[*column, OURS] = _measured(arm, metric)
         if arm["published"] is not None:
-            row.values[*column, PUBLISHED] = as_printed(
+            row.values[*column, PUBLISHED] = _printed(
                 record, arm["split"], metric, arm["published"]
             )
     if record is not None and record.columns:
@@ -134,7 +134,7 @@ def _add_columns(
                 if split in own:
                     rows[arm.name].values[*column, OURS] = own[split]
                 if split in theirs:
-                    text = as_printed(record, split, metric, theirs[split])
+                    text = _printed(record, split, metric, theirs[split])
                     rows[arm.name].values[*column, PUBLISHED] = text
 
 
@@ -165,6 +165,18 @@ def _measured(arm: dict[str, Any], metric: Metric) -> str:
     return f"{decimal(mean, digits)}{around} ({seeds})"
 
 
+def _printed(record: StudyRecord | None, split: str, metric: Metric, published: float) -> str:
+    """A published number as its paper prints it; if no arm's is comparable with it, why."""
+    cells = [] if record is None else published_cells(record, split, metric)
+    reasons = [cell.not_comparable for cell in cells if cell.value == published]
+    text = as_printed(record, split, metric, published)
+    return f"{text}{_why_not(reasons[0])}" if reasons and all(reasons) else text
+
+
+def _why_not(reason: str) -> str:
+    return f" (not comparable: {reason})" if reason else ""
+
+
 def _paper(paper: str, units: Mapping[str, str]) -> list[Row]:
     rows: dict[tuple[str, str, str, float | None], Row] = {}
     for cell in papers.load(paper).cells:
@@ -178,7 +190,7 @@ def _paper(paper: str, units: Mapping[str, str]) -> list[Row]:
         quoted = " (quoted)" if cell.quoted else ""
         split = (cell.split or "") if metric.of == SPLIT else ""
         key = (cell.corpus, split, units[cell.metric], PUBLISHED)
-        row.values[key] = f"{cell.printed}{spread}{quoted}"
+        row.values[key] = f"{cell.printed}{spread}{quoted}{_why_not(cell.not_comparable)}"
     return list(rows.values())
 
 

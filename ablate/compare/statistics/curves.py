@@ -41,7 +41,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetCurve:
-    """One arm's searches. `as_found`: one line a repeat of the search."""
+    """One arm's searches, of its settings if these were. `as_found`: a line for each search."""
 
     arm: str
     num_trials: int
@@ -61,8 +61,7 @@ def _curve(arm: str, record: StudyRecord, journals: Mapping[str, Journal]) -> Bu
     metric = record.metric
     runs = [
         [j for t in search.trials if (j := journals.get(t)) and fate(j, metric) in SPENT]
-        for search in record.searches
-        if search.arm == arm
+        for search in record.searches_of(arm)
     ]
     every = [journal for run in runs for journal in run]
     completed = [v for journal in every if (v := value(journal, "valid", metric)) is not None]

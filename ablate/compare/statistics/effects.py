@@ -62,11 +62,12 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
     decided = [e for e in family if e.kind == "interaction" and e.decided]
     chosen = {name for effect in decided for name in (effect.name, *effect.aliases)}
     within = design.simple(chosen) if record.design == "factorial" else []
-    simple = _family(within, arms, judge)
+    different = {contrast.name: contrast for pair in within for contrast in pair}
+    simple = _family([*different.values()], arms, judge)
     return Effects(
         effects=family,
         simple=simple,
-        readings=tuple(_readings(within, simple)),
+        readings=tuple(_readings(within, {effect.name: effect for effect in simple})),
         notes=tuple(_notes(judge, family)),
     )
 
@@ -122,14 +123,16 @@ class Design:
             for first, *others in classes.values()
         ]
 
-    def simple(self, interactions: set[str]) -> list[Contrast]:
-        """Within these interactions: each factor's effect at each of two levels of the other."""
+    def simple(self, interactions: set[str]) -> list[tuple[Contrast, Contrast]]:
+        """Within these interactions: each factor's effect at each of two levels of the other.
+
+        The first of these is the reference, at which several interactions may look.
+        """
         return [
-            self._main(changed, (factor, at))
+            (self._main(changed, (at[0], self.levels[at[0]][0])), self._main(changed, at))
             for a, b in self._crossed()
             if self._interaction(a, b).name in interactions
-            for changed, (factor, level) in ((a, b), (b, a))
-            for at in (self.levels[factor][0], level)
+            for changed, at in ((a, b), (b, a))
         ]
 
     def _changed(self) -> list[Level]:
@@ -215,10 +218,12 @@ def _reservation(arms: Sequence[ArmSummary], difference: Difference) -> str:
     return "1 pair" if difference.num_pairs == 1 else ""
 
 
-def _readings(within: Sequence[Contrast], simple: Sequence[Effect]) -> Iterable[str]:
+def _readings(
+    within: Iterable[tuple[Contrast, Contrast]], simple: Mapping[str, Effect]
+) -> Iterable[str]:
     """Pairs of simple effects, at the reference and at the level of the other factor, in words."""
-    places = zip(within[::2], within[1::2], simple[::2], simple[1::2], strict=True)
-    for reference, level, at_reference, at_level in places:
+    for reference, level in within:
+        at_reference, at_level = simple[reference.name], simple[level.name]
         what, first, second = reference.what, reference.where, level.where
         states = (at_reference.helps, at_level.helps)
         if set(states) == {True, None}:

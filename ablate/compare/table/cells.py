@@ -123,8 +123,29 @@ class Cells:
         results = 1 if arm.together else self._record.num_seeds
         planned = max(len(finals), results * max(1, len(repeats)))
         fates = [self._fate(trial.id) for trial in finals]
+        fates += self._never_planned(arm.name, results)
         ended = {name: fates.count(name) for name in ENDED}
         return Counts(planned=planned, missing=planned - sum(ended.values()), **ended)
+
+    def _never_planned(self, arm: str, results: int) -> list[str]:
+        """What became of the results that a search without a winner leaves unplanned.
+
+        `results`: how many confirm the winner of a search of settings. What they would have built
+        on decides: the finished model, or the search's trials.
+        """
+        fates: list[str] = []
+        for search in self._record.searches:
+            if search.arm == arm and search.ended and search.chosen is None:
+                of_model = search.seed_index is not None
+                tried = [
+                    self._own_fate(trial.id)
+                    for trial in self._record.trials
+                    if of_model and (trial.arm, trial.seed_index) == (arm, search.seed_index)
+                ]
+                tried += map(self._own_fate, search.trials)
+                selected = (f for f in tried if f in (Status.DIVERGED, Status.PRUNED))
+                fates += [next(selected, Status.FAILED)] * (1 if of_model else results)
+        return fates
 
     def _fate(self, trial_id: str) -> str:
         """What became of a trial; one that failed because its parent diverged has diverged."""

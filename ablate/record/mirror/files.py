@@ -16,8 +16,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -106,12 +107,15 @@ class Folder:
     def partial(self, name: str) -> Path:
         return self.path_to(f"{name}.partial")
 
-    def write(self, manifest: Manifest) -> None:
-        """Make this manifest the current one."""
+    def write(self, manifest: Manifest, replaced: Iterable[str] = ()) -> None:
+        """Make this manifest the current one. `replaced`: the files of the one before."""
         manifest.seals = {name: manifest.seals[name] for name in manifest.files}
         plain = {checksum.FIELD: checksum.BLANK, **asdict(manifest)}
         parts = checksum.pieces(json.dumps(plain).encode(), checksum.start_of(MANIFEST))
         write_whole(self.path_to(MANIFEST), *parts)
+        for name in {*replaced} - {*manifest.files}:
+            with contextlib.suppress(OSError):
+                os.utime(self.path_to(name))  # others may be reading it: it gets old from now on
         self.sweep(manifest)
 
     def sweep(self, manifest: Manifest) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablate.errors import MissingDependency, RecordError
+from ablate.errors import MissingDependency, RecordError, StoreError
 from ablate.record.mirror.database import DatabaseSource
 from ablate.record.mirror.files import LOCK_SECONDS, MANIFEST, Damaged, Folder, Manifest
 from ablate.record.mirror.stored import StoreSource
@@ -82,10 +82,9 @@ def update_mirror(
     folder = Folder(mirror_folder(workspace))
     uri = workspace.tracking_uri
     with folder.locked() as acquired:
-        before, notes = _read_manifest(folder, uri, rebuild)
         if not acquired:
-            why = f"another process has held the update lock for more than {LOCK_SECONDS:.0f} s"
-            return Mirror(folder, before, (*notes, _as_of(folder, why)))
+            return _as_it_is(folder)
+        before, notes = _read_manifest(folder, uri, rebuild)
         try:
             after, num = _sync(folder, before, source, uri)
         except RecordError as error:
@@ -93,6 +92,18 @@ def update_mirror(
                 raise
             return Mirror(folder, before, (*notes, _as_of(folder, str(error))))
     return Mirror(folder, after, tuple(notes), num)
+
+
+def _as_it_is(folder: Folder) -> Mirror:
+    """The mirror without an update, because another process has not finished its own."""
+    why = f"another process has held the update lock for more than {LOCK_SECONDS:.0f} s"
+    try:
+        manifest = folder.read()
+    except Damaged:
+        manifest = None
+    if manifest is None:
+        raise RecordError(f"the mirror {folder.path} cannot be read yet: {why}. Try again later.")
+    return Mirror(folder, manifest, (_as_of(folder, why),))
 
 
 def _read_manifest(folder: Folder, uri: str, rebuild: bool) -> tuple[Manifest, list[str]]:
@@ -127,12 +138,23 @@ def _sync(
             return before, 0
         db = duckdb().connect(":memory:")
         generation = Generation(folder, before, db, {*changed, *gone})
-        generation.add(reader.read(list(changed)))
         seen = {run_id: now for run_id, now in known.items() if run_id not in gone} | changed
         plain = {run_id: [now.start, now.signature] for run_id, now in seen.items()}
-        manifest = generation.finish(json.dumps(plain))
-        db.close()
+        try:
+            generation.add(reader.read(list(changed)))
+            manifest = generation.finish(json.dumps(plain))
+        except (OSError, duckdb().IOException) as error:
+            raise StoreError(
+                f"the mirror {folder.path} cannot be updated: {_first_line(error)}. Free some "
+                "space, or choose another folder with --workspace."
+            ) from error
+        finally:
+            db.close()
     return manifest, len(changed)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _known(folder: Folder, before: Manifest) -> dict[str, Seen]:

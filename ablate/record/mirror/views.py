@@ -60,14 +60,17 @@ TAG_KEY = r"""
         '[^\pL\pN_\-./ ]', '_', 'g'
     )
 """
-# An arm's trials are those listed in its study's record. While the study runs and has no record
-# yet, the trials' tags decide: those of their own study, and `ablate.also_in.*`.
+# An arm's trials are those listed in its study's record, started or not. While the study runs and
+# has no record yet, the trials' tags decide: those of their own study, and `ablate.also_in.*`.
+# Trials of one `cell` give one result: a seed's model, and what measured it.
 MEMBERS = f"""
 WITH listed AS (
     SELECT study_key, planned ->> '$.id' AS trial, planned ->> '$.arm' AS arm,
-           planned ->> '$.stage' AS stage, (planned ->> '$.final')::BOOLEAN AS in_cell
+           planned ->> '$.stage' AS stage, (planned ->> '$.final')::BOOLEAN AS in_cell,
+           planned ->> '$.seed_index' AS cell, of_study
     FROM (
-        SELECT study_key, unnest(CAST(record -> '$.trials' AS JSON[])) AS planned
+        SELECT study_key, corpus AS of_study,
+               unnest(CAST(record -> '$.trials' AS JSON[])) AS planned
         FROM _studies WHERE status <> 'running'
     )
 ),
@@ -75,13 +78,15 @@ unlisted AS (
     SELECT study_key, {TAG_KEY.format(text="study_key")} AS tag FROM _studies
     WHERE record IS NULL OR status = 'running'
 )
-SELECT l.*, t.* EXCLUDE (study_key, trial, arm, stage, in_cell)
-FROM listed l JOIN _trials t USING (trial)
+SELECT l.* EXCLUDE (of_study), t.* EXCLUDE (study_key, trial, arm, stage, in_cell, corpus),
+       coalesce(t.corpus, max(t.corpus) OVER (PARTITION BY l.study_key), of_study) AS corpus
+FROM listed l LEFT JOIN _trials t USING (trial)
 UNION ALL BY NAME
-SELECT t.* FROM _trials t JOIN unlisted USING (study_key)
+SELECT t.*, coalesce(seed_index::VARCHAR, trial) AS cell
+FROM _trials t JOIN unlisted USING (study_key)
 UNION ALL BY NAME
 SELECT s.study_key AS study_key, json_extract_string(t.also_in, '$."' || s.tag || '"') AS arm,
-       t.* EXCLUDE (study_key, arm)
+       t.* EXCLUDE (study_key, arm), trial AS cell
 FROM _trials t, unlisted s
 WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
 """
@@ -104,7 +109,8 @@ FROM _studies WHERE record IS NOT NULL
 CELLS = """
 SELECT study_key, arm, corpus, split, metric, CAST(max(num_parameters) AS BIGINT) AS num_parameters,
        count(shown) AS num, avg(shown) AS mean, stddev_samp(shown) AS spread,
-       count(*) FILTER (status <> 'completed' OR NOT isfinite(reported)) AS num_lost,
+       count(*) FILTER (status IS NULL OR status <> 'completed' OR NOT isfinite(reported))
+           AS num_lost,
        avg(nats) AS nll, stddev_samp(nats) AS nll_spread,
        avg(ppl) AS ppl, stddev_samp(ppl) AS ppl_spread, avg(nats) / ln(2) AS bpc
 FROM (
@@ -116,11 +122,24 @@ FROM (
                WHEN 'logit' THEN 1 / (1 + exp(-reported))
                ELSE reported END END AS shown
     FROM (
-        SELECT m.study_key, m.arm, m.corpus, _split AS split, m.status, m.num_parameters,
-               _metric AS metric, _factor, _reported_on, {reported} AS reported
-        FROM _members m JOIN {metrics} ON m.study_key = _study_key, (VALUES {splits}) s(_split)
-        WHERE {which} AND m.arm IS NOT NULL AND m.stage <> 'ensemble'
-              AND (_split = _of OR (_of = 'split' AND _split IN ('valid', 'test')))
+        SELECT study_key, arm, corpus, split, metric, _factor, _reported_on, cell,
+               max(num_parameters) AS num_parameters,
+               any_value(reported) FILTER (in_cell) AS own,
+               coalesce(own, any_value(reported)) AS reported,
+               CASE WHEN own IS NULL AND max(status) FILTER (in_cell) = 'completed'
+                         AND count(*) FILTER (NOT in_cell) > 0
+                    THEN max(status) FILTER (NOT in_cell)
+                    ELSE max(status) FILTER (in_cell) END AS status
+        FROM (
+            SELECT m.study_key, m.arm, m.corpus, _split AS split, m.status, m.num_parameters,
+                   m.cell, m.in_cell, _metric AS metric, _factor, _reported_on,
+                   {reported} AS reported
+            FROM _members m JOIN {metrics} ON m.study_key = _study_key,
+                 (VALUES {splits}) s(_split)
+            WHERE {which} AND m.arm IS NOT NULL AND m.stage <> 'ensemble'
+                  AND (_split = _of OR (_of = 'split' AND _split IN ('valid', 'test')))
+        )
+        GROUP BY ALL
     )
 )
 GROUP BY ALL HAVING num + num_lost > 0

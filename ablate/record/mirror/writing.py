@@ -137,7 +137,7 @@ class Generation:
         self.folder.seal(self.manifest, name)
         self.manifest.seen = name
         self._compact()
-        self.folder.write(self.manifest)
+        self.folder.write(self.manifest, replaced=self.before.files)
         return self.manifest
 
     def _compact(self) -> None:

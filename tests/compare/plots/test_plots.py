@@ -136,6 +136,17 @@ def test_published_points_are_shown_only_at_a_comparable_scale():
     assert len(with_theirs.containers) == 2 + len(theirs)
 
 
+def test_a_published_point_that_is_not_comparable_is_not_drawn():
+    """The sum-product net's perplexity is of another text."""
+    study = ByHand({"base": [4.0] * 3})
+    study.record_fields = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
+    study.record_fields["published_scale"] = True
+    study.end("base-0", "completed", metrics={"test_nll": 3.9}, num_parameters=5000)
+    axes = axes_of("parameters", material_of(study))
+    shown = {float(container.lines[0].get_ydata()[0]) for container in axes.containers}
+    assert 100.0 not in shown and len(shown) > 5
+
+
 def test_the_budget_curve_is_the_expected_best(material):
     axes = axes_of("budget", material)
     curves = budget_curves(material.record, material.journals)

@@ -94,7 +94,7 @@ class Recorded:
                 arm=arm,
                 stage=journal.trial.stage,
                 seed=journal.trial.seed,
-                seed_index=index,
+                seed_index=sum(one.trial.stage != "measure" for one in journals[: index + 1]) - 1,
                 final=journal.trial.stage != "measure",
                 parents=tuple(journal.trial.parent_ids()),
             )

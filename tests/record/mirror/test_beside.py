@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
 from ablate import cli
-from ablate.config.metrics import ACCURACY, DISTANCE, MORE_PARAMETERS, VARIATION
-from ablate.store.study_record import SearchRecord
+from ablate.config.metrics import ACCURACY, BITS, DISTANCE, MORE_PARAMETERS, VARIATION
+from ablate.store.study_record import ArmRecord, SearchRecord
 
 
 @pytest.fixture
@@ -66,6 +67,38 @@ def test_seeds_that_were_lost_or_are_to_run_are_counted(recorded, capsys):
         row["arm or model"]: row["grammar valid, ours"] for row in asked(recorded, capsys, "one")
     }
     assert result["ours"].endswith("(1 of 3)") and result["none"] == "(0 of 1)"
+
+
+def test_seeds_that_have_not_started_are_counted(recorded, capsys):
+    """They have no run in MLflow; the record of a study that was stopped lists them."""
+    record = recorded.study("one", {"ours": [recorded.trial("t0", {"head": "mos"})]})
+    later = [replace(record.trials[0], id=f"t{i}", seed=i + 1, seed_index=i) for i in (1, 2)]
+    none = replace(record.trials[0], id="t9", arm="none")
+    arms = (*record.arms, ArmRecord(name="none"))
+    recorded.deliver(replace(record, arms=arms, trials=(*record.trials, *later, none)))
+    other, ours = asked(recorded, capsys, "one")
+    assert ours["grammar valid, ours"].endswith("(1 of 3)")
+    assert other["grammar valid, ours"] == "(0 of 1)"
+
+
+@pytest.mark.parametrize("first", ["diverged", "completed", None])
+def test_a_seed_and_what_measures_its_model_count_once(recorded, capsys, first):
+    """Both report the perplexity; of a seed that was lost, what would measure it failed."""
+    trials = []
+    for seed, status in enumerate((first, "completed", "completed"), 1):
+        nats = {"valid_nll": 4.0 + seed / 10, "test_nll": 4.0 + seed / 10}
+        measured = {**nats, "mixture_use.test_variation": 0.1 * seed}
+        more = {"seed": seed, "status": status}
+        trials.append(recorded.trial(f"t{seed}", {"head": "mos"}, metrics=nats, **more))
+        more["status"] = "failed" if status == "diverged" else status
+        parents = {"stage": "measure", "parents": (f"t{seed}",), "metrics": measured}
+        trials.append(recorded.trial(f"m{seed}", {"head": "mos"}, **parents, **more))
+    columns = (VARIATION.by("mixture_use"), BITS)
+    recorded.study("measured", {"ours": trials}, columns=columns)
+    (ours,) = asked(recorded, capsys, "measured")
+    num = "n=3" if first == "completed" else "2 of 3"
+    shown = {title: text for title, text in ours.items() if "ours" in title and "test" in title}
+    assert len(shown) == 3 and all(text.endswith(f"({num})") for text in shown.values())
 
 
 def asked(recorded, capsys, *names: str) -> list[dict[str, str]]:
@@ -129,6 +162,18 @@ def test_a_study_s_columns_stand_there_with_their_published_numbers(recorded, ca
     }
     assert other["grammar, ours (more parameters, M)"] == ""
     assert other["grammar test, ours (coefficient of variation)"] == ""
+
+
+def test_a_published_number_that_is_not_comparable_says_so(recorded, capsys):
+    arms = {"RNN": [recorded.trial("t0", {"head": "mos"})]}
+    paper = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
+    published = {"RNN": {"published": {"test": 100.0}}}
+    recorded.study("ours", arms, published, published_scale=True, **paper)
+    ours, *theirs = asked(recorded, capsys, "ours", "inan2017tying")
+    (sum_prod,) = (row for row in theirs if row["arm or model"].startswith("Sum-Prod Net"))
+    for row, column in ((ours, "grammar test, published"), (sum_prod, "ptb test, published")):
+        (text,) = (text for title, text in row.items() if title.startswith(column) and text)
+        assert text.startswith("100.0") and text.endswith("(not comparable: another text)")
 
 
 def test_every_number_of_a_paper_is_shown(recorded, capsys):

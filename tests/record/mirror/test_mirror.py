@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import sqlite3
 import threading
+import time
 from dataclasses import replace
 
 import duckdb
 import pytest
 
 from ablate.commands.query import query as ask_records
-from ablate.errors import RecordError
+from ablate.errors import RecordError, StoreError
 from ablate.record import runs
 from ablate.record.mirror import kinds
 from ablate.record.mirror.files import MANIFEST, Damaged, Folder
@@ -320,3 +322,42 @@ def test_published_is_what_the_papers_say(recorded, rows_of):
     where = "paper = 'takase2018doc' AND table_name = 'Table 3' AND split = 'test'"
     rows = rows_of(recorded, f"SELECT min(value) FROM published WHERE {where}")
     assert rows == [(52.87,)]
+
+
+@pytest.mark.parametrize("kind", [OSError, "duckdb"])
+def test_a_disk_that_is_full_while_the_mirror_is_written_is_told(recorded, monkeypatch, kind):
+    """DuckDB's own error is no OSError."""
+
+    def full(self, seen):
+        if kind is OSError:
+            raise OSError(28, "No space left on device")
+        raise duckdb.IOException('IO Error: Could not write file "x": No space left on device')
+
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    monkeypatch.setattr("ablate.record.mirror.writing.Generation.finish", full)
+    with pytest.raises(StoreError, match=r"No space left on device.*Free some.*--workspace"):
+        update_mirror(recorded.workspace)
+
+
+def test_beside_a_process_that_still_builds_the_mirror_nothing_is_called_damaged(
+    recorded, monkeypatch
+):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    monkeypatch.setattr("ablate.record.mirror.files.LOCK_SECONDS", 0.05)
+    with Folder(mirror_folder(recorded.workspace)).locked() as acquired:
+        assert acquired
+        with pytest.raises(RecordError, match=r"cannot be read yet.*Try again later"):
+            update_mirror(recorded.workspace)
+    assert update_mirror(recorded.workspace).manifest.generation == 1
+
+
+def test_a_file_that_a_new_generation_replaces_stays_for_those_who_read_it(recorded, monkeypatch):
+    """Whenever it was written: here it is an hour old."""
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    before = update_mirror(recorded.workspace)
+    old = before.folder.path_to(before.manifest.trials)
+    an_hour_ago = time.time() - 3600
+    os.utime(old, (an_hour_ago, an_hour_ago))
+    recorded.study("two", {"b": [recorded.trial("t2", CONFIG, seed=2)]})
+    after = update_mirror(recorded.workspace)
+    assert after.manifest.trials != before.manifest.trials and old.exists()

@@ -107,3 +107,22 @@ def test_a_run_without_a_result_that_changes_is_read_wherever_it_is(recorded, mo
         records = [record for batch in source.read(list(known)) for record in batch]
         read.append({record.tags[TRIAL] for record in records if record.is_trial})
     assert len(read[0]) == 25 and read[1] == {"failed"}
+
+
+def test_a_run_that_was_read_while_it_was_delivered_is_read_again(recorded, monkeypatch):
+    """Its mark is there before all its numbers, its status last; it is on no page that is read."""
+    monkeypatch.setattr(listing, "FIRST_PAGE", 1)
+    uri = recorded.workspace.tracking_uri
+    days = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 25)]
+    done = [recorded.trial(f"t{n}", CONFIG, seed=n, started=day) for n, day in enumerate(days)]
+    recorded.study("one", {"a": done})
+    half = "run_uuid IN (SELECT run_uuid FROM tags WHERE value = 't10')"
+    known, read = {}, []
+    for status, end in (("RUNNING", "NULL"), ("FINISHED", "1800000000000")):
+        with contextlib.closing(sqlite3.connect(recorded.workspace.folder / "mlflow.db")) as db, db:
+            db.execute(f"UPDATE runs SET status = '{status}', end_time = {end} WHERE {half}")
+        source = ServerSource(uri)
+        known, _ = source.changes(known)
+        records = [record for batch in source.read(list(known)) for record in batch]
+        read.append({record.tags[TRIAL] for record in records if record.is_trial})
+    assert len(read[0]) == 24 and read[1] == {"t10"}
