@@ -197,7 +197,7 @@ def test_a_crash_before_the_manifest_leaves_the_mirror_as_it_was(recorded, monke
     before = update_mirror(recorded.workspace)
     recorded.study("two", {"a": [recorded.trial("t2", CONFIG, seed=2)]})
     with monkeypatch.context() as patch:
-        patch.setattr(Folder, "write", lambda *_: 1 / 0)
+        patch.setattr(Folder, "write", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             update_mirror(recorded.workspace)
     assert Folder(mirror_folder(recorded.workspace)).read() == before.manifest
