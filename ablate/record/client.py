@@ -140,7 +140,7 @@ class ClientTracking:
     def _find_or_create(self, experiment_id: str, run: Run) -> RemoteRun:
         """Under a lock, so that `ablate sync` during a study does not create the same run."""
         with server_lock(self.uri):
-            known = self._read(run.identity)
+            known = self._read(run.identity) or self._read_in_new_ones(run.identity)
             if known is None:
                 return self._create(experiment_id, run, run.all_tags(None))
             if known.start == run.start or not run.points:
@@ -243,6 +243,13 @@ class ClientTracking:
                 experiment_ids, condition, view, max_results=PAGE, page_token=token
             )
         )
+
+    def _read_in_new_ones(self, identity: tuple[str, str]) -> RemoteRun | None:
+        """The run, if it is in an experiment that another driver has created since they were
+        listed."""
+        listed = self._all_experiments()
+        self._experiments = (-EXPERIMENTS_SECONDS, [])
+        return self._read(identity) if self._all_experiments() != listed else None
 
     def _all_experiments(self) -> list[str]:
         queried, ids = self._experiments

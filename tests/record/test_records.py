@@ -564,6 +564,20 @@ def test_a_run_or_an_experiment_deleted_in_the_ui(workspace, via) -> None:
     assert len(active) == 2
 
 
+def test_two_studies_that_start_at_once_make_one_run_of_a_trial_that_both_have(workspace) -> None:
+    """The second has listed the experiments before the first one's is there."""
+    write(workspace.store, make_journal(FIRST), make_journal(trial_id("other", 0)))
+    other = make_study("other", 1, searched=(FIRST,))
+    second = workspace.recorder(other, "client")
+    second.open()
+    first = workspace.recorder(make_study(trials=1), "client")
+    first.open()
+    finish(first)
+    finish(second)
+    trials = [run["tags"].get("ablate.trial") for run in on_server(workspace.uri)]
+    assert trials.count(FIRST) == 1
+
+
 def test_a_call_without_an_answer_leaves_no_double(workspace, monkeypatch) -> None:
     """A request that timed out runs after the next reading: the duplicate is deleted."""
     write(workspace.store, make_journal(FIRST))
