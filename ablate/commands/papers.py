@@ -13,11 +13,11 @@ from ablate.compare import formats
 from ablate.compare.formats import table_of
 from ablate.compare.formats.text import WIDTH
 from ablate.compare.text.plain import paragraph
-from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
     from ablate.compare.material import Material
+    from ablate.config.metrics import Metric
     from ablate.store.store import Store
     from ablate.study.coverage import CoveredRow
 

@@ -179,7 +179,7 @@ def _jobs(trials: Sequence[Trial], took: Mapping[str, float]) -> list[Job]:
 
 
 def _jobs_of(search: SearchLeft, seconds: float, took: Mapping[str, float]) -> list[Job]:
-    """Return what a search may request, in so many seconds each, and what confirms its winner."""
+    """Return what a search may request and what confirms its winner; `seconds`: of a request."""
     model = [parent.id for parent in search.planned.parents]
     of_search = search_jobs(search.record, search.num_requests, seconds, model)
     return [*of_search, *starting_after(_jobs(search.confirming, took), of_search)]
