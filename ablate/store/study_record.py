@@ -193,9 +193,6 @@ def exists(store: Store, key: str) -> bool:
     return store.exists(f"studies/{key}/study.json")
 
 
-OF_SEARCHES = ("trials", "over", "confirming")  # lists; older records lack the last
-
-
 def starting_order(planned: Iterable[PlannedTrial]) -> list[str]:
     """Return the trials' ids in the order in which they start.
 
@@ -238,6 +235,9 @@ def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
         "columns": tuple(Metric(**metric) for metric in columns),
     }
     return StudyRecord(**{**plain, **lists, "trials": tuple(trials), "searches": tuple(searches)})
+
+
+OF_SEARCHES = ("trials", "over", "confirming")  # lists; older records lack the last
 
 
 def _search_from_plain(plain: Mapping[str, Any]) -> SearchRecord:

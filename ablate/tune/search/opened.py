@@ -109,7 +109,7 @@ class Searches:
             more = {"chosen": chosen, "key": search.key, "ended": search.over}
             records[index] = replace(records[index], trials=started, **more)
         for index in self.settled:
-            records[index] = replace(records[index], confirming=(), ended=True)
+            records[index] = replace(records[index], confirming=(), confirming_after=(), ended=True)
         return tuple(records)
 
 
