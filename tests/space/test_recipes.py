@@ -32,6 +32,7 @@ OVER = {
     "takase2017iog_table1": ("merity2018awd", "ptb"),
     "takase2017iog_text4": ("merity2018awd", "ptb"),
     "grave2017_cache": ("grave2017", "ptb"),
+    "oliva2021dual_table4_evaluation": ("oliva2021dual_text4_2", None),
     "oliva2021dual_text4_2_evaluation": ("oliva2021dual_text4_2", None),
 }
 # What has to be said first where the rest hangs on it.

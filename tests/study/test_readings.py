@@ -8,6 +8,7 @@ import pytest
 
 from ablate.config.resolve import resolve
 from ablate.space import space
+from ablate.space.space import Space
 from ablate.study.arms import arm_values
 from ablate.study.file import load
 from ablate.study.plan import make_plan
@@ -76,16 +77,34 @@ def test_001_always_anneals(study):
     "study", ["irlm_characters", "irlm_text8", "irlm_ptb", "sentence_completion"]
 )
 def test_recurrent_weights_of_001_start_close_to_0(study):
-    """Section 2.2, of every RNN; where there are blocks, beside what a diagonal starts at. The RNN
-    of sigmoids is a quoted one, with another paper's settings."""
+    """Section 2.2, of every RNN; where there are blocks, beside what a diagonal starts at."""
     for scale in ("laptop", "paper"):
         result = {
             name: values["backbone.recurrent_range"]
             for name, values in arms(study, scale).items()
             if values["backbone"] in ("elman", "skipping_rnn")
-            and values.get("backbone.activation") != "sigmoid"
         }
         assert result and set(result.values()) == {0.001}, result
+
+
+@pytest.mark.parametrize("scale", ["laptop", "ptb", "paper"])
+def test_the_quoted_rnn_over_letters_is_rectified_and_clipped(scale):
+    """001, Section 2.2, of the RNN that Table 1a quotes; its own one is not clipped."""
+    result = {
+        name: (values["backbone.activation"], values["training.clip"])
+        for name, values in arms("irlm_characters", scale).items()
+        if values["backbone"] == "elman"
+    }
+    assert result == {
+        "RNN": ("smoothed_relu", None),
+        "RNN of 512 units, quoted": ("relu", 1.0),
+    }
+
+
+@pytest.mark.parametrize("column", ["words", "topics"])
+def test_other_rnns_of_the_toolkit_keep_its_sigmoids(column):
+    values = space.load("mikolov2011rnn").values(column)
+    assert values["backbone.activation"] == "sigmoid" and "training.clip" not in values
 
 
 @pytest.mark.parametrize("study", ["doc_reruns", "doc_dropout"])
@@ -119,6 +138,40 @@ def test_dynamic_evaluation_of_002_uses_the_validation_text_too():
     every = space.load("oliva2021dual_table3_4")
     assert every.values("ptb", {"Dynamic evaluation": True})[field] is True
     assert field not in every.values("ptb", {"Dynamic evaluation": False})
+
+
+def searched(study: str, arm: str) -> Space:
+    """The space over which an arm's finished model is searched."""
+    arms = {arm.name: arm for arm in load(STUDIES / f"{study}.py").design.arms}
+    (stage,) = arms[arm].then
+    assert stage.search is not None
+    return space.load(stage.search.space)
+
+
+def test_table_1_of_002_is_evaluated_over_the_rows_of_table_4():
+    """Only the last row of Table 2 was searched over windows up to 70, with two rows more."""
+    table_1 = searched("dual_table1", "Dual LSTM, dynamic")
+    table_4 = space.load("oliva2021dual_table3_4")
+    names = ("Learning rate eval", "Seq len eval", "Clipnorm eval")
+    assert tuple(row.name for row in table_1.rows if row.printed) == names
+    for name in names:
+        assert table_1[name].domain == table_4[name].domain
+        assert table_1[name].description == table_4[name].description
+    assert table_1["Seq len eval"].domain.ends == (5, 50)
+    settled = {"evaluator.dynamic.rule": "nadam", "evaluator.dynamic.through_valid": True}
+    assert table_1.values() == settled
+    table_2 = searched("dual_search", "dynamic, tuned")
+    assert table_2["sequence length at eval"].domain.ends == (5, 70)
+
+
+def test_what_is_tuned_of_dynamic_evaluation_differs_in_nothing_else():
+    """Both follow the validation text before test, as 002 has it."""
+    arms = {arm.name: arm for arm in load(STUDIES / "dual_search.py").design.arms}
+    plain, tuned = arms["dynamic"].then[0], arms["dynamic, tuned"].then[0]
+    found = {**tuned.changes, **space.load(tuned.search.space).values()}
+    settled = {key: value for key, value in plain.changes.items() if key in found}
+    assert settled == found
+    assert found["evaluator.dynamic.through_valid"] is True
 
 
 @pytest.mark.parametrize("name", ["oliva2021dual_table3_4", "oliva2021dual_text4_2"])
