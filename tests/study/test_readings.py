@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from ablate import papers
 from ablate.config.resolve import resolve
 from ablate.space import space
 from ablate.space.space import Space
 from ablate.study.arms import arm_values
 from ablate.study.file import load
 from ablate.study.plan import make_plan
+from ablate.study.words import Arm
 from tests.support import places
 
 STUDIES = places.STUDIES
@@ -105,6 +107,42 @@ def test_the_quoted_rnn_over_letters_is_rectified_and_clipped(scale):
 def test_other_rnns_of_the_toolkit_keep_its_sigmoids(column):
     values = space.load("mikolov2011rnn").values(column)
     assert values["backbone.activation"] == "sigmoid" and "training.clip" not in values
+
+
+# Valid and test perplexities that the RHN's authors print -> depth, tied.
+OF_ZILLY = {
+    (71.2, 68.5): (8, False),
+    (67.9, 65.4): (10, True),
+    (68.1, 66.0): (9, True),
+    (72.8, 71.3): (8, False),  # of 2016, of which no settings are known: the recipe of 2017
+}
+
+
+@pytest.mark.parametrize("study", ["doc_comparison", "iog", "tying_table2"])
+def test_a_quoted_rhn_has_the_depth_at_which_its_authors_have_its_numbers(study):
+    """Whatever depth the page that quotes it prints."""
+    words = load(STUDIES / f"{study}.py")
+    cells = papers.load(words.paper).cells
+    values = arms(study)
+    seen = 0
+    for arm in words.design.arms:
+        printed = {cell.split: cell.value for cell in cells if cell.quoted and of(cell, arm)}
+        numbers = printed.get("valid"), printed.get("test")
+        if not (arm.recipe or "").startswith("zilly2017rhn") or numbers not in OF_ZILLY:
+            continue
+        built = values[arm.name]["backbone.depth"], values[arm.name]["head.tied"]
+        assert built == OF_ZILLY[numbers], arm.name
+        seen += 1
+    assert seen == {"doc_comparison": 2, "iog": 1, "tying_table2": 1}[study]
+
+
+def test_the_rhn_of_2016_is_said_to_run_the_recipe_of_2017():
+    text = " ".join((STUDIES / "tying_table2.py").read_text(encoding="utf-8").split())
+    assert "the recipe of 2017 at depth 8, untied, for which its authors have 71.2 / 68.5" in text
+
+
+def of(cell: papers.Cell, arm: Arm) -> bool:
+    return (cell.model, cell.variant) == arm.published and cell.metric == "ppl"
 
 
 @pytest.mark.parametrize("study", ["doc_reruns", "doc_dropout"])
