@@ -13,6 +13,7 @@ from ablate.space.space import Space
 from ablate.study.arms import arm_values
 from ablate.study.file import load
 from ablate.study.plan import make_plan
+from ablate.study.record import arm_stages
 from ablate.study.words import Arm
 from tests.support import places
 
@@ -143,6 +144,33 @@ def test_the_rhn_of_2016_is_said_to_run_the_recipe_of_2017():
 
 def of(cell: papers.Cell, arm: Arm) -> bool:
     return (cell.model, cell.variant) == arm.published and cell.metric == "ppl"
+
+
+@pytest.mark.parametrize(
+    "study", ["doc_comparison", "doc_rank", "doc_reruns", "dual_table2", "iog"]
+)
+def test_a_fine_tuned_awd_has_the_windows_of_its_finetune_py(study):
+    """At most 10 steps longer than the 70, where main.py has no cap. Of the code of fraternal
+    dropout no such cap is known."""
+    words = load(STUDIES / f"{study}.py")
+    scale = words.scales["paper"]
+    caps = [
+        stage.changes.get("training.max_window_excess")
+        for arm in words.design.arms
+        for stage in arm_stages(scale, arm)
+        if (arm.recipe or words.base).startswith("merity2018awd")
+        and stage.changes.get("optimizer.trigger") == "at_once"
+        and not any("fraternal" in name for name in arm.changes)
+    ]
+    assert caps and set(caps) == {10}
+
+
+@pytest.mark.parametrize("column", ["ptb-500", "wikitext2-100", "wikitext2-2000"])
+def test_the_cache_of_grave_grows_from_nothing(column):
+    """AWD-LSTM's script waits for a full window, and 000's own rows are read as it."""
+    field = "evaluator.cache.start"
+    assert space.load("grave2017_cache").values(column)[field] == "growing"
+    assert space.load("takase2017iog_text4").values("awd-ptb")[field] == "full_window"
 
 
 @pytest.mark.parametrize("study", ["doc_reruns", "doc_dropout"])
