@@ -246,6 +246,7 @@ BUILT: dict[tuple[str, str, str], Built] = {
 
 CUT = "cut off, not rounded"
 ROUNDED_UP = "rounded up, or with another matrix of 650 by 650"
+ROUNDED_TO_TEN = "the page rounds to ten"
 NOVELS = "the novels' vocabulary is not printed; text8's gives ours, and the page rounds to ten"
 # (paper, model, variant, corpus) -> our millions, millions printed, why they differ.
 SLIPS: dict[tuple[str, str, str, str], tuple[float, float, str]] = {
@@ -326,6 +327,7 @@ SLIPS: dict[tuple[str, str, str, str], tuple[float, float, str]] = {
         for model, ours in (("IRLM", 69.05), ("RNN", 69.31))
         for corpus in ("Project Gutenberg (Holmes)", "MSR Sentence Completion")
     },
+    ("001", "RNN", "", "text8 (words)"): (69.31, 70, ROUNDED_TO_TEN),
     **{
         ("001", model, "long-context init", "MSR Sentence Completion"): (ours, 70, NOVELS)
         for model, ours in (
@@ -390,10 +392,10 @@ def test_the_lists_name_printed_rows_only():
 
 
 def test_there_are_as_many_as_the_pages_have():
-    assert len(PRINTED) == 155
+    assert len(PRINTED) == 156
     slips = [1 for paper, c in PRINTED if (paper, c.model, c.variant, c.corpus) in SLIPS]
     elsewhere = [1 for paper, cell in PRINTED if (paper, cell.model) in ELSEWHERE]
-    assert (len(MATCHING), len(slips), len(elsewhere)) == (119, 34, 2)
+    assert (len(MATCHING), len(slips), len(elsewhere)) == (119, 35, 2)
     assert len([1 for paper, cell in PRINTED if (paper, cell.table) == ("002", "Table 1")]) == 24
 
 

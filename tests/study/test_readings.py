@@ -282,3 +282,26 @@ def test_both_readings_of_a_row_of_l_have_an_arm():
     literal = "beta 1, tau 10, rows are units"
     assert result.pop(literal) == (True, "unit")
     assert set(result.values()) == {(True, "word")}
+
+
+# What a file says of a paper, and what it said before.
+SAYS = (
+    ("studies/doc_reranking.py", "Section 7 says nothing of such a weight", "the paper does so"),
+    (
+        "ablate/components/evaluator/rerank.py",
+        "the paper says nothing of the parser's own score",
+        "",
+    ),
+    ("ablate/components/regularizer/l1.py", "(Pachitariu & Sahani 2013, Table 2)", "Section 4"),
+    ("ablate/scores/bracketing.py", "COLLINS.prm names TOP alone", "TOP and S1"),
+    ("studies/irlm_caches.py", "up to 50 (Figure 1)", "Section 4"),
+    ("studies/irlm_linear.py", "of which 20% were above 0.9", "We know no numbers"),
+    ("studies/dual_search.py", "follow the validation text before test, tuned or not", ""),
+)
+
+
+@pytest.mark.parametrize(("file", "now", "before"), SAYS, ids=[file for file, *_ in SAYS])
+def test_a_file_says_of_a_paper_what_its_text_has(file, now, before):
+    text = " ".join((places.ROOT / file).read_text(encoding="utf-8").split())
+    assert now in text
+    assert not before or before not in text
