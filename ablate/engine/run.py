@@ -223,7 +223,7 @@ def _journals(schedule: Any, store: Store) -> dict[str, Journal]:
 
 
 def _is_older(stored: Journal, ended: Journal) -> bool:
-    """Return whether a journal has no attempt that the one that ended does not have."""
+    """Return whether the stored journal is an earlier state of the ended trial's journal."""
     own, theirs = (
         [[attempt.get(part) for part in ("started", "host", "pid")] for attempt in j.attempts]
         for j in (ended, stored)

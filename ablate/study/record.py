@@ -72,7 +72,8 @@ def make_record(
 def _at_the_end(
     study: Study, scale: Scale, arms: Sequence[Arm], values: Mapping[str, Values], data: str
 ) -> tuple[dict[str, Config], dict[str, Config]]:
-    """Return each arm's config in its last stage, and of those that are measured, that of this."""
+    """Return the config of each arm's last stage, and that of the measuring trial of each arm that
+    has one."""
     last, measured = {}, {}
     for arm in arms:
         at_end = _last_values(study, scale, arm, values[arm.name])

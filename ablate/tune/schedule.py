@@ -89,7 +89,7 @@ class Schedule:
             self.note(text)
 
     def close(self) -> None:
-        """Let other processes run what it leaves."""
+        """Release the claims, so that other processes can run the trials that are left."""
         self._claims.close()
 
     @property
@@ -311,7 +311,7 @@ class Schedule:
             winner = search.winner()
             if winner is None:
                 self.note(f"the search of {search.planned.arm} has no winner: no trial completed")
-                for text in self.searches.disinherit(search.planned, self.plan):
+                for text in self.searches.close_heirs(search.planned, self.plan):
                     self.note(text)
                 self._record()
             else:

@@ -51,7 +51,8 @@ def _configs(record: StudyRecord, journals: Mapping[str, Journal], arm: str) -> 
 def _changed(
     record: StudyRecord, journals: Mapping[str, Journal], arm: ArmRecord, base: Configs
 ) -> list[str]:
-    """Stage by stage; seeds that differ in it, as those of several searches do, by themselves."""
+    """What each stage changes. Seeds whose changes differ, as after several searches, are listed
+    separately."""
     own = _configs(record, journals, arm.name)
     if not own:
         changes = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arm.changes.items())

@@ -82,7 +82,7 @@ def _notes(
 
 
 def _without_effect(record: StudyRecord, journals: Mapping[str, Journal]) -> Iterable[str]:
-    """The settings that change nothing: an arm that differs by one of them only is no other arm."""
+    """Name the settings that change nothing; an arm with no other change equals the base arm."""
     arms: dict[str, list[str]] = {}
     for trial in record.trials:
         for setting in journals[trial.id].without_effect if trial.id in journals else ():
