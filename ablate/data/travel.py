@@ -40,7 +40,7 @@ def send(config: CorpusConfig | PairsConfig, folder: str, store: Store) -> dict[
     if not store.exists(_key(local.name, encoded.SEAL)):
         for name in encoded.FILES:
             if (local / name).exists():
-                store.write(_key(local.name, name), (local / name).read_bytes())
+                store.write_as_is(_key(local.name, name), (local / name).read_bytes())
     parcel = {"asked": list(corpus.encoding_options(config)), "key": local.name}
     return {**parcel, "candidates": _send_candidates(config, folder, store)}
 
@@ -54,7 +54,7 @@ def _send_candidates(config: CorpusConfig | PairsConfig, folder: str, store: Sto
     for file in sorted(lists.rglob(f"*{SUFFIX}")):
         keys.append(file.relative_to(folder).as_posix())
         if not store.exists(keys[-1]):
-            store.write(keys[-1], file.read_bytes())
+            store.write_as_is(keys[-1], file.read_bytes())
     return keys
 
 
@@ -63,7 +63,8 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
     key, errors = parcel["key"], []
     for folder in (data / "from_driver" / key for data in _folders()):
         try:
-            encoded.copy_into(folder / "encoded" / key, lambda name: store.read(_key(key, name)))
+            copied = folder / "encoded" / key
+            encoded.copy_into(copied, lambda name: store.read_as_is(_key(key, name)))
             _copy_files(parcel.get("candidates", ()), store, folder)
             write_whole(folder / encoded.FROM_DRIVER, json.dumps(parcel).encode())
         except encoded.Damaged as error:
@@ -90,7 +91,7 @@ def _send_file(path: str, store: Store) -> list[str]:
     files = {f"{start}/{name}" if name else start: file for name, file in files_of(path).items()}
     for key, file in files.items():
         if not store.exists(key):
-            store.write(key, file.read_bytes())
+            store.write_as_is(key, file.read_bytes())
     return [*files]
 
 
@@ -105,7 +106,7 @@ def _copy_files(keys: Iterable[str], store: Store, folder: Path) -> None:
     """Copy files from the store to a local folder, unless they are there."""
     for key in keys:
         if not (folder / key).exists():
-            data = store.read(key)
+            data = store.read_as_is(key)
             if data is None:
                 raise StoreError(f"{key} is missing from {store.uri}.")
             (folder / key).parent.mkdir(parents=True, exist_ok=True)
