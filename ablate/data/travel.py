@@ -29,6 +29,7 @@ from ablate.errors import CorpusError, StoreError
 from ablate.scores.n_best import SUFFIX
 from ablate.store.files import private_folder, write_whole
 from ablate.store.store import Store
+from ablate.store.workspace import as_folder
 
 MEMORY = Path("/dev/shm")
 _REMEDY = "If its disk is full, set ABLATE_WORKSPACE there to a folder with enough space."
@@ -126,7 +127,7 @@ def _folders() -> Iterator[Path]:
     """Yield the local folders that may store corpora, the preferred one first."""
     workspace = os.environ.get("ABLATE_WORKSPACE")
     if workspace:
-        yield Path(workspace) / "data"
+        yield as_folder(workspace, "the workspace") / "data"
     for folder in (Path(tempfile.gettempdir()), MEMORY):
         with suppress(OSError, StoreError):  # full, or somebody else's: the next one
             yield private_folder(folder / f"ablate-{os.getuid()}") / "data"
