@@ -29,6 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ablate.config.fields import is_text
 from ablate.config.identity import Trial, digest, is_as_planned
 from ablate.config.metrics import Metric
 from ablate.config.streams import Streams
@@ -179,11 +180,7 @@ class Function:
             )
         numbers: dict[str, float] = {}
         for name, value in given.items():
-            if not isinstance(name, str) or name in RESERVED:
-                raise TrialError(
-                    f"{where}: {name!r} cannot name a number of a task. Expected: a string other "
-                    f"than {' and '.join(RESERVED)}, which ablate writes itself."
-                )
+            _check_name(name, where)
             try:
                 numbers[name] = float(value.item() if hasattr(value, "item") else value)
             except (TypeError, ValueError, RuntimeError):
@@ -220,6 +217,14 @@ def _returning(result: Any) -> Generator[Any, None, Any]:
     """A function without a yield, as a generator that only returns."""
     return result
     yield
+
+
+def _check_name(name: Any, where: str) -> None:
+    if not isinstance(name, str) or name in RESERVED or not name.strip() or not is_text(name):
+        raise TrialError(
+            f"{where}: {name!r} cannot name a number of a task. Expected: a text in UTF-8 that is "
+            f"not empty, other than {' and '.join(RESERVED)}, which ablate writes itself."
+        )
 
 
 def _check_metric(metric: Metric, value: float, where: str) -> None:

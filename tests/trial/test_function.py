@@ -284,3 +284,14 @@ def test_a_number_that_is_none_diverges(store):
     assert (
         outcome.reason.endswith("valid_accuracy became nan") and "test_function" in outcome.reason
     )
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\0b", "\udcff", 7, "epoch"])
+def test_a_number_without_a_usable_name_is_refused(store, name):
+    def unnamed(run):
+        for _ in run.epochs(total=1):
+            yield {"valid_accuracy": 0.5, "test_accuracy": 0.5, name: 1.0}
+
+    outcome = run_trial(unnamed, store).outcome
+    assert outcome is not None and outcome.status == "failed"
+    assert f"{name!r} cannot name a number of a task" in outcome.reason

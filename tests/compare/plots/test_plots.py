@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
 from ablate.commands.plot import plot
 from ablate.compare import plots
@@ -20,7 +21,7 @@ from ablate.store import study_record
 from ablate.store.journal import Journal
 from ablate.store.study_record import ArmRecord
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import material_of
+from tests.support.whole_study import material_of, whole_study
 
 
 def axes_of(name, material, index=0):
@@ -39,6 +40,19 @@ def test_every_picture_is_drawn_as_png_and_svg_the_same_every_time(name, materia
     again = pictures(material, [name])[name]
     assert {kind: written(again, kind) for kind in KINDS} == files
     assert plots.get(name).caption(material)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", plots.NAMES)
+def test_a_dollar_in_a_name_is_no_formula(name):
+    r"""`$\write18{id}$` ended every plot with an error of mathtext."""
+    asked = r"$\write18{id}$"
+    study = whole_study(asked)
+    figure = pictures(material_of(study), [name])[name]
+    figure.draw_without_rendering()
+    assert written(figure, "svg")
+    if name != "parameters":  # whose points have no names
+        assert any(asked in text.get_text() for text in figure.findobj(Text))
 
 
 @pytest.mark.parametrize("name", plots.NAMES)
