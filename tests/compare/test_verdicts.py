@@ -12,7 +12,7 @@ from scipy import stats
 from ablate import papers
 from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.summary import summarise
-from ablate.config.metrics import BITS, PERPLEXITY, ROUGE_1
+from ablate.config.metrics import BITS, BRACKET_F1, PERPLEXITY, ROUGE_1
 from tests.support.tables import written
 
 PPL, BPC = PERPLEXITY, BITS
@@ -176,6 +176,19 @@ def test_a_text_that_the_user_brings_is_the_papers_by_its_folders_name(
     assert verdict_on(study) == "reproduced"
     study.record_fields["corpus"] = "folder:other"
     assert verdict_on(study) == "not comparable: another corpus (folder:other)"
+
+
+def test_the_treebank_that_the_user_brings_is_the_papers(by_hand):
+    """A choice among parses of it was once said to be of another corpus."""
+    f1 = replace(BRACKET_F1, name="rerank.bracket_f1")
+    study = by_hand({"base": [None] * 3})
+    study.arm_fields = {"base": {"published": {"test": 93.3}}}
+    where = {"paper": "takase2018doc", "tables": ("Table 11",), "corpus": "folder:ptb_trees"}
+    study.record_fields = {**where, "published_scale": True, "judged_by": f1, "level": "word"}
+    for seed, score in enumerate((93.2, 93.3, 93.4)):
+        study.end(f"base-{seed}", "completed", metrics={f1.key("test"): score})
+    summary = summarise(study.record, study.journals)
+    assert summary.verdicts["base", f1.name, "test"] == "reproduced"
 
 
 def test_the_same_folder_by_words_and_by_letters_is_two_corpora():

@@ -172,7 +172,7 @@ def _obstacles(
     """Why the two numbers are not comparable; the first reason is reported."""
     if not record.published_scale:
         yield "another scale"
-    texts = dict(map(papers.trained_on, cells))
+    texts = dict(papers.trained_on(cell.corpus) for cell in cells)
     own = papers.corpus_name(record.corpus, record.level)
     if cells and all(cell.not_comparable for cell in cells):
         yield cells[0].not_comparable
