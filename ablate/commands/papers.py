@@ -113,7 +113,10 @@ def _published(cells: Sequence[papers.Cell]) -> str:
             f"{cell.split or ''} {cell.printed}".strip() for cell in cells if cell.metric == metric
         )
         numbers.append(printed if metric == "ppl" else f"{metric} {printed}")
-    return ", ".join(numbers) + (" (quoted)" if any(cell.quoted for cell in cells) else "")
+    quoted = ["quoted"] if any(cell.quoted for cell in cells) else []
+    reasons = dict.fromkeys(cell.not_comparable for cell in cells if cell.not_comparable)
+    remarks = [*quoted, *(f"not comparable: {reason}" for reason in reasons)]
+    return ", ".join(numbers) + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
 def _given_here(covered: CoveredRow, results: _Results) -> Iterator[str]:

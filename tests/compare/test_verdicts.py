@@ -156,6 +156,16 @@ def test_a_cell_that_says_so_is_not_comparable(by_hand):
     assert verdict_on(study) == "not comparable: another text"
 
 
+def test_an_arm_whose_study_says_so_is_not_comparable(by_hand):
+    """It once said in a note that the training was another one, and judged the number anyway."""
+    study, _ = published(by_hand, [4.2] * 3)
+    assert verdict_on(study).startswith("not reproduced")
+    study.arm_fields["base"]["not_comparable"] = "trained by Adam"
+    assert verdict_on(study) == "not comparable: trained by Adam"
+    text = written(summarise(study.record, study.journals), "markdown")
+    assert "not comparable: trained by Adam" in text and "not reproduced:" not in text
+
+
 @pytest.mark.parametrize(
     ("table", "corpus", "level", "there"),
     [
