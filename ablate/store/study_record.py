@@ -50,6 +50,7 @@ class ArmRecord:
     together: bool = False  # all its seeds together give one result
     recipe: str = ""  # that its values start from
     published_columns: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    not_comparable: str = ""  # why its numbers are not comparable with the published ones
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ablate import papers
 from ablate.config.identity import StageName
@@ -21,6 +22,33 @@ from ablate.trial.user_code import RAISED, raised
 def arm_location(study: Study, arm: str) -> str:
     """Return the location of an arm, for the message of an error in its values."""
     return f"{study.file or study.name or 'study'}: arm '{arm}'"
+
+
+def called(
+    study: Study,
+    word: str,
+    function: Callable[[dict[str, Any]], Any],
+    values: Values,
+    kind: type,
+    expected: str,
+) -> Any:
+    """Return what a function that the study's author wrote says of an arm's values."""
+    what = f"{study.file or study.name}: {word} = {getattr(function, '__name__', function)}"
+    try:
+        answer = function(dict(values))
+    except RAISED as error:
+        raise raised(error, what, [study.file]) from None
+    if not isinstance(answer, kind):
+        raise StudyError(f"{what} returned {answer!r}. Expected: {expected}.")
+    return answer
+
+
+def _why_not(study: Study, scale: Scale, values: Values) -> str:
+    """Return why an arm's numbers are not comparable with the published ones."""
+    why = scale.not_comparable
+    if isinstance(why, str):
+        return why
+    return called(study, "not_comparable", why, values, str, "text, which says why")
 
 
 def make_record(
@@ -61,7 +89,13 @@ def make_record(
         num_seeds=scale.seeds,
         first_seed=scale.first_seed,
         base_arm=study.base_arm,
-        arms=tuple(_arm_record(study, scale, arm, last[arm.name], shown, data) for arm in arms),
+        arms=tuple(
+            replace(
+                _arm_record(study, scale, arm, last[arm.name], shown, data),
+                not_comparable=_why_not(study, scale, values[arm.name]),
+            )
+            for arm in arms
+        ),
         trials=(),
         design=study.design.kind,
         notes=(*study.design.notes, *filter(None, [scale.note])),

@@ -17,7 +17,7 @@ from ablate import papers
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.records.query import reading
 from ablate.compare.statistics.replication import counted
-from ablate.compare.statistics.verdicts import as_printed, published_cells
+from ablate.compare.statistics.verdicts import as_printed, declared, published_cells
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric
 from ablate.errors import ConfigError, unknown
@@ -94,7 +94,7 @@ def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[
             row.values[*column, OURS] = _measured(arm, metric)
         if arm["published"] is not None:
             row.values[*column, PUBLISHED] = _printed(
-                record, arm["split"], metric, arm["published"]
+                record, arm["arm"], arm["split"], metric, arm["published"]
             )
     if record is not None and record.columns:
         further = _asked(db, "SELECT * FROM _further_cells WHERE study_key = ?", key)
@@ -134,7 +134,7 @@ def _add_columns(
                 if split in own:
                     rows[arm.name].values[*column, OURS] = own[split]
                 if split in theirs:
-                    text = _printed(record, split, metric, theirs[split])
+                    text = _printed(record, arm.name, split, metric, theirs[split])
                     rows[arm.name].values[*column, PUBLISHED] = text
 
 
@@ -165,12 +165,15 @@ def _measured(arm: dict[str, Any], metric: Metric) -> str:
     return f"{decimal(mean, digits)}{around} ({seeds})"
 
 
-def _printed(record: StudyRecord | None, split: str, metric: Metric, published: float) -> str:
-    """A published number as its paper prints it; if no arm's is comparable with it, why."""
-    cells = [] if record is None else published_cells(record, split, metric)
-    reasons = [cell.not_comparable for cell in cells if cell.value == published]
+def _printed(
+    record: StudyRecord | None, arm: str, split: str, metric: Metric, published: float
+) -> str:
+    """A published number as its paper prints it; if the arm's is not comparable with it, why."""
     text = as_printed(record, split, metric, published)
-    return f"{text}{_why_not(reasons[0])}" if reasons and all(reasons) else text
+    if record is None:
+        return text
+    cells = [c for c in published_cells(record, split, metric) if c.value == published]
+    return f"{text}{_why_not(declared(record, arm, cells))}"
 
 
 def _why_not(reason: str) -> str:

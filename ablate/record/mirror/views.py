@@ -49,6 +49,7 @@ PUBLISHED = {
     "metric": "VARCHAR",
     **dict.fromkeys(("value", "std", "parameters"), "DOUBLE"),
     "quoted": "BOOLEAN",
+    "not_comparable": "VARCHAR",
     "note": "VARCHAR",
 }
 
@@ -146,7 +147,8 @@ GROUP BY ALL HAVING num + num_lost > 0
 """
 ARMS = """
 WITH reproduced AS (
-    SELECT study_key, item ->> '$.name' AS arm, item -> '$.published' AS published
+    SELECT study_key, item ->> '$.name' AS arm, item -> '$.published' AS published,
+           nullif(item ->> '$.not_comparable', '') AS not_comparable
     FROM (SELECT study_key, unnest(CAST(record -> '$.arms' AS JSON[])) AS item
           FROM _studies WHERE (record ->> '$.published_scale') = 'true')
 ),
@@ -159,7 +161,7 @@ tuned AS (
 SELECT split_part(study_key, '@', 1) AS study, split_part(study_key, '@', 2) AS scale,
        arm, c.corpus, split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
        ppl_spread, bpc, metric, mean, spread, num_searches,
-       CAST(json_extract(published, '$.' || split) AS DOUBLE) AS published
+       CAST(json_extract(published, '$.' || split) AS DOUBLE) AS published, not_comparable
 FROM _cells c
 LEFT JOIN _studies s USING (study_key)
 LEFT JOIN reproduced USING (study_key, arm)

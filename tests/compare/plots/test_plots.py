@@ -161,6 +161,23 @@ def test_a_published_point_that_is_not_comparable_is_not_drawn():
     assert 100.0 not in shown and len(shown) > 5
 
 
+def test_a_published_point_of_an_arm_that_is_not_comparable_is_named_with_the_reason():
+    study = ByHand({"base": [4.0] * 3})
+    study.record_fields = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
+    study.record_fields["published_scale"] = True
+    study.arm_fields = {
+        "base": {"published": {"test": 78.9}, "not_comparable": "trained by Adam"},
+    }
+    study.end("base-0", "completed", metrics={"test_nll": 3.9}, num_parameters=5000)
+    material = material_of(study)
+    axes = axes_of("parameters", material)
+    shown = {float(container.lines[0].get_ydata()[0]) for container in axes.containers}
+    assert 78.9 not in shown and 100.0 not in shown
+    caption = plots.get("parameters").caption(material)
+    assert "Not comparable (trained by Adam): CharCNN (Kim et al., 2015)." in caption
+    assert "Not comparable (another text): Sum-Prod Net (Cheng et al., 2014)." in caption
+
+
 def test_the_budget_curve_is_the_expected_best(material):
     axes = axes_of("budget", material)
     curves = budget_curves(material.record, material.journals)

@@ -176,6 +176,20 @@ def test_a_published_number_that_is_not_comparable_says_so(recorded, capsys):
         assert text.startswith("100.0") and text.endswith("(not comparable: another text)")
 
 
+def test_an_arm_whose_study_says_why_it_is_not_comparable_says_so(recorded, capsys):
+    arms = {"RNN": [recorded.trial("t0", {"head": "mos"})]}
+    paper = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
+    fields = {"RNN": {"published": {"test": 124.7}, "not_comparable": "trained by Adam"}}
+    recorded.study("ours", arms, fields, published_scale=True, **paper)
+    (ours,) = asked(recorded, capsys, "ours")
+    (text,) = [text for title, text in ours.items() if "test, published" in title]
+    assert text == "124.7 (not comparable: trained by Adam)"
+    sql = "SELECT published, not_comparable AS why FROM arms WHERE split = 'test'"
+    locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
+    assert cli.main(["query", sql, *locations]) == 0
+    assert capsys.readouterr().out.split("\n")[1].strip() == "124.7,trained by Adam"
+
+
 def test_every_number_of_a_paper_is_shown(recorded, capsys):
     from ablate import papers
 
