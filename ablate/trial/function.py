@@ -15,11 +15,7 @@ generators are seeded at the start of every epoch, so that a resumed trial draws
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
 import math
-import textwrap
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +31,8 @@ from ablate.config.metrics import Metric
 from ablate.config.streams import Streams
 from ablate.errors import TrialError, nearest
 from ablate.trial.checkpoint import weights_digest
+from ablate.trial.epoch_loop import check_yields_last
+from ablate.trial.kept_outside import Watch
 from ablate.trial.plain_state import is_plain, join, load_state, members, read_state, shown, split
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.user_code import line_of
@@ -56,6 +54,7 @@ class Run:
     _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
     _epoch: int = field(default=0, init=False)  # of the loop over `epochs`
     _first: list[list[Any]] = field(default_factory=list, init=False)  # what dicts among them hold
+    _begins: Callable[[], None] | None = field(default=None, init=False)  # called by the loop
     _resume: tuple[list[Any], dict[str, Tensor]] | None = field(default=None, init=False)
 
     def epochs(self, *saved: Any, total: int) -> Iterator[int]:
@@ -70,6 +69,8 @@ class Run:
         self._saved, self._first = saved, [members(thing) for thing in saved]
         if self._resume is not None:
             self._restore(*self._resume)
+        if self._begins is not None:
+            self._begins()
         for epoch in range(self._epoch + 1, total + 1):
             self._epoch = epoch
             self.streams.seed_global("epoch", epoch)
@@ -118,6 +119,13 @@ class Function:
         self.last: dict[str, float] = {}  # the metrics of the last epoch
         self.result: Mapping[str, float] | None = None
         self._running: Generator[Any, None, Any] | None = None
+        self._watch = Watch(self.function)
+        self.run._begins = lambda: self._watch.begin(self._running)
+
+    @property
+    def kept_outside(self) -> dict[str, Any] | None:
+        """The variables that the loop keeps from epoch to epoch, and that are not saved."""
+        return self._watch.found
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Run the function to its next yield, or to its end."""
@@ -135,6 +143,8 @@ class Function:
             line = line_of(error, Path(file))
             raise TrialError(f"{file}:{line}: {error}" if line else str(error)) from None
         self._check_dicts()
+        if self.run._epoch:
+            self._watch.look(running, self.run._saved)
         self.last = self._numbers(yielded, self._line(), "yielded")
         self.epoch += 1
         self.seconds += time.monotonic() - start
@@ -278,46 +288,6 @@ def unmet(metric: Metric, key: str, given: Iterable[str]) -> str:
 
 def _example(metric: Metric, key: str = "") -> str:
     return f'{{"{key or metric.key("valid")}": 0.9}}'
-
-
-def check_yields_last(function: Callable[..., Any]) -> None:
-    """Refuse code after the yield in a loop over `run.epochs`: a resumed trial would skip it.
-
-    The state is saved at the yield, and a resumed trial starts with the next epoch.
-    """
-    try:
-        lines, first = inspect.getsourcelines(inspect.unwrap(function))
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
-        return  # without a source there is nothing to read
-    for loop in ast.walk(tree):
-        if isinstance(loop, ast.For) and _over_epochs(loop.iter):
-            line = _after_yield(loop.body)
-            if line is not None:
-                file = inspect.getsourcefile(function)
-                raise TrialError(
-                    f"{file}:{first + line - 1}: this follows the yield of an epoch, and would be "
-                    "skipped when a trial resumes. Put the yield last in the loop."
-                )
-
-
-def _over_epochs(iterated: ast.expr) -> bool:
-    calls = (node for node in ast.walk(iterated) if isinstance(node, ast.Call))
-    return any(isinstance(c.func, ast.Attribute) and c.func.attr == "epochs" for c in calls)
-
-
-def _after_yield(body: list[ast.stmt]) -> int | None:
-    """The line of the first statement that runs after a yield in this block, if any."""
-    for statement, following in itertools.zip_longest(body, body[1:]):
-        yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(statement))
-        if yields and following is not None:
-            return following.lineno
-        if yields and isinstance(statement, ast.If | ast.With | ast.Try):
-            for block in (statement.body, getattr(statement, "orelse", [])):
-                line = _after_yield(block)
-                if line is not None:
-                    return line
-    return None
 
 
 def _modules(saved: tuple[Any, ...]) -> dict[int, torch.nn.Module]:

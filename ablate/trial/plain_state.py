@@ -106,11 +106,12 @@ def _put_into(member: Any, saved: Any) -> Any:
 
 
 def _are_alike(member: Any, saved: Any) -> bool:
-    arrays = isinstance(member, np.ndarray) and isinstance(saved, np.ndarray)
-    tensors = isinstance(member, Tensor) and isinstance(saved, Tensor)
-    if tensors and {member.layout, saved.layout} != {torch.strided}:
+    if isinstance(member, Tensor) and isinstance(saved, Tensor):
+        if {member.layout, saved.layout} != {torch.strided}:
+            return False
+    elif not (isinstance(member, np.ndarray) and isinstance(saved, np.ndarray)):
         return False
-    return (arrays or tensors) and (member.shape, member.dtype) == (saved.shape, saved.dtype)
+    return (member.shape, member.dtype) == (saved.shape, saved.dtype)
 
 
 def _filled(member: Any, saved: Any) -> Any:
@@ -287,12 +288,13 @@ def _array(saved: Tensor, rest: Mapping[str, Any]) -> Any:
 
 
 def _sparse(parts: list[Tensor], rest: Mapping[str, Any]) -> Tensor:
-    if rest[SPARSE] == "sparse_coo":
-        coalesced = rest["coalesced"]
+    shape, layout = rest["shape"], getattr(torch, rest[SPARSE])
+    if layout == torch.sparse_coo:
+        indices, values = parts
         return torch.sparse_coo_tensor(
-            *parts, rest["shape"], check_invariants=True, is_coalesced=coalesced
+            indices, values, shape, check_invariants=True, is_coalesced=rest["coalesced"]
         )
-    layout = getattr(torch, rest[SPARSE])
+    rows, columns, values = parts
     return torch.sparse_compressed_tensor(
-        *parts, rest["shape"], layout=layout, check_invariants=True
+        rows, columns, values, shape, layout=layout, check_invariants=True
     )

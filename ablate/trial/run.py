@@ -227,6 +227,8 @@ class TrialRun:
         attempt["computed_by"] = list(dict.fromkeys(ways))
         if idle := getattr(self._task, "without_effect", None):
             attempt["without_effect"] = idle
+        if kept := getattr(self._task, "kept_outside", None):
+            attempt["kept_outside"] = kept
         return attempt["computed_by"] != before
 
     def _check_still_ours(self) -> None:

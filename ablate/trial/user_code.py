@@ -121,14 +121,15 @@ def _same(filename: str, file: Path) -> bool:
 def user_frames(error: BaseException, files: Sequence[str] = ()) -> str:
     """The traceback without frames of this package, of libraries and of Python itself."""
     frames = traceback.extract_tb(error.__traceback__)
-    shown = [frame for frame in frames if _is_users(frame.filename, files)]
+    shown = [frame for frame in frames if is_users(frame.filename, files)]
     last = traceback.format_exception_only(type(error), error)
     if not shown and not isinstance(error, SyntaxError):
         shown = list(frames)  # our own bug: show all that we know
     return "".join([*traceback.format_list(shown), *last]).rstrip()
 
 
-def _is_users(filename: str, files: Sequence[str]) -> bool:
+def is_users(filename: str, files: Sequence[str] = ()) -> bool:
+    """Return whether a file is the user's: none of this package, of a library or of Python."""
     path = str(Path(filename).resolve())
     if path in {str(Path(file).resolve()) for file in files}:
         return True
