@@ -15,7 +15,7 @@ from ablate.store.study_record import PlannedTrial
 from ablate.study.inherit import check_rows
 from ablate.study.record import arm_location
 from ablate.study.words import Arm, Scale, Study, Values
-from ablate.trial.user_code import RAISED, raised
+from ablate.trial.user_code import raised
 
 if TYPE_CHECKING:
     from ablate.study.plan import Plan
@@ -37,7 +37,9 @@ def _adapted(study: Study, scale: Scale, values: Values) -> Values:
     what = f"{study.file or study.name}: adapt = {getattr(adapt, '__name__', adapt)}"
     try:
         changes = adapt(dict(values))
-    except RAISED as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise raised(error, what, [study.file]) from None
     if not isinstance(changes, Mapping):
         raise StudyError(f"{what} returned {changes!r}. Expected: a dict of changes.")

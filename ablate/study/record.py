@@ -15,7 +15,7 @@ from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_v
 from ablate.store.study_record import ArmRecord, StudyRecord
 from ablate.study.small import brief_stage
 from ablate.study.words import Arm, Scale, Stage, Study, Values
-from ablate.trial.user_code import RAISED, raised
+from ablate.trial.user_code import raised
 
 
 def arm_location(study: Study, arm: str) -> str:
@@ -235,7 +235,9 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
         return count_parameters(config, words, source_vocabulary_size(config.corpus, data))
     except AblateError as error:
         raise type(error)(f"{where}: {error}") from None
-    except RAISED as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if study.techniques:
             raise raised(error, f"{where}: a technique", study.techniques) from None
         raise

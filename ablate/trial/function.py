@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from ablate.config.identity import Trial, digest, is_as_planned
-from ablate.config.metrics import Metric
+from ablate.config.metrics import Metric, is_usable
 from ablate.config.streams import Streams
 from ablate.errors import TrialError, nearest
 from ablate.trial.checkpoint import weights_digest
@@ -225,10 +225,10 @@ class Function:
             )
         numbers: dict[str, float] = {}
         for name, value in given.items():
-            if not isinstance(name, str) or name in RESERVED:
+            if not isinstance(name, str) or name in RESERVED or not name.isprintable():
                 raise TrialError(
-                    f"{where}: {name!r} cannot name a number of a task. Expected: a string other "
-                    f"than {' and '.join(RESERVED)}, which ablate writes itself."
+                    f"{where}: {shown(name)} cannot name a number of a task. Expected: a printable "
+                    f"string other than {' and '.join(RESERVED)}, which ablate writes itself."
                 )
             try:
                 numbers[name] = float(value.item() if hasattr(value, "item") else value)
@@ -275,6 +275,8 @@ def _check_metric(metric: Metric, value: float, where: str) -> None:
         metric.loss(value)
     except TrialError as error:
         raise TrialError(f"{where}: {error}") from None
+    if not is_usable(value):
+        raise Diverged(f"{where}: {metric.name} became {value:g}, which is too large to compare")
 
 
 def unmet(metric: Metric, key: str, given: Iterable[str]) -> str:

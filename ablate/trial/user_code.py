@@ -17,7 +17,6 @@ from types import CodeType, ModuleType
 
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 
-RAISED = (Exception, SystemExit)  # what a user's code may raise, except Ctrl-C
 _OURS = str(Path(__file__).parents[1])
 _LIBRARIES = tuple(
     str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib")
@@ -48,10 +47,11 @@ def executed(file: Path, name: str, source: bytes | None = None) -> ModuleType:
     sys.modules[name] = module
     try:
         loader.exec_module(module)
+    except KeyboardInterrupt:  # Ctrl-C; anything else is the file's own
+        del sys.modules[name]
+        raise
     except BaseException as error:
         del sys.modules[name]
-        if not isinstance(error, RAISED):
-            raise
         raise _as_ablate_error(error, file) from None
     return module
 
@@ -106,6 +106,16 @@ def _failed_import(error: ImportError, file: Path, location: str) -> str:
 def raised(error: BaseException, what: str, files: Sequence[str] = ()) -> TechniqueError:
     """An exception of the user's code."""
     return TechniqueError(f"{what} raised an exception.\n{user_frames(error, files)}")
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an exception that a user's code raised; its `__str__` may raise another."""
+    try:
+        return str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as other:
+        return f"(its text cannot be shown: str() of it raised {type(other).__name__})"
 
 
 def line_of(error: BaseException, file: Path) -> int:
