@@ -16,7 +16,7 @@ from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_v
 from ablate.store.study_record import ArmRecord, StudyRecord
 from ablate.study.small import brief_stage
 from ablate.study.words import Arm, Scale, Stage, Study, Values
-from ablate.trial.user_code import RAISED, raised
+from ablate.trial.user_code import raised
 
 
 def arm_location(study: Study, arm: str) -> str:
@@ -36,7 +36,9 @@ def called(
     what = f"{study.file or study.name}: {word} = {getattr(function, '__name__', function)}"
     try:
         answer = function(dict(values))
-    except RAISED as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise raised(error, what, [study.file]) from None
     if not isinstance(answer, kind):
         raise StudyError(f"{what} returned {answer!r}. Expected: {expected}.")
@@ -270,7 +272,9 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
         return count_parameters(config, words, source_vocabulary_size(config.corpus, data))
     except AblateError as error:
         raise type(error)(f"{where}: {error}") from None
-    except RAISED as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if study.techniques:
             raise raised(error, f"{where}: a technique", study.techniques) from None
         raise

@@ -42,7 +42,7 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.config import fields
 from ablate.config.identity import StageName
-from ablate.config.metrics import Metric
+from ablate.config.metrics import Metric, is_usable
 from ablate.config.resolve import CONTENTS, SECTIONS, VERSION
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
@@ -250,7 +250,8 @@ class _Row(NamedTuple):
             return False
         if self.status == Status.DIVERGED:
             return split == "valid" or bool(self.reads_test)
-        return self.status == Status.COMPLETED and finite(self.reported) is not None
+        reported = finite(self.reported)
+        return self.status == Status.COMPLETED and reported is not None and is_usable(reported)
 
 
 def _partly_named(named: set[str], rest: Sequence[str]) -> list[tuple[list[str], list[str]]]:

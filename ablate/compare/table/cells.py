@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.table.rows import ArmSummary, Cell, Counts, EnsembleSummary, Measured
 from ablate.config.identity import StageName
-from ablate.config.metrics import ARMS, SPLITS, Metric
+from ablate.config.metrics import ARMS, SPLITS, Metric, is_usable
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
@@ -237,5 +237,6 @@ def fate(journal: Journal | None, metric: Metric) -> str:
     if journal is None or journal.status is None:
         return MISSING
     values = [journal.metrics.get(metric.key(split)) for split in SPLITS]
-    no_number = any(given is not None and finite(given) is None for given in values)
+    numbers = [finite(given) for given in values if given is not None]
+    no_number = any(number is None or not is_usable(number) for number in numbers)
     return Status.DIVERGED if journal.status == Status.COMPLETED and no_number else journal.status

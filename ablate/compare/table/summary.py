@@ -17,7 +17,7 @@ from ablate.compare.statistics.replication import MIN_SEARCHES, Replication, rep
 from ablate.compare.statistics.verdicts import verdicts
 from ablate.compare.table.cells import Cells
 from ablate.compare.table.rows import ArmSummary, Summary
-from ablate.store.journal import Journal
+from ablate.store.journal import Journal, kept_outside
 from ablate.store.study_record import SearchRecord, StudyRecord
 
 ALPHA = 0.05  # of the whole table
@@ -55,6 +55,7 @@ def _notes(
     """What is unusual about this table."""
     yield from record.notes
     yield from _without_effect(record, journals)
+    yield from kept_outside(journals[t.id] for t in record.trials if t.id in journals)
     not_alike = computed.note(record, arms, journals)
     if not_alike is not None:
         yield not_alike

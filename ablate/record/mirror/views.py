@@ -37,7 +37,7 @@ from functools import cache
 from typing import Any
 
 from ablate import papers
-from ablate.config.metrics import BITS, PERPLEXITY, Metric
+from ablate.config.metrics import BITS, LARGEST, PERPLEXITY, Metric
 from ablate.record.mirror.records import LABELS, TIMES, TRIAL_COLUMNS
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import literal, parquet, quoted
@@ -110,12 +110,12 @@ FROM _studies WHERE record IS NOT NULL
 CELLS = """
 SELECT study_key, arm, corpus, split, metric, CAST(max(num_parameters) AS BIGINT) AS num_parameters,
        count(shown) AS num, avg(shown) AS mean, stddev_samp(shown) AS spread,
-       count(*) FILTER (status IS NULL OR status <> 'completed' OR NOT isfinite(reported))
+       count(*) FILTER (status IS NULL OR status <> 'completed' OR NOT ({usable}))
            AS num_lost,
        avg(nats) AS nll, stddev_samp(nats) AS nll_spread,
        avg(ppl) AS ppl, stddev_samp(ppl) AS ppl_spread, avg(nats) / ln(2) AS bpc
 FROM (
-    SELECT *, status = 'completed' AND isfinite(reported) AS whole,
+    SELECT *, status = 'completed' AND {usable} AS whole,
            CASE WHEN whole AND metric = 'nll' THEN reported END AS nats,
            CASE WHEN nats IS NOT NULL THEN exp(least(nats, 300)) END AS ppl,
            CASE WHEN whole THEN _factor * CASE _reported_on
@@ -214,7 +214,8 @@ def _queries(mirror: Mirror) -> dict[str, str]:
 def _cells(mirror: Mirror, metrics: str, which: str, splits: str) -> str:
     """SQL for a row for each metric, arm and split, from which of the members."""
     parts = {"metrics": metrics, "which": which, "splits": splits}
-    return CELLS.format(reported=reported(mirror, "_split"), **parts)
+    usable = f"abs(reported) <= {LARGEST}"  # NaN is larger than any number
+    return CELLS.format(reported=reported(mirror, "_split"), usable=usable, **parts)
 
 
 def reported(mirror: Mirror, split: str) -> str:
