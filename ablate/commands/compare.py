@@ -76,4 +76,5 @@ def compare(
     result = _mirror.ask(workspace, lambda mirror: pairs.exchange(mirror, wanted, split or "valid"))
     if form == "text":
         return pairs_table.plain_text(result)
+    _mirror.warn([*pairs_table.other_trials(result), *pairs_table.other_values(result)])
     return queries.written(pairs_table.table(result), form)

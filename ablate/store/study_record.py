@@ -99,6 +99,7 @@ class StudyRecord:
     design: str = "table"
     notes: tuple[str, ...] = ()
     published_scale: bool = False  # comparable with published numbers
+    smoke: bool = False  # it only shows that everything runs; older records do not say so
     judged_by: Metric | None = None  # older records do not have it: nats of a language model
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
