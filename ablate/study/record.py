@@ -102,6 +102,7 @@ def make_record(
         design=study.design.kind,
         notes=(*study.design.notes, *filter(None, [scale.note])),
         published_scale=scale.published,
+        smoke=scale.smoke,
     )
 
 

@@ -237,6 +237,7 @@ class Scale(Word):
     arms: Sequence[str] | None = None  # the arms of this scale, if not all
     stage_changes: Mapping[str, Values] = field(default_factory=dict)  # by stage, also arms' own
     brief: bool = False  # shorten every trial, as its kind of task says (see `smoke`)
+    smoke: bool = False  # it only shows that everything runs: its numbers mean nothing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,6 +92,26 @@ FROM _trials t, unlisted s
 WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
 """
 # What a table needs to know of a metric. Columns have names that no config and no result has.
+# What kind of trial it is: final, if it counts for a result of a study at a scale that is no smoke
+# scale; else of a smoke scale, of a search, of an ensemble, or of a stage that others build on.
+KINDS = """
+WITH member AS (
+    SELECT trial, in_cell AND NOT _smoke AS final, _smoke AS smoke
+    FROM _members JOIN (
+        SELECT study_key, (record ->> '$.smoke') IS NOT DISTINCT FROM 'true'
+               OR split_part(study_key, '@', 2) = 'smoke' AS _smoke FROM _studies
+    ) USING (study_key) WHERE trial IS NOT NULL
+),
+known AS (SELECT trial, bool_or(final) AS final, bool_and(smoke) AS smoke FROM member GROUP BY ALL)
+SELECT trial AS _trial, CASE
+    WHEN known.final THEN 'final'
+    WHEN coalesce(known.smoke, scale = 'smoke') THEN 'of smoke scales'
+    WHEN stage = 'search' OR stage LIKE '% search' THEN 'of searches'
+    WHEN stage = 'ensemble' THEN 'of ensembles'
+    WHEN known.final IS NULL AND coalesce(in_cell, true) THEN 'final'
+    ELSE 'of earlier stages' END AS _kind
+FROM trials LEFT JOIN known USING (trial)
+"""
 METRIC = f"""
 SELECT DISTINCT study_key AS _study_key, _judged_by, _judged_by ->> '$.name' AS _metric,
        {TAG_KEY.format(text="regexp_extract(_judged_by ->> '$.name', '^.*[.]')")} AS _evaluator,
@@ -200,6 +220,7 @@ def _queries(mirror: Mirror) -> dict[str, str]:
         "studies": "SELECT s.* EXCLUDE (record, judged_by, run_id), _metric AS metric, run_id "
         "FROM _studies s JOIN _judged ON study_key = _study_key",
         "_members": MEMBERS,
+        "_kinds": KINDS,
         "_cells": _cells(mirror, "_judged", "m.in_cell", "('valid'), ('test')"),
         "_further_cells": _cells(
             mirror,
