@@ -7,11 +7,12 @@ from typing import Any
 
 from ablate import papers
 from ablate.compare.material import Material
-from ablate.compare.plots import style
+from ablate.compare.plots import chosen, style
 from ablate.compare.statistics.verdicts import published_cells
 from ablate.config.metrics import Metric
 
 FAR = 4
+MOST_ARMS = 40  # labels at the side
 TITLE = "Parameters"
 NEEDS = "arms of different numbers of parameters"
 
@@ -29,7 +30,9 @@ class Point:
 
 def draw(material: Material) -> Any:
     """A point for each arm, labelled at the side; hollow diamonds are published."""
-    points = [*_ours(material), *_published(material)]
+    ours = _ours(material)
+    ours = [ours[name] for name in chosen.arms([*ours], MOST_ARMS, material)]
+    points = [*ours, *_published(material)]
     if len({point.parameters for point in points}) < 2:
         return None
     figure, axes = style.figure(7.2, max(3.6, 0.8 + style.LINE_HEIGHT * len(points)))
@@ -89,13 +92,15 @@ def _colour(point: Point) -> str:
     return style.VERMILLION if point.published else style.BLUE
 
 
-def _ours(material: Material) -> list[Point]:
+def _ours(material: Material) -> dict[str, Point]:
     split = material.summary.split
-    return [
-        Point(arm.name, arm.num_parameters, arm.cells[split].mean, arm.cells[split].spread)
+    return {
+        arm.name: Point(
+            arm.name, arm.num_parameters, arm.cells[split].mean, arm.cells[split].spread
+        )
         for arm in material.summary.arms
         if arm.num_parameters and split in arm.cells
-    ]
+    }
 
 
 def _published(material: Material) -> list[Point]:
@@ -114,6 +119,9 @@ def _published(material: Material) -> list[Point]:
 def caption(material: Material) -> str:
     record, summary = material.record, material.summary
     text = f"Parameters and {summary.unit} of {summary.split}; bars: one spread over seeds."
+    left = chosen.left_out([*_ours(material)], MOST_ARMS, material)
     if record.published_scale:
-        return f"{text} Hollow diamonds: published ({record.paper}, {', '.join(record.tables)})."
-    return f"{text} Scale {record.scale} is not comparable with published numbers: none are shown."
+        tables = ", ".join(record.tables)
+        return f"{text} Hollow diamonds: published ({record.paper}, {tables}).{left}"
+    none = f"Scale {record.scale} is not comparable with published numbers: none are shown."
+    return f"{text} {none}{left}"
