@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from ablate.config.identity import StageName, digest, trial_name
@@ -228,6 +229,7 @@ def reused_table(rows: list[list[str]]) -> bytes:
     return _csv(("trial", "name", "study", "run_id"), rows)
 
 
+@lru_cache(maxsize=10_000)  # every trial of a study has the same names
 def tag_key(text: str) -> str:
     """A name that MLflow accepts as (part of) the key of a tag, a param or a metric."""
     text = re.sub(r"\[(\d+)\]", r".\1", text).replace("@", ".")

@@ -12,6 +12,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
@@ -133,6 +134,17 @@ class StudyRecord:
 
     def arm(self, name: str) -> ArmRecord:
         return next(arm for arm in self.arms if arm.name == name)
+
+    def trials_of(self, arm: str) -> Sequence[PlannedTrial]:
+        """The planned trials of an arm; of all arms one after another, they are read once."""
+        return self._by_arm.get(arm, ())
+
+    @cached_property
+    def _by_arm(self) -> Mapping[str, Sequence[PlannedTrial]]:
+        by_arm: dict[str, list[PlannedTrial]] = {}
+        for trial in self.trials:
+            by_arm.setdefault(trial.arm, []).append(trial)
+        return by_arm
 
     def searches_of(self, arm: str) -> list[SearchRecord]:
         """The searches of an arm's settings; if none were searched, of how its models are judged.

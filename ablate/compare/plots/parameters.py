@@ -7,12 +7,13 @@ from typing import Any
 
 from ablate import papers
 from ablate.compare.material import Material
-from ablate.compare.plots import style
+from ablate.compare.plots import chosen, style
 from ablate.compare.statistics.verdicts import declared, published_cells
 from ablate.config.metrics import Metric
 from ablate.store.study_record import StudyRecord
 
 FAR = 4
+MOST_ARMS = 40  # labels at the side
 TITLE = "Parameters"
 NEEDS = "arms of different numbers of parameters"
 
@@ -30,7 +31,9 @@ class Point:
 
 def draw(material: Material) -> Any:
     """A point for each arm, labelled at the side; hollow diamonds are published."""
-    points = [*_ours(material), *_published(material)]
+    ours = _ours(material)
+    ours = [ours[name] for name in chosen.arms([*ours], MOST_ARMS, material)]
+    points = [*ours, *_published(material)]
     if len({point.parameters for point in points}) < 2:
         return None
     figure, axes = style.figure(7.2, max(3.6, 0.8 + style.LINE_HEIGHT * len(points)))
@@ -90,13 +93,15 @@ def _colour(point: Point) -> str:
     return style.VERMILLION if point.published else style.BLUE
 
 
-def _ours(material: Material) -> list[Point]:
+def _ours(material: Material) -> dict[str, Point]:
     split = material.summary.split
-    return [
-        Point(arm.name, arm.num_parameters, arm.cells[split].mean, arm.cells[split].spread)
+    return {
+        arm.name: Point(
+            arm.name, arm.num_parameters, arm.cells[split].mean, arm.cells[split].spread
+        )
         for arm in material.summary.arms
         if arm.num_parameters and split in arm.cells
-    ]
+    }
 
 
 def _published(material: Material) -> list[Point]:
@@ -134,13 +139,14 @@ def _name(cell: papers.Cell) -> str:
 def caption(material: Material) -> str:
     record, summary = material.record, material.summary
     text = f"Parameters and {summary.unit} of {summary.split}; bars: one spread over seeds."
+    left = chosen.left_out([*_ours(material)], MOST_ARMS, material)
     if not record.published_scale:
         scale = f"Scale {record.scale} is not comparable with published numbers"
-        return f"{text} {scale}: none are shown."
-    left_out: dict[str, list[str]] = {}
+        return f"{text} {scale}: none are shown.{left}"
+    reasons: dict[str, list[str]] = {}
     for cell, reason in _judged(material):
         if reason:
-            left_out.setdefault(reason, []).append(_name(cell))
-    why = (f" Not comparable ({reason}): {', '.join(left_out[reason])}." for reason in left_out)
+            reasons.setdefault(reason, []).append(_name(cell))
+    why = (f" Not comparable ({reason}): {', '.join(reasons[reason])}." for reason in reasons)
     source = f"{record.paper}, {', '.join(record.tables)}"
-    return f"{text} Hollow diamonds: published ({source}).{''.join(why)}"
+    return f"{text} Hollow diamonds: published ({source}).{''.join(why)}{left}"

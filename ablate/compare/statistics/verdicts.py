@@ -203,7 +203,7 @@ def _measures(
     record: StudyRecord, arm: ArmSummary, journals: Mapping[str, Journal]
 ) -> list[Journal]:
     """What measured the arm's models."""
-    planned = (t for t in record.trials if t.arm == arm.name and t.stage == StageName.MEASURE)
+    planned = (t for t in record.trials_of(arm.name) if t.stage == StageName.MEASURE)
     return [journals[trial.id] for trial in planned if trial.id in journals]
 
 
