@@ -7,6 +7,7 @@
     mlflow-artifacts/
     searches/    Optuna's searches, one file per study, unless a database is configured
     studies/     the latest table of every study, and its driver
+    code/        tasks of scripts and notebooks, for their workers
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class Workspace:
         """The file of a study's searches; None if they are in a database."""
         kind, _, folder = self.searches.partition("folder:")
         return None if kind else Path(folder) / f"{key}.log"
+
+    @property
+    def code(self) -> Path:
+        return self.folder / "code"
 
     def study_folder(self, key: str) -> Path:
         return self.folder / "studies" / key

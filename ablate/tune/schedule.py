@@ -87,8 +87,13 @@ class Schedule:
         self._waiting = dict(sorted(self._waiting.items(), key=lambda item: item[0] not in first))
         self._is_whole = True
         self._record()
-        for text in reused(self._edited):
+        for text in self.reused:
             self.note(text)
+
+    @property
+    def reused(self) -> list[str]:
+        """Notes on trials from before an edit of the user's files, which it does not run again."""
+        return reused(self._edited)
 
     def close(self) -> None:
         """Release the claims, so that other processes can run the trials that are left."""
@@ -419,7 +424,7 @@ class Schedule:
     def _record(self) -> None:
         """Save the study's current plan, which replaces an earlier one only when it is whole."""
         searches = self.searches.records(self.plan)
-        notes = (*self._design_notes, *reused(self._edited))
+        notes = (*self._design_notes, *self.reused)
         record = replace(self.plan.record, searches=searches, notes=notes)
         self.plan = replace(self.plan, record=record)
         if self._is_whole:
