@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ablate.config import metrics
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.store.store import Store, damaged
@@ -255,8 +256,8 @@ def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
         "tables": tuple(plain["tables"]),
         "arms": arms,
         "notes": tuple(plain["notes"]),
-        "judged_by": judged_by and Metric(**judged_by),
-        "columns": tuple(Metric(**metric) for metric in columns),
+        "judged_by": judged_by and metrics.from_plain(judged_by),
+        "columns": tuple(map(metrics.from_plain, columns)),
     }
     return StudyRecord(**{**plain, **lists, "trials": tuple(trials), "searches": tuple(searches)})
 
