@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
+from ablate.store import glance, study_record
 from ablate.store import journal as journals
-from ablate.store import study_record
+from ablate.store.glance import Glance
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.study_record import StudyRecord
@@ -48,12 +49,12 @@ def show_status(workspace: Workspace, name: str | None) -> str:
     rows = []
     for key in keys:
         ids, driver = study_record.read(store, key).trial_ids(), running_driver(workspace, key)
-        rows.append([key, *_counts(ids, journals.read_all(store, ids), driver is not None)])
+        rows.append([key, *_counts(ids, glance.read_all(store, ids), driver is not None)])
     return "\n".join(text.lines(table_of(["study", *STATES], rows)))
 
 
 def _one(workspace: Workspace, record: StudyRecord) -> str:
-    known = journals.read_all(workspace.store, record.trial_ids())
+    known = glance.read_all(workspace.store, record.trial_ids())
     driver = running_driver(workspace, record.key)
     lines = [f"{record.key}: {record.question}"]
     lines += [f"being run by {driver}" if driver else f"resume with: {record.resume}", ""]
@@ -66,12 +67,13 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
         ids = list(dict.fromkeys([*ids, *searched]))
         rows.append([arm.name, *_counts(ids, known, driver is not None)])
     lines += text.lines(table_of(["arm", *STATES], rows))
-    return "\n".join([*lines, *_troubles(known)])
+    troubled = [trial_id for trial_id, seen in known.items() if seen.is_troubled]
+    return "\n".join([*lines, *_troubles(journals.read_all(workspace.store, troubled))])
 
 
-def _troubles(known: Mapping[str, Journal]) -> list[str]:
+def _troubles(troubled: Mapping[str, Journal]) -> list[str]:
     lines: list[str] = []
-    for trial_id, journal in known.items():
+    for trial_id, journal in troubled.items():
         name = f"{journal.trial.name} ({trial_id})"
         if journal.outcome and journal.status in (Status.FAILED, Status.DIVERGED):
             lines.append(f"{journal.status}: {name}: {journal.outcome.reason or ''}")
@@ -98,12 +100,12 @@ def _repeated(journal: Journal) -> str:
     return f": started again after epoch {journal.num_repeated}, since {why}"
 
 
-def _counts(ids: list[str], known: Mapping[str, Journal], alive: bool) -> list[str]:
+def _counts(ids: list[str], known: Mapping[str, Glance], alive: bool) -> list[str]:
     counts = Counter(_state(known.get(trial_id), alive) for trial_id in ids)
     return [str(counts[state]) for state in STATES]
 
 
-def _state(journal: Journal | None, alive: bool) -> Status:
-    if journal is None:
+def _state(seen: Glance | None, alive: bool) -> Status:
+    if seen is None:
         return Status.LEFT
-    return journal.status or (Status.RUNNING if alive else Status.LEFT)
+    return seen.status or (Status.RUNNING if alive else Status.LEFT)
