@@ -7,7 +7,7 @@ import pytest
 from ablate import cli
 
 STUDY = """
-from ablate import Arm, Scale, Search, Study, factorial, fractional_factorial, table
+from ablate import Arm, Scale, Search, Stage, Study, factorial, fractional_factorial, table
 
 BASE = {
     "embedding.size": 4,
@@ -59,6 +59,22 @@ def refused(tmp_path, monkeypatch, capsys):
         ("seeds=2", "seeds=10**5000", "seeds = int too long to show is not allowed"),
         ("seeds=2", "seeds=10**7", "20,000,000 trials are too many for one study. The limit is"),
         ("seeds=2", "seeds=2, threads=10**9", "whole number from 1 to 1024"),
+        (
+            "seeds=2",
+            "seeds=2, search=Search(space='zaremba2014', trials=10**12)",
+            "searches of 2,000,000,000,000 trials in all are too many for one study. The limit is",
+        ),
+        (
+            "seeds=2",
+            "seeds=2, search=Search(space='zaremba2014', trials=10**5, repeats=3)",
+            "searches of 600,000 trials in all are too many",
+        ),
+        (
+            "seeds=2",
+            "seeds=2, stages=(Stage('judged', kind='evaluate',"
+            " search=Search(space='zaremba2014', trials=10**5)),)",
+            "searches of 400,000 trials in all are too many",
+        ),
         ("2.0", HUGE, "optimizer sgd.learning_rate = 999"),
         ('units": 4', f'units": {HUGE}', "No whole number may be larger than"),
         ('units": 4', 'units": 10**18', "the model is too large: one of its matrices"),
