@@ -155,8 +155,11 @@ def test_a_notebook(cell, tmp_path: Path) -> None:
     redefined = TASK.replace("metrics=", "version=2, metrics=")
     assert cell(redefined) == ("", "", "")
     assert cell(RUN) == ("3.0 6.0\n", "", "")
-    cell(SCALED.replace("return", "raise ValueError('no scale');"))
+    says = "print('scaling now'); warnings.warn('careful'); logging.error('wrong')"
+    failing = SCALED.replace("return", f"{says}; raise ValueError('no scale');")
+    cell(f"import logging, warnings\n{failing}")
     cell(redefined.replace("version=2", "version=3"))
     printed, error, text = cell(RUN)
     assert (printed, error) == ("", "TrialError")
     assert "2 of 2 trials failed" in text and "ValueError: no scale" in text
+    assert "Its last output:\n    scaling now\n" in text and "careful" in text and "wrong" in text
