@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ablate import commands
-from ablate.errors import AblateError
+from ablate.errors import AblateError, needs
 from ablate.redaction import redacted
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -60,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ablate"):
             raise
-        need = "pip install 'ablate[study]'"
-        return _fail(f"this command needs the package {error.name}: {need}.", 7)
+        return _fail(needs("this command needs", error.name or "?"), 7)
     except ImportError as error:  # a library that does not fit under `ulimit -v`
         if "failed to map segment" not in str(error) and "allocate memory" not in str(error):
             raise

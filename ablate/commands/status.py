@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
+from ablate.engine.failures import last_output
 from ablate.store import glance, study_record
 from ablate.store import journal as journals
 from ablate.store.glance import Glance
@@ -76,6 +77,8 @@ def _troubles(troubled: Mapping[str, Journal]) -> list[str]:
         if journal.outcome and journal.status in (Status.FAILED, Status.DIVERGED):
             lines.append(f"{journal.status}: {name}: {journal.outcome.reason or ''}")
             lines += _traceback(journal.outcome.frames or "", lines)
+            last = last_output(journal)
+            lines += last if "\n".join(last) not in "\n".join(lines) else []
         elif len(journal.attempts) > 1:
             lines.append(f"{len(journal.attempts)} attempts: {name}{_repeated(journal)}")
     return ["", *lines] if lines else []

@@ -56,6 +56,11 @@ class Journal:
         return self.attempts[-1] if self.attempts else {}
 
     @property
+    def output(self) -> list[str]:
+        """The last lines that the last attempt printed or logged."""
+        return self.last_attempt.get("output", [])
+
+    @property
     def differs_from_lost(self) -> bool:
         """Return whether it was run again for its lost weights, and ended with other ones."""
         lost = {attempt["lost_digest"] for attempt in self.attempts if "lost_digest" in attempt}

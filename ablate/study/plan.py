@@ -102,12 +102,17 @@ def _resolved(
 def _with_own_file(study: Study, configs: Mapping[str, Config]) -> Study:
     """Return the study, with its file among those that workers execute if a module that it imports
     registers a task of it."""
+    from ablate.trial.run import load_own
+
     known = {str(Path(file).resolve()) for file in study.techniques}
     kinds = [config.kind for config in configs.values()]
     if not study.file or all(kind.where[0] in known for kind in kinds if kind.function):
         return study
     own = str(Path(study.file).resolve())
-    return study if own in known else replace(study, techniques=(*study.techniques, own))
+    if own in known:
+        return study
+    load_own([own])
+    return replace(study, techniques=(*study.techniques, own))
 
 
 def _with_listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) -> Plan:

@@ -62,12 +62,13 @@ def task_command(
     config = dataclasses.make_dataclass(f"{name}_settings", own, frozen=True, kw_only=True)
     caller = sys._getframe(1)
     file, line = Path(caller.f_code.co_filename).resolve(), caller.f_lineno
+    folder = _folder(caller.f_globals.get("__file__"), file)
 
     def run_command(run: Run) -> Generator[dict[str, Any], None, dict[str, Any]]:
         given = {"seed": run.seed, "device": run.device, "data": run.data}
         values = {**given, **dataclasses.asdict(run.config)}
         arguments = _with_this_python([part.format(**values) for part in parts])
-        started = Command(arguments, file.parent, where=f"{file}:{line}")
+        started = Command(arguments, folder, where=f"{file}:{line}")
         result = yield from started.epochs()
         metric = metrics if isinstance(metrics, Metric) else metrics[0]
         started.check(metric, ("valid", "test") if run.reads_test else ("valid",))
@@ -75,6 +76,13 @@ def task_command(
 
     where = (str(file), line)
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
+
+
+def _folder(module_file: str | None, file: Path) -> Path:
+    """The folder of the file that registers a command; the current one for a notebook's cell."""
+    if module_file:  # a copy of a script's task says where the script is
+        return Path(module_file).resolve().parent
+    return file.parent if file.is_file() else Path.cwd()
 
 
 def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, Any]) -> None:
