@@ -224,3 +224,28 @@ def test_a_number_beyond_float32(refused, tmp_path, rate):
 def test_a_name_of_any_length_is_shown_in_part(refused, tmp_path):
     (tmp_path / "one.toml").write_text(f"{'x' * 9000} = 1\n")
     assert len(refused("trial", "./one.toml")) < 1000
+
+
+def test_a_folder_that_was_deleted(tmp_path, monkeypatch, capsys):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert cli.main(["status"]) == 2
+    assert capsys.readouterr().err == (
+        "ablate: the current folder has been deleted. Change to another one: cd\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("epoch", ["abc", "", "-1", "1e9", "9" * 40])
+def test_a_date_that_libraries_cannot_read(tmp_path, monkeypatch, capsys, epoch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    assert cli.main(["status", "--workspace", str(tmp_path)]) == 2
+    assert "the environment: SOURCE_DATE_EPOCH = " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["--except=--", "--format=--"])
+def test_an_option_whose_value_ends_the_options(capsys, word):
+    assert cli.main(["compare", word]) == 2
+    assert f"{word} has no value. Expected: {word[:-2]}VALUE." in capsys.readouterr().err

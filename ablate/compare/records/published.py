@@ -53,7 +53,7 @@ def _cells(record: StudyRecord, metric: Metric, split: str, value: float) -> lis
 
 def _another_scale(record: StudyRecord, metric: Metric, split: str, value: float) -> str:
     """Why a number of a scale that is not the paper's is not comparable."""
-    theirs = {papers.trained_on(cell)[0] for cell in _cells(record, metric, split, value)}
+    theirs = {papers.trained_on(cell.corpus)[0] for cell in _cells(record, metric, split, value)}
     own = papers.corpus_name(record.corpus, record.level)
     corpus = f", corpus {record.corpus}" if record.corpus and theirs and own not in theirs else ""
     return f"{NOT_COMPARABLE}: scale {record.scale}{corpus}"
