@@ -164,3 +164,14 @@ def test_a_damaged_file_is_named(two, tmp_path, capsys, monkeypatch):
     assert cli.main(["compare", "takase2018doc", "--results", "results"]) != 0
     assert "t1/journal.json" in capsys.readouterr().err
     assert study_record.names(Store(str(tmp_path / "results"))) == ["one@laptop"]
+
+
+def test_a_number_too_large_to_compute_with_is_a_lost_result(recorded, monkeypatch):
+    monkeypatch.setattr(recorded, "deliver", lambda record: None)
+    usual = recorded.trial("t0", {"head": "mos"})
+    large = recorded.trial("t1", {"head": "mos"}, seed=2, nats=1e308)
+    recorded.study("one", {"doc": [usual, large]})
+    place = recorded.workspace
+    stored = open_workspace(str(place.folder), mlflow=f"{STORE}{place.store.uri}")
+    sql = "SELECT num, num_lost, nll FROM arms WHERE arm = 'doc' AND split = 'valid'"
+    assert ask(update_mirror(stored), sql).rows == [(1, 1, 4.0)]
