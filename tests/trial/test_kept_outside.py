@@ -9,8 +9,8 @@ import math
 import random
 import time
 import weakref
-from pathlib import Path
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pytest
