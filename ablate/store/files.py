@@ -8,8 +8,9 @@ import os
 import stat
 import tempfile
 import time
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 
 from ablate.errors import StoreError
 
@@ -87,7 +88,7 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> BufferedReader:
     file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
