@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from ablate.commands import _options
 from ablate.compare.formats import text
-from ablate.compare.statistics.replication import counted
 from ablate.compare.table.study_table import study_table
 from ablate.errors import Interrupted, TrialError
 from ablate.redaction import redacted
+from ablate.results.replication import counted
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.workspace import Workspace

@@ -9,9 +9,9 @@ from ablate.compare.formats import Table, table_of, table_of_values, text
 from ablate.compare.records.pairs import Change, Exchange
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.replication import counted
 from ablate.compare.text.figures import NONE, signed
 from ablate.config.metrics import PERPLEXITY, Metric
+from ablate.results.replication import counted
 
 NATS = PERPLEXITY.scale_name
 NOT_SET = "not set"

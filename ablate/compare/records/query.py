@@ -18,13 +18,13 @@ from typing import Any
 
 from ablate.compare import formats
 from ablate.compare.formats import Table, table_of_values, text
-from ablate.compare.statistics.replication import counted
 from ablate.compare.text.plain import printable
 from ablate.config.fields import is_text
 from ablate.errors import ConfigError, StoreError, nearest
 from ablate.record.mirror import views
 from ablate.record.mirror.syncing import Mirror, duckdb
 from ablate.record.mirror.writing import literal
+from ablate.results.replication import counted
 
 READING = ("SELECT", "EXPLAIN")
 INSTEAD = "`ablate query` only reads and changes nothing. Instead: one SELECT over " + ", ".join(

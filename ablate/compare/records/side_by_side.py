@@ -16,13 +16,13 @@ from typing import Any
 from ablate import papers
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.records.query import reading
-from ablate.compare.statistics.replication import counted
 from ablate.compare.statistics.verdicts import as_printed, published_cells
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.record.mirror import views
 from ablate.record.mirror.syncing import Mirror
+from ablate.results.replication import counted
 from ablate.store import study_record
 from ablate.store.study_record import ArmRecord, StudyRecord
 
@@ -97,7 +97,7 @@ def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[
                 record, arm["split"], metric, arm["published"]
             )
     if record is not None and record.columns:
-        further = _asked(db, "SELECT * FROM _further_cells WHERE study_key = ?", key)
+        further = _asked(db, "SELECT * FROM _arms WHERE NOT decides AND study_key = ?", key)
         _add_columns(
             rows, record, units, [c | {"num_searches": searches.get(c["arm"])} for c in further]
         )

@@ -40,7 +40,7 @@ from ablate import papers
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.record.mirror.records import LABELS, TIMES, TRIAL_COLUMNS
 from ablate.record.mirror.syncing import Mirror
-from ablate.record.mirror.writing import literal, parquet, quoted
+from ablate.record.mirror.writing import first_runs, literal, parquet, quoted
 
 VIEWS = ("trials", "epochs", "arms", "studies", "published")
 HIDDEN = ("started_ms", "ended_ms", "generation", "also_in")
@@ -60,36 +60,6 @@ TAG_KEY = r"""
         '[^\pL\pN_\-./ ]', '_', 'g'
     )
 """
-# An arm's trials are those listed in its study's record, started or not. While the study runs and
-# has no record yet, the trials' tags decide: those of their own study, and `ablate.also_in.*`.
-# Trials of one `cell` give one result: a seed's model, and what measured it.
-MEMBERS = f"""
-WITH listed AS (
-    SELECT study_key, planned ->> '$.id' AS trial, planned ->> '$.arm' AS arm,
-           planned ->> '$.stage' AS stage, (planned ->> '$.final')::BOOLEAN AS in_cell,
-           planned ->> '$.seed_index' AS cell, of_study
-    FROM (
-        SELECT study_key, corpus AS of_study,
-               unnest(CAST(record -> '$.trials' AS JSON[])) AS planned
-        FROM _studies WHERE status <> 'running'
-    )
-),
-unlisted AS (
-    SELECT study_key, {TAG_KEY.format(text="study_key")} AS tag FROM _studies
-    WHERE record IS NULL OR status = 'running'
-)
-SELECT l.* EXCLUDE (of_study), t.* EXCLUDE (study_key, trial, arm, stage, in_cell, corpus),
-       coalesce(t.corpus, max(t.corpus) OVER (PARTITION BY l.study_key), of_study) AS corpus
-FROM listed l LEFT JOIN _trials t USING (trial)
-UNION ALL BY NAME
-SELECT t.*, coalesce(seed_index::VARCHAR, trial) AS cell
-FROM _trials t JOIN unlisted USING (study_key)
-UNION ALL BY NAME
-SELECT s.study_key AS study_key, json_extract_string(t.also_in, '$."' || s.tag || '"') AS arm,
-       t.* EXCLUDE (study_key, arm), trial AS cell
-FROM _trials t, unlisted s
-WHERE t.also_in IS NOT NULL AND arm IS NOT NULL
-"""
 # What a table needs to know of a metric. Columns have names that no config and no result has.
 METRIC = f"""
 SELECT DISTINCT study_key AS _study_key, _judged_by, _judged_by ->> '$.name' AS _metric,
@@ -102,68 +72,11 @@ SELECT DISTINCT study_key AS _study_key, _judged_by, _judged_by ->> '$.name' AS 
 FROM ({{metrics}})
 """
 DECIDING = "SELECT study_key, coalesce(judged_by, {default}) AS _judged_by FROM _studies"
-FURTHER = """
-SELECT study_key, unnest(CAST(record -> '$.columns' AS JSON[])) AS _judged_by
-FROM _studies WHERE record IS NOT NULL
-"""
-CELLS = """
-SELECT study_key, arm, corpus, split, metric, CAST(max(num_parameters) AS BIGINT) AS num_parameters,
-       count(shown) AS num, avg(shown) AS mean, stddev_samp(shown) AS spread,
-       count(*) FILTER (status IS NULL OR status <> 'completed' OR NOT isfinite(reported))
-           AS num_lost,
-       avg(nats) AS nll, stddev_samp(nats) AS nll_spread,
-       avg(ppl) AS ppl, stddev_samp(ppl) AS ppl_spread, avg(nats) / ln(2) AS bpc
-FROM (
-    SELECT *, status = 'completed' AND isfinite(reported) AS whole,
-           CASE WHEN whole AND metric = 'nll' THEN reported END AS nats,
-           CASE WHEN nats IS NOT NULL THEN exp(least(nats, 300)) END AS ppl,
-           CASE WHEN whole THEN _factor * CASE _reported_on
-               WHEN 'log' THEN exp(least(reported, 300))
-               WHEN 'logit' THEN 1 / (1 + exp(-reported))
-               ELSE reported END END AS shown
-    FROM (
-        SELECT study_key, arm, corpus, split, metric, _factor, _reported_on, cell,
-               max(num_parameters) AS num_parameters,
-               any_value(reported) FILTER (in_cell) AS own,
-               coalesce(own, any_value(reported)) AS reported,
-               CASE WHEN own IS NULL AND max(status) FILTER (in_cell) = 'completed'
-                         AND count(*) FILTER (NOT in_cell) > 0
-                    THEN max(status) FILTER (NOT in_cell)
-                    ELSE max(status) FILTER (in_cell) END AS status
-        FROM (
-            SELECT m.study_key, m.arm, m.corpus, _split AS split, m.status, m.num_parameters,
-                   m.cell, m.in_cell, _metric AS metric, _factor, _reported_on,
-                   {reported} AS reported
-            FROM _members m JOIN {metrics} ON m.study_key = _study_key,
-                 (VALUES {splits}) s(_split)
-            WHERE {which} AND m.arm IS NOT NULL AND m.stage <> 'ensemble'
-                  AND (_split = _of OR (_of = 'split' AND _split IN ('valid', 'test')))
-        )
-        GROUP BY ALL
-    )
-)
-GROUP BY ALL HAVING num + num_lost > 0
-"""
 ARMS = """
-WITH reproduced AS (
-    SELECT study_key, item ->> '$.name' AS arm, item -> '$.published' AS published
-    FROM (SELECT study_key, unnest(CAST(record -> '$.arms' AS JSON[])) AS item
-          FROM _studies WHERE (record ->> '$.published_scale') = 'true')
-),
-tuned AS (
-    SELECT study_key, search ->> '$.arm' AS arm,
-           count(DISTINCT search ->> '$.repeat') AS num_searches
-    FROM (SELECT study_key, unnest(CAST(record -> '$.searches' AS JSON[])) AS search FROM _studies)
-    WHERE (search ->> '$.seed_index') IS NULL GROUP BY ALL
-)
 SELECT split_part(study_key, '@', 1) AS study, split_part(study_key, '@', 2) AS scale,
-       arm, c.corpus, split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
-       ppl_spread, bpc, metric, mean, spread, num_searches,
-       CAST(json_extract(published, '$.' || split) AS DOUBLE) AS published
-FROM _cells c
-LEFT JOIN _studies s USING (study_key)
-LEFT JOIN reproduced USING (study_key, arm)
-LEFT JOIN tuned USING (study_key, arm)
+       arm, a.corpus, split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
+       ppl_spread, bpc, metric, mean, spread, num_searches, published
+FROM _arms a LEFT JOIN _studies s USING (study_key) WHERE decides
 """
 
 
@@ -177,7 +90,7 @@ def make_views(db: Any, mirror: Mirror, needed: Iterable[str] = VIEWS) -> None:
 def files(mirror: Mirror) -> list[str]:
     """The files that the views read."""
     manifest = mirror.manifest
-    names = (manifest.trials, manifest.studies, *manifest.epochs)
+    names = (manifest.trials, manifest.studies, manifest.arms, *manifest.epochs)
     return [str(mirror.folder.path_to(name)) for name in names]
 
 
@@ -194,25 +107,11 @@ def _queries(mirror: Mirror) -> dict[str, str]:
         "epochs": _epochs(mirror),
         "_studies": f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.studies)}",
         "_judged": METRIC.format(metrics=DECIDING.format(default=_default_metric())),
-        "_further": METRIC.format(metrics=FURTHER),
         "studies": "SELECT s.* EXCLUDE (record, judged_by, run_id), _metric AS metric, run_id "
         "FROM _studies s JOIN _judged ON study_key = _study_key",
-        "_members": MEMBERS,
-        "_cells": _cells(mirror, "_judged", "m.in_cell", "('valid'), ('test')"),
-        "_further_cells": _cells(
-            mirror,
-            "_further",
-            "(m.in_cell OR m.stage = 'measure')",
-            "('valid'), ('test'), ('train'), ('model')",
-        ),
+        "_arms": f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.arms)}",
         "arms": ARMS,
     }
-
-
-def _cells(mirror: Mirror, metrics: str, which: str, splits: str) -> str:
-    """SQL for a row for each metric, arm and split, from which of the members."""
-    parts = {"metrics": metrics, "which": which, "splits": splits}
-    return CELLS.format(reported=reported(mirror, "_split"), **parts)
 
 
 def reported(mirror: Mirror, split: str) -> str:
@@ -239,9 +138,7 @@ def _default_metric() -> str:
 
 
 def _raw_trials(mirror: Mirror) -> str:
-    """One run of each trial: the first that was started, if a crash left two."""
-    first = "row_number() OVER (PARTITION BY trial ORDER BY started_ms, run_id) = 1"
-    return f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.trials)} QUALIFY {first}"
+    return first_runs(parquet(mirror.folder, mirror.manifest.trials))
 
 
 def _trials(mirror: Mirror) -> str:
