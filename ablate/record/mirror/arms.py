@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablate.config.metrics import ARMS, LARGEST_EXPONENT, PERPLEXITY, Metric
-from ablate.record.mirror.kinds import NUMBER, TEXT, TRUTH, WHOLE
 from ablate.record.runs import StudyStatus, tag_key
 from ablate.results.arm import Measured
 from ablate.results.cells import Cells
+from ablate.results.facts import NUMBER, TEXT, TRUTH, WHOLE
 from ablate.results.result import Result
 from ablate.results.spread import mean, spread
 from ablate.store import study_record

@@ -1,16 +1,8 @@
 """The tables that a query may name, as views over the mirror's files.
 
-trials     one row for every trial ever recorded
-             trial, study, scale, arm, stage, seed, seed_index, in_cell (counts for its arm's
-             result); a trial that arms share has the first arm whose result it is
-             status      completed, diverged, pruned, failed, running or interrupted
-             valid_nll, test_nll, valid_ppl, valid_accuracy, ... everything that trials concluded;
-             NLL in nats per token
-             num_parameters, num_epochs, started, ended, attempts, host, hardware, versions, ...
-             computed_by         kernels, torch, both or neither, and why
-             runner, reads_test  the task that ran it, and whether it read the test split
-             corpus, corpus_digest, config_hash, result_digest, git_commit, ablate_commit, ...
-             head, "head.experts", "backbone.units", ... every field of its config
+trials     one row for every trial ever recorded: what is known of it (`ablate.results.facts`),
+             every number that it concluded (NLL in nats per token), every field of its config;
+             a trial that arms share has the first arm whose result it is
 epochs     one row for every epoch of every trial
              trial, study, scale, arm, seed, status, epoch, and the metrics of the epoch
 arms       one row for an arm of a study on one split
