@@ -164,7 +164,7 @@ def measure_questions(workspace: Any) -> dict[str, dict[str, float]]:
     from ablate.commands.query import query
 
     queries: dict[str, Callable[[], str]] = {
-        name: lambda sql=sql: query(workspace, sql, "table") for name, sql in QUESTIONS.items()
+        name: lambda sql=sql: query(workspace, sql, "text") for name, sql in QUESTIONS.items()
     }
     for slots in ("head", "head,gate", "backbone.units"):
         queries[f"compare --except {slots}"] = lambda slots=slots: compare(

@@ -36,6 +36,7 @@ study = Study(
             "AWD-LSTM",
             {"optimizer.nonmono": 60},
             recipe="merity2018awd",
+            stages={"finetune": {"training.max_window_excess": 10}},  # as its finetune.py
             published=("AWD-LSTM", "nonmono=60"),
             also_published=(("AWD-LSTM", ""),),
         ),

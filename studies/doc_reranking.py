@@ -16,8 +16,9 @@ Cost       `ablate plan studies/doc_reranking.py [--scale paper]` says.
 trees that NLTK distributes: files wsj_0001 to 0159 are train, to 0179 valid, to 0199 test. There
 the candidates are the 20 best trees of a grammar estimated on the training trees. The base arm
 takes the parser's first candidate, without a trained model. In "and parser" the parser's own log
-probability has a weight in the score, which validation chooses; the paper does so for the last two
-rows. Its validation F1 is therefore that of the weight's own choice.
+probability has a weight in the score, which validation chooses; the validation F1 of such an arm is
+therefore that of the weight's own choice. Section 7 says nothing of such a weight: that the five
+DOCs over the candidates of RNNG and of Suzuki et al. have one is our reading.
 
 At `paper` scale five folders are for the user to bring: `ptb_trees` with the trees of Sections 2 to
 21 as train.txt, 22 as valid.txt and 23 as test.txt, and lists of candidates for both,
@@ -71,7 +72,10 @@ def first(name: str, changes: dict, *printed: str) -> Arm:
 
 
 def others(name: str, changes: dict) -> tuple[Arm, Arm]:
-    """Another parser's candidates, and five DOCs that choose among them, with its own score."""
+    """Another parser's candidates, and five DOCs that choose among them.
+
+    That the parser's own score counts too is our reading.
+    """
     printed = f"AWD-LSTM-DOC x5 (ensemble), {name} base"
     stage = Stage("chosen", {**changes, **WEIGHED}, kind="evaluate", over="seeds")
     chosen = Arm(f"DOC, ensemble, {name}", then=(stage,), published=(printed, CHOSEN))

@@ -34,7 +34,13 @@ study = Study(
     base="takase2018doc_table2",
     base_arm="MoS, DOC's dropout",
     design=table(
-        Arm("AWD-LSTM", LATER, recipe="merity2018awd", published=("AWD-LSTM", "nonmono=60")),
+        Arm(
+            "AWD-LSTM",
+            LATER,
+            recipe="merity2018awd",
+            stages={"finetune": {"training.max_window_excess": 10}},  # as its finetune.py
+            published=("AWD-LSTM", "nonmono=60"),
+        ),
         Arm(
             "MoS",
             LATER,

@@ -9,15 +9,17 @@ Run        ablate study studies/dual_search.py                 laptop: for two c
            ablate study studies/dual_search.py --scale paper   weeks on a GPU
 Cost       `ablate plan studies/dual_search.py [--scale paper]` says.
 
-All arms judge the same trained models; a search reads validation, and test only once. Where the
-model does not follow the text its rate is 0, so that the temperature alone is tuned. The learning
-rate of the training is not printed: ours is Nadam's default.
+All arms judge the same trained models; a search reads validation, and test only once. Dynamic arms
+follow the validation text before test, tuned or not: "dynamic" has a rate and a window of ours.
+Where the model does not follow the text its rate is 0, so that the temperature alone is tuned. The
+learning rate of the training is not printed: ours is Nadam's default.
 """
 
 from ablate import Arm, Scale, Search, Stage, Study, smoke, table
 
 TUNED = Search(space="oliva2021dual_text4_2_evaluation", trials=30)
 OURS = "Dual mdLSTM - ours"
+FOLLOWING = {"rule": "nadam", "learning_rate": 1e-4, "window": 25, "through_valid": True}
 
 
 def judged(name: str, changes: dict, search: Search | None = None) -> Stage:
@@ -65,7 +67,7 @@ study = Study(
         ),
         Arm(
             "dynamic",
-            then=(judged("judged", {"rule": "nadam", "learning_rate": 1e-4, "window": 25}),),
+            then=(judged("judged", FOLLOWING),),
         ),
         Arm(
             "dynamic, tuned",

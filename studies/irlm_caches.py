@@ -1,10 +1,11 @@
-"""The impulse-response language model, Section 4: how long should a cache of counts be?
+"""The impulse-response language model, Section 5.1: how long should a cache of counts be?
 
 Question   An IRLM, and counts of five words, mixed with a cache of the last 20 to 1,000 words:
            which length is best, and does the network need the same one as the counts?
-Paper      Pachitariu & Sahani 2013: a cache of the last 50 to 100 words. Table 2 (Penn Treebank,
-           test): KN5 141.2, with a cache 125.7; IRLM 102.5, with KN5 and cache 94. We know no
-           numbers for other lengths.
+Paper      Pachitariu & Sahani 2013: a cache of the last 50 to 100 words (Section 5.1); the slowest
+           units of the network itself remember up to 50 (Figure 1). Table 2 (Penn Treebank, test):
+           KN5 141.2, with a cache 125.7; IRLM 102.5, with KN5 and cache 94. We know no numbers for
+           other lengths.
 Run        ablate study studies/irlm_caches.py                 laptop: for two cores
            ablate study studies/irlm_caches.py --scale paper   hours on two cores
            ablate study studies/irlm_caches.py --scale counts  the counts alone, on PTB: a minute

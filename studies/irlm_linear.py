@@ -3,7 +3,8 @@
 Question   A linear network whose recurrent matrix is diagonal (IRLM), dense, or random and fixed
            (an echo state network); and a rectified one, half of whose units are such a network.
 Paper      Pachitariu & Sahani 2013, in the text (Section 2.1: a dense linear network's response is
-           a sum of powers of its eigenvalues). We know no numbers for these networks.
+           a sum of powers of its eigenvalues, of which 20% were above 0.9). It prints no perplexity
+           of these networks.
 Run        ablate study studies/irlm_linear.py                 laptop: for two cores
            ablate study studies/irlm_linear.py --scale paper   hours on two cores
            ablate report irlm_linear                           with the eigenvalues and timescales

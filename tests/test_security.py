@@ -273,6 +273,8 @@ def _check_records(workspace: Workspace) -> None:
     "words",
     [
         ["status", "--store", f"s3://KEY:{SECRET}@bucket/x?nonsense=1"],
+        ["query", "SELECT 1", "--results", f"s3://KEY:{SECRET}@bucket/x"],
+        ["publish", "mix", "--to", f"s3://KEY:{SECRET}@bucket/x"],
         ["status", "--store", f"s3://KEY:{SECRET} with a space@bucket/x"],
         ["status", "--store", f"nonsense://host/x?secret_key={SECRET}"],
         ["sync", "--mlflow", f"ftp://{SECRET}@host"],
@@ -288,6 +290,25 @@ def test_no_location_is_shown_with_its_secret(
     assert cli.main([*words, "--workspace", str(tmp_path)])
     printed = capsys.readouterr()
     assert "***" in printed.out + printed.err and SECRET not in printed.out + printed.err
+
+
+def test_a_uri_is_no_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was printed with its password, which became a folder's name."""
+    from ablate import cli
+    from ablate.data.travel import host_folder
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ABLATE_WORKSPACE", f"s3://KEY:{SECRET}@bucket/x")
+    for words in (["status"], ["data", "list"], ["sync"], ["doctor"]):
+        assert cli.main(words) == 4
+        printed = capsys.readouterr()
+        assert "the workspace s3://***:***@bucket/x is a URI" in printed.err
+        assert SECRET not in printed.out + printed.err
+    with pytest.raises(StoreError, match=r"s3://\*\*\*:\*\*\*@bucket/x is a URI"):
+        host_folder()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_terminal_is_sent_no_control_characters(

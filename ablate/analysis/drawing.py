@@ -17,9 +17,8 @@ WIDE = 10  # largest/smallest value from which on an axis is logarithmic
 
 
 def label(text: str) -> str:
-    """Escape a text for matplotlib: `$` starts no formula, and a leading `_` hides no line."""
-    safe = text.replace("$", r"\$")
-    return f" {safe}" if safe.startswith("_") else safe
+    """A text for matplotlib, which hides a line whose name starts with `_`."""
+    return f" {text}" if text.startswith("_") else text
 
 
 def scale(axes: Any, values: Iterable[float]) -> None:

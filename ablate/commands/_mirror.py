@@ -28,14 +28,14 @@ def _ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
     from ablate.record.mirror.syncing import update_mirror
 
     mirror = update_mirror(workspace)
-    _warn(mirror.notes)
+    warn(mirror.notes)
     try:
         return query(mirror)
     except MirrorDamaged as damage:
-        _warn([f"the mirror was damaged ({damage}) and has been rebuilt."])
+        warn([f"the mirror was damaged ({damage}) and has been rebuilt."])
     return query(update_mirror(workspace, rebuild=True))
 
 
-def _warn(notes: Sequence[str]) -> None:
+def warn(notes: Sequence[str]) -> None:
     for note in notes:
         print(f"ablate: {note}", file=sys.stderr)

@@ -117,11 +117,12 @@ def recorded(options: argparse.Namespace) -> Workspace:
     from ablate.record.mirror.syncing import STORE
     from ablate.store import study_record
     from ablate.store.store import Store
+    from ablate.store.workspace import as_folder
 
     opened = workspace(options)
     if options.results is None:
         return opened
-    store = Store(str(Path(options.results).absolute()))
+    store = Store(str(as_folder(options.results, "--results")))
     if not study_record.names(store):
         raise ConfigError(
             f"--results {options.results} holds no study. Expected a folder that `ablate publish` "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from ablate.commands import _mirror, _options
 from ablate.errors import ConfigError
@@ -51,6 +52,17 @@ def _studies_of(published: Workspace, names: Sequence[str]) -> list[str]:
     return [record.key for record in records if record.paper in names]
 
 
+def _verdicts(workspace: Workspace, key: str) -> Mapping[tuple[str, str, str], str]:
+    """The verdicts on a study's published numbers; none if the store does not have its trials."""
+    from ablate.compare.material import open_study
+    from ablate.store import study_record
+
+    if not study_record.exists(workspace.store, key):
+        return {}
+    material = open_study(workspace.store, key)
+    return material.summary.verdicts if material.journals else {}
+
+
 def compare(
     workspace: Workspace, names: Sequence[str], slots: str | None, split: str | None, form: str
 ) -> str:
@@ -63,11 +75,11 @@ def compare(
             "compare: give either studies and papers, or --except with what may differ."
         )
     if slots is None:
-        apart = not formats.is_exact(form)
+        verdicts = None if formats.is_exact(form) else partial(_verdicts, workspace)
         table = _mirror.ask(
-            workspace, lambda mirror: side_by_side.side_by_side(mirror, names, split, apart)
+            workspace, lambda mirror: side_by_side.side_by_side(mirror, names, split, verdicts)
         )
-        return queries.written(table, form)
+        return formats.writer(form).write(table)
     wanted = [name.strip() for name in slots.split(",") if name.strip()]
     if not wanted:
         raise ConfigError(
@@ -76,4 +88,5 @@ def compare(
     result = _mirror.ask(workspace, lambda mirror: pairs.exchange(mirror, wanted, split or "valid"))
     if form == "text":
         return pairs_table.plain_text(result)
+    _mirror.warn([*pairs_table.other_trials(result), *pairs_table.other_values(result)])
     return queries.written(pairs_table.table(result), form)

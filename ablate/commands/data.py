@@ -46,8 +46,11 @@ def run(options: argparse.Namespace) -> int:
         print(_listing(folder))
     elif options.action == "verify":
         for corpus in [name] if name else _ready(folder):
+            pinned = " as pinned" if custom_folder(corpus) is None else ""
             for file, digest in sources.verify(corpus, folder).items():
-                print(f"{corpus}: {file}: {digest} as pinned")
+                print(f"{corpus}: {file}: {digest}{pinned}")
+        for path in sources.verify_encoded(folder):
+            print(f"encoded: {path}: as sealed")
     elif name is None:
         known = sources.fetched() if options.action == "get" else (*_named_trees(), "folder:PATH")
         raise ConfigError(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ablate.compare.material import Material
     from ablate.config.metrics import Metric
     from ablate.store.store import Store
+    from ablate.store.study_record import StudyRecord
     from ablate.study.coverage import CoveredRow
 
 EXAMPLE = "ablate papers takase2018doc"
@@ -112,7 +113,10 @@ def _published(cells: Sequence[papers.Cell]) -> str:
             f"{cell.split or ''} {cell.printed}".strip() for cell in cells if cell.metric == metric
         )
         numbers.append(printed if metric == "ppl" else f"{metric} {printed}")
-    return ", ".join(numbers) + (" (quoted)" if any(cell.quoted for cell in cells) else "")
+    quoted = ["quoted"] if any(cell.quoted for cell in cells) else []
+    reasons = dict.fromkeys(cell.not_comparable for cell in cells if cell.not_comparable)
+    remarks = [*quoted, *(f"not comparable: {reason}" for reason in reasons)]
+    return ", ".join(numbers) + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
 def _given_here(covered: CoveredRow, results: _Results) -> Iterator[str]:
@@ -133,21 +137,27 @@ def _cells(material: Material, name: str, row: papers.Row) -> Iterator[str]:
     from ablate.compare.statistics.verdicts import as_printed
     from ablate.compare.table.columns import decimals, mean_and_spread
 
-    summary, printed = material.summary, {cell.metric for cell in row.cells}
-    arm = next((arm for arm in summary.arms if arm.name == name), None)
-    for measured in arm.every if arm else ():
+    summary = material.summary
+    arms = [arm for arm in summary.arms if arm.name == name and _is_of(material.record, row)]
+    for measured in (measured for arm in arms for measured in arm.every):
         metric = measured.metric
-        if not printed.intersection(metric.published):
-            continue
         digits = decimals(summary) if metric == summary.metric else metric.digits
         for split, cell in measured.cells.items():
+            if not (printed := _values(row, metric, split)):
+                continue
             verdict = summary.verdicts.get((name, metric.name, split))
             judged = measured.published.get(split)
-            if verdict and judged is not None and judged not in _values(row, metric, split):
+            if verdict and judged is not None and judged not in printed:
                 theirs = as_printed(material.record, split, metric, judged)
                 verdict = f"{verdict} (next to {theirs})"
             shown = f"{split} {mean_and_spread(cell, digits)} (n={cell.num})"
             yield f"{shown}{f', {verdict}' if verdict else ''}"
+
+
+def _is_of(record: StudyRecord, row: papers.Row) -> bool:
+    """Return whether a study was run on the text that the row's model is trained on."""
+    text, _ = papers.trained_on(row.corpus)
+    return papers.corpus_name(record.corpus, record.level) == text
 
 
 def _values(row: papers.Row, metric: Metric, split: str) -> list[float]:

@@ -6,7 +6,7 @@ import argparse
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
@@ -21,9 +21,10 @@ from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
 from ablate.store.store import Store
-from ablate.store.study_record import SearchRecord
+from ablate.store.study_record import SearchRecord, StudyRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
+from ablate.study.chains import Chains
 from ablate.study.file import load
 from ablate.study.plan import Plan, make_plan
 from ablate.study.searches import PlannedSearch
@@ -49,9 +50,10 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     study = load(file)
     check_analyses(study)
     plan = make_plan(study, scale, data=workspace.data)
-    store = workspace.store
-    trials = {trial.id: trial for trial in plan.trials}
-    known = journals.labelled(journals.read_all(store, trials), trials)
+    searches = _left(plan, workspace.store)
+    plan = replace(plan, record=_so_far(plan, searches))
+    known = journals.read_all(workspace.store, plan.record.trial_ids())
+    known = journals.labelled(known, {trial.id: trial for trial in plan.trials})
     done = {trial_id: journal for trial_id, journal in known.items() if _is_done(journal)}
     return "\n".join(
         [
@@ -62,9 +64,25 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
             *_arms(plan, done),
             "",
             *_searches(plan),
-            *_cost(plan, done, workspace),
+            *_cost(plan, searches, done, workspace),
         ]
     )
+
+
+def _so_far(plan: Plan, searches: Sequence[SearchLeft]) -> StudyRecord:
+    """Return the plan's record with what its searches have come to: what there is to be counted."""
+    known = tuple(search.record for search in searches)
+    confirming = (one for s in searches if s.record.ended for one in s.chains.planned)
+    return replace(plan.record, searches=known, trials=(*plan.record.trials, *confirming))
+
+
+def _state(plan: Plan, done: Mapping[str, journals.Journal]) -> str:
+    """`84 trials, 14 done, 70 left`; a search may leave some out."""
+    record = plan.record
+    num = record.num_trials()
+    searched = ", with those of searches and what confirms their winners" if plan.searches else ""
+    left = f"{'up to ' if record.to_come.total() else ''}{num - len(done)} left"
+    return f"{counted(num, 'trial')}{searched}: {len(done)} done, {left}"
 
 
 def _is_done(journal: journals.Journal | None) -> bool:
@@ -80,14 +98,13 @@ def _read(plan: Plan) -> str:
 def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
     stages = list(dict.fromkeys(trial.stage for trial in plan.record.trials))
     counted = Counter((p.arm, p.stage) for p in plan.record.trials)
-    finished = Counter(p.arm for p in plan.record.trials if p.id in done)
-    total = Counter(p.arm for p in plan.record.trials)
+    record = plan.record
     rows = [
         [
             arm.name,
             "" if arm.num_parameters is None else f"{arm.num_parameters:,}",
             *(str(counted[arm.name, stage]) for stage in stages),
-            f"{finished[arm.name]} of {total[arm.name]}",
+            f"{len(done.keys() & {*record.trial_ids(arm.name)})} of {record.num_trials(arm.name)}",
         ]
         for arm in plan.record.arms
     ]
@@ -134,24 +151,29 @@ def _not_searched(plan: Plan) -> list[str]:
     return [*plan.record.notes[len(plan.study.design.notes) :], *(advice if left else [])]
 
 
-def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -> list[str]:
+def _cost(
+    plan: Plan,
+    searches: Sequence[SearchLeft],
+    done: dict[str, journals.Journal],
+    workspace: Workspace,
+) -> list[str]:
     from ablate.data.corpus import num_tokens, source_vocabulary_size, vocabulary_size
 
     first = next(iter(plan.configs.values()))
     if not first.kind.assembles and "corpus" not in first.sections:
-        return [_time(plan, done, workspace.store)]
+        return [_time(plan, searches, done)]
     vocabulary = vocabulary_size(first.corpus, workspace.data)
     read = source_vocabulary_size(first.corpus, workspace.data)
     num_train = num_tokens(first.corpus, workspace.data)["train"]
     configs = plan.configs.items()
     work = {arm: cost.flops_per_token(config, vocabulary, read) for arm, config in configs}
     left = [trial for trial in plan.trials if trial.id not in done]
-    searches = _left(plan, workspace.store)
     more = [trial for search in searches for trial in search.confirming]
     trained = [trial for trial in (*left, *more) if not trial.parent_ids(Role.MEMBER)]
     tokens = {trial.id: cost.training_tokens(trial.config, num_train) for trial in trained}
     requested = [_tokens_of_request(search.planned, num_train) for search in searches]
-    rate = cost.measured_rate(done.values(), work)
+    listed = [done[trial.id] for trial in plan.trials if trial.id in done]  # not of searches
+    rate = cost.measured_rate(listed, work)
     basis = "from this study's finished trials" if rate else "estimated from this machine's speed"
     each = cost.seconds_per_token(work, rate, plan.scale.threads, plan.scale.precision)
     took = {trial.id: tokens[trial.id] * each[trial.arm] for trial in trained}
@@ -163,13 +185,10 @@ def _cost(plan: Plan, done: dict[str, journals.Journal], workspace: Workspace) -
     seconds = seconds_until_done(jobs, workers)
     total = sum(tokens.values())
     total += sum(s.num_requests * num for s, num in zip(searches, requested, strict=True))
-    state = f"{len(plan.trials)} trials, {len(plan.trials) - len(left)} done; "
-    if num_more := sum(search.num_trials for search in searches):
-        state += f"searches and their confirmations: up to {num_more} more; "
     unknown = sum(trial.id not in took for trial in left)
     without = f", without {counted(unknown, 'evaluation')}" if unknown else ""
     return [
-        f"{state}{total / 1e6:,.1f}M training tokens left: about "
+        f"{_state(plan, done)}; {total / 1e6:,.1f}M training tokens left: about "
         f"{duration(seconds)} with {counted(workers, 'worker')} ({basis}){without}"
     ]
 
@@ -199,12 +218,10 @@ def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, 
     }
 
 
-def _time(plan: Plan, done: dict[str, journals.Journal], store: Store) -> str:
+def _time(plan: Plan, searches: Sequence[SearchLeft], done: Mapping[str, journals.Journal]) -> str:
     """What is left of trials whose cost is only known when some have finished."""
     known = [j.epochs[-1].get("seconds", 0.0) for j in done.values() if j.epochs]
     left = [trial for trial in plan.trials if trial.id not in done]
-    searches = _left(plan, store)
-    num = len(left) + sum(search.num_trials for search in searches)
     workers = room_for(plan.scale.threads)
     about = "the time is known when one has finished"
     if known:
@@ -215,7 +232,7 @@ def _time(plan: Plan, done: dict[str, journals.Journal], store: Store) -> str:
             jobs += _jobs_of(search, each, took)
         on = f"with {counted(workers, 'worker')} (from {len(known)} finished)"
         about = f"about {duration(seconds_until_done(jobs, workers))} {on}"
-    return f"{len(plan.trials)} trials, {len(done)} done; up to {num} left: {about}"
+    return f"{_state(plan, done)}; {about}"
 
 
 def _tokens_of_request(search: PlannedSearch, num_train: int) -> int:
@@ -232,28 +249,41 @@ class SearchLeft:
     planned: PlannedSearch
     record: SearchRecord
     num_requests: int
-    confirming: Sequence[Trial]  # without those that confirm another search's winner, too
-
-    @property
-    def num_trials(self) -> int:
-        return self.num_requests + len(self.confirming)
+    chains: Chains  # what confirms its winner, or would if nothing had to be found
+    confirming: Sequence[Trial]  # of these, what is left and confirms no earlier search's winner
 
 
 def _left(plan: Plan, store: Store) -> list[SearchLeft]:
     """Return what the searches have left."""
     key, left, seen = plan.record.key, [], set[str]()
-    record = study_record.read(store, key) if study_record.exists(store, key) else plan.record
-    recorded = {search.key: search for search in record.searches}
+    stored = study_record.read(store, key).searches if study_record.exists(store, key) else ()
     for search, planned in zip(plan.searches, plan.record.searches, strict=True):
-        known = recorded.get(search.key, planned)
+        known = _known(search, planned, stored)
         started = journals.read_all(store, known.trials)
         asked = known.unrequested + sum(not _is_done(started.get(t)) for t in known.trials)
-        confirming = _confirming(plan, search, known, started)
-        done = journals.read_all(store, [trial.id for trial in confirming])
-        new = [t for t in confirming if t.id not in seen and not _is_done(done.get(t.id))]
-        left.append(SearchLeft(search, known, 0 if planned.shared else asked, new))
+        chains = _confirming(plan, search, known, started)
+        done = journals.read_all(store, [trial.id for trial in chains.trials])
+        new = [t for t in chains.trials if t.id not in seen and not _is_done(done.get(t.id))]
+        left.append(SearchLeft(search, known, 0 if planned.shared else asked, chains, new))
         seen |= {trial.id for trial in new}
     return left
+
+
+def _known(
+    search: PlannedSearch, planned: SearchRecord, stored: Sequence[SearchRecord]
+) -> SearchRecord:
+    """Return the plan's record of a search with what the search has come to.
+
+    The key of one that inherits changes with the winner that it starts from.
+    """
+    heir = (planned.arm, planned.repeat, planned.inherits, planned.over)
+    for one in stored:
+        inherited = planned.inherits and (one.arm, one.repeat, one.inherits, one.over) == heir
+        if one.key == search.key or inherited:
+            ended = one.ended or one.chosen is not None
+            known = replace(planned, trials=one.trials, chosen=one.chosen, key=one.key, ended=ended)
+            return replace(known, confirming=(), confirming_after=()) if ended else known
+    return planned
 
 
 def _confirming(
@@ -261,11 +291,11 @@ def _confirming(
     search: PlannedSearch,
     known: SearchRecord,
     started: Mapping[str, journals.Journal],
-) -> Sequence[Trial]:
+) -> Chains:
     """Return what confirms a search's winner, or would if nothing had to be found."""
     if known.ended and known.chosen is None:
-        return ()
+        return Chains((), ())
     chosen = started.get(known.chosen or "")
     values = chosen.trial.values if chosen else {}
     winner = {key: value for key, value in values.items() if key not in search.words.changes}
-    return plan.confirmations(search, winner).trials
+    return plan.confirmations(search, winner)

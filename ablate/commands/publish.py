@@ -20,7 +20,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     from ablate.compare.publishing import README, publish
+    from ablate.store.workspace import as_folder
 
+    as_folder(options.to, "--to")
     folder = Path(options.to)
     records = publish(_options.workspace(options).store, options.studies, folder)
     names = dict.fromkeys(record.paper or record.key for record in records)

@@ -35,6 +35,7 @@ STATES = (
     *(Status.COMPLETED, Status.RUNNING, Status.PRUNED, Status.DIVERGED, Status.FAILED),
     Status.LEFT,
 )
+COLUMNS = (*STATES, "in all")
 
 
 def show_status(workspace: Workspace, name: str | None) -> str:
@@ -47,9 +48,10 @@ def show_status(workspace: Workspace, name: str | None) -> str:
         return f"No study has been run in {workspace.folder}. `ablate study FILE` starts one."
     rows = []
     for key in keys:
-        ids, driver = study_record.read(store, key).trial_ids(), running_driver(workspace, key)
-        rows.append([key, *_counts(ids, journals.read_all(store, ids), driver is not None)])
-    return "\n".join(text.lines(table_of(["study", *STATES], rows)))
+        record, driver = study_record.read(store, key), running_driver(workspace, key)
+        known = journals.read_all(store, record.trial_ids())
+        rows.append([key, *_counts(record, None, known, driver is not None)])
+    return "\n".join(text.lines(table_of(["study", *COLUMNS], rows)))
 
 
 def _one(workspace: Workspace, record: StudyRecord) -> str:
@@ -57,15 +59,11 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
     driver = running_driver(workspace, record.key)
     lines = [f"{record.key}: {record.question}"]
     lines += [f"being run by {driver}" if driver else f"resume with: {record.resume}", ""]
-    rows = []
-    for arm in record.arms:
-        ids = [trial.id for trial in record.trials if trial.arm == arm.name]
-        searched = [
-            t for search in record.searches if search.arm == arm.name for t in search.trials
-        ]
-        ids = list(dict.fromkeys([*ids, *searched]))
-        rows.append([arm.name, *_counts(ids, known, driver is not None)])
-    lines += text.lines(table_of(["arm", *STATES], rows))
+    alive = driver is not None
+    rows = [[arm.name, *_counts(record, arm.name, known, alive)] for arm in record.arms]
+    if len(rows) > 1:
+        rows.append(["all arms", *_counts(record, None, known, alive)])
+    lines += text.lines(table_of(["arm", *COLUMNS], rows))
     return "\n".join([*lines, *_troubles(known)])
 
 
@@ -98,9 +96,14 @@ def _repeated(journal: Journal) -> str:
     return f": started again after epoch {journal.num_repeated}, since {why}"
 
 
-def _counts(ids: list[str], known: Mapping[str, Journal], alive: bool) -> list[str]:
-    counts = Counter(_state(known.get(trial_id), alive) for trial_id in ids)
-    return [str(counts[state]) for state in STATES]
+def _counts(
+    record: StudyRecord, arm: str | None, known: Mapping[str, Journal], alive: bool
+) -> list[str]:
+    """The trials of an arm, or of all arms, by state; those that its searches have yet to start are
+    left, too. Arms may share trials: of all arms each counts once."""
+    counts = Counter(_state(known.get(trial_id), alive) for trial_id in record.trial_ids(arm))
+    counts[Status.LEFT] += record.to_come.total() if arm is None else record.to_come[arm]
+    return [str(number) for number in (*(counts[state] for state in STATES), counts.total())]
 
 
 def _state(journal: Journal | None, alive: bool) -> Status:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from ablate.commands import _options
@@ -31,7 +32,7 @@ def sync_records(workspace: Workspace) -> int:
     store = workspace.store
     names = study_record.names(store)
     running = [key for key in names if running_driver(workspace, key)]
-    delivered = sync(store, workspace.tracking_uri, workspace.artifacts, running)
+    delivered = sync(store, workspace.tracking_uri, workspace.artifacts, running, _progress)
     if not names:
         print(f"No study has been run in {store.uri}: there is nothing to deliver.")
     for key, delivery in delivered.items():
@@ -39,6 +40,12 @@ def sync_records(workspace: Workspace) -> int:
     for error in filter(None, (delivery.error for delivery in delivered.values())):
         raise error
     return 0 if all(delivery.complete for delivery in delivered.values()) else 6
+
+
+def _progress(key: str, done: int, of: int) -> None:
+    if sys.stderr.isatty():
+        end = "\n" if done == of else ""
+        print(f"\r{key}: {done:,} of {of:,} trials", end=end, file=sys.stderr, flush=True)
 
 
 def _state(delivery: Delivery) -> str:

@@ -77,7 +77,7 @@ def run_config(
 
 @contextlib.contextmanager
 def _claimed(store: Store, trial_id: str) -> Iterator[None]:
-    """Keep other processes from running the trial; one that is done is nobody's."""
+    """Keep other processes from running the trial; a finished trial needs no such claim."""
     with contextlib.closing(Claims(store)) as claims:
         if not claims.claim(trial_id) and not _is_done(store, trial_id):
             raise HeldError(

@@ -134,7 +134,7 @@ def _made(material: Material) -> str:
     precisions = (journal.trial.precision for journal in journals.values())
     lines = [
         f"`{record.command}`" if record.command else "",
-        f"{done} of {record.num_trials} trials, {duration(seconds)} of training in all",
+        f"{done} of {record.num_trials()} trials, {duration(seconds)} of training in all",
         _listed("started", (str(attempt.get("started", ""))[:10] for attempt in attempts)),
         _listed("on", (attempt.get("hardware") for attempt in attempts)),
         _listed("with", (_libraries(attempt) for attempt in attempts)),

@@ -29,6 +29,7 @@ from ablate.config.fields import setting
 from ablate.errors import ConfigError, TrialError, wrong_value
 
 LARGEST_EXPONENT = 300.0  # so that squares of shown values do not overflow
+LARGEST = 1e100  # what is reported beyond it has diverged: sums of squares would overflow
 SPLITS = ("valid", "test")
 SPLIT, TRAIN, MODEL, ARMS = "split", "train", "model", "arms"  # what a metric is of
 SHARE = 1e-6  # shares are moved at least this far from 0 and 1, where log odds are infinite
@@ -99,9 +100,9 @@ class Metric:
         return -value if self.better == "higher" else value
 
     def loss_of(self, metrics: Mapping[str, Any], split: str) -> float | None:
-        """The loss among a trial's metrics; None if it is missing or not finite."""
+        """The loss among a trial's metrics; None if it is missing, or no number to compute with."""
         value = metrics.get(self.key(split))
-        if isinstance(value, int | float) and math.isfinite(value):
+        if isinstance(value, int | float) and is_usable(value):
             return self.loss(value)
         return None
 
@@ -168,6 +169,11 @@ class Metric:
             )
         inside = min(max(value, SHARE), 1 - SHARE)
         return math.log(inside / (1 - inside))
+
+
+def is_usable(reported: float) -> bool:
+    """Return whether a reported number is finite, and not too large to compute with."""
+    return abs(reported) <= LARGEST
 
 
 def reported_name(name: str, of: str, split: str) -> str:

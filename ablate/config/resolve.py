@@ -90,7 +90,7 @@ class Config:
         own = (BITS,) if by_character else self.kind.metrics
         chosen = self.listed.get("evaluator", ())
         others = (c for c in chosen if c.name != self.first_evaluator)
-        return (*own, *(m for choice in others for m in _reported(choice, own[0])))
+        return (*own, *(m for choice in others for m in _metrics_beside(choice, own[0])))
 
     @property
     def first_evaluator(self) -> str:
@@ -154,7 +154,7 @@ class Config:
 
     @property
     def beside(self) -> dict[str, Any]:
-        """What a trial records besides its values: raised versions, and the contents of files.
+        """What a trial records in addition to its values: raised versions, and digests of files.
 
         Names have a space, as no value's has: `task version`, `head version`, `digits.words
         contents`.
@@ -197,9 +197,9 @@ class Config:
         return values
 
 
-def _reported(choice: Choice, own: Metric) -> Iterator[Metric]:
-    """Yield what an evaluator reports that is not a trial's first. If it evaluates text, that is
-    the trial's `own` metric of another kind."""
+def _metrics_beside(choice: Choice, own: Metric) -> Iterator[Metric]:
+    """Yield the metrics of an evaluator that is not the trial's first. One that evaluates text
+    reports the trial's `own` metric once more, under its own name."""
     technique = choice.technique
     if technique.build.gives_log_probs:
         yield replace(own, shown=f"{own.shown}, {choice.name}").by(choice.name)

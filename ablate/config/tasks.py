@@ -9,11 +9,12 @@ custom runner of language models is named by "module:Class".
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,20 @@ TEXT, PAIRS, COUNTS = "text", "pairs", "counts"  # one text, pairs of sentences,
 SLICES = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
 
 
+MAIN = "__main__"  # what Python calls a script that it runs, and the cells of a notebook
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The statement at the top of a module that registered a task when it was executed."""
+
+    module: str
+    file: str  # as frames name it: a cell's is no file
+    line: int
+    caller: str  # the module that called `task`: another one, if the statement called its function
+    direct: bool  # nothing was called in between
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of trial: what its config consists of, what runs it, and what judges it."""
@@ -72,6 +87,16 @@ class Kind:
     brief: Mapping[str, Any] = field(default_factory=dict)  # changes that make a trial brief
     function: Callable[..., Any] | None = field(default=None, compare=False)
     where: tuple[str, int] = ("", 0)  # file and line that register it
+    origin: Origin | None = field(default=None, compare=False)
+    # Of a task that a script or a notebook registered, whose code was then copied to a file.
+    copied: Kind | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> str:
+        """Where it was registered; registering it there again replaces it."""
+        original = self.copied or self
+        in_main = original.origin is not None and original.origin.caller == MAIN
+        return MAIN if in_main else original.where[0]
 
     @property
     def assembles(self) -> bool:
@@ -110,6 +135,7 @@ NGRAM = Kind(
     reads=COUNTS,
 )
 _kinds = {kind.name: kind for kind in (LANGUAGE, NGRAM, ENCODER_DECODER)}
+_being_copied: dict[str, Kind] = {}
 
 
 def task(
@@ -140,15 +166,50 @@ def task(
             brief={f"{name}.epochs": 1} if fields.accepts(config, "epochs", 1) else {},
             function=function,
             where=_resolved(where or _location(function)),
+            origin=_origin(),
+            copied=_being_copied.get(name),
         )
         known = _kinds.get(name)
-        if known is not None and known.where[0] != made.where[0]:
-            by = known.where[0] or "ablate"
-            raise ConfigError(f"the task '{name}' is already registered by {by}.")
+        if known is not None and made.place not in (known.place, known.where[0]):
+            raise ConfigError(_taken(made, known))
         _kinds[name] = made
         return function
 
     return add
+
+
+def _origin() -> Origin | None:
+    frame, callers = inspect.currentframe(), list[str]()
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if callers or module.partition(".")[0] != "ablate":
+            callers.append(module)
+            if frame.f_locals is frame.f_globals:  # at the top of the module
+                place = module, frame.f_code.co_filename, frame.f_lineno
+                return Origin(*place, caller=callers[0], direct=len(callers) == 1)
+        frame = frame.f_back
+    return None
+
+
+def _taken(made: Kind, known: Kind) -> str:
+    by = ":".join(map(str, known.where)) if known.where[0] else "ablate"
+    return (
+        f"{':'.join(map(str, made.where))}: the task '{made.name}' is already registered by {by}. "
+        "Instead: another name for one of the two."
+    )
+
+
+@contextlib.contextmanager
+def copying(kind: Kind) -> Iterator[None]:
+    """What the block registers under the kind's name is a copy of it, and replaces it."""
+    _being_copied[kind.name] = kind
+    try:
+        yield
+    except BaseException:
+        _kinds[kind.name] = kind
+        raise
+    finally:
+        del _being_copied[kind.name]
 
 
 def _listed(metrics: Any) -> tuple[Any, ...]:

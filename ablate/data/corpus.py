@@ -29,7 +29,7 @@ from ablate.data.candidates import candidates_folder
 from ablate.data.encoding import EOS, UNKNOWN, encode
 from ablate.data.pairs import Pairs
 from ablate.data.published import PUBLISHED, SPLITS
-from ablate.data.texts import GrammarText, Text, find_text
+from ablate.data.texts import GrammarText, Text, changed, find_text, without_cache
 from ablate.data.trees import check_level, read_splits, read_tree, token_lines, tokens_of
 from ablate.errors import CorpusError
 
@@ -155,7 +155,7 @@ def open_corpus(
     def make(damage: str) -> encoded.Columns:
         if damage:
             log.warning("the encoded corpus %s is damaged (%s): encoding it again", key, damage)
-        return _encode(find_text(config.name, folder), config, key)
+        return _encode(without_cache(find_text(config.name, folder)), config, key)
 
     files = encoded.read_or_make(folder / "encoded" / key, make)
     return Corpus(
@@ -253,7 +253,7 @@ def _encode(text: Text, config: CorpusConfig, key: str) -> encoded.Columns:
     trees = read_splits(text) if config.level == "tree" else {}
     tokens = encode(token_lines(text, config, trees), config)
     if _encoding_digest(text, config) != key:
-        raise CorpusError(f"the text of {config.name} changed while it was read. Try again.")
+        raise changed(config.name)
     facts = {
         "key": key,
         "sources": dict(text.hashes()),

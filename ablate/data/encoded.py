@@ -5,14 +5,14 @@
     encoded/<key>/floor.arrow        if known: each token's log probability under the source
     encoded/<key>/source_vocabulary.arrow   of pairs: the words to read, unless they are the same
     encoded/<key>/texts.arrow        if needed: sentences as text, one batch per split (and side)
-    encoded/<key>/seal.json          the hashes of the files, and their stamps at that time
+    encoded/<key>/seal.json          the hashes of the files
 
 A folder appears by a rename, so it is either complete or missing. Of several processes that start
 together, the first encodes and the others wait (for a lock that is released when its process dies;
 without locks in the file system, each encodes and the last rename wins, with the same bytes).
 
-Opening hashes nothing as long as the files' sizes, times and inodes match the seal; otherwise (for
-a copy, or after damage) it hashes them.
+A process hashes the files when it first opens them, and again if they have been changed: a disk
+that loses a bit keeps a file's size and times.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ablate.data.texts import file_stamp, replace_if_possible, sha256, writing
+from ablate.data.texts import writing
 from ablate.errors import CorpusError
 from ablate.store.arrow import as_arrow
-from ablate.store.files import lock
+from ablate.store.files import lock, sha256, sha256_once
 
 TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
 SOURCE_VOCABULARY, TEXTS = "source_vocabulary.arrow", "texts.arrow"
@@ -144,9 +144,7 @@ def read(folder: Path) -> Encoded | None:
 
 def _read(folder: Path) -> Encoded:
     sealed = json.loads((folder / SEAL).read_bytes())
-    stamps = {name: file_stamp(folder / name) for name in {*sealed["sha256"], TOKENS, VOCABULARY}}
-    if stamps != sealed["stamps"]:
-        _check(folder, sealed["sha256"])
+    _check(folder, sealed["sha256"])
     splits, facts = _map(folder / TOKENS, np.int32)
     if facts["key"] != folder.name:
         raise Damaged(f"it is the encoding {facts['key']}")
@@ -221,28 +219,12 @@ def _map(path: Path, dtype: type) -> tuple[Streams, dict[str, Any]]:
 
 
 def _check(folder: Path, hashes: Mapping[str, str]) -> None:
-    """Hash the files, and renew the seal if they are unchanged (for example, a copy)."""
+    """Raise `Damaged` if a file differs from what was sealed."""
     if not hashes.keys() >= {TOKENS, VOCABULARY}:
         raise Damaged(f"{SEAL} does not name all files")
     for name, expected in hashes.items():
-        if _hashed(folder / name) != expected:
+        if sha256_once(folder / name) != expected:
             raise Damaged(f"{name} has changed")
-    replace_if_possible(folder / SEAL, _seal(folder, hashes))
-
-
-def _hashed(path: Path) -> str:
-    """Return the file's hash. If it is missing, another process may be removing a damaged one."""
-    try:
-        return sha256(path)
-    except CorpusError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            raise Damaged(f"{path.name} is missing") from error
-        raise
-
-
-def _seal(folder: Path, hashes: Mapping[str, str]) -> str:
-    stamps = {name: file_stamp(folder / name) for name in hashes}
-    return json.dumps({"stamps": stamps, "sha256": dict(hashes)})
 
 
 def _write(folder: Path, columns: Columns) -> None:
@@ -256,7 +238,7 @@ def _write(folder: Path, columns: Columns) -> None:
         if columns.texts:
             _write_columns(partial / TEXTS, columns.texts, pa.large_string(), {}, pa.array)
         hashes = {name: sha256(partial / name) for name in sorted(os.listdir(partial))}
-        _write_synced(partial / SEAL, _seal(partial, hashes).encode())
+        _write_synced(partial / SEAL, json.dumps({"sha256": hashes}).encode())
 
 
 @contextmanager

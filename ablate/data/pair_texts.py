@@ -75,7 +75,8 @@ def find_pairs(config: PairsConfig, folder: Path | None) -> PairText:
 
 
 def _sides(config: PairsConfig, default: tuple[str, ...]) -> tuple[str, str]:
-    """The two languages; the one that is not given is the first of the default that is free."""
+    """The source and target languages; a language that the config leaves out is the default pair's
+    other one."""
     source, target = config.source, config.target
     source = source or next(name for name in default if name != target)
     target = target or next(name for name in reversed(default) if name != source)

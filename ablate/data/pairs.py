@@ -25,9 +25,8 @@ from ablate.data import encoded
 from ablate.data.encode_pairs import EOS_ID, SIDES, UNKNOWN_ID, encode_pairs, stream_name
 from ablate.data.pair_texts import PairText, find_pairs
 from ablate.data.published import SPLITS
-from ablate.data.texts import PAIRS
+from ablate.data.texts import PAIRS, changed, without_cache
 from ablate.data.tokenize import MARK, sentence_of, tokens_of
-from ablate.errors import CorpusError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -156,7 +155,7 @@ def open_pairs(config: PairsConfig, folder: str | Path) -> Pairs:
     def make(damage: str) -> encoded.Columns:
         if damage:
             log.warning("the encoded corpus %s is damaged (%s): encoding it again", key, damage)
-        return _encode(find_pairs(config, folder), config, key)
+        return _encode(without_cache(find_pairs(config, folder)), config, key)
 
     files = encoded.read_or_make(folder / "encoded" / key, make)
     return Pairs(
@@ -192,7 +191,7 @@ def _encoding_digest(text: PairText, config: PairsConfig) -> str:
 def _encode(text: PairText, config: PairsConfig, key: str) -> encoded.Columns:
     made = encode_pairs({split: text.pairs(split) for split in SPLITS}, config)
     if _encoding_digest(text, config) != key:
-        raise CorpusError(f"the text of {config.name} changed while it was read. Try again.")
+        raise changed(config.name)
     facts = {
         "key": key,
         "sources": dict(text.hashes()),

@@ -18,17 +18,21 @@ import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS, Published
 from ablate.errors import CorpusError, unknown
+from ablate.store import files
 
 GRAMMAR, GRAMMAR_TREES, PAIRS = BUILT_IN = ("grammar", "grammar_trees", "pairs")
 LAST_FILES = {"train": 159, "valid": 179, "test": 199}  # of the treebank's splits
 FRESH_NS = 2_000_000_000  # a file changed more recently may change again with the same stamp
+
+
+T = TypeVar("T")
 
 
 class Text(Protocol):
@@ -236,8 +240,7 @@ class FolderText:
 def sha256(path: Path) -> str:
     """Return the file's hash in hexadecimal."""
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return files.sha256(path)
     except OSError as error:
         raise CorpusError(f"cannot read {path}: {error.strerror or error}.") from error
 
@@ -252,21 +255,30 @@ def cached_sha256(path: Path, folder: Path | None) -> str:
         return sha256(path)
     key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
     cache = folder / "encoded" / "hashes" / f"{key}.json"
-    stamp = file_stamp(path)
+    stamp = files.stamp(path)
     with suppress(OSError, ValueError, KeyError, TypeError):
         cached = json.loads(cache.read_bytes())
         if cached["stamp"] == stamp:
             return cached["sha256"]
     digest = sha256(path)
-    if file_stamp(path) == stamp and time.time_ns() - max(stamp[1:3]) > FRESH_NS:
+    if files.stamp(path) == stamp and time.time_ns() - max(stamp[1:3]) > FRESH_NS:
         replace_if_possible(cache, json.dumps({"stamp": stamp, "sha256": digest}))
     return digest
 
 
-def file_stamp(path: Path) -> list[int]:
-    """Return size, times and inode, at least one of which changes with any usual modification."""
-    status = os.stat(path)
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+def without_cache(text: T) -> T:
+    """Return a text, or one of pairs, whose files are hashed each time its hashes are asked for."""
+    own: Any = text  # a published or a built-in text has its hashes pinned
+    return replace(own, cache=None) if hasattr(text, "cache") else text
+
+
+def changed(name: str) -> CorpusError:
+    """The error for a text whose hash is another one than the one it was known by."""
+    return CorpusError(
+        f"the text of {name} changed while it was read, or its disk has changed it and kept its "
+        "times. Try again. If the error remains, restore the text, or touch its files to use it as "
+        "it now is."
+    )
 
 
 def replace_if_possible(path: Path, text: str) -> None:

@@ -29,6 +29,7 @@ from ablate.errors import CorpusError, StoreError
 from ablate.scores.n_best import SUFFIX
 from ablate.store.files import private_folder, write_whole
 from ablate.store.store import Store
+from ablate.store.workspace import as_folder
 
 MEMORY = Path("/dev/shm")
 _REMEDY = "If its disk is full, set ABLATE_WORKSPACE there to a folder with enough space."
@@ -40,7 +41,7 @@ def send(config: CorpusConfig | PairsConfig, folder: str, store: Store) -> dict[
     if not store.exists(_key(local.name, encoded.SEAL)):
         for name in encoded.FILES:
             if (local / name).exists():
-                store.write(_key(local.name, name), (local / name).read_bytes())
+                store.write_as_is(_key(local.name, name), (local / name).read_bytes())
     parcel = {"asked": list(corpus.encoding_options(config)), "key": local.name}
     return {**parcel, "candidates": _send_candidates(config, folder, store)}
 
@@ -54,7 +55,7 @@ def _send_candidates(config: CorpusConfig | PairsConfig, folder: str, store: Sto
     for file in sorted(lists.rglob(f"*{SUFFIX}")):
         keys.append(file.relative_to(folder).as_posix())
         if not store.exists(keys[-1]):
-            store.write(keys[-1], file.read_bytes())
+            store.write_as_is(keys[-1], file.read_bytes())
     return keys
 
 
@@ -63,7 +64,8 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
     key, errors = parcel["key"], []
     for folder in (data / "from_driver" / key for data in _folders()):
         try:
-            encoded.copy_into(folder / "encoded" / key, lambda name: store.read(_key(key, name)))
+            copied = folder / "encoded" / key
+            encoded.copy_into(copied, lambda name: store.read_as_is(_key(key, name)))
             _copy_files(parcel.get("candidates", ()), store, folder)
             write_whole(folder / encoded.FROM_DRIVER, json.dumps(parcel).encode())
         except encoded.Damaged as error:
@@ -90,7 +92,7 @@ def _send_file(path: str, store: Store) -> list[str]:
     files = {f"{start}/{name}" if name else start: file for name, file in files_of(path).items()}
     for key, file in files.items():
         if not store.exists(key):
-            store.write(key, file.read_bytes())
+            store.write_as_is(key, file.read_bytes())
     return [*files]
 
 
@@ -105,7 +107,7 @@ def _copy_files(keys: Iterable[str], store: Store, folder: Path) -> None:
     """Copy files from the store to a local folder, unless they are there."""
     for key in keys:
         if not (folder / key).exists():
-            data = store.read(key)
+            data = store.read_as_is(key)
             if data is None:
                 raise StoreError(f"{key} is missing from {store.uri}.")
             (folder / key).parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +127,7 @@ def _folders() -> Iterator[Path]:
     """Yield the local folders that may store corpora, the preferred one first."""
     workspace = os.environ.get("ABLATE_WORKSPACE")
     if workspace:
-        yield Path(workspace) / "data"
+        yield as_folder(workspace, "the workspace") / "data"
     for folder in (Path(tempfile.gettempdir()), MEMORY):
         with suppress(OSError, StoreError):  # full, or somebody else's: the next one
             yield private_folder(folder / f"ablate-{os.getuid()}") / "data"

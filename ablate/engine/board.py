@@ -107,8 +107,7 @@ class ArmState:
     name: str
     board: Board = field(repr=False)
     planned: set[str] = field(default_factory=set)
-    unrequested: int = 0  # trials that its searches may still request
-    confirming: list[int | None] = field(default_factory=list)  # epochs of trials not planned yet
+    to_come: int = 0  # trials of its searches that are not planned yet
     finals: set[str] = field(default_factory=set)
 
     @property
@@ -133,7 +132,7 @@ class ArmState:
 
     @property
     def total(self) -> int:
-        return len(self.planned) + self.unrequested + len(self.confirming)
+        return len(self.planned) + self.to_come
 
     @property
     def waiting(self) -> set[str]:
@@ -141,7 +140,7 @@ class ArmState:
 
     @property
     def left(self) -> int:
-        return len(self.waiting) + self.unrequested + len(self.confirming)
+        return len(self.waiting) + self.to_come
 
 
 class Board:
@@ -163,9 +162,9 @@ class Board:
     def take_record(self, record: StudyRecord) -> None:
         """Update the plan, which grows as searches request trials."""
         self.record, self.metric = record, record.metric
+        to_come = record.to_come
         for arm in record.arms:
-            self._arm(arm.name).unrequested = 0
-            self._arm(arm.name).confirming = []
+            self._arm(arm.name).to_come = to_come[arm.name]
         planned: dict[Kind, list[int]] = {}
         for trial in record.trials:
             self._plan(trial.id, trial.arm)
@@ -176,9 +175,6 @@ class Board:
         for search in record.searches:
             for trial_id in search.trials:
                 self._plan(trial_id, search.arm)
-            if not search.shared:
-                self._arm(search.arm).unrequested += search.unrequested
-            self._arm(search.arm).confirming += search.confirming
         self._parents = {trial.id: trial.parents for trial in record.trials}
         in_order = starting_order(record.trials)
         self._places = {trial_id: place for place, trial_id in enumerate(in_order)}
@@ -242,9 +238,7 @@ class Board:
 
     @property
     def total(self) -> int:
-        return len(self._known) + sum(
-            arm.unrequested + len(arm.confirming) for arm in self.arms.values()
-        )
+        return len(self._known) + sum(arm.to_come for arm in self.arms.values())
 
     @property
     def troubles(self) -> str:

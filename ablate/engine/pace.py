@@ -56,10 +56,12 @@ class Pace:
         return self.closing if epochs == 0 else None
 
     def _slower(self, now: Known, *, trains: bool) -> float:
-        """How many times what they took before trials take now; 1 without a kind of both.
+        """How many times as long as under earlier drivers a trial takes now; 1 if no kind of trial
+        ran under both.
 
-        Where possible by those alone that train too, or that train nothing too: a processor may be
-        slow at the products of training in half precision, and fast at those of evaluation.
+        Trials that train are compared with trials that train, and the others with the others, if
+        there are any: a processor may be slow at the products of training in half precision, and
+        fast at those of evaluation.
         """
         both = now.keys() & self._before.keys()
         both = {kind for kind in both if _trains(self._before[kind]) == trains} or both

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,8 @@ from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial
 from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.cores import room_for
-from ablate.errors import ConfigError, DamagedError, Interrupted, StoreError
+from ablate.engine.failures import troubles
+from ablate.errors import ConfigError, DamagedError, Interrupted, StoreError, TrialError
 from ablate.redaction import redacted
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -37,9 +39,10 @@ from ablate.store.lease import Lease
 from ablate.store.leftovers import owned_folder, sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
+from ablate.study.carried import Uncarried, carried, check_not_carrying
 from ablate.study.check import check
 from ablate.study.file import load as load_study
-from ablate.study.plan import Plan, largest_trial, make_plan
+from ablate.study.plan import Plan, kinds_of, largest_trial, make_plan
 from ablate.study.words import Study
 
 
@@ -76,6 +79,7 @@ class Ended:
     interrupted: str | None  # what stopped it, if anything did; the same command resumes it
     closed: str | None  # the budget that has run out, if any
     unrecorded: str  # what the tracking server still lacks, and why; empty: nothing
+    reused: tuple[str, ...] = ()  # notes on trials from before an edit of the user's files
 
 
 def run(
@@ -91,7 +95,8 @@ def run(
 ) -> Summary:
     """Run a study, or resume it, and return its table's numbers.
 
-    Raise `Interrupted` if a signal stopped it, or another driver took it over.
+    Raise `Interrupted` if a signal stopped it, or another driver took it over, and `TrialError`
+    if no trial completed; warn if some did not, or if trials from before an edit are reused.
     """
     opened = open_workspace(workspace, store=store, mlflow=mlflow)
     options = RunOptions(local=local, workers=workers, quiet=quiet)
@@ -101,6 +106,12 @@ def run(
             f"{ended.record.key}: {ended.interrupted}. Everything that was saved is kept; the same "
             "call resumes it."
         )
+    if lost := troubles(ended):
+        if not any(arm.counts.completed for arm in ended.summary.arms):
+            raise TrialError(lost)
+        warnings.warn(lost, stacklevel=2)
+    for note in ended.reused if quiet else ():
+        warnings.warn(note, stacklevel=2)
     return ended.summary
 
 
@@ -118,9 +129,11 @@ def run_study(
     command: str = "",
 ) -> Ended:
     """Run what is left of a study; all results are in the store before this returns."""
+    check_not_carrying()
     loaded = _checked(study)
     check_analyses(loaded)
     make_folders(workspace)
+    loaded = _with_code(loaded, scale, workspace, options)
     plan = make_plan(loaded, scale, data=workspace.data, command=command)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
     _check_texts(plan, workspace)
@@ -129,6 +142,16 @@ def run_study(
     with held(workspace, plan.record.key) as lease, log:
         _sweep_study(workspace.store, plan.record)
         return _run_plan(plan, workspace, options, lease)
+
+
+def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
+    """The study, with the files that workers execute for tasks that its own file does not have."""
+    try:
+        return carried(study, kinds_of(study, scale), workspace.code)
+    except Uncarried:
+        if options.local:
+            return study  # its task is in this process
+        raise
 
 
 def _sweep_study(store: Store, record: study_record.StudyRecord) -> None:
@@ -184,6 +207,7 @@ def _run_plan(
         interrupted=None if schedule.complete else schedule.stop_reason,
         closed=schedule.closed_reason,
         unrecorded=missing_records(delivery),
+        reused=tuple(schedule.reused),
     )
 
 
@@ -223,7 +247,7 @@ def _journals(schedule: Any, store: Store) -> dict[str, Journal]:
 
 
 def _is_older(stored: Journal, ended: Journal) -> bool:
-    """Return whether a journal has no attempt that the one that ended does not have."""
+    """Return whether the stored journal is an earlier state of the ended trial's journal."""
     own, theirs = (
         [[attempt.get(part) for part in ("started", "host", "pid")] for attempt in j.attempts]
         for j in (ended, stored)
@@ -245,11 +269,13 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
     from ablate.tune.cluster import drive as cluster
 
     plan = schedule.plan
-    fleet, more = _fleet(plan, workspace, options), {}
+    fleet, more = _fleet(plan, workspace, options), dict[str, Any]()
 
     def order(trial: Trial) -> dict[str, Any]:
+        if not more:
+            return {**_order(trial, workspace), "path": [os.path.abspath(p) for p in sys.path]}
         files = {"files": send_files([*trial.config.files.values()], workspace.store)}
-        return {**_order(trial, workspace), **more, **(files if more else {})}
+        return {**_order(trial, workspace), **more, **files}
 
     with owned_folder("ablate-parcel-", Path(tempfile.gettempdir())) as folder:
         if fleet.address not in (None, "local"):

@@ -47,7 +47,7 @@ class Hypothesis:
 
 
 class _Open:
-    """The hypotheses of all sources that are not done, `width` each; those that there are not have
+    """The hypotheses of all unfinished sources, `width` places for each source; an empty place has
     the score -inf."""
 
     def __init__(self, num_sources: int, width: int, device: torch.device) -> None:

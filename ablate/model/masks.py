@@ -69,8 +69,8 @@ class Masking:
         return weight
 
 
-class Asked(Masking):
-    """Keeps what a model asks masks and transforms for, and changes nothing."""
+class SiteRecorder(Masking):
+    """Records the sites at which a model asks for masks and transforms, and changes nothing."""
 
     def __init__(self) -> None:
         self.sites: set[str] = set()  # without layers; "words" and "weight" for the other two

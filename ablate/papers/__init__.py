@@ -31,6 +31,7 @@ _USER_TEXTS = {  # (name of the folder, level) -> the corpus in the cells; the t
     ("iwslt2016-fr-en", "word"): "IWSLT 2016 Fr-En",
     ("headlines", "word"): "Headline generation (Zhou et al. 2017 test set)",
     ("novels", "word"): "Project Gutenberg (Holmes)",
+    ("ptb_trees", "word"): "PTB constituency parsing (Section 23)",
 }
 _TRAINED_ON = {  # a corpus in the cells -> the corpus that is trained on, and its training tokens
     "PTB 20k-word slice": ("ptb", 20_000),
@@ -219,9 +220,9 @@ def corpus_name(corpus: str, level: str) -> str:
     return _USER_TEXTS.get((folder, level), corpus)
 
 
-def trained_on(cell: Cell) -> tuple[str, int | None]:
-    """The corpus that the cell's model is trained on, and how many of its tokens (None: all)."""
-    return _TRAINED_ON.get(cell.corpus, (cell.corpus, None))
+def trained_on(corpus: str) -> tuple[str, int | None]:
+    """The text that models of a cell's corpus train on, and how many of its tokens (None: all)."""
+    return _TRAINED_ON.get(corpus, (corpus, None))
 
 
 def _words(table: str, row: dict[str, Any]) -> Words:

@@ -14,7 +14,7 @@ import re
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,8 @@ class RemoteRun:
 class ClientTracking:
     """A server or database. Its errors are raised as `Away` or `Refused`."""
 
+    batch = 1  # runs that `put_all` is given at a time
+
     def __init__(self, uri: str, artifacts: Path) -> None:
         self.uri, self._artifacts = uri, artifacts
         tracking = quiet.load("mlflow.tracking")
@@ -114,6 +116,9 @@ class ClientTracking:
             self._running[run.identity] = known
         home = known.tags.get(HOME, run.home[HOME])
         return RunLocation(known.run_id, known.experiment_id, home, known.created)
+
+    def put_all(self, experiment_id: str, runs: Sequence[Run]) -> list[RunLocation]:
+        return [self.put(experiment_id, run) for run in runs]
 
     def running(self, experiment_id: str) -> list[str]:
         """The trials of an experiment whose runs are marked as running."""

@@ -1,7 +1,8 @@
-"""A SQLite file: a whole trial in one transaction, through MLflow's own table definitions.
+"""A SQLite file: whole trials in one transaction, through MLflow's own table definitions.
 
 MLflow's client needs three calls and nine commits for a small run (95 ms and more, measured); this
-module needs one commit. A run's id is derived from its identity, so two writers cannot create two.
+module needs one commit, however many runs it writes. A run's id is derived from its identity, so
+two writers cannot create two.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import getpass
 import hashlib
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,8 +24,10 @@ from ablate.record import quiet
 from ablate.record.client import ClientTracking, translate_errors, write_files
 from ablate.record.places import check_uri, local_folder
 from ablate.record.tracking import (
+    ALSO_IN,
     HOME,
     LARGEST,
+    MARK,
     RUN_NAME,
     TRIAL,
     Point,
@@ -37,8 +43,38 @@ from ablate.store.files import PARTIAL
 BUSY_SECONDS = 20.0  # to wait for another writer; the same as in MLflow
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """A run to write, with its row in the database."""
+
+    run: Run
+    row: Mapping[str, Any]
+    old_tags: Mapping[str, str] | None  # None: the row is new
+
+    @property
+    def run_id(self) -> str:
+        return self.row["run_uuid"]
+
+    @cached_property
+    def tags(self) -> dict[str, str]:
+        return self.run.all_tags(self.old_tags)
+
+    @property
+    def changed_tags(self) -> dict[str, str]:
+        old = self.old_tags or {}
+        return {key: value for key, value in self.tags.items() if old.get(key) != value}
+
+    @property
+    def location(self) -> RunLocation:
+        home = {**self.tags, **(self.old_tags or {})}.get(HOME, self.run.home[HOME])
+        experiment = str(self.row["experiment_id"])
+        return RunLocation(self.run_id, experiment, home, created=self.old_tags is None)
+
+
 class DatabaseTracking(ClientTracking):
     """Tracking in a SQLite file, which is created if it does not exist."""
+
+    batch = 200  # runs in a transaction: other writers wait for it, about a second
 
     def __init__(self, uri: str, artifacts: Path) -> None:
         check_uri(uri)
@@ -55,23 +91,31 @@ class DatabaseTracking(ClientTracking):
         self._locations: dict[str, str] = {}  # of artifacts, by experiment
 
     def put(self, experiment_id: str, run: Run) -> RunLocation:
+        return self.put_all(experiment_id, [run])[0]
+
+    def put_all(self, experiment_id: str, runs: Sequence[Run]) -> list[RunLocation]:
+        """Create or update all of these runs, or none of them if that fails."""
         with translate_errors(self.uri), self._engine.begin() as db:
-            existing = self._find(db, run.identity)
-            row = existing or self._create_row(db, experiment_id, run)
-            run_id, experiment_id = row["run_uuid"], str(row["experiment_id"])
-            old_tags = self._select(db, self._tags, run_id, "value") if existing else None
-            tags = run.all_tags(old_tags)
-            old_tags = old_tags or {}
-            changed = {key: value for key, value in tags.items() if old_tags.get(key) != value}
-            self._write_pairs(db, self._tags, "REPLACE", run_id, changed)
-            self._write_pairs(db, self._params, "IGNORE", run_id, run.params)
-            if row.get("start_time") != run.start:
-                self._delete_points(db, run_id)
-            self._write_points(db, run_id, run.points)
-            self._write_status(db, run_id, run, tags.get(RUN_NAME))
-            self._store_artifacts(row["artifact_uri"], run.artifacts)
-        home = {**tags, **old_tags}.get(HOME, run.home[HOME])
-        return RunLocation(run_id, experiment_id, home, created=existing is None)
+            wanted = self._rows(db, experiment_id, runs)
+            _insert(db, self._tags, "REPLACE", _pairs((w.run_id, w.changed_tags) for w in wanted))
+            _insert(db, self._params, "IGNORE", _pairs((w.run_id, w.run.params) for w in wanted))
+            self._delete_points(db, [w for w in wanted if w.row["start_time"] != w.run.start])
+            self._write_points(db, wanted)
+            for one in wanted:
+                self._write_status(db, one.run_id, one.run, one.tags.get(RUN_NAME))
+                self._store_artifacts(one.row["artifact_uri"], one.run.artifacts)
+        return [one.location for one in wanted]
+
+    def _rows(self, db: Any, experiment_id: str, runs: Sequence[Run]) -> list[_Wanted]:
+        """The runs with their rows, which are made where there are none."""
+        found = self._find(db, [run.identity for run in runs])
+        missing = [run for run in runs if run.identity not in found]
+        new = {run.identity: self._new_row(experiment_id, run) for run in missing}
+        _insert(db, self._runs, "ABORT", [*new.values()])
+        tags = self._select(db, self._tags, [r["run_uuid"] for r in found.values()], "value")
+        known = {identity: tags[row["run_uuid"]] for identity, row in found.items()}
+        rows = {**found, **new}
+        return [_Wanted(run, rows[run.identity], known.get(run.identity)) for run in runs]
 
     def recorded(self, experiments: Collection[str]) -> list[Recorded]:
         runs, tags, known = self._runs.c, self._tags.c, self._experiments_table.c
@@ -81,6 +125,9 @@ class DatabaseTracking(ClientTracking):
             .join(self._runs, runs.run_uuid == tags.run_uuid)
             .join(self._experiments_table, runs.experiment_id == known.experiment_id)
             .where(known.name.in_(sorted(experiments)))
+            .where(
+                tags.key.in_((TRIAL, MARK, HOME)) | tags.key.startswith(ALSO_IN, autoescape=True)
+            )
         )
         with translate_errors(self.uri), self._engine.begin() as db:
             rows = list(db.execute(query))
@@ -90,25 +137,33 @@ class DatabaseTracking(ClientTracking):
             run.tags[key] = value
         return [run for run in result.values() if TRIAL in run.tags]
 
-    def _find(self, db: Any, identity: tuple[str, str]) -> Mapping[str, Any] | None:
-        """The row with our id for the run, or of one that was created through a server."""
+    def _find(
+        self, db: Any, identities: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """The rows with our ids for the runs, or else of those that were created through a server,
+        of which the oldest counts."""
         runs, tags = self._runs.c, self._tags.c
-        ours = self._runs.select().where(runs.run_uuid == run_id_of(identity))
+        by_id = {run_id_of(identity): identity for identity in identities}
         tagged = (
             self._runs.select()
+            .add_columns(tags.key, tags.value)
             .join(self._tags, runs.run_uuid == tags.run_uuid)
-            .where(tags.key == identity[0], tags.value == identity[1])
+            .where(tags.key.in_({key for key, _ in identities}))
+            .where(tags.value.in_([value for _, value in identities]))
             .where(runs.lifecycle_stage == "active")
-            .order_by(runs.start_time, runs.run_uuid)
+            .order_by(runs.start_time.desc(), runs.run_uuid.desc())
         )
-        return db.execute(ours).mappings().first() or db.execute(tagged).mappings().first()
+        ours = self._runs.select().where(runs.run_uuid.in_(by_id))
+        found = {(row["key"], row["value"]): row for row in db.execute(tagged).mappings()}
+        found |= {by_id[row["run_uuid"]]: row for row in db.execute(ours).mappings()}
+        return {identity: found[identity] for identity in identities if identity in found}
 
-    def _create_row(self, db: Any, experiment_id: str, run: Run) -> Mapping[str, Any]:
+    def _new_row(self, experiment_id: str, run: Run) -> dict[str, Any]:
         run_id = run_id_of(run.identity)
         if experiment_id not in self._locations:
             experiment = self.client.get_experiment(experiment_id)
             self._locations[experiment_id] = experiment.artifact_location.rstrip("/")
-        row = {
+        return {
             "run_uuid": run_id,
             "source_type": "UNKNOWN",
             "source_name": "",
@@ -119,8 +174,6 @@ class DatabaseTracking(ClientTracking):
             "artifact_uri": f"{self._locations[experiment_id]}/{run_id}/artifacts",
             "experiment_id": int(experiment_id),
         }
-        db.execute(self._runs.insert(), row)
-        return row
 
     def _write_status(self, db: Any, run_id: str, run: Run, name: str | None) -> None:
         """Set the status; restores a run deleted in the UI, since its trial is delivered again.
@@ -135,27 +188,34 @@ class DatabaseTracking(ClientTracking):
         update = self._runs.update().where(self._runs.c.run_uuid == run_id)
         db.execute(update.values(**values, **name_column, **active))
 
-    def _write_points(self, db: Any, run_id: str, points: Sequence[Point]) -> None:
-        last_steps = self._select(db, self._latest, run_id, "step") if points else {}
-        rows = [_metric_row(run_id, point) for point in new_points(points, last_steps)]
+    def _write_points(self, db: Any, wanted: Sequence[_Wanted]) -> None:
+        old = [one.run_id for one in wanted if one.old_tags is not None]
+        last_steps = self._select(db, self._latest, old, "step")
+        rows = [
+            _metric_row(one.run_id, point)
+            for one in wanted
+            for point in new_points(one.run.points, last_steps[one.run_id])
+        ]
         _insert(db, self._metrics, "ABORT", rows)
-        _insert(db, self._latest, "REPLACE", list({row["key"]: row for row in rows}.values()))
+        last = {(row["run_uuid"], row["key"]): row for row in rows}
+        _insert(db, self._latest, "REPLACE", [*last.values()])
 
-    def _delete_points(self, db: Any, run_id: str) -> None:
-        """Delete what an attempt has left behind: the trial has started over."""
-        for table in (self._metrics, self._latest):
-            db.execute(table.delete().where(table.c.run_uuid == run_id))
+    def _delete_points(self, db: Any, restarted: Sequence[_Wanted]) -> None:
+        """Delete what an attempt has left behind: these trials have started over."""
+        for table in (self._metrics, self._latest) if restarted else ():
+            ids = [one.run_id for one in restarted]
+            db.execute(table.delete().where(table.c.run_uuid.in_(ids)))
 
-    def _select(self, db: Any, table: Any, run_id: str, column: str) -> dict[str, Any]:
-        """A column of a run's rows, by key."""
-        query = table.select().with_only_columns(table.c.key, table.c[column])
-        return dict(list(db.execute(query.where(table.c.run_uuid == run_id))))
-
-    def _write_pairs(
-        self, db: Any, table: Any, conflict: str, run_id: str, pairs: Mapping[str, str]
-    ) -> None:
-        rows = [{"run_uuid": run_id, "key": key, "value": value} for key, value in pairs.items()]
-        _insert(db, table, conflict, rows)
+    def _select(
+        self, db: Any, table: Any, run_ids: Sequence[str], column: str
+    ) -> dict[str, dict[str, Any]]:
+        """A column of the runs' rows, by run and key."""
+        selected: dict[str, dict[str, Any]] = defaultdict(dict)
+        query = table.select().with_only_columns(table.c.run_uuid, table.c.key, table.c[column])
+        query = query.where(table.c.run_uuid.in_(run_ids))
+        for run_id, key, value in db.execute(query) if run_ids else ():
+            selected[run_id][key] = value
+        return selected
 
     def _store_artifacts(self, artifact_uri: str, artifacts: Mapping[str, bytes]) -> None:
         """Write before the transaction ends, so that a run that looks complete is complete."""
@@ -177,6 +237,15 @@ def _insert(db: Any, table: Any, conflict: str, rows: list[dict[str, Any]]) -> N
     """Insert rows; `conflict`: what SQLite does with one whose key exists."""
     if rows:
         db.execute(table.insert().prefix_with(f"OR {conflict}"), rows)
+
+
+def _pairs(by_run: Iterable[tuple[str, Mapping[str, str]]]) -> list[dict[str, Any]]:
+    """The rows of tags or params."""
+    return [
+        {"run_uuid": run_id, "key": key, "value": value}
+        for run_id, pairs in by_run
+        for key, value in pairs.items()
+    ]
 
 
 def run_id_of(identity: tuple[str, str]) -> str:

@@ -18,9 +18,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,15 @@ from ablate.record.database import DatabaseTracking
 from ablate.record.note import Note
 from ablate.record.places import check_uri
 from ablate.record.runs import StudyStatus
-from ablate.record.tracking import HOME, MARK, TRIAL, Away, Refused, RunLocation
+from ablate.record.tracking import HOME, MARK, TRIAL, Away, Refused, Run, RunLocation
 from ablate.results.labels import labels_of
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
 from ablate.store.store import Store, damaged
 from ablate.store.study_record import StudyRecord
+
+MOST_POINTS = 50_000  # in a batch of runs: about 40 MB
 
 
 @dataclass
@@ -71,9 +73,12 @@ class Recorder:
         record: StudyRecord,
         artifacts: str | Path,
         tracking: ClientTracking | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
+        """`on_progress` is told how many trials of how many were delivered so far."""
         self.store, self.uri = store, check_uri(uri)
         self._artifacts, self._tracking = Path(artifacts), tracking
+        self._on_progress = on_progress or (lambda _done, _of: None)
         self._results = f"studies/{record.key}/results"
         self._note = Note(store, record.key, uri)
         self._experiment = self._parent = ""
@@ -136,6 +141,8 @@ class Recorder:
         return differs
 
     def _read_differs(self, trial_id: str) -> bool:
+        if self._note.status(trial_id) is None:  # its delivery reads it
+            return self.store.exists(journals.key(trial_id))
         try:
             journal = journals.read(self.store, trial_id)
         except DamagedError:
@@ -157,31 +164,70 @@ class Recorder:
 
         `running`: whether a trial without an outcome is running now.
         """
-        journal = journals.read(self.store, trial_id)
-        if journal is None:
-            return False
-        mark = runs.mark_of(journal, running)
-        if self._note.has(trial_id, mark):
-            return False
-        label = self._labels.get(trial_id)
-        wanted = runs.trial_run(self.record, self._parent, journal, label, running)
-        run = self._server.put(self._experiment, wanted)
-        name = label.name if label else trial_id
-        at_home = run.home == self.record.key
-        self._note.add(trial_id, mark, None if at_home else [name, run.home, run.run_id])
-        self._compared.add(trial_id)
-        self.progress_at = time.monotonic()
-        return True
+        wanted = self._wanted(trial_id, running)
+        if wanted is not None:
+            self._put([wanted])
+        return wanted is not None
 
-    def deliver_all(self, trial_ids: Iterable[str]) -> Delivery:
-        """Deliver these trials; one that the server refuses does not block the others."""
-        result = Delivery()
+    def _wanted(self, trial_id: str, running: bool, ended: bool = False) -> Run | None:
+        """The run that the trial should have; None if that was delivered, or it has no journal,
+        or no outcome and has to have `ended`."""
+        self.progress_at = time.monotonic()
+        journal = journals.read(self.store, trial_id)
+        if journal is None or (ended and journal.outcome is None):
+            return None
+        if self._note.has(trial_id, runs.mark_of(journal, running)):
+            return None
+        label = self._labels.get(trial_id)
+        return runs.trial_run(self.record, self._parent, journal, label, running)
+
+    def _put(self, wanted: Sequence[Run]) -> None:
+        """Bring runs of trials to the server, and note it."""
+        put = self._server.put_all(self._experiment, wanted)
+        for run, there in zip(wanted, put, strict=True):
+            _, trial_id = run.identity
+            name = self._labels[trial_id].name if trial_id in self._labels else trial_id
+            at_home = there.home == self.record.key
+            elsewhere = None if at_home else [name, there.home, there.run_id]
+            self._note.add(trial_id, run.tags[MARK], elsewhere)
+            self._compared.add(trial_id)
+        self.progress_at = time.monotonic()
+
+    def deliver_all(self, trial_ids: Sequence[str], *, ended: bool = False) -> Delivery:
+        """Deliver these trials; one that the server refuses does not block the others.
+
+        `ended`: only those with an outcome.
+        """
+        result, num = Delivery(), len(trial_ids)
+        for batch in _batches(self._all_wanted(trial_ids, ended, result), self._server.batch):
+            self._put_batch(batch, result)
+            if (done := result.delivered + len(result.refused)) < num:
+                self._on_progress(done, num)
+        if num:
+            self._on_progress(num, num)
+        return result
+
+    def _all_wanted(self, trial_ids: Iterable[str], ended: bool, result: Delivery) -> Iterator[Run]:
         for trial_id in trial_ids:
             try:
-                result.delivered += self.deliver(trial_id)
-            except (Refused, StoreError) as error:
+                wanted = self._wanted(trial_id, running=False, ended=ended)
+            except StoreError as error:
                 result.refused[trial_id] = str(error)
-        return result
+                continue
+            if wanted is not None:
+                yield wanted
+
+    def _put_batch(self, batch: Sequence[Run], result: Delivery) -> None:
+        """Bring these runs to the server; one by one, if it does not take all together."""
+        try:
+            self._put(batch)
+            result.delivered += len(batch)
+        except (Refused, StoreError) as error:
+            if len(batch) == 1:
+                result.refused[batch[0].identity[1]] = str(error)
+                return
+            for run in batch:
+                self._put_batch([run], result)
 
     def save_results(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> None:
         """Save the results in the store, so that they can be delivered later.
@@ -192,7 +238,7 @@ class Recorder:
         hashes = {}
         for name, data in artifacts.items():
             content = data if isinstance(data, bytes) else data.encode()
-            self.store.write(f"{self._results}/files/{name}", content)
+            self.store.write_as_is(f"{self._results}/files/{name}", content)
             hashes[name] = hashlib.sha256(content).hexdigest()
         details = {"table": table_markdown, "artifacts": list(artifacts), "hashes": hashes}
         self._save_state(StudyStatus.FINISHED, **details)
@@ -225,8 +271,7 @@ class Recorder:
 
     def deliver_finished(self) -> Delivery:
         """Deliver the finished trials of a study that another process runs."""
-        stored = journals.read_all(self.store, self.backlog())
-        result = self.deliver_all(key for key, journal in stored.items() if journal.outcome)
+        result = self.deliver_all(self.backlog(), ended=True)
         self._note.write()
         return result
 
@@ -249,7 +294,7 @@ class Recorder:
     def _file(self, name: str, state: Mapping[str, Any]) -> bytes | None:
         """One file of the results; older versions and killed drivers store no hash."""
         key = f"{self._results}/files/{name}"
-        data, expected = self.store.read(key), state.get("hashes", {}).get(name)
+        data, expected = self.store.read_as_is(key), state.get("hashes", {}).get(name)
         if data is not None and expected not in (None, hashlib.sha256(data).hexdigest()):
             raise damaged(self.store, key, "its hash is not the one that was stored")
         return data
@@ -272,21 +317,42 @@ class Recorder:
 
 
 def sync(
-    store: Store, uri: str, artifacts: str | Path, running: Collection[str] = ()
+    store: Store,
+    uri: str,
+    artifacts: str | Path,
+    running: Collection[str] = (),
+    on_progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, Delivery]:
     """Deliver what a server lacks of every study in the store.
 
     `running`: the studies that another process runs now. Only their finished trials are delivered;
     that process delivers the others and the study's run. An error of one study holds up no other.
+    `on_progress` is told the study, and how many trials of how many were delivered so far.
     """
     tracking = open_tracking(uri, Path(artifacts))
 
     def deliver(key: str) -> Delivery:
-        recorder = Recorder(store, uri, study_record.read(store, key), artifacts, tracking)
+        record = study_record.read(store, key)
+        told = None if on_progress is None else partial(on_progress, key)
+        recorder = Recorder(store, uri, record, artifacts, tracking, told)
         recorder.open(StudyStatus.RUNNING if key in running else recorder.idle_status)
         return recorder.deliver_finished() if key in running else recorder.close()
 
     return {key: _or_error(deliver, key) for key in study_record.names(store)}
+
+
+def _batches(all_runs: Iterable[Run], most: int) -> Iterator[list[Run]]:
+    """Up to `most` runs together; fewer, if they have many points."""
+    batch: list[Run] = []
+    num_points = 0
+    for run in all_runs:
+        batch.append(run)
+        num_points += len(run.points)
+        if len(batch) == most or num_points >= MOST_POINTS:
+            yield batch
+            batch, num_points = [], 0
+    if batch:
+        yield batch
 
 
 def _or_error(deliver: Callable[[str], Delivery], key: str) -> Delivery:

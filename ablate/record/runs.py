@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from ablate.config.identity import digest
@@ -41,7 +42,7 @@ from ablate.record.tracking import (
 from ablate.results.facts import STUDY_FACTS, TRIAL_FACTS, Told, tags_of
 from ablate.results.labels import Label
 from ablate.store.journal import Journal
-from ablate.store.numbers import number, without_nan
+from ablate.store.numbers import in_utf8, number, without_nan
 from ablate.store.outcome import Outcome, Status
 from ablate.store.study_record import StudyRecord
 
@@ -179,7 +180,7 @@ def experiment_tags(record: StudyRecord) -> dict[str, str]:
     """What the UI shows of an experiment; the kind keeps it from asking for one."""
     return {
         "mlflow.experimentKind": "custom_model_development",
-        NOTE: note(record, ""),
+        NOTE: in_utf8(note(record, "")),
         HOME: record.key,
     }
 
@@ -202,6 +203,7 @@ def reused_table(rows: list[list[str]]) -> bytes:
     return _csv(("trial", "name", "study", "run_id"), rows)
 
 
+@lru_cache(maxsize=10_000)  # every trial of a study has the same names
 def tag_key(text: str) -> str:
     """A name that MLflow accepts as (part of) the key of a tag, a param or a metric."""
     text = re.sub(r"\[(\d+)\]", r".\1", text).replace("@", ".")
@@ -238,12 +240,15 @@ def _failure(outcome: Outcome | None) -> str:
 
 def _tags(facts: Mapping[str, Any]) -> dict[str, str]:
     """Tags as text, without the empty ones."""
-    return {key: str(value)[:TAG_LENGTH] for key, value in facts.items() if value not in (None, "")}
+    shown = {
+        key: str(value)[:TAG_LENGTH] for key, value in facts.items() if value not in (None, "")
+    }
+    return in_utf8(shown)
 
 
 def _params(journal: Journal) -> dict[str, str]:
     config = journal.config or journal.trial.values
-    return {tag_key(key): _short(_text(value)) for key, value in config.items()}
+    return {tag_key(key): in_utf8(_short(_text(value))) for key, value in config.items()}
 
 
 def _text(value: Any) -> str:
@@ -302,7 +307,7 @@ def _now() -> int:
 
 def _artifacts(journal: Journal) -> dict[str, bytes]:
     files = {
-        "config.toml": config_toml(journal).encode(),
+        "config.toml": config_toml(journal).encode(errors="replace"),
         "environment.json": _json(journal.attempts),
     }
     if journal.epochs:
@@ -311,7 +316,7 @@ def _artifacts(journal: Journal) -> dict[str, bytes]:
         files["curve.csv"] = _csv(names, rows)
     if journal.outcome and journal.outcome.reason:
         lines = [journal.outcome.reason, journal.outcome.frames]
-        files["error.txt"] = "\n".join(filter(None, lines)).encode()
+        files["error.txt"] = "\n".join(filter(None, lines)).encode(errors="replace")
     return files
 
 
@@ -334,8 +339,8 @@ def _csv(names: Any, rows: Any) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
     writer.writerows(rows)
-    return text.getvalue().encode()
+    return text.getvalue().encode(errors="replace")
 
 
 def _json(data: Any) -> bytes:
-    return json.dumps(without_nan(data), indent=1, sort_keys=True).encode()
+    return json.dumps(in_utf8(without_nan(data)), indent=1, sort_keys=True).encode()

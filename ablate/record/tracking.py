@@ -78,7 +78,8 @@ class RunLocation:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a server has of a trial: its run's status and tags."""
+    """What a server has of a trial: its run's status and at least the tags that say how much of
+    its journal the run shows, and whose it is."""
 
     status: str
     tags: dict[str, str]

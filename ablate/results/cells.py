@@ -58,7 +58,7 @@ class Cells:
             counts=self._counts(arm, finals),
             measured=measured,
             tokens=round(self._tokens(lineages) / max(1, len(done))),
-            seconds=self.seconds(self._all_trials(arm.name)),
+            seconds=self.seconds(self._record.trial_ids(arm.name)),
             trials=tuple(done),
             unmeasured=sum(self._is_unmeasured(trial_id) for trial_id in done),
             values=measured.losses[self.split],
@@ -227,13 +227,6 @@ class Cells:
         for current in lineage:  # grows while it is read
             lineage += [p for p in self._parents.get(current, ()) if p not in lineage]
         return lineage
-
-    def _all_trials(self, arm: str) -> list[str]:
-        planned = [trial.id for trial in self._record.trials if trial.arm == arm]
-        searched = [
-            t for search in self._record.searches if search.arm == arm for t in search.trials
-        ]
-        return list(dict.fromkeys([*planned, *searched]))
 
     def _tokens(self, trial_ids: Iterable[str]) -> float:
         return sum(self._results[t].tokens for t in trial_ids if t in self._results)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ablate.config.metrics import SPLITS, Metric
+from ablate.config.metrics import SPLITS, Metric, is_usable
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
@@ -33,7 +33,8 @@ class Result:
         if self.status is None:
             return MISSING
         values = [self.metrics.get(metric.key(split)) for split in SPLITS]
-        no_number = any(value is not None and finite(value) is None for value in values)
+        numbers = [finite(value) for value in values if value is not None]
+        no_number = any(number is None or not is_usable(number) for number in numbers)
         completed = self.status == Status.COMPLETED
         return Status.DIVERGED if completed and no_number else self.status
 

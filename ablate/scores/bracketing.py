@@ -1,12 +1,14 @@
 """Bracket F1: how many phrases two trees of a sentence have in common, as EVALB counts them.
 
-The parameters are those of EVALB's COLLINS.prm, which published results use: brackets TOP and S1
-are not counted, punctuation and traces are left out before positions are counted, ADVP and PRT are
-one label, and phrases match by label, first and last word, each at most once. Counts are added up
-over a corpus before precision, recall and F1 are computed.
+The parameters are those of EVALB's COLLINS.prm, which published results use: the bracket TOP is not
+counted, punctuation and traces are left out before positions are counted, ADVP and PRT are one
+label, and phrases match by label, first and last word, each at most once. Counts are added up over
+a corpus before precision, recall and F1 are computed.
 
-One difference: which words are punctuation is decided by the reference's tags, for both trees.
-EVALB reports an error, and no number, where the tags of the other tree disagree.
+Two differences. COLLINS.prm names TOP alone; here a root called S1 or ROOT, or without a label, is
+not counted either, whatever a parser calls its own. And which words are punctuation is decided by
+the reference's tags, for both trees: EVALB reports an error, and no number, where the tags of the
+other tree disagree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Atomic file writes, and file locks that are released when a process is killed."""
+"""Atomic file writes, hashes, and file locks that are released when a process is killed."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
@@ -13,6 +14,7 @@ from ablate.errors import StoreError
 
 PARTIAL = ".partial"
 POLL_SECONDS = 0.02
+_hashed: dict[str, tuple[list[int], str]] = {}  # by this process: path -> stamp, SHA-256
 
 
 def private_folder(folder: Path) -> Path:
@@ -76,6 +78,31 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def stamp(path: Path) -> list[int]:
+    """Return size, times and inode, at least one of which changes with any usual modification."""
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def sha256(path: Path) -> str:
+    """Return a file's hash in hexadecimal."""
+    now = stamp(path)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    _hashed[str(path)] = now, digest
+    return digest
+
+
+def sha256_once(path: Path) -> str:
+    """Return a file's hash, which this process computes once unless the file is changed.
+
+    What was hashed before this process started says nothing: a disk can change a file and keep its
+    times. Hashing reads 1.3 GB a second.
+    """
+    known = _hashed.get(str(path))
+    return known[1] if known and known[0] == stamp(path) else sha256(path)
 
 
 def lock(file: IO | int, *, shared: bool = False, seconds: float | None = None) -> bool:

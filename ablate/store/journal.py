@@ -95,6 +95,20 @@ class Journal:
         known = (attempt.get("without_effect", ()) for attempt in self.attempts)
         return list(dict.fromkeys(itertools.chain(*known)))
 
+    @property
+    def kept_outside(self) -> dict[str, list[str]]:
+        """Line of a loop -> the variables that its epochs share, and that it does not save."""
+        kept: dict[str, list[str]] = {}
+        for each in (attempt.get("kept_outside", {}) for attempt in self.attempts):
+            names = kept.setdefault(each["where"], []) if each else []
+            names += [name for name in each.get("names", ()) if name not in names]
+        return kept
+
+    @property
+    def went_on_without(self) -> bool:
+        """Return whether it was cut, and lost what its loop keeps."""
+        return bool(self.kept_outside) and any(a.get("from_epoch") for a in self.attempts)
+
     def write(self, store: Store) -> None:
         plain = {
             "trial": self.trial.to_plain(),
@@ -211,6 +225,30 @@ def run_again(store: Store, journal: Journal) -> None:
         journal.attempts[-1]["lost_digest"] = journal.outcome.digest
     journal.outcome, journal.deaths = None, []
     journal.write(store)
+
+
+def kept_outside(journals: Iterable[Journal]) -> list[str]:
+    """A note for each loop whose variables a cut trial would lose, or has lost."""
+    names: dict[str, dict[str, None]] = {}
+    lost: dict[str, int] = {}
+    for journal in journals:
+        for where, kept in journal.kept_outside.items():
+            names.setdefault(where, {}).update(dict.fromkeys(kept))
+            lost[where] = lost.get(where, 0) + journal.went_on_without
+    return [_kept_note(where, list(kept), lost[where]) for where, kept in sorted(names.items())]
+
+
+def _kept_note(where: str, names: list[str], num_lost: int) -> str:
+    listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    them = "them" if len(names) > 1 else "it"
+    trials = "1 trial has" if num_lost == 1 else f"{num_lost} trials have"
+    past = f" {trials} done so already, so do not believe the result." if num_lost else ""
+    more = ", ..." if len(names) > 1 else ""
+    return (
+        f"{where}: this loop keeps {listed} from epoch to epoch, and run.epochs does not save "
+        f"{them}: a trial that is cut goes on without {them}, and may end with another result."
+        f'{past} Give {them} to run.epochs in a dict: kept = {{"{names[0]}": {names[0]}{more}}}.'
+    )
 
 
 def ways(entries: Iterable[str]) -> frozenset[str]:

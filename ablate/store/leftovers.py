@@ -1,7 +1,7 @@
 """What killed processes leave behind, and its removal at the next start.
 
-An owner locks a file while it lives, and the lock ends with it, whatever ends it: what nobody has
-locked is removed.
+A process locks a file in every folder that it owns. However the process ends, its locks end too, so
+a folder whose file nobody has locked is a leftover and is removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Numbers in stored JSON: NaN and infinities, which JSON cannot express, are strings."""
+"""Plain data in files and databases: what JSON and UTF-8 cannot express.
+
+NaN and infinities are strings. A lone surrogate, as Python makes of a file name that is not UTF-8,
+is a question mark in a database.
+"""
 
 from __future__ import annotations
 
@@ -30,4 +34,15 @@ def without_nan(data: Any) -> Any:
         return [without_nan(item) for item in data]
     if isinstance(data, Mapping):
         return {name: without_nan(value) for name, value in data.items()}
+    return data
+
+
+def in_utf8(data: Any) -> Any:
+    """The same plain data with a question mark for what UTF-8 lacks."""
+    if isinstance(data, str):
+        return data.encode(errors="replace").decode()
+    if isinstance(data, list | tuple):
+        return [in_utf8(item) for item in data]
+    if isinstance(data, Mapping):
+        return {in_utf8(name): in_utf8(value) for name, value in data.items()}
     return data

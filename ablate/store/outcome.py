@@ -40,7 +40,7 @@ class Outcome:
     def __post_init__(self) -> None:
         for part in ("reason", "frames", "error"):
             text = getattr(self, part)
-            object.__setattr__(self, part, text and redacted(text))
+            object.__setattr__(self, part, text and _encodable(redacted(text)))
 
     def to_plain(self) -> dict[str, Any]:
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
@@ -51,3 +51,8 @@ class Outcome:
         """The outcome in a journal's JSON; unknown keys are ignored."""
         known = {part.name: plain[part.name] for part in fields(Outcome) if part.name in plain}
         return Outcome(**{**known, "status": Status(plain["status"])})
+
+
+def _encodable(text: str) -> str:
+    """The text with `\\udcff` for what no file can hold, such as a byte of a strange file name."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

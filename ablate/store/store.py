@@ -80,6 +80,14 @@ class Store:
         parts = checksum.pieces(data, checksum.start_of(key))
         self._patiently("write", key, lambda: self._write(key, *parts))
 
+    def write_as_is(self, key: str, data: bytes) -> None:
+        """Write a copy of a file that is not in one of our formats, whatever it contains."""
+        self._patiently("write", key, lambda: self._write(key, data))
+
+    def read_as_is(self, key: str) -> bytes | None:
+        """The bytes of such a copy, or None."""
+        return self._patiently("read", key, lambda: self._read(key))
+
     def read(self, key: str) -> bytes | None:
         """The data under `key`, or None; a damaged file is an error that names it."""
         return self._sound(key, lambda data: data)

@@ -12,6 +12,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
@@ -50,6 +51,7 @@ class ArmRecord:
     together: bool = False  # all its seeds together give one result
     recipe: str = ""  # that its values start from
     published_columns: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    not_comparable: str = ""  # why its numbers are not comparable with the published ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +101,7 @@ class StudyRecord:
     design: str = "table"
     notes: tuple[str, ...] = ()
     published_scale: bool = False  # comparable with published numbers
+    smoke: bool = False  # it only shows that everything runs; older records do not say so
     judged_by: Metric | None = None  # older records do not have it: nats of a language model
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
@@ -132,6 +135,17 @@ class StudyRecord:
     def arm(self, name: str) -> ArmRecord:
         return next(arm for arm in self.arms if arm.name == name)
 
+    def trials_of(self, arm: str) -> Sequence[PlannedTrial]:
+        """The planned trials of an arm; of all arms one after another, they are read once."""
+        return self._by_arm.get(arm, ())
+
+    @cached_property
+    def _by_arm(self) -> Mapping[str, Sequence[PlannedTrial]]:
+        by_arm: dict[str, list[PlannedTrial]] = {}
+        for trial in self.trials:
+            by_arm.setdefault(trial.arm, []).append(trial)
+        return by_arm
+
     def searches_of(self, arm: str) -> list[SearchRecord]:
         """The searches of an arm's settings; if none were searched, of how its models are judged.
 
@@ -140,16 +154,26 @@ class StudyRecord:
         own = [search for search in self.searches if search.arm == arm]
         return [search for search in own if search.seed_index is None] or own
 
-    def trial_ids(self) -> list[str]:
-        searched = (trial for search in self.searches for trial in search.trials)
-        return list(dict.fromkeys([*(trial.id for trial in self.trials), *searched]))
+    def trial_ids(self, arm: str | None = None) -> list[str]:
+        """The trials planned or suggested so far, of an arm or of all arms, once each."""
+        planned = (trial.id for trial in self.trials if arm in (None, trial.arm))
+        searches = (search for search in self.searches if arm in (None, search.arm))
+        searched = (trial for search in searches for trial in search.trials)
+        return list(dict.fromkeys([*planned, *searched]))
 
     @property
-    def num_trials(self) -> int:
-        """How many trials the study has in all, with those that its searches have yet to start."""
-        suggested = sum(search.unrequested for search in self.searches if not search.shared)
-        confirming = sum(len(search.confirming) for search in self.searches)
-        return len(self.trial_ids()) + suggested + confirming
+    def to_come(self) -> Counter[str]:
+        """Arm -> how many trials its searches may still suggest, or will confirm a winner with."""
+        numbers: Counter[str] = Counter()
+        for search in self.searches:
+            suggested = 0 if search.shared else search.unrequested
+            numbers[search.arm] += suggested + len(search.confirming)
+        return numbers
+
+    def num_trials(self, arm: str | None = None) -> int:
+        """How many trials an arm or the whole study has, with those that are to come."""
+        to_come = self.to_come.total() if arm is None else self.to_come[arm]
+        return len(self.trial_ids(arm)) + to_come
 
 
 def study_key(name: str, scale: str) -> str:

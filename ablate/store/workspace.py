@@ -7,6 +7,7 @@
     mlflow-artifacts/
     searches/    Optuna's searches, one file per study, unless a database is configured
     studies/     the latest table of every study, and its driver
+    code/        tasks of scripts and notebooks, for their workers
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ class Workspace:
         kind, _, folder = self.searches.partition("folder:")
         return None if kind else Path(folder) / f"{key}.log"
 
+    @property
+    def code(self) -> Path:
+        return self.folder / "code"
+
     def study_folder(self, key: str) -> Path:
         return self.folder / "studies" / key
 
@@ -76,7 +81,7 @@ def open_workspace(
     searches: str | None = None,
 ) -> Workspace:
     """The workspace at `folder`, else at $ABLATE_WORKSPACE, else at `.ablate` here."""
-    chosen = Path(folder or os.environ.get("ABLATE_WORKSPACE") or DEFAULT).absolute()
+    chosen = as_folder(folder or os.environ.get("ABLATE_WORKSPACE") or DEFAULT, "the workspace")
     others = {
         "store": store or os.environ.get("ABLATE_STORE"),
         "mlflow": mlflow or os.environ.get("MLFLOW_TRACKING_URI"),
@@ -92,6 +97,17 @@ def open_workspace(
     for uri in filter(None, others.values()):
         keep_secret(uri)
     return Workspace(chosen, others["store"], others["mlflow"], others["searches"])
+
+
+def as_folder(name: str, what: str) -> Path:
+    """The folder with a name. A URI names none: its password would become a name on the disk."""
+    if "://" in name:
+        keep_secret(name)
+        raise StoreError(
+            f"{what} {name} is a URI, and must be a folder. Instead: a path on this machine. Only "
+            "--store, --mlflow and --searches take a URI."
+        )
+    return Path(name).absolute()
 
 
 def make_folders(workspace: Workspace) -> None:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ablate.config.identity import SAMPLED, Trial, make_trial
 from ablate.config.resolve import Config, kind_of, merge, resolve_near
 from ablate.config.tasks import COUNTING, EVALUATION, Kind
-from ablate.errors import SpaceError, StudyError
+from ablate.errors import SpaceError
 from ablate.space import space as spaces
 from ablate.store.study_record import PlannedTrial
 from ablate.study.inherit import check_rows
-from ablate.study.record import arm_location
+from ablate.study.record import arm_location, called
 from ablate.study.words import Arm, Scale, Study, Values
-from ablate.trial.user_code import RAISED, raised
 
 if TYPE_CHECKING:
     from ablate.study.plan import Plan
@@ -33,15 +32,7 @@ def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
 
 def _adapted(study: Study, scale: Scale, values: Values) -> Values:
     """Return the changes of the scale's `adapt`, a function written by the user."""
-    adapt = scale.adapt or dict
-    what = f"{study.file or study.name}: adapt = {getattr(adapt, '__name__', adapt)}"
-    try:
-        changes = adapt(dict(values))
-    except RAISED as error:
-        raise raised(error, what, [study.file]) from None
-    if not isinstance(changes, Mapping):
-        raise StudyError(f"{what} returned {changes!r}. Expected: a dict of changes.")
-    return changes
+    return called(study, "adapt", scale.adapt or dict, values, Mapping, "a dict of changes")
 
 
 def scale_values(scale: Scale, kind: Kind) -> dict[str, Any]:

@@ -99,6 +99,12 @@ def _check_scale(scale: Scale, arms: Sequence[str], where: str) -> None:
             f"{scale.gpus:g}. Instead: set gpus=1, or leave out share_gpus."
         )
     _check_stages(scale.stages, where)
+    if scale.not_comparable and not scale.published:
+        raise StudyError(
+            f"{where}: not_comparable says why numbers are not comparable with published ones, and "
+            "at this scale none stand next to these. Instead: set published=True, or leave out "
+            "not_comparable."
+        )
 
 
 def _check_inheritance(study: Study, scale: Scale, arms: Sequence[str], where: str) -> None:

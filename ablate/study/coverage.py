@@ -51,8 +51,14 @@ def _arms(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator[Rep
     for study in studies:
         for arm in study.design.arms:
             if any(named in rows for named in _named(study, arm, row.corpus)):
-                scales = _scales(study, arm, row.corpus)
-                yield Reproduction(study=study.name, arm=arm.name, scales=scales)
+                yield from _reproduction(study, arm, row.corpus)
+
+
+def _reproduction(study: Study, arm: Arm, corpus: str) -> Iterator[Reproduction]:
+    """Yield the arm as a row's, unless it runs on the row's corpus at no scale."""
+    scales = _scales(study, arm, corpus)
+    if scales:
+        yield Reproduction(study=study.name, arm=arm.name, scales=scales)
 
 
 def _analysed(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator[Reproduction]:
@@ -65,8 +71,7 @@ def _analysed(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator
             own = zip(models, word.arms, strict=True) if len(models) > 1 else None
             names = [arm for model, arm in own if model == row.model] if own else word.arms
             for arm in (arm for arm in study.design.arms if arm.name in names):
-                scales = _scales(study, arm, row.corpus)
-                yield Reproduction(study=study.name, arm=arm.name, scales=scales)
+                yield from _reproduction(study, arm, row.corpus)
 
 
 def _named(study: Study, arm: Arm, corpus: str) -> Iterator[tuple[str, ...]]:
@@ -78,18 +83,14 @@ def _named(study: Study, arm: Arm, corpus: str) -> Iterator[tuple[str, ...]]:
 
 
 def _scales(study: Study, arm: Arm, corpus: str) -> tuple[str, ...]:
-    """Return the scales at which the arm runs on a row's corpus.
-
-    A row may name another text than its models are trained on, such as a set of questions: then
-    they are the scales that are the paper's own.
-    """
-    has = {
-        name: scale
+    """Return the scales at which the arm runs on the text that a row's model is trained on."""
+    text, _ = papers.trained_on(corpus)
+    return tuple(
+        name
         for name, scale in study.scales.items()
-        if scale.arms is None or arm.name in {study.base_arm, *scale.arms}
-    }
-    same = tuple(name for name, scale in has.items() if corpus in _corpora(scale))
-    return same or tuple(name for name, scale in has.items() if scale.published)
+        if (scale.arms is None or arm.name in {study.base_arm, *scale.arms})
+        and text in _corpora(scale)
+    )
 
 
 def _corpora(scale: Scale) -> set[str]:

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.config.resolve import Config
+from ablate.config.tasks import Kind
 from ablate.errors import StudyError, unknown
 from ablate.store.study_record import StudyRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm
@@ -62,8 +65,8 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     arms = _chosen_arms(study, scale)
     _check_size(study, name, scale, arms)
     _check_column(study, name, scale, arms)
-    values = {arm.name: arm_values(study, scale, arm) for arm in arms}
-    configs = {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
+    values, configs = _resolved(study, scale, arms)
+    study = _with_own_file(study, configs)
     _check_one_corpus(study, configs)
     _check_stages(study, scale, arms, configs)
     record = make_record(study, name, scale, arms, values, configs, data, command)
@@ -75,6 +78,35 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     plan = replace(plan, searches=searches)
     records = search_records(plan, searches)
     return replace(plan, record=replace(plan.record, searches=records, notes=notes))
+
+
+def kinds_of(study: Study, scale_name: str | None = None) -> list[Kind]:
+    """Return the kinds of the study's trials at a scale."""
+    from ablate.trial.run import load_own
+
+    load_own(study.techniques)
+    _, scale = study.scale(scale_name)
+    _, configs = _resolved(study, scale, _chosen_arms(study, scale))
+    return list({config.kind.name: config.kind for config in configs.values()}.values())
+
+
+def _resolved(
+    study: Study, scale: Scale, arms: Sequence[Arm]
+) -> tuple[dict[str, dict[str, Any]], dict[str, Config]]:
+    """Return every arm's values, and its config."""
+    values = {arm.name: arm_values(study, scale, arm) for arm in arms}
+    return values, {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
+
+
+def _with_own_file(study: Study, configs: Mapping[str, Config]) -> Study:
+    """Return the study, with its file among those that workers execute if a module that it imports
+    registers a task of it."""
+    known = {str(Path(file).resolve()) for file in study.techniques}
+    kinds = [config.kind for config in configs.values()]
+    if not study.file or all(kind.where[0] in known for kind in kinds if kind.function):
+        return study
+    own = str(Path(study.file).resolve())
+    return study if own in known else replace(study, techniques=(*study.techniques, own))
 
 
 def _with_listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) -> Plan:

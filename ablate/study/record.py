@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ablate import papers
 from ablate.config.identity import StageName
@@ -15,12 +16,41 @@ from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_v
 from ablate.store.study_record import ArmRecord, StudyRecord
 from ablate.study.small import brief_stage
 from ablate.study.words import Arm, Scale, Stage, Study, Values
-from ablate.trial.user_code import RAISED, raised
+from ablate.trial.user_code import raised
 
 
 def arm_location(study: Study, arm: str) -> str:
     """Return the location of an arm, for the message of an error in its values."""
     return f"{study.file or study.name or 'study'}: arm '{arm}'"
+
+
+def called(
+    study: Study,
+    word: str,
+    function: Callable[[dict[str, Any]], Any],
+    values: Values,
+    kind: type,
+    expected: str,
+) -> Any:
+    """Return what a function that the study's author wrote says of an arm's values."""
+    what = f"{study.file or study.name}: {word} = {getattr(function, '__name__', function)}"
+    try:
+        answer = function(dict(values))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise raised(error, what, [study.file]) from None
+    if not isinstance(answer, kind):
+        raise StudyError(f"{what} returned {answer!r}. Expected: {expected}.")
+    return answer
+
+
+def _why_not(study: Study, scale: Scale, values: Values) -> str:
+    """Return why an arm's numbers are not comparable with the published ones."""
+    why = scale.not_comparable
+    if isinstance(why, str):
+        return why
+    return called(study, "not_comparable", why, values, str, "text, which says why")
 
 
 def make_record(
@@ -61,18 +91,26 @@ def make_record(
         num_seeds=scale.seeds,
         first_seed=scale.first_seed,
         base_arm=study.base_arm,
-        arms=tuple(_arm_record(study, scale, arm, last[arm.name], shown, data) for arm in arms),
+        arms=tuple(
+            replace(
+                _arm_record(study, scale, arm, last[arm.name], shown, data),
+                not_comparable=_why_not(study, scale, values[arm.name]),
+            )
+            for arm in arms
+        ),
         trials=(),
         design=study.design.kind,
         notes=(*study.design.notes, *filter(None, [scale.note])),
         published_scale=scale.published,
+        smoke=scale.smoke,
     )
 
 
 def _at_the_end(
     study: Study, scale: Scale, arms: Sequence[Arm], values: Mapping[str, Values], data: str
 ) -> tuple[dict[str, Config], dict[str, Config]]:
-    """Return each arm's config in its last stage, and of those that are measured, that of this."""
+    """Return the config of each arm's last stage, and that of the measuring trial of each arm that
+    has one."""
     last, measured = {}, {}
     for arm in arms:
         at_end = _last_values(study, scale, arm, values[arm.name])
@@ -235,7 +273,9 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
         return count_parameters(config, words, source_vocabulary_size(config.corpus, data))
     except AblateError as error:
         raise type(error)(f"{where}: {error}") from None
-    except RAISED as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if study.techniques:
             raise raised(error, f"{where}: a technique", study.techniques) from None
         raise

@@ -186,7 +186,7 @@ def search_records(plan: Plan, searches: Sequence[PlannedSearch]) -> tuple[Searc
     seen: set[object] = set()
     records = []
     for search in searches:
-        chains = plan.confirmations(search, {})  # as if nothing had to be found
+        chains = plan.confirmations(search, {})  # no winner yet: nothing is sampled
         new = [planned for planned in chains.planned if planned.id not in seen]
         position = {planned.id: at for at, planned in enumerate(new)}
         after = [[position[one] for one in t.parents if one in position] for t in new]

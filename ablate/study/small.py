@@ -51,4 +51,4 @@ def smoke(scale: Scale, **words: Any) -> Scale:
     search = scale.search and replace(scale.search, trials=2, repeats=1, changes={})
     stages = tuple(map(brief_stage, scale.stages))
     words = {"seeds": min(scale.seeds, 2), "brief": "changes" not in words, **words}
-    return replace(scale, stages=stages, search=search, **words)
+    return replace(scale, stages=stages, search=search, smoke=True, **words)

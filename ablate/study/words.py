@@ -230,10 +230,14 @@ class Scale(Word):
         "float32", doc="precision of matrix products in training", choices=("float32", "bfloat16")
     )
     published: bool = False  # results may stand next to the paper's numbers
+    # Why the numbers that stand next to published ones are not comparable with them, or a function
+    # that says so of an arm from its values ("": they are).
+    not_comparable: str | Callable[[dict[str, Any]], str] = ""
     note: str = ""  # what readers of its tables must know
     arms: Sequence[str] | None = None  # the arms of this scale, if not all
     stage_changes: Mapping[str, Values] = field(default_factory=dict)  # by stage, also arms' own
     brief: bool = False  # shorten every trial, as its kind of task says (see `smoke`)
+    smoke: bool = False  # it only shows that everything runs: its numbers mean nothing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,11 @@ from ablate.errors import DamagedError, TrialError
 from ablate.store import checksum
 from ablate.store.store import Store, damaged, remake
 
+# The types that a file of safetensors can have; tensors of others are saved as their bytes.
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64)
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+STORED = frozenset((*_FLOATS, *_INTEGERS))
+
 
 def last_key(trial_id: str) -> str:
     return f"trials/{trial_id}/last.safetensors"
@@ -79,8 +84,26 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
     total = hashlib.sha256()
     for name in sorted(weights):
         total.update(name.encode())
-        total.update(weights[name].detach().contiguous().cpu().view(torch.uint8).numpy().data)
+        for part in sparse_parts(weights[name].detach()):
+            total.update(bits(part).numpy().data)
     return total.hexdigest()
+
+
+def bits(tensor: Tensor) -> Tensor:
+    """The bytes of a dense tensor, in one dimension."""
+    plain = tensor.resolve_conj().resolve_neg().contiguous().cpu()
+    return plain.reshape(-1).view(torch.uint8)
+
+
+def sparse_parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    """The dense tensors that a sparse one consists of; a dense tensor itself."""
+    if tensor.layout == torch.strided:
+        return (tensor,)
+    if tensor.layout == torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -15,27 +15,27 @@ generators are seeded at the start of every epoch, so that a resumed trial draws
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
 import math
-import textwrap
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from ablate.config.identity import Trial, digest, is_as_planned
-from ablate.config.metrics import Metric
+from ablate.config.metrics import Metric, is_usable
 from ablate.config.streams import Streams
 from ablate.errors import TrialError, nearest
 from ablate.trial.checkpoint import weights_digest
-from ablate.trial.plain_state import join, load_state, read_state, split
+from ablate.trial.epoch_loop import check_yields_last
+from ablate.trial.kept_outside import Watch
+from ablate.trial.plain_state import is_plain, join, load_state, members, read_state, shown, split
 from ablate.trial.task import Conclusion, Diverged, Place
+from ablate.trial.user_code import line_of
 
 RESERVED = ("epoch", "seconds")  # what an epoch's record has besides what the function yields
 
@@ -53,7 +53,9 @@ class Run:
     reads_test: bool  # whether this trial may evaluate the test split
     _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
     _epoch: int = field(default=0, init=False)  # of the loop over `epochs`
-    _resume: list[Any] | None = field(default=None, init=False)
+    _first: list[list[Any]] = field(default_factory=list, init=False)  # what dicts among them hold
+    _begins: Callable[[], None] | None = field(default=None, init=False)  # called by the loop
+    _resume: tuple[list[Any], dict[str, Tensor]] | None = field(default=None, init=False)
 
     def epochs(self, *saved: Any, total: int) -> Iterator[int]:
         """Count epochs from 1 to `total`, saving the state of `saved` after each.
@@ -62,22 +64,35 @@ class Run:
         """
         if self._saved:
             raise TrialError("run.epochs() was called twice. Call it once, with all objects.")
-        self._saved = saved
         for thing in saved:
-            read_state(thing)  # refuse what cannot be saved before training it
+            split(read_state(thing), None)  # refuse what cannot be saved before training it
+        self._saved, self._first = saved, [members(thing) for thing in saved]
         if self._resume is not None:
-            if len(self._resume) != len(saved):
-                raise TrialError(
-                    f"run.epochs() was given {len(saved)} objects; the checkpoint has the state "
-                    f"of {len(self._resume)}. Was the function edited? Raise its version."
-                )
-            for thing, state in zip(saved, self._resume, strict=True):
-                load_state(thing, state)
+            self._restore(*self._resume)
+        if self._begins is not None:
+            self._begins()
         for epoch in range(self._epoch + 1, total + 1):
             self._epoch = epoch
             self.streams.seed_global("epoch", epoch)
             yield epoch
         self.streams.seed_global("conclude")
+
+    def _restore(self, states: list[Any], tensors: dict[str, Tensor]) -> None:
+        if len(states) != len(self._saved):
+            raise TrialError(
+                f"run.epochs() was given {len(self._saved)} objects; the checkpoint has the state "
+                f"of {len(states)}. Was the function edited? Raise its version."
+            )
+        for thing, first, state in zip(self._saved, self._first, states, strict=True):
+            joined = join(state, tensors, first)
+            if joined is not thing:
+                load_state(thing, joined)
+        self._resume = None
+
+    def _state(self, tensors: dict[str, Tensor]) -> list[Any]:
+        """The state of what `epochs` was given, its tensors by their names in `tensors`."""
+        pairs = zip(self._saved, self._first, strict=True)
+        return [split(read_state(thing), tensors, first) for thing, first in pairs]
 
 
 class Function:
@@ -104,17 +119,32 @@ class Function:
         self.last: dict[str, float] = {}  # the metrics of the last epoch
         self.result: Mapping[str, float] | None = None
         self._running: Generator[Any, None, Any] | None = None
+        self._watch = Watch(self.function)
+        self.run._begins = lambda: self._watch.begin(self._running)
+
+    @property
+    def kept_outside(self) -> dict[str, Any] | None:
+        """The variables that the loop keeps from epoch to epoch, and that are not saved."""
+        return self._watch.found
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Run the function to its next yield, or to its end."""
         start = time.monotonic()
         self.run.streams.seed_global("epoch", self.epoch + 1)
+        running = self._generator()
         try:
-            yielded = next(self._generator())
+            yielded = next(running)
         except StopIteration as end:
             self.result = self._numbers(end.value or {}, self.where, "returned")
             self.finished = True
             return None
+        except TrialError as error:
+            file = self.trial.config.kind.where[0]
+            line = line_of(error, Path(file))
+            raise TrialError(f"{file}:{line}: {error}" if line else str(error)) from None
+        self._check_dicts()
+        if self.run._epoch:
+            self._watch.look(running, self.run._saved)
         self.last = self._numbers(yielded, self._line(), "yielded")
         self.epoch += 1
         self.seconds += time.monotonic() - start
@@ -133,7 +163,10 @@ class Function:
         if not self.run._saved:
             return None
         tensors: dict[str, Tensor] = {}
-        states = [split(read_state(thing), tensors) for thing in self.run._saved]
+        try:
+            states = self.run._state(tensors)
+        except TrialError as error:
+            raise TrialError(f"{self._line()}: {error}") from None
         plain = {
             "states": states,
             "loop": self.run._epoch,
@@ -146,7 +179,20 @@ class Function:
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         self.epoch, self.seconds, self.last = plain["epoch"], plain["seconds"], plain["last"]
         self.run._epoch = plain["loop"]
-        self.run._resume = [join(state, tensors) for state in plain["states"]]
+        self.run._resume = plain["states"], tensors
+
+    def _check_dicts(self) -> None:
+        """Refuse at once what cannot be saved, or would not be what it is, in a dict given to
+        `run.epochs`."""
+        trained = None
+        for thing, first in zip(self.run._saved, self.run._first, strict=True):
+            if is_plain(thing):
+                trained = _memory(_modules(self.run._saved)) if trained is None else trained
+                try:
+                    split(thing, None)
+                    _check_copies(thing, first, trained)
+                except TrialError as error:
+                    raise TrialError(f"{self._line()}: {error}") from None
 
     def conclude(self) -> Conclusion:
         """The metrics that the function returned, after those of its last epoch."""
@@ -174,21 +220,19 @@ class Function:
         """Check what the function yielded or returned, and convert its values to floats."""
         if not isinstance(given, Mapping):
             raise TrialError(
-                f"{where}: the task's function {how} {_short(given)}, which is not a mapping of "
+                f"{where}: the task's function {how} {shown(given)}, which is not a mapping of "
                 f"names to numbers. Expected: {_example(self.metrics[0])}."
             )
         numbers: dict[str, float] = {}
         for name, value in given.items():
-            if not isinstance(name, str) or name in RESERVED:
-                raise TrialError(
-                    f"{where}: {name!r} cannot name a number of a task. Expected: a string other "
-                    f"than {' and '.join(RESERVED)}, which ablate writes itself."
-                )
+            _check_name(name, where)
             try:
                 numbers[name] = float(value.item() if hasattr(value, "item") else value)
+            except OverflowError:
+                numbers[name] = math.inf  # an integer that no float can be
             except (TypeError, ValueError, RuntimeError):
                 raise TrialError(
-                    f"{where}: the task {how} {name} = {_short(value)}, which is not a number."
+                    f"{where}: the task {how} {name} = {shown(value)}, which is not a number."
                 ) from None
             if not math.isfinite(numbers[name]):
                 raise Diverged(f"{where}: {name} became {numbers[name]}")
@@ -222,11 +266,21 @@ def _returning(result: Any) -> Generator[Any, None, Any]:
     yield
 
 
+def _check_name(name: Any, where: str) -> None:
+    if not isinstance(name, str) or name in RESERVED or not name.strip() or not name.isprintable():
+        raise TrialError(
+            f"{where}: {shown(name)} cannot name a number of a task. Expected: a printable string "
+            f"that is not empty, other than {' and '.join(RESERVED)}, which ablate writes itself."
+        )
+
+
 def _check_metric(metric: Metric, value: float, where: str) -> None:
     try:
         metric.loss(value)
     except TrialError as error:
         raise TrialError(f"{where}: {error}") from None
+    if not is_usable(value):
+        raise Diverged(f"{where}: {metric.name} became {value:g}, which is too large to compare")
 
 
 def unmet(metric: Metric, key: str, given: Iterable[str]) -> str:
@@ -242,64 +296,67 @@ def _example(metric: Metric, key: str = "") -> str:
     return f'{{"{key or metric.key("valid")}": 0.9}}'
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def check_yields_last(function: Callable[..., Any]) -> None:
-    """Refuse code after the yield in a loop over `run.epochs`: a resumed trial would skip it.
-
-    The state is saved at the yield, and a resumed trial starts with the next epoch.
-    """
-    try:
-        lines, first = inspect.getsourcelines(inspect.unwrap(function))
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
-        return  # without a source there is nothing to read
-    for loop in ast.walk(tree):
-        if isinstance(loop, ast.For) and _over_epochs(loop.iter):
-            line = _after_yield(loop.body)
-            if line is not None:
-                file = inspect.getsourcefile(function)
-                raise TrialError(
-                    f"{file}:{first + line - 1}: this follows the yield of an epoch, and would be "
-                    "skipped when a trial resumes. Put the yield last in the loop."
-                )
-
-
-def _over_epochs(iterated: ast.expr) -> bool:
-    calls = (node for node in ast.walk(iterated) if isinstance(node, ast.Call))
-    return any(isinstance(c.func, ast.Attribute) and c.func.attr == "epochs" for c in calls)
-
-
-def _after_yield(body: list[ast.stmt]) -> int | None:
-    """The line of the first statement that runs after a yield in this block, if any."""
-    for statement, following in itertools.zip_longest(body, body[1:]):
-        yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(statement))
-        if yields and following is not None:
-            return following.lineno
-        if yields and isinstance(statement, ast.If | ast.With | ast.Try):
-            for block in (statement.body, getattr(statement, "orelse", [])):
-                line = _after_yield(block)
-                if line is not None:
-                    return line
-    return None
+def _modules(saved: tuple[Any, ...]) -> dict[int, torch.nn.Module]:
+    """The modules among the saved objects, by their number."""
+    numbered = enumerate(saved)
+    return {index: thing for index, thing in numbered if isinstance(thing, torch.nn.Module)}
 
 
 def _weights(saved: tuple[Any, ...]) -> dict[str, Tensor]:
     """The tensors of the modules among the saved objects."""
     return {
         f"{index}.{name}": tensor
-        for index, thing in enumerate(saved)
-        if isinstance(thing, torch.nn.Module)
-        for name, tensor in thing.state_dict().items()
-        if isinstance(tensor, Tensor)
+        for index, module in _modules(saved).items()
+        for name, tensor in module.state_dict().items()
+        if isinstance(tensor, Tensor) and not is_lazy(tensor)
     }
 
 
 def _num_parameters(saved: tuple[Any, ...]) -> int | None:
-    modules = [thing for thing in saved if isinstance(thing, torch.nn.Module)]
+    """The parameters of the modules, of which copies (the best so far, a mean) have none."""
+    modules = list(_modules(saved).values())
     if not modules:
         return None
-    return sum(parameter.numel() for module in modules for parameter in module.parameters())
+    groups = (getattr(thing, "param_groups", ()) for thing in saved)
+    trained = {id(p) for each in groups for group in each for p in group["params"]}
+    originals = [_sizes(module) for module in modules if _is_trained(module, trained)]
+    counted = [
+        module
+        for module in modules
+        if _is_trained(module, trained) or _sizes(module) not in originals
+    ]
+    parameters = {id(p): p for module in counted for p in module.parameters() if not is_lazy(p)}
+    return sum(parameter.numel() for parameter in parameters.values())
+
+
+def _is_trained(module: torch.nn.Module, trained: set[int]) -> bool:
+    return any(id(parameter) in trained for parameter in module.parameters())
+
+
+def _sizes(module: torch.nn.Module) -> list[tuple[int, ...]]:
+    return [tuple(p.shape) for p in module.parameters() if not is_lazy(p)]
+
+
+def _memory(modules: Mapping[int, torch.nn.Module]) -> set[int]:
+    """Where the modules' tensors lie."""
+    tensors = (tensor for module in modules.values() for tensor in module.state_dict().values())
+    return {place for tensor in tensors if (place := _place(tensor))}
+
+
+def _place(tensor: Any) -> int:
+    """Where a tensor lies; 0 if it has no memory of its own, or is none."""
+    if not isinstance(tensor, Tensor) or is_lazy(tensor) or tensor.layout != torch.strided:
+        return 0
+    return tensor.untyped_storage().data_ptr()
+
+
+def _check_copies(thing: dict[Any, Any], first: Sequence[Any], trained: set[int]) -> None:
+    """Refuse weights in a dict that are the ones in training: as the best so far they go on
+    changing, until the trial is cut."""
+    known = {id(member) for member in first}
+    for member in members(thing):
+        if id(member) not in known and _place(member) in trained - {0}:
+            raise TrialError(
+                "a dict given to run.epochs() holds the weights in training, not a copy, so they "
+                "go on changing. Instead: copy.deepcopy(model.state_dict())."
+            )

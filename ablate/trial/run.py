@@ -41,7 +41,7 @@ from ablate.store.store import Store, damaged
 from ablate.trial import checkpoint, trust
 from ablate.trial.environment import environment
 from ablate.trial.task import Conclusion, Diverged, Place, Task, check_conclusion, check_epoch
-from ablate.trial.user_code import RAISED, executed, user_frames
+from ablate.trial.user_code import executed, text_of, user_frames
 from ablate.trial.user_sources import sources
 
 log = logging.getLogger("ablate.trial")
@@ -227,6 +227,8 @@ class TrialRun:
         attempt["computed_by"] = list(dict.fromkeys(ways))
         if idle := getattr(self._task, "without_effect", None):
             attempt["without_effect"] = idle
+        if kept := getattr(self._task, "kept_outside", None):
+            attempt["kept_outside"] = kept
         return attempt["computed_by"] != before
 
     def _check_still_ours(self) -> None:
@@ -249,7 +251,9 @@ class TrialRun:
             self._close(Outcome(status=Status.DIVERGED, reason=str(error)))
         except AblateError as error:
             self._close(Outcome(status=Status.FAILED, reason=str(error)))
-        except RAISED as error:
+        except KeyboardInterrupt:
+            raise  # Ctrl-C is the driver's
+        except BaseException as error:
             self._close(_failure(error, self.trial), resumable=_out_of_memory(error))
         return None
 
@@ -308,13 +312,15 @@ def check_gpus(scale: str, gpus: float) -> None:
 def _failure(error: BaseException, trial: Trial) -> Outcome:
     if _out_of_memory(error):
         reason = "out of memory: a smaller batch_size or window, or fewer workers, needs less."
-        return Outcome(status=Status.FAILED, reason=reason, error=str(error))
+        return Outcome(status=Status.FAILED, reason=reason, error=text_of(error))
     frames = user_frames(error, trial.modules)
-    return Outcome(status=Status.FAILED, reason=f"{type(error).__name__}: {error}", frames=frames)
+    reason = f"{type(error).__name__}: {text_of(error)}"
+    return Outcome(status=Status.FAILED, reason=reason, frames=frames)
 
 
 def _out_of_memory(error: BaseException) -> bool:
     import torch
 
     typed = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return typed or "not enough memory" in str(error) or "can't allocate memory" in str(error)
+    text = text_of(error)
+    return typed or "not enough memory" in text or "can't allocate memory" in text

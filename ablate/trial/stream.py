@@ -145,8 +145,8 @@ class Stream:
         self.state = tuple(tensors[f"state.{index}"] for index in range(len(self.state)))
 
 
-class Circles(Stream):
-    """Rows that each read the whole text in a circle, through all epochs."""
+class CircularStream(Stream):
+    """A stream each of whose rows reads the whole text in a circle, through all epochs."""
 
     def __init__(self, trial: Trial, corpus: Corpus, streams: Streams) -> None:
         super().__init__(trial, corpus, streams)

@@ -26,7 +26,7 @@ from ablate.model.assemble import check_packages
 from ablate.model.fast.precision import products_in
 from ablate.model.flow import Pass
 from ablate.model.language_model import is_auxiliary
-from ablate.model.masks import Asked, Chance, Masks
+from ablate.model.masks import Chance, Masks, SiteRecorder
 from ablate.model.regularizer import Regularizer
 from ablate.trial.averaging import Averaging
 from ablate.trial.checkpoint import prefixed, read_weights, within
@@ -34,7 +34,7 @@ from ablate.trial.drawn import drawn
 from ablate.trial.evaluation import judge, reading_of
 from ablate.trial.finished import assembled, base_models, check_parents
 from ablate.trial.pairs import Pairs
-from ablate.trial.stream import Circles, Stream
+from ablate.trial.stream import CircularStream, Stream
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.updates import Part, Reader, Update
 
@@ -58,7 +58,7 @@ class Training:
         self.round_start = 0  # the epoch after which the round started
         self.best: dict[str, Tensor] = {}
         self.without_effect: list[str] | None = None  # known after the first update
-        self._asked = Asked()
+        self._asked = SiteRecorder()
         self._begin_epoch()
 
     def _assemble(self, place: Place) -> None:
@@ -338,7 +338,7 @@ def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:
     if trial.config.kind.reads == PAIRS:
         return Pairs(trial, text, streams)
     circular = trial.config.sections["training"].batching == "circular"
-    return (Circles if circular else Stream)(trial, text, streams)
+    return (CircularStream if circular else Stream)(trial, text, streams)
 
 
 def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:

@@ -17,7 +17,6 @@ from types import CodeType, ModuleType
 
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 
-RAISED = (Exception, SystemExit)  # what a user's code may raise, except Ctrl-C
 _OURS = str(Path(__file__).parents[1])
 _LIBRARIES = tuple(
     str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib")
@@ -48,10 +47,11 @@ def executed(file: Path, name: str, source: bytes | None = None) -> ModuleType:
     sys.modules[name] = module
     try:
         loader.exec_module(module)
+    except KeyboardInterrupt:  # Ctrl-C; anything else is the file's own
+        del sys.modules[name]
+        raise
     except BaseException as error:
         del sys.modules[name]
-        if not isinstance(error, RAISED):
-            raise
         raise _as_ablate_error(error, file) from None
     return module
 
@@ -108,6 +108,16 @@ def raised(error: BaseException, what: str, files: Sequence[str] = ()) -> Techni
     return TechniqueError(f"{what} raised an exception.\n{user_frames(error, files)}")
 
 
+def text_of(error: BaseException) -> str:
+    """The text of an exception that a user's code raised; its `__str__` may raise another."""
+    try:
+        return str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as other:
+        return f"(its text cannot be shown: str() of it raised {type(other).__name__})"
+
+
 def line_of(error: BaseException, file: Path) -> int:
     """The line of the user's file that raised an error; 0 if another file did."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -121,14 +131,15 @@ def _same(filename: str, file: Path) -> bool:
 def user_frames(error: BaseException, files: Sequence[str] = ()) -> str:
     """The traceback without frames of this package, of libraries and of Python itself."""
     frames = traceback.extract_tb(error.__traceback__)
-    shown = [frame for frame in frames if _is_users(frame.filename, files)]
+    shown = [frame for frame in frames if is_users(frame.filename, files)]
     last = traceback.format_exception_only(type(error), error)
     if not shown and not isinstance(error, SyntaxError):
         shown = list(frames)  # our own bug: show all that we know
     return "".join([*traceback.format_list(shown), *last]).rstrip()
 
 
-def _is_users(filename: str, files: Sequence[str]) -> bool:
+def is_users(filename: str, files: Sequence[str] = ()) -> bool:
+    """Return whether a file is the user's: none of this package, of a library or of Python."""
     path = str(Path(filename).resolve())
     if path in {str(Path(file).resolve()) for file in files}:
         return True

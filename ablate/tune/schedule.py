@@ -32,6 +32,7 @@ DIFFERS = (
     "was the first time (another machine, other kernels or other code?)"
 )
 NO_WEIGHTS = "others build on its weights, and the store has none"
+LOOP_IS_KNOWN = 2  # epochs, after which a loop has shown what it keeps
 MAY_COMPLETE = (None, Status.RUNNING, Status.COMPLETED)
 
 
@@ -66,6 +67,7 @@ class Schedule:
         self.status: dict[str, Status] = {}
         self._design_notes = plan.record.notes
         self._edited: dict[Edited, set[str]] = {}  # user's file -> trials from before its edit
+        self._kept: set[str] = set()  # lines of loops whose variables were noted
         self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
@@ -85,11 +87,16 @@ class Schedule:
         self._waiting = dict(sorted(self._waiting.items(), key=lambda item: item[0] not in first))
         self._is_whole = True
         self._record()
-        for text in reused(self._edited):
+        for text in self.reused:
             self.note(text)
 
+    @property
+    def reused(self) -> list[str]:
+        """Notes on trials from before an edit of the user's files, which it does not run again."""
+        return reused(self._edited)
+
     def close(self) -> None:
-        """Let other processes run what it leaves."""
+        """Release the claims, so that other processes can run the trials that are left."""
         self._claims.close()
 
     @property
@@ -148,6 +155,7 @@ class Schedule:
         self._tick()
         if epoch is not None:
             self.ledger.epoch(trial_id, epoch["epoch"], epoch.get("seconds", 0.0))
+            self._note_what_a_loop_keeps(trial_id, epoch["epoch"])
         self.listener.progress(trial_id, epoch, reached)
 
     def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
@@ -215,6 +223,19 @@ class Schedule:
         why = f"it was cut after epoch {epochs}, and had saved nothing"
         self.note(f"{trial.name} starts again: {NO_WEIGHTS if journal.lacks_weights else why}")
 
+    def _note_what_a_loop_keeps(self, trial_id: str, epoch: int) -> None:
+        """Note after two epochs, in which all is seen that changes, what a cut trial would lose."""
+        trial = self._running.get(trial_id)
+        if epoch == LOOP_IS_KNOWN and trial is not None and trial.config.kind.function is not None:
+            self._note_kept(journals.read(self.store, trial_id))
+
+    def _note_kept(self, journal: Journal | None) -> None:
+        """Note once for each loop what it keeps without saving it."""
+        if journal is not None and journal.kept_outside.keys() - self._kept:
+            self._kept |= journal.kept_outside.keys()
+            for text in journals.kept_outside([journal]):
+                self.note(text)
+
     def _start(self, trial: Trial) -> None:
         self.ledger.started(trial.id)
         self._waiting.pop(trial.id, None)
@@ -241,6 +262,7 @@ class Schedule:
             return
         self._claims.release(trial_id)
         self.ended[trial_id] = journal
+        self._note_kept(journal)
         if journal.differs_from_lost:
             self.note(f"{trial.name} {DIFFERS}")
         self._settle(trial, journal)
@@ -311,7 +333,7 @@ class Schedule:
             winner = search.winner()
             if winner is None:
                 self.note(f"the search of {search.planned.arm} has no winner: no trial completed")
-                for text in self.searches.disinherit(search.planned, self.plan):
+                for text in self.searches.close_heirs(search.planned, self.plan):
                     self.note(text)
                 self._record()
             else:
@@ -402,7 +424,7 @@ class Schedule:
     def _record(self) -> None:
         """Save the study's current plan, which replaces an earlier one only when it is whole."""
         searches = self.searches.records(self.plan)
-        notes = (*self._design_notes, *reused(self._edited))
+        notes = (*self._design_notes, *self.reused)
         record = replace(self.plan.record, searches=searches, notes=notes)
         self.plan = replace(self.plan, record=record)
         if self._is_whole:

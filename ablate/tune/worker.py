@@ -7,6 +7,7 @@ plain data, and every result is in the store before `advance` returns.
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,8 +27,8 @@ SLICE_SECONDS = 2.0
 class Worker:
     """Starts a trial, or resumes it from its last checkpoint; advances it until it is done.
 
-    Its order is {"trial", "store", "data"}; one from another host also has {"study", "corpus",
-    "modules", "files"}.
+    Its order is {"trial", "store", "data"}; one from another process also has {"path"}, and one
+    from another host {"study", "corpus", "modules", "files"}.
     """
 
     def __init__(self, order: Mapping[str, Any]) -> None:
@@ -50,6 +51,9 @@ def opened(order: Mapping[str, Any]) -> tuple[Trial, Store, str, dict[str, str]]
     It comes from the driver that the user started, so its code and its runner are trusted here.
     """
     allow_group()
+    if "path" in order:  # modules are found where the driver finds them
+        driver = order["path"]
+        sys.path[:] = [*driver, *(folder for folder in sys.path if folder not in driver)]
     trial, store = Trial.from_plain(order["trial"]), Store(order["store"])
     if "study" in order:
         _check_store(store, order["study"])

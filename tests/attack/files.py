@@ -3,15 +3,17 @@
     attack(seed=1, tries=5)  # of each kind: every damage once
 
 Each attempt restores a small workspace (finished, or cut in the middle of a trial), damages one
-file, and runs one command in this process; a few run as real processes. If the command succeeds,
-what it says and what is then in the store must be what it is without the damage, to the bit. If it
-fails, it must end with one error that names the file or the trial.
+file (half of them without a new time, as a disk does), and runs one command in this process; a few
+run as real processes. If the command succeeds, what it says and what is then in the store must be
+what it is without the damage, to the bit. If it fails, it must end with one error that names the
+file or the trial.
 
 Not attacked: `mlflow.db`, which is SQLite's and MLflow's (tables do not read it).
 """
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import signal
@@ -38,6 +40,7 @@ from tests.attack.workspace import (
     runs_by_trial,
     without_times,
 )
+from tests.support.damage import as_new_process
 
 HANG_SECONDS = 600  # a busy machine may take minutes for seconds of work
 AS_PROCESS = 40  # every 40th attempt runs the command as a process of its own
@@ -136,7 +139,11 @@ class Attempt:
         files = sorted(path for path in self.made.work.glob(pattern) if path.stat().st_size)
         path, damage = rng.choice(files), self._damage()
         others = [file.read_bytes() for file in files]
+        status = path.stat()
         path.write_bytes(damage(path.read_bytes(), rng, others))
+        if rng.random() < 0.5:  # as a disk damages it: what asks for the time sees no change
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        as_new_process()
         self.name = str(path.relative_to(self.made.work))
         self.what = (
             f"attack(seed={self.seed}) number {self.number}: {damage.__name__} of {self.name}, "

@@ -38,6 +38,7 @@ HANG_SECONDS = 30  # of the processor's time; four times as many by the clock
 REAL = 100
 MEMORY = 12 << 30  # bytes of addresses, so that a mutated size cannot take the machine down
 LONGEST = 4_000  # characters of an error
+SECRET = "hunter2hunter2"  # of a location: shown nowhere
 
 STUDY = """
 from ablate import Arm, Scale, Search, Stage, Study, factorial, fractional_factorial, table
@@ -176,6 +177,7 @@ TEXTS = (
     *("", " ", "a", "b", "none", "lstm", "mos", "softmax", "grammar", "ptb", "character", "small"),
     *("../../etc/passwd", "~nosuchuser", "~", "/", ".", "a/b", "a@b", "a\nb", "\t", "%s", "{seed}"),
     *("\udcff", "a\udcffb", "\0", "ü", "𝔘", "\u202e", "'", '"', "\\", "x" * 5000, "-1", "--help"),
+    *("ablate-crc32:12345678", r"$\write18{id}$", "{0}", "{x!z}", "--", "--except=--"),
     *("[" * 3000, "(" * 3000, "=SUM(A1)", "<b>", "*", "__class__", "a.b.c.d", "head.experts"),
 )
 URIS = (
@@ -183,6 +185,7 @@ URIS = (
     *("sqlite:///", "sqlite:////proc/x.db", "sqlite:////proc", "postgresql://u:p@127.0.0.1:1/x"),
     *("nosuch://x", "htp:/h", "memory://", "local:///proc/x", "\udcff", "sqlite:////tmp/\udcff"),
     *("", " ", "/proc/x", "/etc/passwd", "folder:x", "http://", "http://u:p@", "x" * 5000),
+    *(f"{scheme}://KEY:{SECRET}@b/x" for scheme in ("s3", "abfs", "postgresql", "file")),
 )
 
 
@@ -369,6 +372,8 @@ def judge(status: int, out: str, err: str) -> Judged:
     """What a user would say to what is on the screen."""
     if "Traceback (most recent call last)" in err + out or "/ablate/" in _frames(err):
         return Judged("tracebacks", err[-2000:])
+    if SECRET in out + err:
+        return Judged("wrong", f"a location is shown with its secret: {out[-500:]}{err[-500:]}")
     if status == 0:
         return Judged() if out.strip() else Judged("wrong", "nothing printed")
     lines = [line for line in err.splitlines() if line.startswith(("ablate", "usage: "))]

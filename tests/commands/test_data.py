@@ -7,6 +7,7 @@ import pytest
 from ablate.cli import main
 from ablate.data.sources import fetched
 from ablate.data.texts import BUILT_IN
+from tests.support.damage import as_new_process, flip_on_disk
 
 
 @pytest.fixture
@@ -28,3 +29,13 @@ def test_trees_are_encoded_as_trees(data):
     assert got == (
         "grammar_trees: 131,810 train, 6,707 valid, 9,980 test tokens, 764 words, encoded\n"
     )
+
+
+def test_what_is_encoded_is_verified_by_its_contents(data, tmp_path, capsys):
+    data("get", "grammar_trees")
+    assert data("verify", "grammar_trees").splitlines()[-1].endswith(": as sealed")
+    (tokens,) = (tmp_path / "data" / "encoded").glob("*/tokens.arrow")
+    flip_on_disk(tokens, 5000)
+    as_new_process()
+    assert main(["data", "verify", "grammar_trees", "--workspace", str(tmp_path)]) == 3
+    assert f"{tokens.parent} is damaged (tokens.arrow has changed)" in capsys.readouterr().err

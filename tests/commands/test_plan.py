@@ -68,11 +68,10 @@ def test_of_a_search_what_is_done_is_not_left_and_what_failed_is(tmp_path, works
     file = tmp_path / "asks.py"
     file.write_text(SEARCHED)
     (tmp_path / "rate.toml").write_text(RATE)
-    assert "0 trials, 0 done; searches and their confirmations: up to 6 more" in told(
-        file, workspace
-    )
+    counted = "6 trials, with those of searches and what confirms their winners"
+    assert f"{counted}: 0 done, up to 6 left; " in told(file, workspace)
     run(file, "s", workspace=str(workspace.folder), local=True)
-    assert "0 trials, 0 done; 0.0M training tokens left" in told(file, workspace)
+    assert f"{counted}: 6 done, 0 left; 0.0M training tokens left" in told(file, workspace)
     stored = journals.read_all(workspace.store).values()
     (first, *_), (last, *_) = (
         [j for j in stored if j.trial.stage == stage] for stage in ("search", "train")
@@ -80,7 +79,7 @@ def test_of_a_search_what_is_done_is_not_left_and_what_failed_is(tmp_path, works
     for journal in (first, last):
         outcome = replace(journal.outcome, status=Status.FAILED)  # type: ignore[type-var]
         replace(journal, outcome=outcome).write(workspace.store)
-    assert "confirmations: up to 2 more" in told(file, workspace)
+    assert f"{counted}: 4 done, 2 left; " in told(file, workspace)
 
 
 def told(file, workspace) -> str:

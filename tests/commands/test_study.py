@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ablate.commands.study import _troubles
 from ablate.config.identity import Trial
+from ablate.engine import failures
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 
@@ -21,7 +21,7 @@ def troubles(*known: Journal, listed: str = "", searched: tuple[str, ...] = ()) 
     trials = [SimpleNamespace(id=trial_id) for trial_id in listed.split()]
     record = SimpleNamespace(trials=trials, searches=searches, key="q@s")
     ended: Any = SimpleNamespace(record=record, journals={j.trial.id: j for j in known})
-    return _troubles(ended)
+    return failures.troubles(ended)
 
 
 def test_a_search_that_a_budget_stopped_has_not_failed_with_one_of_its_trials():

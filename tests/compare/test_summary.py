@@ -388,6 +388,24 @@ def test_a_trial_that_arms_share_costs_once(by_hand):
     assert [arm.seconds for arm in summary.arms] == [22.5, 22.5] and summary.seconds == 22.5
 
 
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e200])
+def test_a_number_too_large_to_compute_with_has_diverged(by_hand, value):
+    study = by_hand({"base": BASE, "large": [value] * 5, "doc": LOWER})
+    summary = summary_of(study)
+    large = summary.arm("large")
+    assert (large.counts.completed, large.counts.diverged) == (0, 5) and not large.values
+    assert summary.arm("doc").counts.completed == 5
+
+
+def test_variables_that_a_loop_keeps_are_named(by_hand):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    kept = {"where": "task.py:7", "names": ["best", "patience"]}
+    for trial in study.record.trials:
+        study.journals[trial.id].attempts.append({"kept_outside": kept})
+    (note,) = (text for text in summary_of(study).notes if "task.py:7" in text)
+    assert "this loop keeps best and patience from epoch to epoch" in note
+
+
 def test_settings_without_effect_are_named_with_their_arms(by_hand):
     study = by_hand({"base": BASE, "doc": LOWER, "noise": NOISY})
     rate, latent = "regularizer.weight_drop.rate", "regularizer.dropout.latent"

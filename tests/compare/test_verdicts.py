@@ -12,7 +12,7 @@ from scipy import stats
 from ablate import papers
 from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.summary import summarise
-from ablate.config.metrics import BITS, PERPLEXITY, ROUGE_1
+from ablate.config.metrics import BITS, BRACKET_F1, PERPLEXITY, ROUGE_1
 from tests.support.tables import written
 
 PPL, BPC = PERPLEXITY, BITS
@@ -156,6 +156,16 @@ def test_a_cell_that_says_so_is_not_comparable(by_hand):
     assert verdict_on(study) == "not comparable: another text"
 
 
+def test_an_arm_whose_study_says_so_is_not_comparable(by_hand):
+    """It once said in a note that the training was another one, and judged the number anyway."""
+    study, _ = published(by_hand, [4.2] * 3)
+    assert verdict_on(study).startswith("not reproduced")
+    study.arm_fields["base"]["not_comparable"] = "trained by Adam"
+    assert verdict_on(study) == "not comparable: trained by Adam"
+    text = written(summarise(study.record, study.journals), "markdown")
+    assert "not comparable: trained by Adam" in text and "not reproduced:" not in text
+
+
 @pytest.mark.parametrize(
     ("table", "corpus", "level", "there"),
     [
@@ -176,6 +186,19 @@ def test_a_text_that_the_user_brings_is_the_papers_by_its_folders_name(
     assert verdict_on(study) == "reproduced"
     study.record_fields["corpus"] = "folder:other"
     assert verdict_on(study) == "not comparable: another corpus (folder:other)"
+
+
+def test_the_treebank_that_the_user_brings_is_the_papers(by_hand):
+    """A choice among parses of it was once said to be of another corpus."""
+    f1 = replace(BRACKET_F1, name="rerank.bracket_f1")
+    study = by_hand({"base": [None] * 3})
+    study.arm_fields = {"base": {"published": {"test": 93.3}}}
+    where = {"paper": "takase2018doc", "tables": ("Table 11",), "corpus": "folder:ptb_trees"}
+    study.record_fields = {**where, "published_scale": True, "judged_by": f1, "level": "word"}
+    for seed, score in enumerate((93.2, 93.3, 93.4)):
+        study.end(f"base-{seed}", "completed", metrics={f1.key("test"): score})
+    summary = summarise(study.record, study.journals)
+    assert summary.verdicts["base", f1.name, "test"] == "reproduced"
 
 
 def test_the_same_folder_by_words_and_by_letters_is_two_corpora():

@@ -84,6 +84,33 @@ def test_a_name_belongs_to_one_file():
         task("language", config=ShapesConfig, metrics=ACCURACY)(nothing)
 
 
+def executed(file: str, module: str, version: int = 1) -> None:
+    """Register the task `again` in a file or a cell of this module."""
+    text = "task('again', config=C, metrics=M, version=V)(lambda run: {})"
+    names = {"task": task, "C": ShapesConfig, "M": ACCURACY, "V": version, "__name__": module}
+    exec(compile(text, file, "exec"), names)
+
+
+def test_a_task_that_is_registered_again_where_it_was_replaces_the_one_before():
+    for number, (file, module) in enumerate(
+        [("cell 1", "__main__"), ("cell 1", "__main__"), ("cell 2", "__main__")], start=1
+    ):
+        executed(file, module, version=number)
+        assert tasks.find_kind("again").version == number
+    with pytest.raises(ConfigError, match=r"other\.py:1: the task 'again' is already .*cell 2:1"):
+        executed("other.py", "other")
+    assert tasks.find_kind("again").version == 3
+
+
+def test_a_copy_replaces_the_task_of_a_script_until_it_is_registered_again():
+    executed("cell 1", "__main__")
+    with tasks.copying(tasks.find_kind("again")):
+        executed("copy.py", "copy", version=2)
+    assert tasks.find_kind("again").version == 2
+    executed("cell 2", "__main__", version=3)
+    assert tasks.find_kind("again").version == 3
+
+
 @pytest.mark.parametrize(
     "wrong, named",
     [

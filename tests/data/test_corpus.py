@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import os
 import random
 import shutil
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 from ablate.config.sections import CorpusConfig
-from ablate.data import encoded, sources
+from ablate.data import encoded, sources, texts
 from ablate.data.corpus import corpus_digest, open_corpus, vocabulary_size
 from ablate.data.encoding import encode
 from ablate.data.grammar import generate as grammar
@@ -23,6 +24,9 @@ from ablate.data.grammar.built_in import BUILT_IN
 from ablate.data.grammar.floor import log_probabilities
 from ablate.data.published import PUBLISHED, SPLITS
 from ablate.errors import CorpusError
+from ablate.store import files
+from ablate.store.files import stamp
+from tests.support.damage import as_new_process, flip_on_disk
 
 
 @pytest.fixture
@@ -237,8 +241,6 @@ def test_edited_text_in_a_folder_is_encoded_again(own, tmp_path):
 
 
 def test_hashes_of_text_that_has_settled_are_remembered(own, tmp_path, monkeypatch):
-    from ablate.data import texts
-
     monkeypatch.setattr(texts, "FRESH_NS", -1)
     config = CorpusConfig(name=str(own))
     first = corpus_digest(config, tmp_path)
@@ -282,6 +284,43 @@ def test_a_damaged_encoding_is_made_again_or_refused(data, caplog, name, damage)
         open_corpus(TINY, data)
 
 
+@pytest.mark.parametrize("name", ["tokens.arrow", "vocabulary.arrow"])
+def test_a_bit_that_a_disk_has_changed_is_noticed(data, caplog, name):
+    """The file keeps size, times and inode, as a seal of an older version knew them."""
+    before = open_corpus(TINY, data)
+    folder, tokens, words = encoding_of(data), before.splits["train"].copy(), before.vocabulary
+    del before
+    flip_on_disk(folder / name, 500)
+    seal = json.loads((folder / "seal.json").read_text())
+    stamps = {file: stamp(folder / file) for file in seal["sha256"]}
+    (folder / "seal.json").write_text(json.dumps({**seal, "stamps": stamps}))
+    as_new_process()
+    again = open_corpus(TINY, data)
+    assert np.array_equal(again.splits["train"], tokens) and again.vocabulary == words
+    assert f"is damaged ({name} has changed)" in caplog.text
+
+
+def test_a_process_hashes_an_encoding_once(data, monkeypatch):
+    open_corpus(TINY, data)
+    as_new_process()
+    open_corpus(TINY, data)
+    monkeypatch.setattr(files, "sha256", lambda path: pytest.fail(f"{path} was hashed again"))
+    open_corpus(TINY, data)
+
+
+def test_a_text_that_its_disk_has_changed_is_not_encoded(own, tmp_path, monkeypatch):
+    """Its hash is remembered with its times, so it seems to be the text that it was."""
+    monkeypatch.setattr(texts, "FRESH_NS", -1)
+    monkeypatch.setattr(files, "stamp", lambda path: [path.stat().st_size, 0, 0, 0])
+    config = CorpusConfig(name=str(own))
+    corpus_digest(config, tmp_path)
+    flip_on_disk(own / "train.txt", 0)
+    with pytest.raises(CorpusError, match="its disk has changed it"):
+        open_corpus(config, tmp_path)
+    with pytest.raises(CorpusError, match="its disk has changed it"):
+        sources.verify(str(own), tmp_path)
+
+
 @pytest.mark.parametrize(
     "seal", ["[]", "{}", '{"stamps": {}, "sha256": {}}', '{"stamps": 1, "sha256": null}']
 )
@@ -300,13 +339,11 @@ def test_an_encoding_under_another_name_is_damage(data, caplog):
     assert "is damaged" in caplog.text
 
 
-def test_a_copied_encoding_needs_no_text_and_is_sealed_again(data, tmp_path, caplog, monkeypatch):
+def test_a_copied_encoding_needs_no_text(data, tmp_path, caplog):
     before = open_corpus(TINY, data)
     copy = tmp_path / "elsewhere"
     shutil.copytree(data / "encoded", copy / "encoded")
     assert same_tokens(open_corpus(TINY, copy), before) and not caplog.text
-    monkeypatch.setattr(encoded, "sha256", lambda path: pytest.fail(f"{path} was hashed again"))
-    open_corpus(TINY, copy)
 
 
 # --- disks

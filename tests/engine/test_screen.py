@@ -690,4 +690,4 @@ def test_the_record_counts_trials_that_searches_have_yet_to_start():
     )
     record = record_of(num_seeds=1, arms=("base",), searches=searches)
     assert len(record.trial_ids()) == 4
-    assert record.num_trials == 4 + 2 + 2
+    assert record.num_trials() == 4 + 2 + 2

@@ -162,15 +162,15 @@ def test_what_was_refused_once_and_delivered_later_is_recorded(workspace, monkey
     from ablate.record.database import DatabaseTracking
     from ablate.record.tracking import TRIAL, Refused
 
-    put, refused = DatabaseTracking.put, []
+    put_all, refused = DatabaseTracking.put_all, []
 
-    def once(server, experiment_id, run):
-        if run.identity[0] == TRIAL and not refused:
-            refused.append(run)
+    def once(server, experiment_id, runs):
+        if runs[0].identity[0] == TRIAL and not refused:
+            refused.append(runs)
             raise Refused("not now")
-        return put(server, experiment_id, run)
+        return put_all(server, experiment_id, runs)
 
-    monkeypatch.setattr(DatabaseTracking, "put", once)
+    monkeypatch.setattr(DatabaseTracking, "put_all", once)
     write(workspace.store, make_journal(FIRST))
     recorder = background(workspace, [])
     wait_for(lambda: refused)

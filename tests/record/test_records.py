@@ -512,8 +512,8 @@ def test_results_that_a_kill_left_half_written_are_no_damage(
     write_study(workspace.store, make_study(trials=1))
     finish(_opened(workspace, make_study(trials=1), "database"), "", {"a.txt": "1", "b.txt": "1"})
     recorder = _opened(workspace, make_study(trials=1), "database")
-    countdown, store_file = Countdown(written + 2), workspace.store.write
-    monkeypatch.setattr(workspace.store, "write", lambda *what: countdown(store_file, *what))
+    countdown, store_file = Countdown(written + 2), workspace.store._write
+    monkeypatch.setattr(workspace.store, "_write", lambda *what: countdown(store_file, *what))
     with pytest.raises(Killed):
         recorder.save_results("", {"a.txt": "2", "b.txt": "2"})
     monkeypatch.undo()

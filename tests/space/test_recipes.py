@@ -32,6 +32,7 @@ OVER = {
     "takase2017iog_table1": ("merity2018awd", "ptb"),
     "takase2017iog_text4": ("merity2018awd", "ptb"),
     "grave2017_cache": ("grave2017", "ptb"),
+    "oliva2021dual_table4_evaluation": ("oliva2021dual_text4_2", None),
     "oliva2021dual_text4_2_evaluation": ("oliva2021dual_text4_2", None),
 }
 # What has to be said first where the rest hangs on it.
@@ -337,6 +338,7 @@ SCRIPTS = {
     ("zaremba2014", "large"): (1500, 2, 0.65, 0.04, 1, 1.15, 14, 55, 10, 35),
     ("gal2016", "large"): (1500, 2, None, 0.04, 1, 1.15, 10, 55, 10, 35),
     ("zilly2017rhn", "depth-8"): (890, None, None, 0.04, 0.2, 1.02, 20, 500, 10, 35),
+    ("zilly2017rhn", "depth-9-tied"): (860, None, None, 0.04, 0.2, 1.02, 20, 500, 10, 35),
     ("zilly2017rhn", "depth-10-tied"): (830, None, None, 0.04, 0.2, 1.02, 20, 500, 10, 35),
 }
 SETTINGS = (
@@ -362,6 +364,17 @@ def test_a_recipe_has_its_scripts_settings(recipe):
     assert values["head.bias_range"] == values["head.initial_range"]  # the scripts draw all alike
     assert values["training.batch_size"] == 20
     assert values["training.loss_reduction"] == "sum_time_mean_batch"
+
+
+@pytest.mark.parametrize(("depth", "units"), [(8, 890), (9, 860), (10, 830)])
+def test_each_depth_of_the_rhn_has_its_authors_size(depth, units):
+    """The README's table of depths; tied and untied models have one size."""
+    loaded = load("zilly2017rhn")
+    for column in {f"depth-{depth}", f"depth-{depth}-tied"} & set(loaded.corpora):
+        values = loaded.values(column)
+        assert (values["backbone.depth"], values["backbone.units"]) == (depth, units)
+        assert values["head.tied"] is column.endswith("tied")
+    assert f"depth-{depth}-tied" in loaded.corpora
 
 
 @pytest.mark.parametrize("recipe", RATES)

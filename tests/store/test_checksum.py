@@ -111,3 +111,37 @@ def test_lines_that_are_missing_moved_or_doubled_are_noticed():
     for wrong in ((1, 2, 3), (0, 2, 3), (0, 1, 1, 2), (0, 2, 1, 3)):
         with pytest.raises(checksum.Mismatch):
             check(*wrong)
+
+
+CLAIM = "ablate-crc32:12345678"  # a name that somebody gives
+
+
+@pytest.mark.parametrize("key", [key for key in FILES if "tokens" not in key])
+def test_a_name_that_looks_like_a_checksum_is_a_name(tmp_path, key):
+    """It was called damage, or its digits were replaced."""
+    store = Store(str(tmp_path))
+    writers = {
+        "json": lambda: store.write_json(key, {"arms": [{"checksum": CLAIM}], "a": CLAIM}),
+        "safetensors": lambda: checkpoint.write(store, key, {CLAIM: torch.ones(2)}, {"n": CLAIM}),
+        "arrow": lambda: sentences.write(store, "t1", "test", [CLAIM, f'"checksum": "{CLAIM}"']),
+    }
+    writers[key.rpartition(".")[2]]()
+    data = store.read(key)
+    assert data.count(CLAIM.encode()) >= 1
+    (tmp_path / key).write_bytes(data.replace(CLAIM.encode(), CLAIM.encode()[:-1] + b"9"))
+    with pytest.raises(DamagedError):
+        store.read(key)
+
+
+def test_a_log_s_choices_may_look_like_a_checksum():
+    text = json.dumps({"checksum": checksum.BLANK, "choice": CLAIM}, separators=(",", ":"))
+    line, total = checksum.next_line(f"{text}\n".encode(), 7)
+    assert json.loads(line)["choice"] == CLAIM and checksum.check_line(line, 7) == total
+
+
+@pytest.mark.parametrize("data", [CLAIM.encode(), f'{{"checksum": "{CLAIM}"}}'.encode()])
+def test_a_copy_is_the_same_bytes_whatever_is_in_it(store, data):
+    """Texts and files of the user's travel through the store."""
+    store.write_as_is("files/x/one.json", data)
+    assert store.read_as_is("files/x/one.json") == data
+    assert store.read_as_is("files/x/two.json") is None

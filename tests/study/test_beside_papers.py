@@ -137,3 +137,12 @@ def test_a_number_of_the_training_text_is_none_of_a_split():
     assert published_cells(study, arm, config, metrics.PERPLEXITY).keys() == {"test"}
     assert published_cells(study, arm, config, metrics.TRAIN_PERPLEXITY)["train"].value == 38
     assert published_cells(study, arm, config, Metric("other")) == {}
+
+
+def test_numbers_of_another_training_are_not_compared_with_its_paper(data, texts_that_users_bring):
+    """The scale's note said so, and each number had a verdict: `not reproduced`."""
+    for study in ("irlm_ptb", "column_norms", "irlm_timescales"):
+        arms = make_plan(load(study), "adam", data=data).record.arms
+        reasons = {arm.name: arm.not_comparable for arm in arms if not arm.name.startswith("KN5")}
+        assert set(reasons.values()) == {"trained by Adam, for few epochs"}
+        assert {arm.not_comparable for arm in arms if arm.name not in reasons} <= {""}

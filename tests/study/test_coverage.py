@@ -4,6 +4,7 @@ import pytest
 
 from ablate import papers
 from ablate.study.coverage import covered_rows
+from ablate.study.file import load
 
 MOST_ABSENT = 10  # rows; falls as techniques and tasks arrive, to at most 10
 
@@ -41,6 +42,32 @@ def test_an_arm_runs_on_the_rows_corpus_at_some_scale(covered):
         if not arm.scales
     ]
     assert nowhere == []
+
+
+OTHERS = {  # a row's corpus -> the one that its models train on
+    "PTB 20k-word slice": "ptb",
+    "MSR Sentence Completion": "folder:novels",
+    "Project Gutenberg (Holmes)": "folder:novels",
+    "Headline generation (Zhou et al. 2017 test set)": "folder:headlines",
+    "PTB constituency parsing (Section 23)": "folder:ptb_trees",
+    "text8 (characters)": "folder:text8",
+    "text8 (words)": "folder:text8",
+}
+
+
+def test_an_arm_stands_beside_no_row_of_another_corpus(covered):
+    """AWD-LSTM's arms are of one corpus each, and its two rows once had both of them."""
+    for rows in covered.values():
+        for each in (row for row in rows if not row.row.corpus.startswith("IWSLT")):
+            expected = OTHERS.get(each.row.corpus, each.row.corpus)
+            ours = {load(a.study).scales[scale].corpus for a in each.arms for scale in a.scales}
+            assert ours <= {expected}
+    awd = [each for each in covered["takase2017iog"] if each.row.model.endswith("authors' code)")]
+    beside = {(e.row.corpus, e.row.variant): [arm.arm for arm in e.arms] for e in awd}
+    assert beside["ptb", "+WT"] == ["AWD (ptb)"]
+    assert beside["ptb", "+WT+IOG"] == ["AWD (ptb) + IOG"]
+    assert beside["wikitext-2", "+WT"] == ["AWD (wikitext-2)"]
+    assert beside["wikitext-2", "+WT+IOG"] == ["AWD (wikitext-2) + IOG"]
 
 
 @pytest.mark.parametrize("paper", papers.ids())

@@ -200,6 +200,8 @@ def scale_mutations():
         "arms=['b', 1]": r"arms\[1\] = 1 is not allowed\. Expected: text",
         "column=3": r"column = 3 is not allowed",
         "adapt=3": r"adapt = 3 is not allowed\. Expected: function or none",
+        "not_comparable=3": r"not_comparable = 3 is not allowed\. Expected: text or function",
+        "not_comparable='Adam'": r"scale 'small': not_comparable says why .*set published=True",
         "search='rates'": r"search = 'rates' is not allowed\. Expected: Search or none",
     }
     for words, message in wrong.items():
@@ -216,6 +218,8 @@ def scale_mutations():
     yield changed("seeds=2", "2"), r"asked\.py:\d+: "
     yield changed("seeds=2", "seeds=2, adapt=lambda v: None"), r"adapt = <lambda> returned None"
     yield changed("seeds=2", "seeds=2, adapt=lambda v: {'heda': 1}"), r"'heda'.*Did you mean 'head'"
+    why = "seeds=2, published=True, not_comparable=lambda v: 3"
+    yield changed("seeds=2", why), r"not_comparable = <lambda> returned 3\. Expected: text"
     yield changed("seeds=2", "seeds=2, changes={'head': 'dco'}"), r"unknown head 'dco'"
     for words in ("hours=-1", "epochs=0", "gpu_hours='x'", "gpu_hours_per_trial=None"):
         name = words.split("=")[0]

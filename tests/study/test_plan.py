@@ -242,6 +242,18 @@ def test_later_values_win(data: str):
     assert {config.training.epochs for config in configs.values()} == {10}
 
 
+def test_a_scale_says_why_its_arms_are_not_comparable_with_a_paper(data: str):
+    def why(values):
+        return "a shorter window" if values.get("training.window") == 33 else ""
+
+    reasons = {}
+    for reason in ("trained by Adam", why):
+        study = changed(study_of("window"), published=True, not_comparable=reason)
+        record = make_plan(study, data=data).record
+        reasons[reason] = [arm.not_comparable for arm in record.arms]
+    assert reasons == {"trained by Adam": ["trained by Adam"] * 2, why: ["", "a shorter window"]}
+
+
 SPACE = """
 paper = "none"
 tables = ["T"]

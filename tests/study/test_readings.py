@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from ablate import papers
 from ablate.config.resolve import resolve
 from ablate.space import space
+from ablate.space.space import Space
 from ablate.study.arms import arm_values
 from ablate.study.file import load
 from ablate.study.plan import make_plan
+from ablate.study.record import arm_stages
+from ablate.study.words import Arm
 from tests.support import places
 
 STUDIES = places.STUDIES
@@ -76,16 +80,97 @@ def test_001_always_anneals(study):
     "study", ["irlm_characters", "irlm_text8", "irlm_ptb", "sentence_completion"]
 )
 def test_recurrent_weights_of_001_start_close_to_0(study):
-    """Section 2.2, of every RNN; where there are blocks, beside what a diagonal starts at. The RNN
-    of sigmoids is a quoted one, with another paper's settings."""
+    """Section 2.2, of every RNN; where there are blocks, beside what a diagonal starts at."""
     for scale in ("laptop", "paper"):
         result = {
             name: values["backbone.recurrent_range"]
             for name, values in arms(study, scale).items()
             if values["backbone"] in ("elman", "skipping_rnn")
-            and values.get("backbone.activation") != "sigmoid"
         }
         assert result and set(result.values()) == {0.001}, result
+
+
+@pytest.mark.parametrize("scale", ["laptop", "ptb", "paper"])
+def test_the_quoted_rnn_over_letters_is_rectified_and_clipped(scale):
+    """001, Section 2.2, of the RNN that Table 1a quotes; its own one is not clipped."""
+    result = {
+        name: (values["backbone.activation"], values["training.clip"])
+        for name, values in arms("irlm_characters", scale).items()
+        if values["backbone"] == "elman"
+    }
+    assert result == {
+        "RNN": ("smoothed_relu", None),
+        "RNN of 512 units, quoted": ("relu", 1.0),
+    }
+
+
+@pytest.mark.parametrize("column", ["words", "topics"])
+def test_other_rnns_of_the_toolkit_keep_its_sigmoids(column):
+    values = space.load("mikolov2011rnn").values(column)
+    assert values["backbone.activation"] == "sigmoid" and "training.clip" not in values
+
+
+# Valid and test perplexities that the RHN's authors print -> depth, tied.
+OF_ZILLY = {
+    (71.2, 68.5): (8, False),
+    (67.9, 65.4): (10, True),
+    (68.1, 66.0): (9, True),
+    (72.8, 71.3): (8, False),  # of 2016, of which no settings are known: the recipe of 2017
+}
+
+
+@pytest.mark.parametrize("study", ["doc_comparison", "iog", "tying_table2"])
+def test_a_quoted_rhn_has_the_depth_at_which_its_authors_have_its_numbers(study):
+    """Whatever depth the page that quotes it prints."""
+    words = load(STUDIES / f"{study}.py")
+    cells = papers.load(words.paper).cells
+    values = arms(study)
+    seen = 0
+    for arm in words.design.arms:
+        printed = {cell.split: cell.value for cell in cells if cell.quoted and of(cell, arm)}
+        numbers = printed.get("valid"), printed.get("test")
+        if not (arm.recipe or "").startswith("zilly2017rhn") or numbers not in OF_ZILLY:
+            continue
+        built = values[arm.name]["backbone.depth"], values[arm.name]["head.tied"]
+        assert built == OF_ZILLY[numbers], arm.name
+        seen += 1
+    assert seen == {"doc_comparison": 2, "iog": 1, "tying_table2": 1}[study]
+
+
+def test_the_rhn_of_2016_is_said_to_run_the_recipe_of_2017():
+    text = " ".join((STUDIES / "tying_table2.py").read_text(encoding="utf-8").split())
+    assert "the recipe of 2017 at depth 8, untied, for which its authors have 71.2 / 68.5" in text
+
+
+def of(cell: papers.Cell, arm: Arm) -> bool:
+    return (cell.model, cell.variant) == arm.published and cell.metric == "ppl"
+
+
+@pytest.mark.parametrize(
+    "study", ["doc_comparison", "doc_rank", "doc_reruns", "dual_table2", "iog"]
+)
+def test_a_fine_tuned_awd_has_the_windows_of_its_finetune_py(study):
+    """At most 10 steps longer than the 70, where main.py has no cap. Of the code of fraternal
+    dropout no such cap is known."""
+    words = load(STUDIES / f"{study}.py")
+    scale = words.scales["paper"]
+    caps = [
+        stage.changes.get("training.max_window_excess")
+        for arm in words.design.arms
+        for stage in arm_stages(scale, arm)
+        if (arm.recipe or words.base).startswith("merity2018awd")
+        and stage.changes.get("optimizer.trigger") == "at_once"
+        and not any("fraternal" in name for name in arm.changes)
+    ]
+    assert caps and set(caps) == {10}
+
+
+@pytest.mark.parametrize("column", ["ptb-500", "wikitext2-100", "wikitext2-2000"])
+def test_the_cache_of_grave_grows_from_nothing(column):
+    """AWD-LSTM's script waits for a full window, and 000's own rows are read as it."""
+    field = "evaluator.cache.start"
+    assert space.load("grave2017_cache").values(column)[field] == "growing"
+    assert space.load("takase2017iog_text4").values("awd-ptb")[field] == "full_window"
 
 
 @pytest.mark.parametrize("study", ["doc_reruns", "doc_dropout"])
@@ -119,6 +204,40 @@ def test_dynamic_evaluation_of_002_uses_the_validation_text_too():
     every = space.load("oliva2021dual_table3_4")
     assert every.values("ptb", {"Dynamic evaluation": True})[field] is True
     assert field not in every.values("ptb", {"Dynamic evaluation": False})
+
+
+def searched(study: str, arm: str) -> Space:
+    """The space over which an arm's finished model is searched."""
+    arms = {arm.name: arm for arm in load(STUDIES / f"{study}.py").design.arms}
+    (stage,) = arms[arm].then
+    assert stage.search is not None
+    return space.load(stage.search.space)
+
+
+def test_table_1_of_002_is_evaluated_over_the_rows_of_table_4():
+    """Only the last row of Table 2 was searched over windows up to 70, with two rows more."""
+    table_1 = searched("dual_table1", "Dual LSTM, dynamic")
+    table_4 = space.load("oliva2021dual_table3_4")
+    names = ("Learning rate eval", "Seq len eval", "Clipnorm eval")
+    assert tuple(row.name for row in table_1.rows if row.printed) == names
+    for name in names:
+        assert table_1[name].domain == table_4[name].domain
+        assert table_1[name].description == table_4[name].description
+    assert table_1["Seq len eval"].domain.ends == (5, 50)
+    settled = {"evaluator.dynamic.rule": "nadam", "evaluator.dynamic.through_valid": True}
+    assert table_1.values() == settled
+    table_2 = searched("dual_search", "dynamic, tuned")
+    assert table_2["sequence length at eval"].domain.ends == (5, 70)
+
+
+def test_what_is_tuned_of_dynamic_evaluation_differs_in_nothing_else():
+    """Both follow the validation text before test, as 002 has it."""
+    arms = {arm.name: arm for arm in load(STUDIES / "dual_search.py").design.arms}
+    plain, tuned = arms["dynamic"].then[0], arms["dynamic, tuned"].then[0]
+    found = {**tuned.changes, **space.load(tuned.search.space).values()}
+    settled = {key: value for key, value in plain.changes.items() if key in found}
+    assert settled == found
+    assert found["evaluator.dynamic.through_valid"] is True
 
 
 @pytest.mark.parametrize("name", ["oliva2021dual_table3_4", "oliva2021dual_text4_2"])
@@ -163,3 +282,26 @@ def test_both_readings_of_a_row_of_l_have_an_arm():
     literal = "beta 1, tau 10, rows are units"
     assert result.pop(literal) == (True, "unit")
     assert set(result.values()) == {(True, "word")}
+
+
+# What a file says of a paper, and what it said before.
+SAYS = (
+    ("studies/doc_reranking.py", "Section 7 says nothing of such a weight", "the paper does so"),
+    (
+        "ablate/components/evaluator/rerank.py",
+        "the paper says nothing of the parser's own score",
+        "",
+    ),
+    ("ablate/components/regularizer/l1.py", "(Pachitariu & Sahani 2013, Table 2)", "Section 4"),
+    ("ablate/scores/bracketing.py", "COLLINS.prm names TOP alone", "TOP and S1"),
+    ("studies/irlm_caches.py", "up to 50 (Figure 1)", "Section 4"),
+    ("studies/irlm_linear.py", "of which 20% were above 0.9", "We know no numbers"),
+    ("studies/dual_search.py", "follow the validation text before test, tuned or not", ""),
+)
+
+
+@pytest.mark.parametrize(("file", "now", "before"), SAYS, ids=[file for file, *_ in SAYS])
+def test_a_file_says_of_a_paper_what_its_text_has(file, now, before):
+    text = " ".join((places.ROOT / file).read_text(encoding="utf-8").split())
+    assert now in text
+    assert not before or before not in text

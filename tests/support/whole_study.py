@@ -14,14 +14,14 @@ from tests.support.studies_by_hand import ByHand
 TWO = {"off": {}, "on": {}}
 
 
-def whole_study() -> ByHand:
+def whole_study(first: str = "a") -> ByHand:
     """A 2 x 2 factorial of four seeds, learnt in three epochs, every arm searched."""
-    design = factorial({"a": TWO, "b": TWO})
+    design = factorial({first: TWO, "b": TWO})
     draws = random.Random(5)
     names = [arm.name for arm in design.arms]
     losses = {
         arm.name: [
-            4.2 - 0.1 * (arm.levels["a"] == "on") + seed + draws.gauss(0, 0.01)
+            4.2 - 0.1 * (arm.levels[first] == "on") + seed + draws.gauss(0, 0.01)
             for seed in (0.0, 0.02, -0.01, 0.03)
         ]
         for arm in design.arms

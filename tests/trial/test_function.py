@@ -1,5 +1,6 @@
 """Functions of the user's as trials: what they may give, how they resume, what is refused."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ablate.config.resolve import resolve, resolve_near
 from ablate.config.tasks import task
 from ablate.data.travel import receive_files, send_files
 from ablate.record.runs import config_toml
+from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
@@ -212,8 +214,6 @@ HERE = r"test_function\.py:\d+: "
 def test_what_is_refused(store, function, message):
     outcome = run_trial(function, store, metrics=SHARE).outcome
     assert outcome.status == Status.FAILED
-    import re
-
     assert re.search(message, outcome.reason), outcome.reason
 
 
@@ -284,3 +284,93 @@ def test_a_number_that_is_none_diverges(store):
     assert (
         outcome.reason.endswith("valid_accuracy became nan") and "test_function" in outcome.reason
     )
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\0b", "\udcff", "two\nlines", 7, "epoch"])
+def test_a_number_without_a_usable_name_is_refused(store, name):
+    def unnamed(run):
+        for _ in run.epochs(total=1):
+            yield {"valid_accuracy": 0.5, "test_accuracy": 0.5, name: 1.0}
+
+    outcome = run_trial(unnamed, store).outcome
+    assert outcome is not None and outcome.status == "failed"
+    assert f"{name!r} cannot name a number of a task" in outcome.reason
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+class Stop(BaseException):
+    """Nobody's but the user's."""
+
+
+@pytest.mark.parametrize(
+    "error, reason",
+    [
+        (Mute(), "Mute: (its text cannot be shown: str() of it raised RuntimeError)"),
+        (Stop("here"), "Stop: here"),
+        (GeneratorExit("here"), "GeneratorExit: here"),
+        (SystemExit(3), "SystemExit: 3"),
+        (BaseExceptionGroup("two", [Stop(), ValueError()]), "BaseExceptionGroup: two (2 sub-ex"),
+        (ValueError("caf\udce9"), "ValueError: caf\\udce9"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_whatever_a_function_raises_is_its_failure(store, error, reason, epochs):
+    def function(run):
+        for _ in range(epochs):
+            yield {"valid_accuracy": 0.5}
+        raise error
+
+    run_trial(function, store)
+    [trial_id] = store.names("trials")
+    outcome = journals.read(store, trial_id).outcome
+    assert outcome.status == Status.FAILED and outcome.reason.startswith(reason), outcome
+    assert "raise error" in outcome.frames
+
+
+def test_ctrl_c_ends_no_trial(store):
+    def function(run):
+        yield {"valid_accuracy": 0.5}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(function, store)
+    [trial_id] = store.names("trials")
+    assert journals.read(store, trial_id).outcome is None
+
+
+@pytest.mark.parametrize(
+    "value, became",
+    [
+        (1e308, "loss became 1e+308, which is too large to compare"),
+        (-1e308, "loss became -1e+308, which is too large to compare"),
+        (10**400, "valid_loss became inf"),
+        (10**5000, "valid_loss became inf"),
+    ],
+    ids=("large", "negative", "integer", "longer"),
+)
+def test_a_number_too_large_to_compare_diverges(store, value, became):
+    def function(run):
+        yield {"train_loss": 1e308, "valid_loss": 1e99}
+        yield {"valid_loss": value}
+
+    journal = run_trial(function, store, metrics=Metric("loss"))
+    assert journal.outcome.status == Status.DIVERGED, journal.outcome
+    assert re.search(rf"test_function\.py:\d+: {re.escape(became)}$", journal.outcome.reason)
+    assert len(journal.epochs) == 1
+
+
+def test_a_value_that_cannot_be_shown_is_refused_all_the_same(store):
+    def function(run):
+        yield {"valid_accuracy": Unshown()}
+
+    class Unshown:
+        def __repr__(self):
+            raise RuntimeError("no words")
+
+    outcome = run_trial(function, store).outcome
+    assert "the task yielded valid_accuracy = an Unshown, which is not a number" in outcome.reason

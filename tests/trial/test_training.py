@@ -628,7 +628,7 @@ def test_looking_for_masks_without_effect_changes_no_bit(tmp_path, data, monkeyp
     for _ in range(2):
         digests.append(finish(trial_of(data), Store(tmp_path / str(len(digests))), data).outcome)
         monkeypatch.setattr(Training, "_unanswered", lambda self: [])
-        monkeypatch.setattr("ablate.trial.training.Asked", lambda: None)
+        monkeypatch.setattr("ablate.trial.training.SiteRecorder", lambda: None)
         passes = Training._passes
 
         def unnoticed(self, part, chance, passes=passes):

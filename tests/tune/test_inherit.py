@@ -278,7 +278,7 @@ def test_the_plan_says_who_inherits_and_counts_its_trials(workspace, space, monk
     assert (
         "dual starts from the best of the search of plain, and searches only 'Dual drop'." in text
     )
-    assert "14 more" in text  # five and two seeds for either arm
+    assert "up to 14 left" in text  # five and two seeds for either arm
 
 
 def test_arms_that_share_a_search_are_counted_once(workspace, space, monkeypatch):
@@ -286,7 +286,8 @@ def test_arms_that_share_a_search_are_counted_once(workspace, space, monkeypatch
     inherit = {name: Inherit("plain", over=OVER) for name in ("dual", "further")}
     study = study_of(space, PLAIN, DUAL, further, inherit=inherit)
     monkeypatch.setattr("ablate.commands.plan.load", lambda file: study)
-    assert "16 more" in show_plan("q.py", "s", workspace)  # five and two twice, and a stage of two
+    # five and two twice, and a stage of two
+    assert "up to 16 left" in show_plan("q.py", "s", workspace)
     before, (_, ran) = scheduled(study, workspace).plan.record, run(study, workspace)
     assert [search.shared for search in before.searches] == [False, False, True]
     assert [len(search.confirming) for search in before.searches] == [2, 2, 2]

@@ -51,11 +51,10 @@ def _study(workspace: Workspace, store: Store, key: str) -> Finding | None:
     ids = record.trial_ids()
     known = journals.read_all(store, ids)
     left = [trial_id for trial_id in ids if trial_id not in known or not known[trial_id].outcome]
-    unsampled = sum(search.unrequested for search in record.searches)
-    num_left = len(left) + unsampled
+    num_left = len(left) + record.to_come.total()
     if not num_left:
         return None
-    stopped = f"{key} stopped with {num_left} of {len(ids) + unsampled} trials left"
+    stopped = f"{key} stopped with {num_left} of {record.num_trials()} trials left"
     return Finding(WARN, stopped, f"Resume with: {record.resume}")
 
 

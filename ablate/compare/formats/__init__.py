@@ -23,7 +23,7 @@ class Column:
 
     heading: str
     left: bool = False  # aligned left
-    wraps: bool = False  # takes the width that the others leave; the first column, if none does
+    wraps: bool = False  # shares the width that the others leave; the first column, if none does
     drop: int | None = None  # dropped where a terminal is too narrow, lowest number first
 
 

@@ -25,12 +25,17 @@ def write(table: Table) -> str:
         *([f"<h1>{title}</h1>"] if title else []),
         *([f"<p>{question}</p>"] if question else []),
         *(f'<p class="holes">{escape(warning)}</p>' for warning in table.warnings),
-        *(line for part in (table, *table.further) for line in grid(part)),
+        *grid(table),
+        *(line for other in table.further for line in _titled(other)),
         *small([*table.settings, *table.small_print("bold")]),
         *([f"<p><small><code>{reference}</code></small></p>"] if reference else []),
         "</html>",
     ]
     return "\n".join(lines)
+
+
+def _titled(table: Table) -> list[str]:
+    return [*([f"<h2>{escape(table.title)}</h2>"] if table.title else []), *grid(table)]
 
 
 def grid(table: Table) -> list[str]:

@@ -46,8 +46,13 @@ def write(table: Table) -> str:
 
 def _tabulars(table: Table) -> list[str]:
     """The table, and those below it."""
-    further = (line for other in table.further for line in ("\\par\\medskip", *_tabular(other)))
+    further = (line for other in table.further for line in _below(other))
     return [*_tabular(table), *further]
+
+
+def _below(table: Table) -> list[str]:
+    title = [f"{_escaped(table.title)}\\par\\smallskip"] if table.title else []
+    return ["\\par\\medskip", *title, *_tabular(table)]
 
 
 def _tabular(table: Table) -> list[str]:

@@ -19,7 +19,8 @@ def write(table: Table) -> str:
         _listed([*table.below, *table.warnings, *table.notes, *table.cautions, *reference]),
     ]
     for other in table.further:
-        sections += [_grid(other), _listed(other.notes)]
+        title = [f"#### {_escaped(other.title)}"] if other.title else []
+        sections += [title, _grid(other), _listed(other.notes)]
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 

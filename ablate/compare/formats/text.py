@@ -31,7 +31,10 @@ def write(table: Table, width: int = WIDTH, unicode: bool = True) -> str:
         wrapped(table.settings),
         [*_lines(fitting, width, rule), *wrapped(table.below), *wrapped(table.warnings)],
         wrapped([*table.notes, *note, *table.cautions]),
-        *([*_lines(other, width, rule), *wrapped(other.notes)] for other in further),
+        *(
+            [*wrapped([other.title]), *_lines(other, width, rule), *wrapped(other.notes)]
+            for other in further
+        ),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section)
 
@@ -67,7 +70,7 @@ def _as_text(table: Table, unicode: bool = True) -> Table:
 def _fitted(table: Table, width: int) -> tuple[Table, list[str]]:
     """The table without the columns that do not fit, and the headings of these."""
     columns, widths = table.columns, _widths(table)
-    wrapped_away = max(0, widths[_wrapping(table)] - COMFORTABLE)
+    wrapped_away = sum(max(0, widths[i] - COMFORTABLE) for i in _wrapping(table))
     remaining, dropped = list(range(len(columns))), []
     for _, index in sorted((c.drop, i) for i, c in enumerate(columns) if c.drop is not None):
         if sum(widths[i] + len(GAP) for i in remaining) - len(GAP) - wrapped_away <= width:
@@ -79,20 +82,23 @@ def _fitted(table: Table, width: int) -> tuple[Table, list[str]]:
 
 
 def _lines(table: Table, width: int, rule: str) -> list[str]:
-    """Headings, rule and rows; one column wraps into what the others leave of `width`."""
+    """Headings, rule and rows; some columns wrap into what the others leave of `width`."""
     if not table.columns:
         return []
     widths, wrapping = _widths(table), _wrapping(table)
     gaps = len(GAP) * (len(widths) - 1)
-    widest = widths[wrapping]
-    available = width - gaps - (sum(widths) - widest)
-    widths[wrapping] = max(min(widest, available), min(widest, NARROWEST))
+    while sum(widths) + gaps > width:
+        widest = max(wrapping, key=widths.__getitem__)
+        if widths[widest] <= NARROWEST:
+            break
+        widths[widest] -= 1
     left = [column.left for column in table.columns]
     headings = [column.heading.split("\n") for column in table.columns]
     lines = [*_row(headings, widths, left, bottom=True), rule * (sum(widths) + gaps)]
     for row in table.rows:
         cells = [[cell] for cell in row]
-        cells[wrapping] = paragraph(row[wrapping], widths[wrapping]) or [""]
+        for index in wrapping:
+            cells[index] = paragraph(row[index], widths[index]) or [""]
         lines += _row(cells, widths, left)
     return lines
 
@@ -103,8 +109,8 @@ def _widths(table: Table) -> list[int]:
     return [max(map(display_width, column)) for column in texts]
 
 
-def _wrapping(table: Table) -> int:
-    return next((i for i, column in enumerate(table.columns) if column.wraps), 0)
+def _wrapping(table: Table) -> list[int]:
+    return [i for i, column in enumerate(table.columns) if column.wraps] or [0]
 
 
 def _row(

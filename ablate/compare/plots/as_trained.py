@@ -41,9 +41,9 @@ def base_values(record: StudyRecord, journals: Mapping[str, Journal]) -> list[li
 
 def _configs(record: StudyRecord, journals: Mapping[str, Journal], arm: str) -> Configs:
     configs: dict[str, dict[int, Values]] = {}
-    for trial in record.trials:
+    for trial in record.trials_of(arm):
         journal = journals.get(trial.id)
-        if trial.arm == arm and journal is not None and journal.config:
+        if journal is not None and journal.config:
             configs.setdefault(trial.stage, {})[trial.seed_index] = journal.config
     return configs
 
@@ -51,12 +51,13 @@ def _configs(record: StudyRecord, journals: Mapping[str, Journal], arm: str) -> 
 def _changed(
     record: StudyRecord, journals: Mapping[str, Journal], arm: ArmRecord, base: Configs
 ) -> list[str]:
-    """Stage by stage; seeds that differ in it, as those of several searches do, by themselves."""
+    """What each stage changes. Seeds whose changes differ, as after several searches, are listed
+    separately."""
     own = _configs(record, journals, arm.name)
     if not own:
         changes = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arm.changes.items())
         return [f"nothing trained yet; the study asks for: {changes or 'nothing'}"]
-    seeds = {(t.stage, t.seed_index): t.seed for t in record.trials if t.arm == arm.name}
+    seeds = {(t.stage, t.seed_index): t.seed for t in record.trials_of(arm.name)}
     parts = []
     earlier: Mapping[int, Values] = {}  # the configs of the stage before
     mentioned: Mapping[int, Values] = {}  # the differences of the stages before

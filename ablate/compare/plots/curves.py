@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ablate.compare.material import Material
-from ablate.compare.plots import style
+from ablate.compare.plots import chosen, style
 from ablate.compare.statistics import paired as statistics
 from ablate.config.metrics import Metric
-from ablate.store.study_record import PlannedTrial
 
 CENTRED = {"ha": "center", "va": "top", "fontsize": 8, "color": style.BLUE}
+MOST_ARMS = 24  # panels, each with a line for every arm that is drawn
 TITLE = "Learning curves"
 NEEDS = "trials of two epochs or more"
 Curve = tuple[list[float], list[float], list[float]]  # mean, lowest, highest, by epoch
@@ -21,12 +23,21 @@ def draw(material: Material) -> Any:
     curves = _curves(material)
     if not curves:
         return None
-    return (_together if len(curves) <= style.MAX_LINES else _apart)(curves, material)
+    shown = {name: curves[name] for name in chosen.arms([*curves], MOST_ARMS, material)}
+    return (_together if len(shown) <= style.MAX_LINES else _apart)(shown, material)
 
 
 def _curves(material: Material) -> dict[str, Curve]:
     """Those of two epochs or more, by arm."""
-    curves = {arm.name: _curve(arm.name, material) for arm in material.record.arms}
+    completed = {trial for summary in material.summary.arms for trial in summary.trials}
+    parents = {trial.id: trial.parents for trial in material.record.trials}
+    seeds: dict[str, list[list[float]]] = defaultdict(list)
+    for trial in material.record.trials:
+        losses = _epochs(trial.id, parents, material) if trial.id in completed else []
+        if trial.final and losses:
+            seeds[trial.arm].append(losses)
+    show = material.summary.metric.show
+    curves = {arm.name: _curve(seeds[arm.name], show) for arm in material.record.arms}
     return {name: curve for name, curve in curves.items() if len(curve[0]) > 1}
 
 
@@ -91,12 +102,9 @@ def _best(curves: list[Curve], metric: Metric) -> float:
     return min((low for _, lows, _ in curves for low in lows), key=metric.loss_of_shown)
 
 
-def _curve(arm: str, material: Material) -> Curve:
+def _curve(seeds: Sequence[Sequence[float]], show: Callable[[float], float]) -> Curve:
     """As long as the shortest seed that completed; trials that did not are left out."""
-    finals = [trial for trial in material.record.trials if trial.arm == arm and trial.final]
-    completed = {trial for summary in material.summary.arms for trial in summary.trials}
-    seeds = [losses for t in finals if t.id in completed and (losses := _epochs(t, material))]
-    by_epoch, show = list(zip(*seeds, strict=False)), material.summary.metric.show
+    by_epoch = list(zip(*seeds, strict=False))
     return (
         [show(statistics.mean(values)) for values in by_epoch],
         [show(min(values)) for values in by_epoch],
@@ -104,10 +112,9 @@ def _curve(arm: str, material: Material) -> Curve:
     )
 
 
-def _epochs(final: PlannedTrial, material: Material) -> list[float]:
+def _epochs(final: str, parents: Mapping[str, Sequence[str]], material: Material) -> list[float]:
     """Losses on validation by epoch, over the stages that led to a trial, one after another."""
-    parents = {trial.id: trial.parents for trial in material.record.trials}
-    chain = [final.id]
+    chain = [final]
     while len(parents.get(chain[0], ())) == 1:
         chain.insert(0, parents[chain[0]][0])
     journals = [material.journals[trial] for trial in chain if trial in material.journals]
@@ -117,11 +124,12 @@ def _epochs(final: PlannedTrial, material: Material) -> list[float]:
 
 
 def caption(material: Material) -> str:
-    curves, metric = [*_curves(material).values()], material.summary.metric
-    logarithmic = curves and style.is_logarithmic(metric, _best(curves, metric))
+    curves, metric = _curves(material), material.summary.metric
+    logarithmic = curves and style.is_logarithmic(metric, _best([*curves.values()], metric))
     log = "is logarithmic, and " if logarithmic else ""
     return (
         "Validation by epoch: the mean over the seeds that completed, and from the best to the "
         "worst of them. Where each arm has a panel, the others are grey in it and the base arm is "
         f"dashed. The scale {log}may cut off the first epochs."
+        f"{chosen.left_out([*curves], MOST_ARMS, material)}"
     )

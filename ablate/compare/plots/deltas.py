@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ablate.compare.material import Material
-from ablate.compare.plots import style
+from ablate.compare.plots import chosen, style
 from ablate.compare.table import columns
-from ablate.compare.table.rows import Comparison, Summary
+from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.results.replication import plural
 
+MOST_ARMS = 60  # rows
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible
 TITLE = "What each arm bought"
 NEEDS = "a base arm and another, with results"
@@ -26,7 +27,8 @@ BETTER = {
 def draw(material: Material) -> Any:
     """A row for each arm; filled if the corrected test decides, hollow if not."""
     summary = material.summary
-    rows = [(arm, arm.comparison) for arm in reversed(summary.arms) if arm.comparison is not None]
+    compared = _compared(summary)
+    rows = [compared[name] for name in reversed(chosen.arms([*compared], MOST_ARMS, material))]
     if not rows:
         return None
     figure, axes = style.figure(7.2, 1.1 + 0.27 * len(rows))
@@ -40,10 +42,17 @@ def draw(material: Material) -> Any:
     axes.set_yticks(range(len(rows)), [_name(arm.name, summary) for arm, _ in rows])
     axes.set(xlim=(-reach * 1.05, reach * 1.05), ylim=(-0.6, len(rows) - 0.4))
     axes.grid(axis="y", visible=False)
-    against = "the row above" if material.record.design == "path" else material.record.base_arm
+    before = "the row above" if len(rows) == len(compared) else "the arm before it"
+    against = before if material.record.design == "path" else material.record.base_arm
     better = BETTER[summary.metric.better]
     axes.set_xlabel(f"{better}      {summary.unit} of {summary.split}, less that of {against}")
     return figure
+
+
+def _compared(summary: Summary) -> dict[str, tuple[ArmSummary, Comparison]]:
+    """The arms that have a comparison, by name."""
+    pairs = ((arm, arm.comparison) for arm in summary.arms)
+    return {arm.name: (arm, comparison) for arm, comparison in pairs if comparison is not None}
 
 
 def _name(arm: str, summary: Summary) -> str:
@@ -88,15 +97,16 @@ def caption(material: Material) -> str:
     other = ", or from the one in brackets," if columns.elsewhere_noted(material.summary) else ""
     path = material.record.design == "path"
     differences = f"Differences from {'the arm before' if path else 'the base arm'}{other}"
+    left = chosen.left_out([*_compared(material.summary)], MOST_ARMS, material)
     paired = f"{100 * (1 - material.summary.alpha):g}% intervals, paired over"
     if replication.of_settings_found:
         return (
             f"{differences} with {paired} seeds of the "
             f"settings found by {replication.searches} an arm: there is no verdict, and all "
-            "diamonds are hollow. An arrow: beyond the plot."
+            f"diamonds are hollow. An arrow: beyond the plot.{left}"
         )
     return (
         f"{differences} with {paired} "
         f"{plural(replication.unit)}. Filled: better (circle) or worse (square) by the "
-        "Holm-corrected test; hollow diamonds are undecided. An arrow: beyond the plot."
+        f"Holm-corrected test; hollow diamonds are undecided. An arrow: beyond the plot.{left}"
     )

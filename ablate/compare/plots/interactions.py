@@ -12,7 +12,7 @@ from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import shared_seeds
 from ablate.compare.statistics.effects import Design, design_of
-from ablate.results.replication import plural
+from ablate.results.replication import counted, plural
 
 MOST = 12  # pairs of factors in one plot
 TITLE = "Interactions"
@@ -25,7 +25,7 @@ def draw(material: Material) -> Any:
     design = design_of(material.record, summary.arms)
     if design is None or not design.balanced or not all(arm.values for arm in summary.arms):
         return None
-    pairs = list(itertools.combinations(design.factors, 2))[:MOST]
+    pairs = _pairs(design)[:MOST]
     if not pairs:
         return None
     wide = min(3, len(pairs))
@@ -36,6 +36,10 @@ def draw(material: Material) -> Any:
     for axes in panels[::wide]:
         axes.set_ylabel(f"{summary.unit} of {summary.split}")
     return figure
+
+
+def _pairs(design: Design) -> list[tuple[str, str]]:
+    return list(itertools.combinations(design.factors, 2))
 
 
 def _panel(axes: Any, material: Material, design: Design, a: str, b: str) -> None:
@@ -78,9 +82,12 @@ def _cell(material: Material, design: Design, at: dict[str, str]) -> tuple[float
 def caption(material: Material) -> str:
     percent = 100 * (1 - material.summary.alpha)
     replication = material.summary.replication
+    design = design_of(material.record, material.summary.arms)
+    more = len(_pairs(design)) - MOST if design is not None else 0
+    left = f" Not drawn: {counted(more, 'more pair')} of factors." if more > 0 else ""
     return (
         "What one factor bought at each level of another, over the rest of the design; bars: "
         f"{percent:g}% intervals of each mean over {plural(replication.unit)}"
         f"{replication.interval_of}, which are wider than those of paired differences. Parallel "
-        "lines are no interaction."
+        f"lines are no interaction.{left}"
     )

@@ -7,11 +7,13 @@ from typing import Any
 
 from ablate import papers
 from ablate.compare.material import Material
-from ablate.compare.plots import style
-from ablate.compare.statistics.verdicts import published_cells
+from ablate.compare.plots import chosen, style
+from ablate.compare.statistics.verdicts import declared, published_cells
 from ablate.config.metrics import Metric
+from ablate.store.study_record import StudyRecord
 
 FAR = 4
+MOST_ARMS = 40  # labels at the side
 TITLE = "Parameters"
 NEEDS = "arms of different numbers of parameters"
 
@@ -29,7 +31,9 @@ class Point:
 
 def draw(material: Material) -> Any:
     """A point for each arm, labelled at the side; hollow diamonds are published."""
-    points = [*_ours(material), *_published(material)]
+    ours = _ours(material)
+    ours = [ours[name] for name in chosen.arms([*ours], MOST_ARMS, material)]
+    points = [*ours, *_published(material)]
     if len({point.parameters for point in points}) < 2:
         return None
     figure, axes = style.figure(7.2, max(3.6, 0.8 + style.LINE_HEIGHT * len(points)))
@@ -89,31 +93,60 @@ def _colour(point: Point) -> str:
     return style.VERMILLION if point.published else style.BLUE
 
 
-def _ours(material: Material) -> list[Point]:
+def _ours(material: Material) -> dict[str, Point]:
     split = material.summary.split
-    return [
-        Point(arm.name, arm.num_parameters, arm.cells[split].mean, arm.cells[split].spread)
+    return {
+        arm.name: Point(
+            arm.name, arm.num_parameters, arm.cells[split].mean, arm.cells[split].spread
+        )
         for arm in material.summary.arms
         if arm.num_parameters and split in arm.cells
-    ]
+    }
 
 
 def _published(material: Material) -> list[Point]:
     """The comparable cells of the study's tables, on its corpus and split, with parameters."""
+    return [
+        Point(_name(cell), 1e6 * (cell.parameters or 0.0), cell.value, None, True)
+        for cell, reason in _judged(material)
+        if not reason
+    ]
+
+
+def _judged(material: Material) -> list[tuple[papers.Cell, str]]:
+    """The published cells that have a place here, each with why none of ours is comparable."""
     record, summary = material.record, material.summary
     if not record.published_scale:
         return []
     corpus = papers.corpus_name(record.corpus, record.level)
-    return [
-        Point(f"{cell.model} {cell.variant}".strip(), 1e6 * cell.parameters, cell.value, None, True)
-        for cell in published_cells(record, summary.split, summary.metric)
-        if cell.corpus == corpus and cell.parameters and not cell.not_comparable
-    ]
+    cells = published_cells(record, summary.split, summary.metric)
+    placed = [cell for cell in cells if cell.corpus == corpus and cell.parameters]
+    return [(cell, _why_not(record, cell, summary.split)) for cell in placed]
+
+
+def _why_not(record: StudyRecord, cell: papers.Cell, split: str) -> str:
+    """Why no arm that stands next to the cell is comparable with it; empty if one is, or none is
+    next to it."""
+    arms = [arm.name for arm in record.arms if arm.published.get(split) == cell.value]
+    reasons = [declared(record, arm, [cell]) for arm in arms] or [cell.not_comparable]
+    return reasons[0] if all(reasons) else ""
+
+
+def _name(cell: papers.Cell) -> str:
+    return f"{cell.model} {cell.variant}".strip()
 
 
 def caption(material: Material) -> str:
     record, summary = material.record, material.summary
     text = f"Parameters and {summary.unit} of {summary.split}; bars: one spread over seeds."
-    if record.published_scale:
-        return f"{text} Hollow diamonds: published ({record.paper}, {', '.join(record.tables)})."
-    return f"{text} Scale {record.scale} is not comparable with published numbers: none are shown."
+    left = chosen.left_out([*_ours(material)], MOST_ARMS, material)
+    if not record.published_scale:
+        scale = f"Scale {record.scale} is not comparable with published numbers"
+        return f"{text} {scale}: none are shown.{left}"
+    reasons: dict[str, list[str]] = {}
+    for cell, reason in _judged(material):
+        if reason:
+            reasons.setdefault(reason, []).append(_name(cell))
+    why = (f" Not comparable ({reason}): {', '.join(reasons[reason])}." for reason in reasons)
+    source = f"{record.paper}, {', '.join(record.tables)}"
+    return f"{text} Hollow diamonds: published ({source}).{''.join(why)}{left}"

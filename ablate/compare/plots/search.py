@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ablate.compare.material import Material
-from ablate.compare.plots import style
+from ablate.compare.plots import chosen, style
 from ablate.compare.text.figures import shown
 from ablate.config.metrics import Metric
 from ablate.results.result import result_of
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 
-MOST_ARMS, BEST = 6, 3
+MOST_ARMS, MOST_TRIALS, BEST = 6, 400, 3
 LOG_RANGE = 20  # an axis is logarithmic from this ratio of largest to smallest on
 TITLE = "What was searched"
 NEEDS = "a search"
@@ -34,14 +34,20 @@ class Scale:
 
 def draw(material: Material) -> Any:
     """A panel for each arm; the best three bold, trials that did not complete dotted."""
-    searched = {arm.name: _trials(arm.name, material) for arm in material.record.arms}
-    chosen = [(name, trials) for name, trials in searched.items() if _varied(trials)][:MOST_ARMS]
-    if not chosen:
+    searched = _searched(material)
+    shown = chosen.arms([*searched], MOST_ARMS, material)
+    if not shown:
         return None
-    figure, panels = style.panels(7.4, 2.4 * len(chosen) + 0.2, len(chosen), 1)
-    for axes, (name, trials) in zip(panels, chosen, strict=True):
-        _panel(axes, name, trials, material.summary.metric)
+    figure, panels = style.panels(7.4, 2.4 * len(shown) + 0.2, len(shown), 1)
+    for axes, name in zip(panels, shown, strict=True):
+        _panel(axes, name, searched[name], material.summary.metric)
     return figure
+
+
+def _searched(material: Material) -> dict[str, list[Journal]]:
+    """The trials of each search that has something to draw, by arm."""
+    searched = {arm.name: _trials(arm.name, material) for arm in material.record.arms}
+    return {name: trials for name, trials in searched.items() if _varied(trials)}
 
 
 def _panel(axes: Any, name: str, trials: Sequence[Journal], metric: Metric) -> None:
@@ -51,13 +57,22 @@ def _panel(axes: Any, name: str, trials: Sequence[Journal], metric: Metric) -> N
     order = sorted(trials, key=lambda journal: known[journal.trial.id])
     losses = [loss for loss in sorted(known.values()) if loss < math.inf]
     scales = [_scale(key, [journal.config[key] for journal in order]) for key in _varied(trials)]
-    last = _loss_scale(losses, metric)
-    for rank in range(len(order)):
+    last, drawn = _loss_scale(losses, metric), _drawn(len(order))
+    for rank in drawn:
         heights = [scale.heights[rank] for scale in scales]
         heights += [last.heights[rank]] if rank < len(losses) else []
         axes.plot(range(len(heights)), heights, **_look(rank, len(losses)))
     _axes(axes, [*scales, last])
-    axes.set_title(f"{name}: {len(trials)} trials, {len(losses)} completed", loc="left")
+    left = f", {len(drawn)} drawn" if len(drawn) < len(trials) else ""
+    axes.set_title(f"{name}: {len(trials)} trials, {len(losses)} completed{left}", loc="left")
+
+
+def _drawn(num: int) -> list[int]:
+    """The ranks of the trials that a panel draws: the best, and others evenly over the rest."""
+    if num <= MOST_TRIALS:
+        return list(range(num))
+    rest = MOST_TRIALS - BEST
+    return [*range(BEST), *(BEST + at * (num - BEST) // rest for at in range(rest))]
 
 
 def _look(rank: int, num_completed: int) -> dict[str, Any]:
@@ -134,4 +149,5 @@ def caption(material: Material) -> str:
         "Every trial of a search as a line, over its settings, to its result on validation "
         "(best at the bottom). Bold: the best; dotted: stopped early, diverged or failed. "
         "Fields that only some trials have are left out."
+        f"{chosen.left_out([*_searched(material)], MOST_ARMS, material)}"
     )

@@ -39,7 +39,7 @@ LOOK: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "ablate",  # the same plot, the same bytes
     "svg.fonttype": "path",
-    "mathtext.default": "regular",
+    "text.parse_math": False,  # a dollar in a name is one
 }
 
 

@@ -14,7 +14,14 @@ unless those have a second strength.
 Trials are not compared one by one. Each gets a hash of its setting without what is named, and
 those with the same hash are one group; pairs are made inside a group, one of each variant.
 
+Only trials of one kind are pairs: those that count for a result of a study, its final ones. Those
+of smoke scales, of searches, and of stages that later ones build on are left out, and counted:
+they are shorter, or were chosen among, and two stages of a seed are no two repetitions.
+
 A trial that only measures a finished model repeats this model's numbers, and is in no pair.
+
+A field may have a thousand values. Only the MOST_VALUES that the most groups have are paired with
+each other; which these are does not depend on what the trials found.
 
 A pair with a diverged trial has no difference; it is counted and its trial is named.
 
@@ -33,16 +40,17 @@ import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
+from ablate.compare.records.kinds import FINAL, kinds_of
 from ablate.compare.records.query import reading
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.config import fields
 from ablate.config.identity import StageName
-from ablate.config.metrics import Metric
+from ablate.config.metrics import Metric, is_usable
 from ablate.config.resolve import CONTENTS, SECTIONS, VERSION
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
@@ -52,6 +60,7 @@ from ablate.store import journal
 from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 
+MOST_VALUES = 60
 # A run recorded before the last two were stored pairs only with runs of that time.
 PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
 NEUTRAL = {  # fields that cannot change the result of a trial
@@ -101,6 +110,7 @@ class Point:
     loss: float | None  # None: it diverged
     study: str
     sources: str = ""  # the user's files that it ran: "digits.py 1a2b; ..."
+    kind: str = FINAL
 
     @property
     def judged_by(self) -> tuple[str, str, str]:
@@ -135,8 +145,10 @@ class Exchange:
 
     names: tuple[str, ...]
     split: str
-    num_trials: int
+    num_trials: int  # final ones that completed
     changes: tuple[Change, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)  # other trials, by their kind
+    num_values: int = 0  # that have a pair; no more than MOST_VALUES of them are in `changes`
 
 
 def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exchange:
@@ -145,9 +157,20 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
     named = _named(names, columns)
     neutral = NEUTRAL | _neutral(mirror, columns)
     points = _points(mirror, [c for c in columns if c not in named | neutral], named, split)
-    changes = sorted(_changes(points), key=lambda c: (-c.num_pairs, c.corpus, c.before, c.after))
-    completed = sum(point.loss is not None for point in points)
-    return Exchange(tuple(names), split, completed, tuple(changes))
+    finals = [point for point in points if point.kind == FINAL]
+    groups = _groups(finals)
+    common = _common(groups)
+    changes = sorted(
+        _changes(groups, common), key=lambda c: (-c.num_pairs, c.corpus, c.before, c.after)
+    )
+    return Exchange(
+        names=tuple(names),
+        split=split,
+        num_trials=sum(point.loss is not None for point in finals),
+        changes=tuple(changes),
+        left_out=Counter(point.kind for point in points if point.kind != FINAL),
+        num_values=len(common),
+    )
 
 
 def _neutral(mirror: Mirror, columns: Sequence[str]) -> set[str]:
@@ -196,7 +219,8 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
         "FROM trials LEFT JOIN _judged ON study_key = _study_key ORDER BY trial"
     )
     with reading(mirror, ["trials"]) as db:
-        rows = {row[0]: _Row(*row) for row in db.execute(query).fetchall()}
+        kinds = kinds_of(db)
+        rows = {row[0]: _Row(*(*row, kinds[row[0]])) for row in db.execute(query).fetchall()}
     lineage_of = _lineages(rows)
     return [
         Point(
@@ -208,6 +232,7 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
             loss=row.loss,
             study=row.study or "",
             sources=row.sources or "",
+            kind=row.kind,
         )
         for row in rows.values()
         if row.is_paired(split)
@@ -232,6 +257,7 @@ class _Row(NamedTuple):
     status: str
     reads_test: bool | None
     stage: str | None
+    kind: str
 
     @property
     def metric(self) -> Metric:
@@ -250,7 +276,8 @@ class _Row(NamedTuple):
             return False
         if self.status == Status.DIVERGED:
             return split == "valid" or bool(self.reads_test)
-        return self.status == Status.COMPLETED and finite(self.reported) is not None
+        reported = finite(self.reported)
+        return self.status == Status.COMPLETED and reported is not None and is_usable(reported)
 
 
 def _partly_named(named: set[str], rest: Sequence[str]) -> list[tuple[list[str], list[str]]]:
@@ -317,18 +344,32 @@ def _lineages(rows: Mapping[str, _Row]) -> Callable[[str], Lineage]:
     return lineage_of
 
 
-def _changes(points: Iterable[Point]) -> list[Change]:
-    """The pairs of each group, by what changed."""
-    groups: dict[tuple[Any, ...], dict[tuple[Any, ...], Point]] = defaultdict(dict)
+Group = dict[tuple[Any, ...], Point]  # trials that differ only in what is named
+
+
+def _groups(points: Iterable[Point]) -> list[Group]:
+    groups: dict[tuple[Any, ...], Group] = defaultdict(dict)
     for point in sorted(points, key=lambda point: point.loss is None):
         lineage = point.lineage
         group = groups[lineage.setting, lineage.seeds, point.seed, point.judged_by]
         group.setdefault((lineage.variant, lineage.unnamed), point)
-    variants = ({variant for variant, _ in group} for group in groups.values() if len(group) > 1)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _common(groups: Iterable[Group]) -> dict[str, int]:
+    """Variant -> the number of groups that have it; the most common first."""
+    variants = ({variant for variant, _ in group} for group in groups)
     common = Counter(itertools.chain.from_iterable(variants))
+    return dict(sorted(common.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _changes(groups: Iterable[Group], common: Mapping[str, int]) -> list[Change]:
+    """The pairs of each group, by what changed."""
+    compared = set(itertools.islice(common, MOST_VALUES))
     pairs: dict[tuple[str, str, str, Any], list[tuple[Point, Point]]] = defaultdict(list)
-    for group in groups.values():
-        ordered = sorted(group.items(), key=lambda item: (-common[item[0][0]], item[0][0]))
+    for group in groups:
+        chosen = (item for item in group.items() if item[0][0] in compared)
+        ordered = sorted(chosen, key=lambda item: (-common[item[0][0]], item[0][0]))
         for ((before, _), a), ((after, _), b) in itertools.combinations(ordered, 2):
             if before != after and a.lineage.agrees(b.lineage):
                 pairs[before, after, a.corpus, a.judged_by].append((a, b))

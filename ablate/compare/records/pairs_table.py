@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from ablate.compare.formats import Table, table_of, table_of_values, text
-from ablate.compare.records.pairs import Change, Exchange
+from ablate.compare.records.pairs import MOST_VALUES, Change, Exchange
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.text.figures import NONE, signed
+from ablate.compare.text.plain import paragraph
 from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.results.replication import counted
 
@@ -28,9 +30,10 @@ def table(exchanged: Exchange) -> Table:
     names += ["seeds_not_computed_alike", "edited_files"]
     p_values = _p_holm(exchanged)
     rows = []
-    for change, metric, p in zip(exchanged.changes, metrics, p_values, strict=True):
+    sides = _sides(exchanged.changes)
+    for change, metric, p, side in zip(exchanged.changes, metrics, p_values, sides, strict=True):
         d = change.difference
-        row = [*describe_change(change.before, change.after), change.corpus, exchanged.split]
+        row = [*side, change.corpus, exchanged.split]
         row += [] if in_nats else [metric.scale_name, metric.better]
         row += [d and d.mean, *((d and d.interval) or (None, None)), p, statistics.verdict(d, p)]
         row += [change.num_pairs, change.num_settings, ", ".join(change.studies), change.num_lost]
@@ -43,6 +46,42 @@ def table(exchanged: Exchange) -> Table:
 def _p_holm(exchanged: Exchange) -> list[float | None]:
     differences = [change.difference for change in exchanged.changes]
     return statistics.holm([d and d.p for d in differences])
+
+
+def _sides(changes: Sequence[Change]) -> list[tuple[str, str]]:
+    """Each change's two variants, each by what the other does not have; in full where that would be
+    the same for two changes."""
+    brief = [describe_change(change.before, change.after) for change in changes]
+    in_full = _ambiguous(brief, changes)
+    return [
+        (_in_full(change.before), _in_full(change.after)) if full else sides
+        for sides, full, change in zip(brief, in_full, changes, strict=True)
+    ]
+
+
+def _ambiguous(brief: Sequence[Hashable], changes: Sequence[Change]) -> list[bool]:
+    """Return of each change whether its brief name is not enough to tell it from the others.
+
+    Between trials with and without a history, it is the history that is told.
+    """
+    rows = [(name, *_place(change)) for name, change in zip(brief, changes, strict=True)]
+    history = [chr(30) in change.before + change.after for change in changes]
+    of_all, of_kind = Counter(rows), Counter(zip(rows, history, strict=True))
+    return [
+        of_kind[row, has] > 1 or (has and of_all[row] > 1)
+        for row, has in zip(rows, history, strict=True)
+    ]
+
+
+def _place(change: Change) -> tuple[str, str]:
+    """What a row shows of a change beside its variants."""
+    return change.corpus, _unit(change.metric)
+
+
+def _in_full(variant: str) -> str:
+    """All that is named of a trial, and then of what it builds on: it need not be the same."""
+    stages = (stage.replace(chr(31), ", ") or NOT_SET for stage in variant.split(chr(30)))
+    return ", trained on from ".join(stages)
 
 
 def describe_change(before: str, after: str) -> tuple[str, str]:
@@ -77,8 +116,16 @@ class Wording:
             for field, known in values.items()
             if len(known) == 1 and all(value[:1].isalpha() or _is_zero(value) for value in known)
         }
+        in_full = _ambiguous([*map(self._brief, exchanged.changes)], exchanged.changes)
+        self._in_full = {c for c, full in zip(exchanged.changes, in_full, strict=True) if full}
 
     def arrow(self, change: Change) -> str:
+        """Briefly, unless that would name another change of the result, too."""
+        if change not in self._in_full:
+            return self._brief(change)
+        return f"{_in_full(change.before)} → {_in_full(change.after)}"
+
+    def _brief(self, change: Change) -> str:
         before, after = map(dict, _fields_changed(change))
         return f"{self._side(before, after)} → {self._side(after, before)}"
 
@@ -119,13 +166,17 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
     what, changes = ", ".join(exchanged.names), exchanged.changes
     wording = Wording(exchanged)
     if not changes:
-        return f"No two of {exchanged.num_trials} completed trials differ only in {what}."
+        none = (
+            f"No two of {counted(exchanged.num_trials, 'completed trial')} differ only in {what}."
+        )
+        return "\n".join(paragraph(" ".join([none, *other_trials(exchanged)]), width))
     rows = _shown_rows(exchanged, wording)
     studies = sorted({study for change in changes for study in change.studies})
     notes = [
-        f"{exchanged.num_trials} completed trials; pairs differ only in {what}. Mean "
+        f"{counted(exchanged.num_trials, 'completed trial')}; pairs differ only in {what}. Mean "
         f"difference on {exchanged.split}, {_better(changes)}; paired t, Holm-corrected over "
         f"{counted(len(rows), 'row')}.",
+        *other_trials(exchanged),
         *_left_out(exchanged),
         f"From the studies {', '.join(studies)}.",
         *_without_spread(changes, wording),
@@ -135,6 +186,7 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
     if len(rows) > SHOWN:
         more = counted(len(rows) - SHOWN, "more row")
         notes.append(f"{more}: --format csv has them all.")
+    notes += other_values(exchanged)
     left = ["corpus", "metric", "verdict"]
     body = [[*row.values()] for row in rows[:SHOWN]]
     return text.write(table_of([*rows[0]], body, left, notes=notes), width)
@@ -225,6 +277,28 @@ def _edited_between(changes: Iterable[Change], wording: Wording) -> list[str]:
     return [
         f"Pairs from before and after an edit of a file ({'; '.join(named)}). If the edit "
         "changed what is computed, raise the version in its @register or @task and run them again."
+    ]
+
+
+def other_trials(exchanged: Exchange) -> list[str]:
+    """A note on the trials that are in no pair because of their kind."""
+    kinds = [f"{num} {kind}" for kind, num in sorted(exchanged.left_out.items())]
+    if not kinds:
+        return []
+    first, *others = kinds
+    number, _, kind = first.partition(" ")
+    listed = ", ".join([f"{counted(int(number), 'trial')} {kind}", *others])
+    return [f"Left out: {listed}. Pairs are of trials that count for a study's result."]
+
+
+def other_values(exchanged: Exchange) -> list[str]:
+    """A note on the values that are not compared because there are too many."""
+    if exchanged.num_values <= MOST_VALUES:
+        return []
+    return [
+        f"{exchanged.num_values} values: only the {MOST_VALUES} with the most trials are compared. "
+        "`ablate query` reads the others; a field instead of a slot, or --results or --store with "
+        "fewer studies, asks for less."
     ]
 
 

@@ -22,6 +22,7 @@ from ablate.compare.text.plain import printable
 from ablate.config.fields import is_text
 from ablate.errors import ConfigError, StoreError, nearest
 from ablate.record.mirror import views
+from ablate.record.mirror.files import Damaged
 from ablate.record.mirror.syncing import Mirror, duckdb
 from ablate.record.mirror.writing import literal
 from ablate.results.replication import counted
@@ -59,11 +60,11 @@ def reading(mirror: Mirror, needed: Sequence[str] = views.VIEWS) -> Iterator[Any
     try:
         paths = ", ".join(literal(path) for path in views.files(mirror))
         db.execute(f"SET allowed_paths = [{paths}]")
-        with _from_files():
+        with _from_whole_files(mirror):
             views.make_views(db, mirror, needed)
-        for setting in SHUT:
-            db.execute(setting)
-        yield db
+            for setting in SHUT:
+                db.execute(setting)
+            yield db
     finally:
         db.close()
 
@@ -74,7 +75,7 @@ def ask(mirror: Mirror, sql: str) -> Table:
     with reading(mirror, needed) as db:
         _check(sql)
         try:
-            with _from_files(), _limited(db):
+            with _from_whole_files(mirror), _limited(db):
                 result = db.sql(sql)
                 names = result.columns
                 rows = _in_utc(result).limit(MOST_ROWS + 1).fetchall()
@@ -140,17 +141,15 @@ def _explains_reading(sql: str) -> bool:
 
 
 @contextlib.contextmanager
-def _from_files() -> Iterator[None]:
-    """Tell a damaged file from a wrong query: DuckDB raises the same errors for both."""
+def _from_whole_files(mirror: Mirror) -> Iterator[None]:
+    """Tell a damaged file from a wrong query, for which DuckDB raises the same errors."""
     try:
         yield
-    except (
-        duckdb().IOException,
-        duckdb().InvalidInputException,
-        duckdb().SerializationException,
-    ) as error:
-        if re.search(r"parquet|thrift|decompress|snappy|magic|No files found", str(error), re.I):
-            raise MirrorDamaged(str(error).split("\n")[0]) from error
+    except duckdb().Error as error:
+        try:
+            mirror.folder.check(mirror.manifest, again=True)
+        except Damaged as damage:
+            raise MirrorDamaged(str(damage)) from error
         raise
 
 

@@ -1,22 +1,25 @@
 """`ablate compare STUDY...|PAPER...`: one table of our numbers and published ones.
 
 A study has a row for each arm, a paper one for each model of its tables (several, where its number
-of parameters depends on the corpus); a column is a corpus and split. For a reader there is a table
-for each corpus, for a program a single one. A published number is in the row of one of our arms
-only if the study ran at a scale that is comparable with it.
+of parameters depends on the corpus). For a program there is a single table, in which a column is a
+corpus and split, and a published number is in the row of one of our arms only if the study ran at a
+scale that is comparable with it. `reading.py` has the tables for a reader.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ablate import papers
 from ablate.compare.formats import Table, table_of_values
+from ablate.compare.records import published
+from ablate.compare.records import reading as for_readers
+from ablate.compare.records.published import Verdicts
 from ablate.compare.records.query import reading
-from ablate.compare.statistics.verdicts import as_printed, published_cells
+from ablate.compare.records.row import OURS, PUBLISHED, Row
+from ablate.compare.statistics.verdicts import as_printed, declared, published_cells
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric
 from ablate.errors import ConfigError, unknown
@@ -27,50 +30,49 @@ from ablate.store import study_record
 from ablate.store.study_record import ArmRecord, StudyRecord
 
 KNOWN_AS = {name: metric for metric in reversed(KNOWN) for name in metric.published}
-Key = tuple[str, str, str, str]  # of a column: corpus, split, unit, and OURS or PUBLISHED
-OURS, PUBLISHED = "ours", "published"
-
-
-@dataclass
-class Row:
-    """An arm or a model, and its values."""
-
-    source: str
-    name: str
-    parameters: float | None
-    values: dict[Key, str] = field(default_factory=dict)
 
 
 def side_by_side(
-    mirror: Mirror, names: Sequence[str], split: str | None = None, by_corpus: bool = False
+    mirror: Mirror,
+    names: Sequence[str],
+    split: str | None = None,
+    verdicts: Callable[[str], Verdicts] | None = None,
 ) -> Table:
-    """Our numbers and the published ones, of one split or both; `by_corpus`: in further tables."""
+    """Our numbers and the published ones, of one split or both, in one wide table.
+
+    With the `verdicts` of a study, by its key, the tables are for a reader.
+    """
     with reading(mirror, ["arms"]) as db:
-        keys = [key for (key,) in db.execute("SELECT study_key FROM studies ORDER BY 1").fetchall()]
-        judged = "SELECT _study_key, _judged_by FROM _judged"
-        metrics = {key: views.metric_of(text) for key, text in db.execute(judged).fetchall()}
-        ours = [None if name in papers.ids() else _key(name, keys) for name in names]
-        units = {name: metric.shown for name, metric in KNOWN_AS.items()} | {
-            n: metrics[key].shown for key in ours if key for n in metrics[key].published
-        }
-        rows: list[Row] = []
-        for name, key in zip(names, ours, strict=True):
-            rows += _paper(name, units) if key is None else _study(db, key, metrics[key], units)
+        rows = _rows(db, names, verdicts)
     if split is not None:
         for row in rows:
             row.values = {key: text for key, text in row.values.items() if key[1] == split}
+            row.beside = {key: told for key, told in row.beside.items() if key[1] == split}
     rows = [row for row in rows if row.values or split is None]
-    if not by_corpus:
-        return _table(rows)
-    corpora = dict.fromkeys(corpus for row in rows for corpus, *_ in row.values)
-    first, *others = [_table(_of(corpus, rows)) for corpus in corpora] or [_table(rows)]
-    return replace(first, further=others)
+    return _table(rows) if verdicts is None else for_readers.tables(rows)
 
 
-def _of(corpus: str, rows: Sequence[Row]) -> list[Row]:
-    """The rows that have a value on this corpus, with these values alone."""
-    chosen = [(row, {k: text for k, text in row.values.items() if k[0] == corpus}) for row in rows]
-    return [replace(row, values=values) for row, values in chosen if values]
+def _rows(db: Any, names: Sequence[str], verdicts: Callable[[str], Verdicts] | None) -> list[Row]:
+    keys = [key for (key,) in db.execute("SELECT study_key FROM studies ORDER BY 1").fetchall()]
+    judged = "SELECT _study_key, _judged_by FROM _judged"
+    metrics = {key: views.metric_of(text) for key, text in db.execute(judged).fetchall()}
+    ours = [None if name in papers.ids() else _key(name, keys) for name in names]
+    units = {name: metric.shown for name, metric in KNOWN_AS.items()} | {
+        n: metrics[key].shown for key in ours if key for n in metrics[key].published
+    }
+    records = {key: _record(db, key) for key in ours if key}
+    studies = published.reproduced([record for record in records.values() if record])
+    rows: list[Row] = []
+    for name, key in zip(names, ours, strict=True):
+        if key is None:
+            rows += _paper(name, units, lambda c: published.verdict_of(c, studies, bool(records)))
+            continue
+        record = records[key]
+        of_study = _study(db, key, metrics[key], units, record)
+        if record is not None and verdicts is not None:
+            published.add_published(of_study, record, units, verdicts)
+        rows += of_study.values()
+    return rows
 
 
 def _key(name: str, keys: list[str]) -> str:
@@ -80,12 +82,13 @@ def _key(name: str, keys: list[str]) -> str:
     raise ConfigError(unknown("study or paper", name, matching or [*keys, *papers.ids()]))
 
 
-def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[Row]:
+def _study(
+    db: Any, key: str, metric: Metric, units: Mapping[str, str], record: StudyRecord | None
+) -> dict[str, Row]:
     study, _, scale = key.partition("@")
     query = "SELECT * FROM arms WHERE study = ? AND scale = ? ORDER BY arm, split DESC"
     rows: dict[str, Row] = {}
     searches: dict[str, int | None] = {}
-    record = _record(db, key)
     for arm in _asked(db, query, study, scale):
         row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
         searches[arm["arm"]] = arm["num_searches"]
@@ -94,14 +97,14 @@ def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[
             row.values[*column, OURS] = _measured(arm, metric)
         if arm["published"] is not None:
             row.values[*column, PUBLISHED] = _printed(
-                record, arm["split"], metric, arm["published"]
+                record, arm["arm"], arm["split"], metric, arm["published"]
             )
     if record is not None and record.columns:
         further = _asked(db, "SELECT * FROM _arms WHERE NOT decides AND study_key = ?", key)
         _add_columns(
             rows, record, units, [c | {"num_searches": searches.get(c["arm"])} for c in further]
         )
-    return list(rows.values())
+    return rows
 
 
 def _asked(db: Any, query: str, *values: str) -> list[dict[str, Any]]:
@@ -134,7 +137,7 @@ def _add_columns(
                 if split in own:
                     rows[arm.name].values[*column, OURS] = own[split]
                 if split in theirs:
-                    text = _printed(record, split, metric, theirs[split])
+                    text = _printed(record, arm.name, split, metric, theirs[split])
                     rows[arm.name].values[*column, PUBLISHED] = text
 
 
@@ -165,19 +168,24 @@ def _measured(arm: dict[str, Any], metric: Metric) -> str:
     return f"{decimal(mean, digits)}{around} ({seeds})"
 
 
-def _printed(record: StudyRecord | None, split: str, metric: Metric, published: float) -> str:
-    """A published number as its paper prints it; if no arm's is comparable with it, why."""
-    cells = [] if record is None else published_cells(record, split, metric)
-    reasons = [cell.not_comparable for cell in cells if cell.value == published]
+def _printed(
+    record: StudyRecord | None, arm: str, split: str, metric: Metric, published: float
+) -> str:
+    """A published number as its paper prints it; if the arm's is not comparable with it, why."""
     text = as_printed(record, split, metric, published)
-    return f"{text}{_why_not(reasons[0])}" if reasons and all(reasons) else text
+    if record is None:
+        return text
+    cells = [c for c in published_cells(record, split, metric) if c.value == published]
+    return f"{text}{_why_not(declared(record, arm, cells))}"
 
 
 def _why_not(reason: str) -> str:
     return f" (not comparable: {reason})" if reason else ""
 
 
-def _paper(paper: str, units: Mapping[str, str]) -> list[Row]:
+def _paper(
+    paper: str, units: Mapping[str, str], verdict: Callable[[papers.Cell], str]
+) -> list[Row]:
     rows: dict[tuple[str, str, str, float | None], Row] = {}
     for cell in papers.load(paper).cells:
         metric = KNOWN_AS[cell.metric]
@@ -190,7 +198,9 @@ def _paper(paper: str, units: Mapping[str, str]) -> list[Row]:
         quoted = " (quoted)" if cell.quoted else ""
         split = (cell.split or "") if metric.of == SPLIT else ""
         key = (cell.corpus, split, units[cell.metric], PUBLISHED)
-        row.values[key] = f"{cell.printed}{spread}{quoted}{_why_not(cell.not_comparable)}"
+        text = f"{cell.printed}{spread}{quoted}"
+        row.values[key] = f"{text}{_why_not(cell.not_comparable)}"
+        row.beside[key[:3]] = (text, verdict(cell))
     return list(rows.values())
 
 

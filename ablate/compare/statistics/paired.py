@@ -101,7 +101,7 @@ def paired_difference(
 
 
 def _without_noise(deltas: Sequence[float], noise: float) -> tuple[float, ...]:
-    """0 for what is as good as 0; one value for values that are as good as the same."""
+    """Set differences below the noise to 0, and all to their mean if only noise parts them."""
     if max(deltas) - min(deltas) < noise:
         deltas = [mean(deltas)] * len(deltas)
     return tuple(0.0 if abs(delta) < noise else float(delta) for delta in deltas)

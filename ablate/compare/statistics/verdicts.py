@@ -10,9 +10,10 @@ seeds. In log perplexity (or bits), with m the mean of our n seeds and s their s
                        land: m -+ t(1 - alpha/2, n - 1) s sqrt(1 + 1/n), and half a unit of its
                        last digit
     not reproduced     otherwise; and by how much ours is lower or higher
-    not comparable     and why: another scale, another corpus, a part of it, an arm with holes,
-                       fewer than three seeds, which have no spread worth the name, or, of an arm
-                       that was tuned, fewer than three searches
+    not comparable     and why: another scale, another corpus, a part of it, what the paper's file
+                       says of the cell or the study of the arm, an arm with holes, fewer than
+                       three seeds, which have no spread worth the name, or, of an arm that was
+                       tuned, fewer than three searches
 
 A model of counts draws nothing, so every run of it is the same: one is enough, and the number
 itself is compared with the published one.
@@ -173,10 +174,10 @@ def _obstacles(
     """Why the two numbers are not comparable; the first reason is reported."""
     if not record.published_scale:
         yield "another scale"
-    texts = dict(map(papers.trained_on, cells))
+    texts = dict(papers.trained_on(cell.corpus) for cell in cells)
     own = papers.corpus_name(record.corpus, record.level)
-    if cells and all(cell.not_comparable for cell in cells):
-        yield cells[0].not_comparable
+    if reason := declared(record, arm.name, cells):
+        yield reason
     if texts and own and own not in texts:
         yield f"another corpus ({record.corpus})"
     if any(journal.trial.corpus_digest != record.corpus_digest for journal in trials):
@@ -192,11 +193,18 @@ def _obstacles(
         yield f"tuned by {judge.replication.searches}"
 
 
+def declared(record: StudyRecord, arm: str, cells: Sequence[papers.Cell]) -> str:
+    """Why an arm's number and the cells that print another one are not comparable, if the paper's
+    file says so of the cells, or the study of the arm."""
+    reasons = [cell.not_comparable for cell in cells]
+    return reasons[0] if reasons and all(reasons) else record.arm(arm).not_comparable
+
+
 def _measures(
     record: StudyRecord, arm: ArmSummary, journals: Mapping[str, Journal]
 ) -> list[Journal]:
     """What measured the arm's models."""
-    planned = (t for t in record.trials if t.arm == arm.name and t.stage == StageName.MEASURE)
+    planned = (t for t in record.trials_of(arm.name) if t.stage == StageName.MEASURE)
     return [journals[trial.id] for trial in planned if trial.id in journals]
 
 

@@ -18,7 +18,7 @@ from ablate.compare.table.rows import ArmSummary, Summary
 from ablate.results.cells import Cells
 from ablate.results.replication import MIN_SEARCHES, Replication, replication_of
 from ablate.results.result import results_of
-from ablate.store.journal import Journal
+from ablate.store.journal import Journal, kept_outside
 from ablate.store.study_record import SearchRecord, StudyRecord
 
 ALPHA = 0.05  # of the whole table
@@ -56,6 +56,7 @@ def _notes(
     """What is unusual about this table."""
     yield from record.notes
     yield from _without_effect(record, journals)
+    yield from kept_outside(journals[t.id] for t in record.trials if t.id in journals)
     not_alike = computed.note(record, arms, journals)
     if not_alike is not None:
         yield not_alike
@@ -83,7 +84,7 @@ def _notes(
 
 
 def _without_effect(record: StudyRecord, journals: Mapping[str, Journal]) -> Iterable[str]:
-    """The settings that change nothing: an arm that differs by one of them only is no other arm."""
+    """Name the settings that change nothing; an arm with no other change equals the base arm."""
     arms: dict[str, list[str]] = {}
     for trial in record.trials:
         for setting in journals[trial.id].without_effect if trial.id in journals else ():

@@ -3,10 +3,11 @@ Charniak 2016; Takase et al. 2018, Section 7).
 
     score = (1 - w) sum_t log p(y_{t+1} | y_1..y_t) + w log p_parser
 
-over a tree's brackets and words and the `<eos>` after it. Each tree is read from a zero state and
-an `<eos>`. The candidate with the highest score is compared with the sentence's own tree; its
-bracket F1 is counted over the split (`ablate/scores/bracketing.py`). `oracle_f1` is that of the
-best candidates, `first_f1` that of the parser's own choices.
+over a tree's brackets and words and the `<eos>` after it. The weight w of the parser's own score is
+ours; the paper names none. Each tree is read from a zero state and an `<eos>`. The candidate with
+the highest score is compared with the sentence's own tree; its bracket F1 is counted over the split
+(`ablate/scores/bracketing.py`). `oracle_f1` is that of the best candidates, `first_f1` that of the
+parser's own choices.
 
 The candidates are `valid.nbest` and `test.nbest` of a folder (`ablate/scores/n_best.py`), or those
 that the corpus has.
@@ -122,7 +123,10 @@ def _read(file: Path, stamp: tuple[int, int], sentences: tuple) -> list[list[Can
     departures=(
         "by default the candidates are those of a grammar estimated on the training trees; no "
         "paper reports results on these",
+        "the paper says nothing of the parser's own score: its weight is ours, and off by default; "
         "the weights of model and parser add up to 1, and are tried in steps of 0.05",
+        "a tree's score is the log-probability of all its tokens; the paper says perplexity, which "
+        "is per token",
     ),
     metrics=(BRACKET_F1, ORACLE_F1, FIRST_F1),
 )

@@ -1,6 +1,6 @@
 """L1: makes weights zero, with a weight for each group of parameters.
 
-    weight * sum(|w|)                           in the loss (Pachitariu & Sahani 2013, Section 4)
+    weight * sum(|w|)                           in the loss (Pachitariu & Sahani 2013, Table 2)
     w <- sign(w) max(|w| - weight, 0)           after each update, whatever the rate: "decoupled"
 
 In the loss, a weight overshoots zero and returns; the soft threshold leaves it at exactly zero.

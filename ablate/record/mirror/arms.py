@@ -32,6 +32,7 @@ ARM_COLUMNS = {
     **dict.fromkeys(("num_parameters", "num", "num_lost", "num_searches"), WHOLE),
     **dict.fromkeys(("mean", "spread", "nll", "nll_spread", "ppl", "ppl_spread"), NUMBER),
     **dict.fromkeys(("bpc", "published"), NUMBER),
+    "not_comparable": TEXT,
 }
 STUDY_FACTS = (
     "study_key",
@@ -153,6 +154,7 @@ def arm_rows(study: Study, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     by_trial = {row["trial"]: row for row in rows}
     ids = {planned.id for planned in record.trials} & by_trial.keys()
     results = {trial: _result(study, by_trial[trial]) for trial in ids}
+    reasons = {arm.name: arm.not_comparable for arm in record.arms}
     everywhere = max((c for trial in ids if (c := by_trial[trial]["corpus"])), default=study.corpus)
     for arm in Cells(record, results).arms():
         own = [t.id for t in record.trials if t.arm == arm.name and t.final and t.id in ids]
@@ -165,6 +167,7 @@ def arm_rows(study: Study, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             "corpus": next(filter(None, corpora), everywhere) or None,
             "num_parameters": max(filter(None, sizes), default=None),  # that trials report
             "num_searches": len({search.repeat for search in searches}) or None,
+            "not_comparable": (record.published_scale and reasons.get(arm.name)) or None,
         }
         for measured in arm.every:
             yield from ({**facts, **row} for row in _measured_rows(measured, record.metric))
@@ -214,9 +217,14 @@ def _result(study: Study, row: Row) -> Result:
     )
 
 
+def planned_trials(study: Study, rows: Sequence[Row]) -> Sequence[PlannedTrial]:
+    """The trials of a study: those listed, or those whose tags say that they are (also) its own."""
+    return study.record.trials if study.listed else [*_own(study, rows), *_shared(study, rows)]
+
+
 def _as_tagged(study: Study, rows: Sequence[Row]) -> StudyRecord:
-    """The study's record with the trials whose tags say that they are its own, or also its own."""
-    trials = [*_own(study, rows), *_shared(study, rows)]
+    """The study's record with the trials that are its own by their tags."""
+    trials = planned_trials(study, rows)
     known = {arm.name: arm for arm in study.record.arms}
     names = dict.fromkeys(trial.arm for trial in trials)
     arms = tuple(known.get(name) or ArmRecord(name=name) for name in names)

@@ -71,8 +71,8 @@ def epoch_rows(record: Record, generation: int) -> list[dict[str, Any]]:
 
 
 def result_column(name: str, taken: Container[str]) -> str:
-    """The column of a number that a trial reports: its own name, unless it is taken."""
-    return f"result.{name}" if name.lower() in taken else name
+    """The column of a number that a trial reports: its own name, unless that is taken or empty."""
+    return name if name and name.lower() not in taken else f"result.{name}"
 
 
 def _is_final(name: str) -> bool:

@@ -87,6 +87,9 @@ def update_mirror(
         before, notes = _read_manifest(folder, uri, rebuild)
         try:
             after, num = _sync(folder, before, source, uri)
+        except Damaged as damage:
+            before, notes = _forgotten(folder, uri, damage)
+            after, num = _sync(folder, before, source, uri)
         except RecordError as error:
             if not before.generation:
                 raise
@@ -111,11 +114,15 @@ def _read_manifest(folder: Folder, uri: str, rebuild: bool) -> tuple[Manifest, l
     try:
         manifest = None if rebuild else folder.read()
     except Damaged as damage:
-        folder.forget()
-        return Manifest(), [f"the mirror was damaged ({damage}): rebuilt from {redacted(uri)}."]
+        return _forgotten(folder, uri, damage)
     if manifest is not None:
         return manifest, []
     return Manifest(), [f"the mirror is missing (new or deleted): built from {redacted(uri)}."]
+
+
+def _forgotten(folder: Folder, uri: str, damage: Damaged) -> tuple[Manifest, list[str]]:
+    folder.forget()
+    return Manifest(), [f"the mirror was damaged ({damage}): rebuilt from {redacted(uri)}."]
 
 
 def _as_of(folder: Folder, why: str) -> str:
@@ -130,7 +137,8 @@ def _as_of(folder: Folder, why: str) -> str:
 def _sync(
     folder: Folder, before: Manifest, source: Callable[[str], Source], uri: str
 ) -> tuple[Manifest, int]:
-    """Write a new generation if anything has changed; also return the number of runs read."""
+    """Write a new generation if anything has changed; also return the number of runs read. Raises
+    `Damaged` if DuckDB cannot read a file that was whole when this process first read it."""
     known = _known(folder, before)
     with contextlib.closing(source(uri)) as reader:
         changed, gone = reader.changes(known)
@@ -143,7 +151,10 @@ def _sync(
         try:
             generation.add(reader.read(list(changed)))
             manifest = generation.finish(json.dumps(plain))
-        except (OSError, duckdb().IOException) as error:
+        except (OSError, duckdb().Error) as error:
+            folder.check(before, again=True)
+            if not isinstance(error, OSError | duckdb().IOException):
+                raise
             raise StoreError(
                 f"the mirror {folder.path} cannot be updated: {_first_line(error)}. Free some "
                 "space, or choose another folder with --workspace."

@@ -41,6 +41,7 @@ PUBLISHED = {
     "metric": "VARCHAR",
     **dict.fromkeys(("value", "std", "parameters"), "DOUBLE"),
     "quoted": "BOOLEAN",
+    "not_comparable": "VARCHAR",
     "note": "VARCHAR",
 }
 
@@ -67,7 +68,7 @@ DECIDING = "SELECT study_key, coalesce(judged_by, {default}) AS _judged_by FROM 
 ARMS = """
 SELECT split_part(study_key, '@', 1) AS study, split_part(study_key, '@', 2) AS scale,
        arm, a.corpus, split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
-       ppl_spread, bpc, metric, mean, spread, num_searches, published
+       ppl_spread, bpc, metric, mean, spread, num_searches, published, not_comparable
 FROM _arms a LEFT JOIN _studies s USING (study_key) WHERE decides
 """
 

@@ -280,6 +280,7 @@ def _json(file: Path, columns: Kinds) -> str:
 
 
 def config_column(name: str) -> str:
-    """The column of a config field: its own name, unless every trial has a column of that name."""
-    reserved = name in TRIAL_COLUMNS or name in RESULTS
+    """The column of a config field: its own name, unless every trial has a column of that name, or
+    it is empty."""
+    reserved = not name or name in TRIAL_COLUMNS or name in RESULTS
     return f"config.{name}" if reserved else name

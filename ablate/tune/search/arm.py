@@ -211,7 +211,7 @@ class ArmSearch:
         return [trial_id for trial_id in self.trials if trial_id not in self._open]
 
     def resume(self, interrupted: Collection[str]) -> list[Trial]:
-        """Take out those of the trials to come that were interrupted, to be started first."""
+        """Take the interrupted trials out of the queue, for the caller to start them first."""
         resumed = [trial for trial in self._ready if trial.id in interrupted]
         self._ready = [trial for trial in self._ready if trial not in resumed]
         return resumed

@@ -69,14 +69,14 @@ class Searches:
                 self.settled.add(index)
                 yield search
 
-    def disinherit(self, fruitless: PlannedSearch, plan: Plan) -> Iterator[str]:
-        """Give up on the searches that wait for the winner of a search without one; say which."""
+    def close_heirs(self, fruitless: PlannedSearch, plan: Plan) -> Iterator[str]:
+        """Close the searches that wait for the winner of a search that found none; name them."""
         for index, heir in enumerate(plan.searches):
             waits_for = heir.inherits.arm if heir.waits and heir.inherits else None
             if (waits_for, heir.repeat) == (fruitless.arm, fruitless.repeat):
                 self.settled.add(index)
                 yield f"the search of {heir.arm} cannot start: {fruitless.arm} has no winner"
-                yield from self.disinherit(heir, plan)
+                yield from self.close_heirs(heir, plan)
 
     @property
     def trials(self) -> dict[str, Trial]:
@@ -101,7 +101,7 @@ class Searches:
         return False
 
     def records(self, plan: Plan) -> tuple[SearchRecord, ...]:
-        """The plan's records of its searches, with what each has come to."""
+        """The plan's records of its searches, each with its trials and winner so far."""
         records = list(plan.record.searches)
         for index, search in self.opened.items():
             chosen = (search.winner() or (None,))[0] if search.over else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 from dataclasses import replace
@@ -11,13 +12,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from ablate.compare import plots
-from ablate.compare.plots import curves, parameters, search, style
-from ablate.compare.plots.as_trained import _difference
+from ablate.compare.plots import chosen, curves, parameters, search, style
+from ablate.compare.plots.as_trained import _difference, differences
 from ablate.compare.plots.parameters import Point
 from ablate.config.metrics import ACCURACY, PERPLEXITY, Metric
 from ablate.study.designs import factorial
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import material_of, searched
+from tests.support.whole_study import Material, material_of, searched
 
 PLAIN = Metric("score", better="lower", scale="linear")
 
@@ -99,15 +100,16 @@ def test_every_panel_has_all_arms_in_grey_the_base_arm_and_its_own():
     material = material_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
     figure: Any = plots.get("curves").draw(material)
     panels = [axes for axes in figure.axes if axes.get_visible()]
+    means = {name: mean for name, (mean, *_) in curves._curves(material).items()}
     for axes, arm in zip(panels, material.record.arms, strict=True):
         *others, base, own = axes.lines
         assert len(others) == 9 and {line.get_color() for line in others} == {"#d9d9d9"}
         for line, other in zip(others, material.record.arms, strict=True):
-            mean, *_ = curves._curve(other.name, material)
+            mean = means[other.name]
             assert [*line.get_ydata()] == mean
             assert [*line.get_xdata()] == [*range(1, len(mean) + 1)]
         assert base.get_color() == style.BLACK and base.get_linestyle() != "-"
-        assert [*own.get_ydata()] == curves._curve(arm.name, material)[0]
+        assert [*own.get_ydata()] == means[arm.name]
         assert own.get_color() == style.BLUE
 
 
@@ -252,3 +254,83 @@ def test_the_caption_of_curves_says_which_scale_they_have(metric, lowest, logari
     figure: Any = plots.get("curves").draw(material)
     assert (figure.axes[0].get_yscale() == "log") == logarithmic
     assert ("is logarithmic" in plots.get("curves").caption(material)) == logarithmic
+
+
+def many(num: int) -> Material:
+    """Arms of which the last is the best."""
+    losses = {f"arm {i}": [5.0 - 0.001 * i, 5.01 - 0.001 * i] for i in range(num)}
+    study = ByHand(losses, "arm 0")
+    for at, (trial, journal) in enumerate([*study.journals.items()]):
+        study.end(trial, "completed", metrics=journal.metrics, num_parameters=1000 + at // 2)
+    return material_of(study)
+
+
+@pytest.mark.parametrize("name", ["deltas", "curves", "parameters"])
+def test_a_plot_of_many_arms_has_a_bounded_number_of_parts_and_says_what_it_leaves_out(name):
+    """Otherwise a report of 1,000 arms takes hours: a panel of an arm has a line of every arm."""
+    plot = plots.get(name)
+    few, more = (many(num) for num in (plot.MOST_ARMS + 2, plot.MOST_ARMS + 30))
+    parts = [len(plot.draw(material).findobj()) for material in (few, more)]
+    assert parts[0] == pytest.approx(parts[1], rel=0.05)  # but for the marks of their axes
+    skipped = 1 if name == "deltas" else 2  # the base arm has no difference from itself
+    assert f"Not drawn: {skipped} more arm" in plot.caption(few)
+    assert f"Not drawn: {28 + skipped} more arms, which the table has." in plot.caption(more)
+
+
+@pytest.mark.parametrize("name", ["deltas", "curves", "parameters"])
+def test_a_caption_says_nothing_of_arms_if_all_are_drawn(name):
+    assert "Not drawn" not in plots.get(name).caption(many(plots.get(name).MOST_ARMS))
+
+
+def test_the_base_arm_and_the_best_arms_are_drawn_in_the_order_of_the_study():
+    material = many(9)
+    assert chosen.arms([f"arm {i}" for i in range(9)], 3, material) == ["arm 0", "arm 7", "arm 8"]
+    assert chosen.arms([f"arm {i}" for i in range(1, 9)], 2, material) == ["arm 7", "arm 8"]
+    names = ["arm 0", "b", "c", "d"]
+    assert "the base arm and the best 2 others." in chosen.left_out(names, 3, material)
+    assert "shows the best 2 arms. Not drawn: 1 more arm," in chosen.left_out(
+        ["b", "c", "d"], 2, material
+    )
+
+
+def test_of_arms_without_a_result_the_first_are_drawn():
+    material = material_of(ByHand({f"arm {i}": [None] for i in range(4)}, "arm 0"))
+    names = [f"arm {i}" for i in range(4)]
+    assert chosen.arms(names, 2, material) == ["arm 0", "arm 1"]
+    assert "the base arm and the first 1 other." in chosen.left_out(names, 2, material)
+
+
+def test_of_a_search_of_thousands_a_panel_draws_the_best_and_some_of_the_rest():
+    ranks = search._drawn(10_000)
+    assert ranks[:3] == [0, 1, 2] and len({*ranks}) == len(ranks) == search.MOST_TRIALS
+    assert ranks == sorted(ranks) and 9_900 < ranks[-1] < 10_000
+    assert search._drawn(search.MOST_TRIALS) == [*range(search.MOST_TRIALS)]
+
+
+def test_the_caption_of_interactions_counts_the_pairs_that_are_left_out():
+    levels = list(itertools.product("xy", repeat=6))
+    study = ByHand({"".join(each): [4.0, 4.1] for each in levels}, "xxxxxx")
+    study.arm_fields = {
+        "".join(each): {"levels": dict(zip("abcdef", each, strict=True))} for each in levels
+    }
+    study.record_fields = {"design": "factorial"}
+    material = material_of(study)
+    assert "Not drawn: 3 more pairs of factors." in plots.get("interactions").caption(material)
+
+
+class Reads(tuple):
+    """The trials of a record; counts how often all of them are read."""
+
+    num = 0
+
+    def __iter__(self):
+        Reads.num += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("num", [3, 30])
+def test_what_arms_trained_with_is_told_from_one_reading_of_the_trials(num, monkeypatch):
+    monkeypatch.setattr(Reads, "num", 0)
+    study = ByHand({f"arm {i}": [4.0, 4.1] for i in range(num)}, "arm 0")
+    record = replace(study.record, trials=Reads(study.trials))
+    assert len(differences(record, study.journals)) == num and Reads.num == 1

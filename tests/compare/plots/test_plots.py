@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
 from ablate.commands.plot import plot
 from ablate.compare import plots
@@ -20,7 +21,7 @@ from ablate.store import study_record
 from ablate.store.journal import Journal
 from ablate.store.study_record import ArmRecord
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import material_of
+from tests.support.whole_study import material_of, whole_study
 
 
 def axes_of(name, material, index=0):
@@ -39,6 +40,19 @@ def test_every_picture_is_drawn_as_png_and_svg_the_same_every_time(name, materia
     again = pictures(material, [name])[name]
     assert {kind: written(again, kind) for kind in KINDS} == files
     assert plots.get(name).caption(material)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", plots.NAMES)
+def test_a_dollar_in_a_name_is_no_formula(name):
+    r"""`$\write18{id}$` ended every plot with an error of mathtext."""
+    asked = r"$\write18{id}$"
+    study = whole_study(asked)
+    figure = pictures(material_of(study), [name])[name]
+    figure.draw_without_rendering()
+    assert written(figure, "svg")
+    if name != "parameters":  # whose points have no names
+        assert any(asked in text.get_text() for text in figure.findobj(Text))
 
 
 @pytest.mark.parametrize("name", plots.NAMES)
@@ -145,6 +159,23 @@ def test_a_published_point_that_is_not_comparable_is_not_drawn():
     axes = axes_of("parameters", material_of(study))
     shown = {float(container.lines[0].get_ydata()[0]) for container in axes.containers}
     assert 100.0 not in shown and len(shown) > 5
+
+
+def test_a_published_point_of_an_arm_that_is_not_comparable_is_named_with_the_reason():
+    study = ByHand({"base": [4.0] * 3})
+    study.record_fields = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
+    study.record_fields["published_scale"] = True
+    study.arm_fields = {
+        "base": {"published": {"test": 78.9}, "not_comparable": "trained by Adam"},
+    }
+    study.end("base-0", "completed", metrics={"test_nll": 3.9}, num_parameters=5000)
+    material = material_of(study)
+    axes = axes_of("parameters", material)
+    shown = {float(container.lines[0].get_ydata()[0]) for container in axes.containers}
+    assert 78.9 not in shown and 100.0 not in shown
+    caption = plots.get("parameters").caption(material)
+    assert "Not comparable (trained by Adam): CharCNN (Kim et al., 2015)." in caption
+    assert "Not comparable (another text): Sum-Prod Net (Cheng et al., 2014)." in caption
 
 
 def test_the_budget_curve_is_the_expected_best(material):

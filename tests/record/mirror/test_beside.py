@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -176,6 +178,20 @@ def test_a_published_number_that_is_not_comparable_says_so(recorded, capsys):
         assert text.startswith("100.0") and text.endswith("(not comparable: another text)")
 
 
+def test_an_arm_whose_study_says_why_it_is_not_comparable_says_so(recorded, capsys):
+    arms = {"RNN": [recorded.trial("t0", {"head": "mos"})]}
+    paper = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
+    fields = {"RNN": {"published": {"test": 124.7}, "not_comparable": "trained by Adam"}}
+    recorded.study("ours", arms, fields, published_scale=True, **paper)
+    (ours,) = asked(recorded, capsys, "ours")
+    (text,) = [text for title, text in ours.items() if "test, published" in title]
+    assert text == "124.7 (not comparable: trained by Adam)"
+    sql = "SELECT published, not_comparable AS why FROM arms WHERE split = 'test'"
+    locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
+    assert cli.main(["query", sql, *locations]) == 0
+    assert capsys.readouterr().out.split("\n")[1].strip() == "124.7,trained by Adam"
+
+
 def test_every_number_of_a_paper_is_shown(recorded, capsys):
     from ablate import papers
 
@@ -202,3 +218,58 @@ def test_a_published_number_has_the_digits_that_its_paper_prints(recorded, capsy
     recorded.study("ours", arms, published, published_scale=True, **paper)
     (row,) = asked(recorded, capsys, "ours")
     assert (row["grammar test, published"], row["grammar valid, published"]) == ("109", "0.123")
+
+
+def printed(recorded, capsys, *names: str) -> list[str]:
+    assert cli.main(["compare", *names, "--workspace", str(recorded.workspace.folder)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+OF_DOC = {"paper": "takase2018doc", "tables": ("Table 3",), "corpus": "ptb"}
+MOS = {"published": {"valid": 56.54, "test": 54.44}}
+
+
+def test_a_reader_sees_the_verdict_beside_each_published_number(recorded, capsys):
+    trials = [
+        recorded.trial(f"t{i}", {"head": "mos", "corpus.name": "ptb"}, seed=i + 1, nats=4.1)
+        for i in range(3)
+    ]
+    recorded.study("doc", {"MoS": trials}, {"MoS": MOS}, published_scale=True, **OF_DOC)
+    lines = printed(recorded, capsys, "doc", "takase2018doc")
+    assert all(len(line) <= 100 for line in lines)
+    assert lines[0] == "doc@laptop · ptb · perplexity"
+    shown = " ".join(" ".join(lines).split())
+    assert "MoS 1k valid 60.34±0.00 (n=3) 56.54 not reproduced: ours 6.7% higher" in shown
+    assert "test 54.60±0.00 (n=3) 54.44 reproduced" in shown
+    theirs = [line for line in lines if "54.44 (quoted)" in line]
+    assert theirs[0].endswith("see doc") and "no arm here" in " ".join(lines)
+
+
+def test_a_reader_is_told_why_there_is_no_verdict(recorded, capsys):
+    arms = {"MoS": [recorded.trial("t0", {"head": "mos"})]}
+    paper = {**OF_DOC, "corpus": "grammar"}
+    recorded.study("doc", arms, {"MoS": MOS}, **paper)
+    text = "\n".join(printed(recorded, capsys, "doc"))
+    assert text.count("not comparable: scale laptop, corpus grammar") == 2
+    assert "56.54" in text and "54.44" in text
+
+
+def test_trials_that_cannot_be_read_give_no_verdict(recorded, capsys):
+    """A server has their numbers, and this store has no journals."""
+    arms = {"MoS": [recorded.trial("t0", {"head": "mos", "corpus.name": "ptb"})]}
+    recorded.study("doc", arms, {"MoS": MOS}, published_scale=True, **OF_DOC)
+    recorded.workspace.store.delete("studies/doc@laptop/study.json")
+    text = " ".join("\n".join(printed(recorded, capsys, "doc")).split())
+    assert "no verdict: its trials are not in this store" in text
+
+
+def test_every_number_of_a_paper_is_shown_to_a_reader(recorded, capsys):
+    from ablate import papers
+
+    recorded.study("one", {"ours": [recorded.trial("t0", {"head": "mos"})]})
+    for paper in ("takase2018doc", "oliva2021dual"):
+        lines = printed(recorded, capsys, paper)
+        assert all(len(line) <= 100 for line in lines)
+        words = Counter(re.findall(r"[\d.]+", " ".join(lines)))
+        cells = Counter(cell.printed for cell in papers.load(paper).cells)
+        assert cells <= words

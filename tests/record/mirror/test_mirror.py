@@ -15,12 +15,14 @@ import duckdb
 import pytest
 
 from ablate.commands.query import query as ask_records
+from ablate.compare.records.query import MirrorDamaged, ask
 from ablate.errors import RecordError, StoreError
 from ablate.record.mirror import kinds
 from ablate.record.mirror.files import MANIFEST, Damaged, Folder
 from ablate.record.mirror.syncing import mirror_folder, update_mirror
 from ablate.record.mlflow_records import Recorder
 from ablate.results.labels import labels_of
+from tests.support.damage import as_new_process, flip_on_disk
 
 CONFIG = {
     "head": "mos",
@@ -172,6 +174,39 @@ def test_a_damaged_mirror_is_rebuilt_and_says_so(recorded, rows_of, capsys, patt
     printed = capsys.readouterr().err
     assert "the mirror was damaged" in printed and "rebuilt" in printed
     assert rows_of(recorded, "SELECT * EXCLUDE run_id FROM trials, epochs") == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["trials-*.parquet", "epochs-*.parquet", "studies-*", "seen-*"])
+def test_a_bit_that_a_disk_has_changed_is_noticed(recorded, capsys, pattern):
+    """The file keeps its times, and most such files can be read: a sum was 113.07, not 7.52."""
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    sql = "SELECT sum(e.valid_nll) AS s FROM trials JOIN epochs e USING (trial)"
+    before = ask_records(recorded.workspace, sql, "csv")
+    (path,) = files(recorded, pattern)
+    flip_on_disk(path, len(path.read_bytes()) // 3)
+    as_new_process()
+    capsys.readouterr()
+    assert ask_records(recorded.workspace, sql, "csv") == before
+    assert f"the mirror was damaged ({path.name} differs" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [3, 7])
+def test_what_duckdb_cannot_read_in_a_file_that_was_whole_is_rebuilt(recorded, capsys, step):
+    """The process has hashed the file before it was damaged."""
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    before = ask_records(recorded.workspace, "SELECT * EXCLUDE run_id FROM trials", "csv")
+    mirror = update_mirror(recorded.workspace)
+    (path,) = files(recorded, "trials-*.parquet")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) * step // 10] + bytes(len(whole) - len(whole) * step // 10))
+    with pytest.raises(MirrorDamaged, match=f"{path.name} differs"):
+        ask(mirror, "SELECT * FROM trials")
+    recorded.study("two", {"a": [recorded.trial("t2", CONFIG, seed=2)]})
+    sql = "SELECT * EXCLUDE run_id FROM trials WHERE trial = 't1'"
+    assert ask_records(recorded.workspace, sql, "csv") == before
+    assert "the mirror was damaged" in capsys.readouterr().err
 
 
 def test_a_deleted_mirror_is_built_again_and_says_so(recorded, capsys):

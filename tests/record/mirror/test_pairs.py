@@ -14,6 +14,8 @@ from ablate.compare.statistics import paired as statistics
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError
 from ablate.record.mirror.syncing import update_mirror
+from ablate.store import study_record
+from ablate.store.study_record import PlannedTrial, SearchRecord
 
 BASE = {"head": "softmax", "backbone": "lstm", "backbone.units": 20, "training.valid_window": 200}
 
@@ -489,3 +491,100 @@ def test_differences_are_in_the_unit_that_people_read(recorded):
     )
     printed = pairs_table.plain_text(dataclasses.replace(result, changes=(asked,)))
     assert "Δ accuracy in %" in printed and "+2.5" in printed and "above 0 is better" in printed
+
+
+def of_every_kind(recorded) -> None:
+    """Two heads: two pairs of final trials, and one each of a search, a smoke scale, a stage."""
+    heads = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
+
+    def trials(kind: str, **more):
+        return {
+            h: recorded.trial(f"{h}-{kind}", {**c, "x": kind}, **more) for h, c in heads.items()
+        }
+
+    first, tuned, alone = trials("1"), trials("2", parents=()), trials("3", seed=2)
+    smoke, searched = trials("4"), trials("5", stage="search")
+    recorded.study("quick", {h: [t] for h, t in smoke.items()}, scale="brief", smoke=True)
+    planned = [
+        PlannedTrial(
+            id=journal.trial.id, arm=head, stage="train", seed=1, seed_index=0, final=is_final
+        )
+        for trials, is_final in ((first, False), (tuned, True), (alone, True))
+        for head, journal in trials.items()
+    ]
+    searches = tuple(
+        SearchRecord(arm=head, repeat=0, num_trials=1, trials=(journal.trial.id,))
+        for head, journal in searched.items()
+    )
+    everything = {h: [first[h], tuned[h], alone[h], searched[h]] for h in heads}
+    record = recorded.study("real", everything)
+    record = dataclasses.replace(record, trials=tuple(planned), searches=searches)
+    study_record.write(recorded.workspace.store, record)
+    recorded.deliver(record)
+
+
+def test_pairs_are_of_final_trials_alone_and_others_are_counted(recorded):
+    of_every_kind(recorded)
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    (change,) = result.changes
+    assert (change.num_pairs, change.num_settings, change.studies) == (2, 2, ("real",))
+    assert result.left_out == {"of smoke scales": 2, "of searches": 2, "of earlier stages": 2}
+    text = " ".join(pairs_table.plain_text(result).split())
+    assert "4 completed trials; pairs differ only in head." in text
+    assert (
+        "Left out: 2 trials of earlier stages, 2 of searches, 2 of smoke scales. "
+        "Pairs are of trials that count for a study's result." in text
+    )
+
+
+def test_without_final_trials_the_others_are_named(recorded):
+    heads = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
+    arms = {head: [recorded.trial(head, config)] for head, config in heads.items()}
+    recorded.study("one", arms, scale="smoke")  # as older records have it
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    text = " ".join(pairs_table.plain_text(result).split())
+    assert text.startswith("No two of 0 completed trials differ only in head. Left out: 2 trials")
+
+
+def test_rows_that_differ_have_labels_that_differ(recorded):
+    """A pair from the start, and one that was trained on from it with another head's experts."""
+    softmax, mos = {**BASE, "head": "softmax"}, {**BASE, "head": "mos"}
+    arms = {
+        "softmax": [recorded.trial("s1", softmax), recorded.trial("s2", softmax, parents=["s1"])],
+        "mos": [
+            recorded.trial("m1", {**mos, "head.experts": 15}),
+            recorded.trial("m2", mos, parents=["m1"], nats=3.0),
+        ],
+    }
+    recorded.study("one", arms)
+    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    assert len(result.changes) == 2
+    wording = pairs_table.Wording(result)
+    arrows = {wording.arrow(change) for change in result.changes}
+    assert len(arrows) == 2 and "softmax → mos, experts=15" in {*arrows, *map(reverse, arrows)}
+    (longer,) = (arrow for arrow in arrows if "trained on from" in arrow)
+    assert "head=mos, trained on from head=mos, head.experts=15" in longer
+    assert len({tuple(row[:3]) for row in pairs_table.table(result).rows}) == 2
+
+
+def reverse(arrow: str) -> str:
+    return " → ".join(reversed(arrow.split(" → ")))
+
+
+def test_a_field_of_many_values_is_compared_for_the_most_common_ones(recorded, monkeypatch):
+    monkeypatch.setattr(pairs, "MOST_VALUES", 3)
+    monkeypatch.setattr(pairs_table, "MOST_VALUES", 3)
+    trials = [
+        recorded.trial(f"u{units}-{seed}", {**BASE, "backbone.units": units}, seed=seed)
+        for units in range(10, 20)
+        for seed in (1, 2, 3)
+        if seed == 1 or units in (12, 15, 17)
+    ]
+    recorded.study("one", {"a": trials})
+    result = pairs.exchange(update_mirror(recorded.workspace), ["backbone.units"])
+    assert [change.num_pairs for change in result.changes] == [3, 3, 3] and result.num_values == 10
+    assert {value for c in result.changes for value in (c.before, c.after)} == {
+        f"backbone.units={units}" for units in (12, 15, 17)
+    }
+    text = " ".join(pairs_table.plain_text(result).split())
+    assert "10 values: only the 3 with the most trials are compared." in text

@@ -164,3 +164,22 @@ def test_a_damaged_file_is_named(two, tmp_path, capsys, monkeypatch):
     assert cli.main(["compare", "takase2018doc", "--results", "results"]) != 0
     assert "t1/journal.json" in capsys.readouterr().err
     assert study_record.names(Store(str(tmp_path / "results"))) == ["one@laptop"]
+
+
+def test_names_that_no_database_takes_are_shown(recorded, capsys, monkeypatch):
+    """An empty one ended every query, as a lone surrogate did."""
+    monkeypatch.setattr(recorded, "deliver", lambda record: None)
+    config, metrics = {"": 1, "head": "mos\udcff"}, {"": 1.5, "valid_nll": 4.0}
+    named = recorded.trial("t0", config, arm="a\ud800b", metrics=metrics)
+    named.epochs[0][""] = 2.5
+    recorded.study("one", {"a": [named]}, question="Why \udfff?")
+    options = ["--results", str(recorded.workspace.store.folder)]
+    options += ["--workspace", str(recorded.workspace.folder / "other"), "--format", "csv"]
+    for sql, expected in {
+        'SELECT "result.", "config.", head FROM trials': "1.5,1,mos?",
+        'SELECT "result." FROM epochs ORDER BY epoch LIMIT 1': "2.5",
+        "SELECT question FROM studies": "Why ??",
+        "SELECT count(*) FROM arms": "1",
+    }.items():
+        assert cli.main(["query", sql, *options]) == 0, capsys.readouterr().err
+        assert capsys.readouterr().out.splitlines()[1] == expected

@@ -1,0 +1,52 @@
+"""What is said of the trials of a study that failed or diverged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ablate.results.replication import counted
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+
+if TYPE_CHECKING:
+    from ablate.engine.run import Ended
+
+MOST_REASONS = 5  # `ablate status` has all
+
+
+def troubles(ended: Ended) -> str:
+    """Return one message for all trials that failed or diverged, with each reason once."""
+    expected = _expected(ended)
+    known = [ended.journals[trial] for trial in expected if trial in ended.journals]
+    lost = [journal for journal in known if journal.status in (Status.FAILED, Status.DIVERGED)]
+    if not lost:
+        return ""
+    reasons = _reasons(lost)
+    count = f"{len(lost)} of {len(expected)} trials failed or diverged"
+    lines = [f"{count}; the table shows them as missing:"]
+    for reason, failed in [*reasons.items()][:MOST_REASONS]:
+        first = failed[0]
+        lines.append(f"{len(failed)} x {first.status}, {first.trial.name} first: {reason}")
+    if len(reasons) > MOST_REASONS:
+        more = counted(len(reasons) - MOST_REASONS, "more reason")
+        lines.append(f"{more}: ablate status {ended.record.key}")
+    return "\n".join(lines)
+
+
+def _reasons(lost: Sequence[Journal]) -> dict[str, list[Journal]]:
+    """The trials by their reason, without those that only build on another one of them."""
+    reasons: dict[str, list[Journal]] = {}
+    for journal in lost:
+        outcome = journal.outcome
+        if outcome is not None and not outcome.orphan_of:
+            reasons.setdefault(outcome.frames or outcome.reason or "", []).append(journal)
+    return reasons
+
+
+def _expected(ended: Ended) -> list[str]:
+    """Return the listed trials, and those of searches in which no trial succeeded."""
+    listed = [trial.id for trial in ended.record.trials]
+    succeeded = {t for t, journal in ended.journals.items() if journal.status == Status.COMPLETED}
+    failed = [s.trials for s in ended.record.searches if succeeded.isdisjoint(s.trials)]
+    return list(dict.fromkeys([*listed, *(trial for trials in failed for trial in trials)]))

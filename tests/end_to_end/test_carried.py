@@ -1,0 +1,162 @@
+"""Tasks that no study file registers, with Ray: of imported modules, of scripts, of notebooks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ablate.store import journal as journals
+from ablate.store.store import Store
+from tests.end_to_end.conftest import PATIENCE
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+
+WORDS = """
+from dataclasses import dataclass
+
+import ablate
+from ablate import Arm, Metric, Scale, Study, setting, table, task
+"""
+TASK = """
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    shift: float = setting(0.0, doc="added to the seed")
+
+
+@task("toy", config=Config, metrics=Metric("accuracy", better="higher"))
+def train(run):
+    return {"valid_accuracy": 0.0, "test_accuracy": scaled(run.config.shift + run.seed)}
+"""
+STUDY = """
+study = Study(
+    question="Does it arrive?",
+    base={"task": "toy"},
+    base_arm="a",
+    design=table(Arm("a"), Arm("b", {"toy.shift": 1.0})),
+    scales={"s": Scale(seeds=1)},
+)
+"""
+SCALED = """
+def scaled(value):
+    return FACTOR * value
+"""
+RUN = """
+summary = ablate.run(study, workers=1)
+print(*(arm.cells["test"].mean for arm in summary.arms))
+"""
+
+
+def journals_of(folder: Path) -> list[journals.Journal]:
+    return list(journals.read_all(Store(str(folder / ".ablate" / "store"))).values())
+
+
+def python(folder: Path, *arguments: str, **env: str) -> str:
+    """What Python prints in this folder; it succeeds, and says nothing else."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside it", "elsewhere"])
+def test_a_study_file_may_import_its_task(beside: bool, place) -> None:
+    modules = place.folder if beside else place.folder / "library"
+    modules.mkdir(exist_ok=True)
+    (modules / "toy_task.py").write_text(f"{WORDS}\nFACTOR = 2.0\n{SCALED}\n{TASK}")
+    place.write("asked.py", f"{WORDS}\nimport toy_task\n{STUDY}")
+    place.ablate(
+        "study", "asked.py", "--workers", "1", env={"PYTHONPATH": str(modules)}
+    ).succeeded()
+    first, _ = journals.read_all(place.store).values()
+    assert "toy_task.py" in first.attempts[-1]["sources"]
+    assert first.trial.modules == (str(place.folder / "asked.py"),)
+
+
+def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
+    """Without a guard: it is not executed again on a worker, where its argument is known."""
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "scaling.py").write_text(SCALED.replace("FACTOR", "10"))
+    script = [
+        "import sys",
+        "sys.path.insert(0, 'library')",
+        "from scaling import scaled as scaled_by_ten",
+        WORDS,
+        "FACTOR = float(sys.argv[1])",
+        "print('executed')",
+        TASK.replace("scaled(", "FACTOR * scaled_by_ten("),
+        STUDY,
+        RUN,
+    ]
+    (tmp_path / "train.py").write_text("\n".join(script))
+    assert python(tmp_path, "train.py", "0.5") == "executed\n5.0 10.0\n"
+    first, _ = journals_of(tmp_path)
+    (file,) = first.trial.modules
+    assert Path(file).name == "train.py" and "FACTOR = 0.5" in Path(file).read_text()
+    assert first.attempts[-1]["sources"].keys() == {"train.py"}
+    again = ["-m", "ablate", "rerun", first.trial.id]
+    assert "every bit agrees" in python(tmp_path, *again, PYTHONPATH="library")
+
+
+def test_a_script_with_a_guard_and_a_task_of_a_module(tmp_path: Path) -> None:
+    (tmp_path / "toy_task.py").write_text(f"{WORDS}\nFACTOR = 2.0\n{SCALED}\n{TASK}")
+    guarded = textwrap.indent(f"import toy_task\n{STUDY}\n{RUN}", "    ")
+    (tmp_path / "train.py").write_text(f"{WORDS}\nif __name__ == '__main__':\n{guarded}")
+    assert python(tmp_path, "train.py") == "2.0 4.0\n"
+    first, _ = journals_of(tmp_path)
+    assert first.attempts[-1]["sources"].keys() == {"toy_task.py"}
+
+
+@pytest.fixture
+def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Executes cells in a Jupyter kernel: what each printed, its error's name, and its text."""
+    for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, str(tmp_path / "jupyter"))
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(cwd=str(tmp_path))
+
+    def execute(code: str) -> tuple[str, str, str]:
+        printed: list[str] = []
+
+        def hear(message: Any) -> None:
+            if message["content"].get("name") == "stdout":
+                printed.append(message["content"]["text"])
+
+        reply = client.execute_interactive(code, timeout=PATIENCE, output_hook=hear)["content"]
+        return "".join(printed), reply.get("ename", ""), reply.get("evalue", "")
+
+    yield execute
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def test_a_notebook(cell, tmp_path: Path) -> None:
+    for code in (WORDS, "FACTOR = 2.0", SCALED, TASK, STUDY):
+        assert cell(code) == ("", "", "")
+    assert cell(RUN) == ("2.0 4.0\n", "", "")
+    assert {Path(file).name for j in journals_of(tmp_path) for file in j.trial.modules} == {
+        "notebook.py"
+    }
+    cell("FACTOR = 3.0")
+    redefined = TASK.replace("metrics=", "version=2, metrics=")
+    assert cell(redefined) == ("", "", "")
+    assert cell(RUN) == ("3.0 6.0\n", "", "")
+    cell(SCALED.replace("return", "raise ValueError('no scale');"))
+    cell(redefined.replace("version=2", "version=3"))
+    printed, error, text = cell(RUN)
+    assert (printed, error) == ("", "TrialError")
+    assert "2 of 2 trials failed" in text and "ValueError: no scale" in text
