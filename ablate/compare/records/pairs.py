@@ -220,7 +220,8 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
     )
     with reading(mirror, ["trials"]) as db:
         kinds = kinds_of(db)
-        rows = {row[0]: _Row(*(*row, kinds[row[0]])) for row in db.execute(query).fetchall()}
+        found = [_Row(*row) for row in db.execute(query).fetchall()]
+    rows = {row.trial: row._replace(kind=kinds[row.trial]) for row in found}
     lineage_of = _lineages(rows)
     return [
         Point(
@@ -257,7 +258,7 @@ class _Row(NamedTuple):
     status: str
     reads_test: bool | None
     stage: str | None
-    kind: str
+    kind: str = FINAL
 
     @property
     def metric(self) -> Metric:
