@@ -6,12 +6,13 @@ import argparse
 import errno
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from ablate import commands
-from ablate.errors import AblateError
+from ablate.errors import AblateError, ConfigError, needs, wrong_value
 from ablate.redaction import redacted
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -42,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.excepthook = _show_bug
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        _check(words)
         options = parser(*words[:1]).parse_args(words)
+        _check_folder()
         return _finish(options.run(options))
     except AblateError as error:
         return _fail(str(error), error.exit_code)
@@ -60,8 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ablate"):
             raise
-        need = "pip install 'ablate[study]'"
-        return _fail(f"this command needs the package {error.name}: {need}.", 7)
+        return _fail(needs("this command needs", error.name or "?"), 7)
     except ImportError as error:  # a library that does not fit under `ulimit -v`
         if "failed to map segment" not in str(error) and "allocate memory" not in str(error):
             raise
@@ -70,6 +72,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("something in the input is nested too deeply to be read.", 2)
     except MemoryError:
         return _fail(OUT_OF_MEMORY, 5)
+
+
+def _check(words: Sequence[str]) -> None:
+    """Refuse what ends in a traceback: argparse takes `--name=--` for a list without items."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
+    if not re.fullmatch(r"\s*\d{1,12}\s*", epoch):
+        raise ConfigError(
+            wrong_value("SOURCE_DATE_EPOCH", epoch, "seconds since 1970", "the environment")
+        )
+    for word in words:
+        if re.fullmatch("--[a-z-]+=--", word):
+            raise ConfigError(f"{word} has no value. Expected: {word.removesuffix('--')}VALUE.")
+
+
+def _check_folder() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise ConfigError(
+            "the current folder has been deleted. Change to another one: cd"
+        ) from None
 
 
 def _finish(result: str | int | None) -> int:

@@ -20,7 +20,10 @@ AblateError                  exit code
 from __future__ import annotations
 
 import difflib
+import re
+import shlex
 from collections.abc import Iterable
+from importlib import metadata
 
 from ablate.redaction import redacted
 
@@ -101,6 +104,27 @@ class TechniqueError(AblateError):
 
 class Interrupted(AblateError):
     exit_code = 130
+
+
+def to_install(package: str) -> str:
+    """Return the command that installs a package, by the name that it is imported by.
+
+    It names the package, since the `ablate` of an index of packages is not this one.
+    """
+    name = package.replace("_", "-")
+    try:
+        required = metadata.requires("ablate") or []
+    except metadata.PackageNotFoundError:  # it is run from its folder
+        required = []
+    wanted = (each.partition(";")[0].replace(" ", "") for each in required)
+    found = next((each for each in wanted if re.match(rf"{re.escape(name)}(?![\w.-])", each)), name)
+    return f"pip install {shlex.quote(found)}"
+
+
+def needs(what: str, package: str) -> str:
+    """Compose the message that a package is missing; `what` needs it, with its verb."""
+    missing = f"{what} the package {package}, which is not installed."
+    return f"{missing} Install it with: {to_install(package)}"
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:

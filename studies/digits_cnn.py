@@ -31,7 +31,9 @@ class CnnConfig:
 @task(
     "digits_cnn",
     config=CnnConfig,
-    metrics=(Metric("accuracy", better="higher", shown="accuracy in %", factor=100),),
+    metrics=(
+        Metric("accuracy", better="higher", shown="accuracy in %", factor=100, lowest=0, highest=1),
+    ),
 )
 def train(run):
     import torch

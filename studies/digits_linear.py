@@ -30,7 +30,9 @@ class DigitsConfig:
 @task(
     "digits_linear",
     config=DigitsConfig,
-    metrics=(Metric("accuracy", better="higher", shown="accuracy in %", factor=100),),
+    metrics=(
+        Metric("accuracy", better="higher", shown="accuracy in %", factor=100, lowest=0, highest=1),
+    ),
 )
 def train(run):
     import numpy as np

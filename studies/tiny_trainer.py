@@ -32,7 +32,9 @@ class TrainerConfig:
 @task(
     "tiny_trainer",
     config=TrainerConfig,
-    metrics=(Metric("accuracy", better="higher", shown="accuracy in %", factor=100),),
+    metrics=(
+        Metric("accuracy", better="higher", shown="accuracy in %", factor=100, lowest=0, highest=1),
+    ),
 )
 def train(run):
     import tempfile

@@ -39,7 +39,7 @@ paper = Scale(corpus="ptb", column="large", seeds=1, changes=OPEN, published=Tru
 study = Study(
     question="What do REAL and the model without it think comes next?",
     paper="inan2017tying",
-    tables=("Table 1", "Table 3"),
+    tables=("Table 1", "Table 3", "Section 6.4"),
     analyses=(
         Analyze(
             "next_words",

@@ -223,7 +223,7 @@ def test_a_study_on_a_bare_machine_names_what_it_needs(workspace):
         [sys.executable, "-c", first], capture_output=True, text=True, check=False
     )
     assert done.returncode == 7
-    assert "needs the package optuna: pip install 'ablate[study]'" in done.stderr
+    assert "needs the package optuna, which is not installed. Install it" in done.stderr
 
 
 TRIAL = """

@@ -8,6 +8,10 @@ from dataclasses import replace
 import pytest
 
 from ablate import Study, run, smoke
+from ablate.compare.formats import text
+from ablate.compare.material import open_study
+from ablate.compare.table.study_table import study_table
+from ablate.store.store import Store
 from ablate.study.file import load
 from ablate.study.plan import make_plan
 from tests.support import places
@@ -22,6 +26,15 @@ def printed(tmp_path) -> Study:
     file = tmp_path / "weight_drop.py"
     file.write_text(code, encoding="utf-8")
     return load(file)
+
+
+def test_the_table_of_the_readme_is_that_of_the_recorded_study():
+    section = README.read_text(encoding="utf-8").partition("```\ndoc_layer_mix@laptop")
+    block = (section[1] + section[2]).removeprefix("```\n").partition("\n\nWhere to look next")[0]
+    material = open_study(Store(str(places.ROOT / "results")), "doc_layer_mix@laptop")
+    assert block == text.write(study_table(material.summary))
+    shipped = load(places.ROOT / "studies" / "doc_layer_mix.py").scales["laptop"]
+    assert shipped.note and shipped.note in material.record.notes, "how its settings were chosen"
 
 
 @pytest.mark.slow

@@ -49,6 +49,11 @@ class Subject:
     @cached_property
     def corpus(self) -> Corpus:
         """The corpus it was trained on, verified by its digest."""
+        if "corpus" not in self.config.sections:
+            raise CombinationError(
+                f"trial {self.id} is of the task '{self.config.kind.name}', which reads no corpus; "
+                "the analyses read one text. Instead: a trial of a language model."
+            )
         corpus = open_corpus(self.config.corpus, self.data, self.journal.trial.seed)
         if not isinstance(corpus, Corpus):
             raise CombinationError(

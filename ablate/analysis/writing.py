@@ -9,7 +9,7 @@ from pathlib import Path
 from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import save_pictures
 from ablate.compare.formats import csv, table_of_values, text
-from ablate.errors import ConfigError
+from ablate.errors import ConfigError, needs
 from ablate.store.journal import LISTED
 
 WIDTH = 100
@@ -62,4 +62,4 @@ def write(finding: Finding, folder: Path, name: str) -> list[Path | str]:
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
-        return [*files, "(a picture needs matplotlib: pip install 'ablate[study]')"]
+        return [*files, f"({needs('a picture needs', 'matplotlib')})"]

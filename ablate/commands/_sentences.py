@@ -18,6 +18,14 @@ DIGITS = 2
 
 
 @dataclass(frozen=True)
+class Tokenizers:
+    """How either score cuts a sentence into words."""
+
+    bleu: str = bleu.TOKENIZER
+    rouge: str = rouge.UNICODE
+
+
+@dataclass(frozen=True)
 class Counted:
     """A score of several trials: for each, a row of counts for each sentence."""
 
@@ -27,10 +35,13 @@ class Counted:
 
 
 def scores_table(
-    written: Mapping[str, Sequence[str]], references: Sequence[str], tokenizer: str, split: str
+    written: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    tokenizers: Tokenizers,
+    split: str,
 ) -> Table:
     """Each trial's scores, and how they differ from those of the first."""
-    counted = _counted(written, references, tokenizer)
+    counted = _counted(written, references, tokenizers)
     first, *others = written
     differences = [
         tokens.score_bootstrap(score.rows[name], score.rows[first], score.score_of)
@@ -56,20 +67,23 @@ def scores_table(
     return table_of(titles, body, left=("score",))
 
 
-def signatures(references: Sequence[str], tokenizer: str) -> str:
+def signatures(references: Sequence[str], tokenizers: Tokenizers) -> str:
     """How the scores are counted."""
-    return (
-        f"BLEU {bleu.bleu(references, references, tokenizer).signature}; ROUGE {rouge.signature()}"
-    )
+    of_bleu = bleu.bleu(references, references, tokenizers.bleu).signature
+    return f"BLEU {of_bleu}; ROUGE {rouge.signature(tokenizers.rouge)}"
 
 
 def _counted(
-    written: Mapping[str, Sequence[str]], references: Sequence[str], tokenizer: str
+    written: Mapping[str, Sequence[str]], references: Sequence[str], tokenizers: Tokenizers
 ) -> list[Counted]:
     right = {
-        name: np.array(bleu.counts(lines, references, tokenizer)) for name, lines in written.items()
+        name: np.array(bleu.counts(lines, references, tokenizers.bleu))
+        for name, lines in written.items()
     }
-    recalled = {name: rouge.by_sentence(lines, references) for name, lines in written.items()}
+    recalled = {
+        name: rouge.by_sentence(lines, references, tokenizers.rouge)
+        for name, lines in written.items()
+    }
     means = [
         Counted(NAMES[key], {name: _with_ones(f1[key]) for name, f1 in recalled.items()}, _mean)
         for key in NAMES

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
+from ablate.engine.failures import last_output
+from ablate.store import glance, study_record
 from ablate.store import journal as journals
-from ablate.store import study_record
+from ablate.store.glance import Glance
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.study_record import StudyRecord
@@ -49,13 +51,13 @@ def show_status(workspace: Workspace, name: str | None) -> str:
     rows = []
     for key in keys:
         record, driver = study_record.read(store, key), running_driver(workspace, key)
-        known = journals.read_all(store, record.trial_ids())
+        known = glance.read_all(store, record.trial_ids())
         rows.append([key, *_counts(record, None, known, driver is not None)])
     return "\n".join(text.lines(table_of(["study", *COLUMNS], rows)))
 
 
 def _one(workspace: Workspace, record: StudyRecord) -> str:
-    known = journals.read_all(workspace.store, record.trial_ids())
+    known = glance.read_all(workspace.store, record.trial_ids())
     driver = running_driver(workspace, record.key)
     lines = [f"{record.key}: {record.question}"]
     lines += [f"being run by {driver}" if driver else f"resume with: {record.resume}", ""]
@@ -64,16 +66,19 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
     if len(rows) > 1:
         rows.append(["all arms", *_counts(record, None, known, alive)])
     lines += text.lines(table_of(["arm", *COLUMNS], rows))
-    return "\n".join([*lines, *_troubles(known)])
+    troubled = [trial_id for trial_id, seen in known.items() if seen.is_troubled]
+    return "\n".join([*lines, *_troubles(journals.read_all(workspace.store, troubled))])
 
 
-def _troubles(known: Mapping[str, Journal]) -> list[str]:
+def _troubles(troubled: Mapping[str, Journal]) -> list[str]:
     lines: list[str] = []
-    for trial_id, journal in known.items():
+    for trial_id, journal in troubled.items():
         name = f"{journal.trial.name} ({trial_id})"
         if journal.outcome and journal.status in (Status.FAILED, Status.DIVERGED):
             lines.append(f"{journal.status}: {name}: {journal.outcome.reason or ''}")
             lines += _traceback(journal.outcome.frames or "", lines)
+            last = last_output(journal)
+            lines += last if "\n".join(last) not in "\n".join(lines) else []
         elif len(journal.attempts) > 1:
             lines.append(f"{len(journal.attempts)} attempts: {name}{_repeated(journal)}")
     return ["", *lines] if lines else []
@@ -97,7 +102,7 @@ def _repeated(journal: Journal) -> str:
 
 
 def _counts(
-    record: StudyRecord, arm: str | None, known: Mapping[str, Journal], alive: bool
+    record: StudyRecord, arm: str | None, known: Mapping[str, Glance], alive: bool
 ) -> list[str]:
     """The trials of an arm, or of all arms, by state; those that its searches have yet to start are
     left, too. Arms may share trials: of all arms each counts once."""
@@ -106,7 +111,7 @@ def _counts(
     return [str(number) for number in (*(counts[state] for state in STATES), counts.total())]
 
 
-def _state(journal: Journal | None, alive: bool) -> Status:
-    if journal is None:
+def _state(seen: Glance | None, alive: bool) -> Status:
+    if seen is None:
         return Status.LEFT
-    return journal.status or (Status.RUNNING if alive else Status.LEFT)
+    return seen.status or (Status.RUNNING if alive else Status.LEFT)

@@ -31,7 +31,6 @@ from ablate.config.resolve import kind_of
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.data.pairs import Pairs
 from ablate.errors import TrialError
-from ablate.scores import bleu
 from ablate.store import journal
 from ablate.store import sentences as written
 from ablate.store import tokens as saved
@@ -124,13 +123,20 @@ def _of_sentences(
     references = corpus.references(split)
     num, ids = len(references), [journal.trial.id for journal in journals]
     texts = [written.read(store, trial_id, split, num) for trial_id in ids]
-    tokenizer = journals[0].config.get("evaluator.generate.tokenizer", bleu.TOKENIZER)
+    tokenizers = _tokenizers(journals[0])
     rows = dict(zip(_names(journals), texts, strict=True))
-    table = _sentences.scores_table(rows, references, tokenizer, split)
-    notes = [f"{_sentences.signatures(references, tokenizer)}."]
+    table = _sentences.scores_table(rows, references, tokenizers, split)
+    notes = [f"{_sentences.signatures(references, tokenizers)}."]
     if alone:
         notes.append(_about_intervals(num, num >= tokens.MIN_SENTENCES))
     return [*text.lines(table, WIDTH), *(line for note in notes for line in _wrapped(note))]
+
+
+def _tokenizers(journal: Journal) -> _sentences.Tokenizers:
+    """Those of the trial's own scores; older trials do not say ROUGE's, which was the default."""
+    names = {"bleu": "tokenizer", "rouge": "rouge_tokenizer"}
+    own = {score: journal.config.get(f"evaluator.generate.{name}") for score, name in names.items()}
+    return _sentences.Tokenizers(**{score: name for score, name in own.items() if name})
 
 
 def _log_probs(

@@ -28,7 +28,7 @@ from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
 README = "README.md"
-OF_THE_MACHINE = ("host", "pid", "tracking_uri")
+OF_THE_MACHINE = ("host", "pid", "tracking_uri", "output")
 LOCATIONS = ("--workspace", "--store", "--mlflow", "--searches", "--cluster")
 # An absolute path, and the file's name at its end; not a part of a URI.
 PATH = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/'\":,;]+/)+([^\s/'\":,;]+)")

@@ -11,6 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from ablate.config import typed
 from ablate.config.resolve import Config, resolve
 from ablate.config.tasks import TRAINING, name_in_id, runner_name
 
@@ -91,9 +92,9 @@ class Trial:
 
     @staticmethod
     def from_plain(data: Mapping[str, Any]) -> Trial:
-        parents = tuple(Parent(**parent) for parent in data["parents"])
-        more = {"modules": tuple(data["modules"]), "runner": runner_name(data["runner"])}
-        return Trial(**{**data, "parents": parents, **more})
+        """The trial in plain data; a runner may have the name that older versions gave it."""
+        trial = typed.read(Trial, data)
+        return dataclasses.replace(trial, runner=runner_name(trial.runner))
 
     def parent_ids(self, role: str | None = None) -> list[str]:
         return [parent.id for parent in self.parents if role in (None, parent.role)]

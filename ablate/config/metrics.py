@@ -15,6 +15,9 @@ scale     loss, if lower is better      differences on it are
 linear    x                             differences
 log       ln x                          ratios
 logit     ln x / (1 - x)                ratios of odds, for shares between 0 and 1
+
+A metric may say the lowest and the highest value that there is. A t interval on the linear scale
+knows of neither: shown intervals are cut there, and the table says so.
 """
 
 from __future__ import annotations
@@ -62,11 +65,17 @@ class Metric:
         "tables as a difference of two arms' models",
         choices=(SPLIT, TRAIN, MODEL, ARMS),
     )
+    lowest: float | None = setting(None, doc="the lowest value that there is, as it is reported")
+    highest: float | None = setting(None, doc="the highest value that there is")
 
     def __post_init__(self) -> None:
         fields.check(self)
         if not self.name.strip():
             raise ConfigError(wrong_value("name", self.name, "a name", "Metric"))
+        low, high = self.lowest, self.highest
+        if low is not None and high is not None and low >= high:
+            expected = f"more than lowest, which is {low:g}"
+            raise ConfigError(wrong_value("highest", self.highest, expected, "Metric"))
         object.__setattr__(self, "shown", self.shown or self.name)
         object.__setattr__(self, "published", tuple(self.published))  # a list in JSON
 
@@ -130,6 +139,18 @@ class Metric:
         return low, high
 
     @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and the highest number that people can read of it; infinite without a limit.
+
+        On a scale of logarithms or log odds, no interval leaves them.
+        """
+        low, high = self.lowest, self.highest
+        return (
+            -math.inf if low is None else self.factor * low,
+            math.inf if high is None else self.factor * high,
+        )
+
+    @property
     def directed(self) -> bool:
         """Return whether one direction is better."""
         return self.better != "neither"
@@ -176,6 +197,17 @@ def is_usable(reported: float) -> bool:
     return abs(reported) <= LARGEST
 
 
+def from_plain(plain: Mapping[str, Any]) -> Metric:
+    """A recorded metric. Those recorded before metrics had limits have the limits of today."""
+    metric = Metric(**plain)
+    if "lowest" in plain:
+        return metric
+    own = metric.name.rpartition(".")[2], metric.scale, metric.shown
+    limits = ((m.lowest, m.highest) for m in LIMITED if (m.name, m.scale, m.shown) == own)
+    low, high = next(limits, (None, None))
+    return replace(metric, lowest=low, highest=high)
+
+
 def reported_name(name: str, of: str, split: str) -> str:
     """The name under which a number is reported: `valid_nll`, `train_nll`, `distance`."""
     if of == SPLIT:
@@ -187,40 +219,43 @@ def reported_name(name: str, of: str, split: str) -> str:
 PERPLEXITY = Metric("nll", shown="perplexity", scale="log", reports_scaled=True, published=("ppl",))
 BITS = Metric(
     "nll", shown="bits per character", digits=3, factor=1 / math.log(2), reports_scaled=True,
-    published=("bpc",),
+    published=("bpc",), lowest=0,
 )  # fmt: skip
 TRAIN_PERPLEXITY = replace(PERPLEXITY, shown="train perplexity", of=TRAIN)
 ACCURACY = Metric(
     "accuracy", better="higher", shown="accuracy in %", digits=1, factor=100, margin=0.005,
-    published=("accuracy_percent",),
+    published=("accuracy_percent",), lowest=0, highest=1,
 )  # fmt: skip
 VARIATION = Metric(
     "variation", better="neither", shown="coefficient of variation", digits=3,
-    published=("coefficient_of_variation",),
+    published=("coefficient_of_variation",), lowest=0,
 )  # fmt: skip
 RANK = Metric(
     "rank", better="neither", scale="log", digits=0, published=("rank_of_log_prob_matrix",)
 )
 DISTANCE = Metric(
     "distance", better="neither", shown="subspace distance", of=MODEL,
-    published=("subspace_distance",),
+    published=("subspace_distance",), lowest=0,
 )  # fmt: skip
 MORE_PARAMETERS = Metric(
     "more_parameters", better="neither", shown="more parameters, M", digits=1, factor=1e-6,
     margin=0.0, of=ARMS, published=("params_diff_vs_IOG_millions",),
 )  # fmt: skip
 # Trials report these five between 0 and 100.
-BLEU = Metric("bleu", better="higher", shown="BLEU", margin=0.3, published=("BLEU",))
+BLEU = Metric(
+    "bleu", better="higher", shown="BLEU", margin=0.3, published=("BLEU",), lowest=0, highest=100
+)
 ROUGE_1, ROUGE_2, ROUGE_L = (
     Metric(
         f"rouge_{kind.lower()}", better="higher", shown=f"ROUGE-{kind}", margin=margin,
-        published=(f"ROUGE-{kind} F1",),
+        published=(f"ROUGE-{kind} F1",), lowest=0, highest=100,
     )
     for kind, margin in (("1", 0.5), ("2", 0.25), ("L", 0.4))
 )  # fmt: skip
 BRACKET_F1 = Metric(
-    "bracket_f1", better="higher", shown="bracketing F1", margin=0.3, published=("bracketing_F1",)
-)
+    "bracket_f1", better="higher", shown="bracketing F1", margin=0.3, published=("bracketing_F1",),
+    lowest=0, highest=100,
+)  # fmt: skip
 # Of the best candidates, and of the parser's own: what a choice among them is measured by.
 ORACLE_F1 = replace(BRACKET_F1, name="oracle_f1", shown="oracle F1", published=())
 FIRST_F1 = replace(BRACKET_F1, name="first_f1", shown="first F1", published=())
@@ -228,3 +263,4 @@ KNOWN = (
     *(PERPLEXITY, BITS, TRAIN_PERPLEXITY, ACCURACY, VARIATION, RANK, DISTANCE, MORE_PARAMETERS),
     *(BLEU, ROUGE_1, ROUGE_2, ROUGE_L, BRACKET_F1),
 )
+LIMITED = (*KNOWN, ORACLE_F1, FIRST_F1)

@@ -116,7 +116,7 @@ def _in_paper(word: Analyze, study: Study) -> str:
     """What the paper shows there, for each of its models."""
     if not word.shows:
         return ""
-    rows = [row for row in papers.rows(study.paper) if row.table == word.shows]
+    rows = papers.rows(study.paper, word.shows)
     shown = (row.shows or ", ".join(cell.printed for cell in row.cells) for row in rows)
     models = (row.name for row in rows)
     return f"{word.shows}: " + "; ".join(map(", ".join, zip(models, shown, strict=True)))

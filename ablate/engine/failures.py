@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ablate.engine.run import Ended
 
 MOST_REASONS = 5  # `ablate status` has all
+SHOWN_LINES = 10  # of what a trial printed; its journal has more
 
 
 def troubles(ended: Ended) -> str:
@@ -28,6 +29,7 @@ def troubles(ended: Ended) -> str:
     for reason, failed in [*reasons.items()][:MOST_REASONS]:
         first = failed[0]
         lines.append(f"{len(failed)} x {first.status}, {first.trial.name} first: {reason}")
+        lines += last_output(first)
     if len(reasons) > MOST_REASONS:
         more = counted(len(reasons) - MOST_REASONS, "more reason")
         lines.append(f"{more}: ablate status {ended.record.key}")
@@ -50,3 +52,9 @@ def _expected(ended: Ended) -> list[str]:
     succeeded = {t for t, journal in ended.journals.items() if journal.status == Status.COMPLETED}
     failed = [s.trials for s in ended.record.searches if succeeded.isdisjoint(s.trials)]
     return list(dict.fromkeys([*listed, *(trial for trials in failed for trial in trials)]))
+
+
+def last_output(journal: Journal) -> list[str]:
+    """The last lines that a trial printed or logged, below a line that says so."""
+    last = [f"    {line}" for line in journal.output[-SHOWN_LINES:]]
+    return ["  Its last output:", *last] if last else []

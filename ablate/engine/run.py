@@ -270,10 +270,11 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
 
     plan = schedule.plan
     fleet, more = _fleet(plan, workspace, options), dict[str, Any]()
+    path = [str(Path(each).absolute()) if Path(each).is_dir() else each for each in sys.path]
 
     def order(trial: Trial) -> dict[str, Any]:
         if not more:
-            return {**_order(trial, workspace), "path": [os.path.abspath(p) for p in sys.path]}
+            return {**_order(trial, workspace), "path": path}
         files = {"files": send_files([*trial.config.files.values()], workspace.store)}
         return {**_order(trial, workspace), **more, **files}
 

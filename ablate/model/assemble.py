@@ -14,7 +14,7 @@ from ablate.config import registry
 from ablate.config.resolve import Choice, Config
 from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import TEXT
-from ablate.errors import CombinationError, MissingDependency
+from ablate.errors import CombinationError, MissingDependency, needs
 from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.ensemble import Together
 from ablate.model.flow import Shapes, TrainingText
@@ -98,10 +98,7 @@ def check_packages(config: Config) -> None:
         technique: Any = registry.get(choice.slot, choice.name).build
         for package in technique.packages:
             if importlib.util.find_spec(package) is None:
-                raise MissingDependency(
-                    f"evaluator '{choice.name}' needs the package {package}, which is not "
-                    "installed here: pip install 'ablate[study]'"
-                )
+                raise MissingDependency(needs(f"evaluator '{choice.name}' needs", package))
 
 
 def check_evaluators(config: Config, model: LanguageModel) -> None:

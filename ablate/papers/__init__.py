@@ -6,7 +6,8 @@ A cell holds the digits as printed, and whether the paper quotes the number from
 have the same names as in `ablate data`; `corpus_name` gives the cells' name for a user's own text.
 A table's `same_as` names rows of other tables that are of the same system, and whose
 arms count for it. Its `absent` lists the systems that no shipped study has, and why. A table of
-words has `words` instead of cells, and a figure says in `shows` what can be read from it.
+words has `words` instead of cells. A figure, or an experiment that the text describes without a
+table, says in `shows` what can be read there.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Words:
 class Row:
     """A system of a table on one corpus, with its cells: one for each split and metric.
 
-    A row without cells is of a figure or of a table of words, and `shows` says what is there.
+    A row without cells is of a figure, a table of words or the text; `shows` says what is there.
     """
 
     table: str
@@ -133,7 +134,7 @@ def load(paper: str) -> Paper:
     cells = (_cell(name, cell) for name, table in tables.items() for cell in table.get("cells", ()))
     words = (_words(name, row) for name, table in tables.items() for row in table.get("words", ()))
     figures = (
-        Row(table=name, variant="", cells=(), **row)
+        Row(table=name, cells=(), **{"variant": "", **row})
         for name, table in tables.items()
         for row in table.get("shows", ())
     )
@@ -159,9 +160,12 @@ def load(paper: str) -> Paper:
     )
 
 
-def rows(paper: str) -> list[Row]:
-    """A paper's rows, table by table, in the paper's order."""
+def rows(paper: str, table: str | None = None) -> list[Row]:
+    """A paper's rows, or one table's: those of numbers, of words, and what figures show."""
     published = load(paper)
+    if table is not None:
+        _check_table(published, table)
+        return [row for row in rows(paper) if row.table == table]
     grouped: dict[tuple[str, str, str, str], list[Cell]] = {}
     for cell in published.cells:
         grouped.setdefault((cell.table, cell.model, cell.variant, cell.corpus), []).append(cell)
@@ -200,9 +204,13 @@ def _shown(own: Sequence[Words]) -> str:
 def cells(paper: str, table: str, split: str | None = None) -> list[Cell]:
     """A table's cells, or those of one of its splits."""
     published = load(paper)
-    if table not in published.tables:
-        raise ConfigError(unknown("table", table, published.tables, paper))
+    _check_table(published, table)
     return [c for c in published.cells if c.table == table and split in (None, c.split)]
+
+
+def _check_table(published: Paper, table: str) -> None:
+    if table not in published.tables:
+        raise ConfigError(unknown("table", table, published.tables, published.id))
 
 
 def words(paper: str, table: str) -> dict[str, list[Words]]:

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from ablate.errors import MissingDependency
+from ablate.errors import MissingDependency, needs
 
 PREFERRED = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "8",  # seconds to connect, and again between bytes
@@ -45,9 +45,7 @@ def load(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("mlflow", "sqlalchemy"):
             raise
-        raise MissingDependency(
-            f"records need the package '{error.name}'. Install it with: pip install 'ablate[study]'"
-        ) from error
+        raise MissingDependency(needs("records need", error.name)) from error
 
 
 @contextlib.contextmanager

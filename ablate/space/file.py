@@ -7,7 +7,7 @@ exist, what are its limits) are in `check.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from ablate.space.links import (
     sort_by_dependency,
     with_condition,
 )
-from ablate.space.row import Choices, Domain, Fixed, Range, Row, is_number, same
-from ablate.space.rules import PREFIXES, is_field
+from ablate.space.row import Choices, Domain, Fixed, Range, Row, is_number
+from ablate.space.rules import PREFIXES, is_field, key_of
 from ablate.space.text import Lines, parse_toml, read_text
 
 TOP_KEYS = ("paper", "tables", "task", "note", "require")
@@ -189,10 +189,12 @@ def _choices(values: Any, where: str) -> Choices:
     if not isinstance(values, list) or not values:
         raise SpaceError(wrong_value("choices", values, "a list of at least one value", where))
     choices = tuple(_check_plain("choices", value, where) for value in values)
-    for index, value in enumerate(choices):
-        if any(same(value, earlier) for earlier in choices[:index]):
+    earlier: set[Hashable] = set()
+    for value, key in zip(choices, map(key_of, choices), strict=True):
+        if key in earlier:
             expected = f"distinct values, but {value!r} is repeated"
             raise SpaceError(wrong_value("choices", values, expected, where))
+        earlier.add(key)
     return Choices(choices)
 
 

@@ -47,6 +47,9 @@ class Choices:
     def admits(self, value: Any) -> bool:
         return any(same(value, choice) for choice in self.values)
 
+    def num_points(self, num: int | None) -> int:
+        return len(self.values)
+
     def points(self, num: int | None) -> tuple[Any, ...] | None:
         return self.values
 
@@ -72,6 +75,11 @@ class Range:
         if not is_number(value) or (self.integer and value != int(value)):
             return False
         return self.low <= value <= self.high
+
+    def num_points(self, num: int | None) -> int:
+        """Return how many `points` there are at most; of a continuous range none without `num`."""
+        whole = int(self.high) - int(self.low) + 1 if self.integer else num or 0
+        return min(num or whole, whole)
 
     def points(self, num: int | None) -> tuple[Any, ...] | None:
         """Return `num` values, evenly spaced on the scale, ends included.

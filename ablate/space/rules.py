@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 import re
 import tomllib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,11 @@ def compare(left: Any, symbol: str, right: Any) -> bool:
 def same(one: Any, other: Any) -> bool:
     """Return whether two values are equal; unlike in Python, true is not 1."""
     return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def key_of(value: Any) -> Hashable:
+    """Return a key that is equal for values that are the same, to find them among many."""
+    return isinstance(value, bool), tuple(value) if isinstance(value, list) else value
 
 
 def is_number(value: Any) -> bool:

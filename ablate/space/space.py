@@ -26,6 +26,7 @@ from ablate.space.folders import find, folders
 from ablate.space.links import sort_by_dependency
 from ablate.space.row import Choices, Fixed, Range, Row
 
+MOST_POINTS = 10_000  # of a row, as many as a study may have arms
 Values = Mapping[str, Any]
 Suggest = Callable[[Row], Any]
 
@@ -125,8 +126,9 @@ class Space(SpaceFile):
         base: Values | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Yield every combination that the rules allow, with `points` values of each range."""
-        if points is not None and points < 2:
-            raise SpaceError(wrong_value("points", points, "2 or more", f"{self.path}:1"))
+        if points is not None and not 2 <= points <= MOST_POINTS:
+            expected = f"a whole number from 2 to {MOST_POINTS}"
+            raise SpaceError(wrong_value("points", points, expected, f"{self.path}:1"))
         every = self._assignments(corpus, fixed, base, lambda row: _points(row, points), skip=True)
         return (self._flat(assigned) for assigned in every)
 
@@ -285,7 +287,16 @@ def _suggestion(suggest: Suggest, row: Row) -> Any:
 
 
 def _points(row: Row, num: int | None) -> Iterable[Any]:
-    points = row.domain.points(num) if isinstance(row.domain, Choices | Range) else ()
+    if not isinstance(row.domain, Choices | Range):
+        return ()
+    count = row.domain.num_points(num)
+    if count > MOST_POINTS:
+        instead = "Give a number of points" if isinstance(row.domain, Range) else "List fewer"
+        raise SpaceError(
+            f"{row.where}: {count:,} values are too many to enumerate. The limit is "
+            f"{MOST_POINTS:,}. {instead}, fix the row, or search the space."
+        )
+    points = row.domain.points(num)
     if points is None:
         raise SpaceError(
             f"{row.where}: the range {row.domain} is continuous and cannot be enumerated. "

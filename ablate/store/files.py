@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -78,6 +79,18 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_regular(path: Path | str) -> bytes:
+    """Return what is in a file. One that never ends, such as a pipe, is an error."""
+    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe or a device, and no regular file", str(path))
+        return file.readall()
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def stamp(path: Path) -> list[int]:

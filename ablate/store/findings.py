@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ablate.config import typed
 from ablate.store.store import Store, damaged
 
 
@@ -24,6 +25,13 @@ class SavedFinding:
     svg: str = ""
 
 
+@dataclass(frozen=True)
+class _Findings:
+    """The whole file."""
+
+    findings: tuple[SavedFinding, ...]
+
+
 def write(store: Store, key: str, findings: Sequence[SavedFinding]) -> None:
     store.write_json(_path(key), {"findings": [dataclasses.asdict(each) for each in findings]})
 
@@ -34,15 +42,10 @@ def read(store: Store, key: str) -> tuple[SavedFinding, ...]:
     if plain is None:
         return ()
     try:
-        return tuple(_finding(each) for each in plain["findings"])
-    except (TypeError, KeyError, ValueError) as error:
-        raise damaged(store, _path(key), f"{type(error).__name__}: {error}") from error
+        return typed.read(_Findings, plain).findings
+    except typed.Wrong as error:
+        raise damaged(store, _path(key), str(error)) from error
 
 
 def _path(key: str) -> str:
     return f"studies/{key}/analyses.json"
-
-
-def _finding(plain: dict) -> SavedFinding:
-    lists = {name: tuple(plain[name]) for name in ("trials", "columns", "notes")}
-    return SavedFinding(**{**plain, **lists, "rows": tuple(map(tuple, plain["rows"]))})

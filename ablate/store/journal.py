@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ablate.config import typed
 from ablate.config.identity import Trial
 from ablate.errors import TrialError, nearest
 from ablate.redaction import redacted
@@ -28,6 +29,22 @@ LISTED = '`ablate query "SELECT trial, arm, seed, status FROM trials"` lists the
 MOST_DEATHS = 4  # worker deaths without a new epoch before the trial counts as failed
 # How the parts that have kernels were computed.
 KERNELS, TORCH, UNKNOWN = "kernels", "torch", "unknown"
+KEYS = {  # of the rows of a journal: what is read of them has these types
+    "attempts": {
+        **dict.fromkeys(("started", "host", "hardware", "lost_digest"), str | None),
+        **dict.fromkeys(("from_epoch", "epochs_before"), int),
+        **dict.fromkeys(("git", "ablate_git"), dict[str, Any] | None),
+        **dict.fromkeys(("versions", "sources"), dict[str, Any] | None),
+        **dict.fromkeys(("computed_by", "neutral", "without_effect"), list[str]),
+    },
+    "epochs": {
+        "epoch": int,
+        "seconds": float | str | None,
+        "tokens": float | None,
+        "event": str | None,
+    },
+    "deaths": {"epochs": int, "why": str},
+}
 
 
 @dataclass
@@ -54,6 +71,11 @@ class Journal:
     @property
     def last_attempt(self) -> Mapping[str, Any]:
         return self.attempts[-1] if self.attempts else {}
+
+    @property
+    def output(self) -> list[str]:
+        """The last lines that the last attempt printed or logged."""
+        return self.last_attempt.get("output", [])
 
     @property
     def differs_from_lost(self) -> bool:
@@ -121,6 +143,17 @@ class Journal:
         store.write_json(key(self.trial.id), without_nan(plain))
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """What is in a journal's file besides the trial."""
+
+    config: dict[str, Any] = field(default_factory=dict)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    outcome: None = None
+    deaths: list[dict[str, Any]] = field(default_factory=list)
+
+
 def key(trial_id: str) -> str:
     return f"trials/{trial_id}/journal.json"
 
@@ -132,23 +165,25 @@ def read(store: Store, trial_id: str) -> Journal | None:
         return None
     try:
         return _from_plain(plain, trial_id)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise damaged(store, key(trial_id), f"{type(error).__name__}: {error}") from error
+    except ValueError as error:
+        raise damaged(store, key(trial_id), str(error)) from error
 
 
 def _from_plain(plain: Mapping[str, Any], trial_id: str) -> Journal:
-    trial, result = Trial.from_plain(plain["trial"]), plain.get("outcome")
+    others, result = {**plain}, plain.get("outcome")
+    trial = typed.inside("trial", Trial.from_plain, others.pop("trial", None))
     if trial.id != trial_id:  # ids become names of files
         raise ValueError(f"it is the journal of a trial {trial.id!r}")
-    outcome = None if result is None else Outcome.from_plain(result)
-    journal = Journal(**{**plain, "trial": trial, "outcome": outcome})
-    for name in ("attempts", "epochs", "deaths"):
-        rows = getattr(journal, name)
-        if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
-            raise ValueError(f"its {name} are not a list of objects")
-    if not all(isinstance(epoch.get("epoch"), int) for epoch in journal.epochs):
+    if not isinstance(result, dict | None):
+        raise ValueError("outcome is not a mapping")
+    outcome = None if result is None else typed.inside("outcome", Outcome.from_plain, result)
+    parts = typed.read(_Parts, {**others, "outcome": None})
+    if not all("epoch" in row for row in parts.epochs):
         raise ValueError("its epochs are not numbered")
-    return journal
+    for name, keys in KEYS.items():
+        for at, row in enumerate(getattr(parts, name)):
+            typed.read_keys(keys, row, f"{name}[{at}]")
+    return Journal(trial, parts.config, parts.attempts, parts.epochs, outcome, parts.deaths)
 
 
 def read_all(store: Store, trial_ids: Iterable[str] | None = None) -> dict[str, Journal]:

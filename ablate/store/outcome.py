@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from ablate.config import typed
 from ablate.redaction import redacted
 
 
@@ -49,8 +50,9 @@ class Outcome:
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> Outcome:
         """The outcome in a journal's JSON; unknown keys are ignored."""
-        known = {part.name: plain[part.name] for part in fields(Outcome) if part.name in plain}
-        return Outcome(**{**known, "status": Status(plain["status"])})
+        names = {part.name for part in fields(Outcome)}
+        known = {name: value for name, value in plain.items() if name in names}
+        return typed.read(Outcome, known)
 
 
 def _encodable(text: str) -> str:

@@ -66,9 +66,10 @@ class Store:
     def __init__(self, uri: str) -> None:
         self.uri = str(uri)
         self.folder = _local_folder(self.uri)
+        self._errors: tuple[type[Exception], ...] = ()  # besides the system's
         if self.folder is None:
             keep_secret(self.uri)  # a worker is given nothing but the store
-            self._remote, self._root = _open_remote(self.uri)
+            self._remote, self._root, self._errors = _open_remote(self.uri)
         else:
             self.uri = str(self.folder)
 
@@ -154,12 +155,12 @@ class Store:
         """Do it, and retry if the failure may be the network's; the error names the key."""
         try:
             return _patiently(work)
-        except OSError as error:
+        except (OSError, *self._errors) as error:
             advice = (
                 " Free some space or choose another location with --workspace or --store; the "
                 "same command then resumes where this one stopped."
             )
-            why = f"{error.strerror or error}".rstrip(".")
+            why = " ".join(f"{getattr(error, 'strerror', None) or error}".split()).rstrip(".")
             text = f"cannot {verb} {key} in the store {self.uri}: {why}."
             raise StoreError(text + (advice if verb == "write" else "")) from error
 
@@ -172,7 +173,7 @@ class Store:
     def _read(self, key: str) -> bytes | None:
         try:
             if self.folder is not None:
-                return (self.folder / _safe(key)).read_bytes()
+                return files.read_regular(f"{self.folder}/{_safe(key)}")  # no Path: it takes time
             with self._remote.open_input_stream(self._path(key)) as stream:
                 return stream.read()
         except (FileNotFoundError, NotADirectoryError):
@@ -287,8 +288,8 @@ def _opened_folder(path: Path) -> int:
     return os.open(path, os.O_RDONLY)
 
 
-def _open_remote(uri: str) -> tuple[Any, str]:
-    from pyarrow import fs
+def _open_remote(uri: str) -> tuple[Any, str, tuple[type[Exception], ...]]:
+    from pyarrow import ArrowException, fs
 
     try:
         filesystem, root = fs.FileSystem.from_uri(uri)
@@ -299,7 +300,7 @@ def _open_remote(uri: str) -> tuple[Any, str]:
             f"cannot open the store {uri}: it names no bucket or folder. Expected, for example: "
             "s3://bucket/folder."
         )
-    return filesystem, root.rstrip("/")
+    return filesystem, root.rstrip("/"), (ArrowException,)
 
 
 def _write_local(path: Path, *parts: bytes | memoryview, again: bool = True) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ablate.config import metrics, typed
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.store.store import Store, damaged
@@ -203,8 +204,8 @@ def read(store: Store, key: str) -> StudyRecord:
         if record.key != matching[0]:  # keys become names of folders
             raise ValueError(f"it is the record of a study {record.key!r}")
         return record
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise damaged(store, path, f"{type(error).__name__}: {error}") from error
+    except ValueError as error:
+        raise damaged(store, path, str(error)) from error
 
 
 def names(store: Store) -> list[str]:
@@ -247,24 +248,10 @@ def _ancestors(parents: Mapping[str, Sequence[str]], trial: str) -> set[str]:
 
 
 def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
-    trials = [PlannedTrial(**{**t, "parents": tuple(t["parents"])}) for t in plain["trials"]]
-    searches = [_search_from_plain(search) for search in plain["searches"]]
-    arms = tuple(ArmRecord(**arm) for arm in plain["arms"])
+    record = typed.read(StudyRecord, plain)
     judged_by, columns = plain.get("judged_by"), plain.get("columns", ())
-    lists = {
-        "tables": tuple(plain["tables"]),
-        "arms": arms,
-        "notes": tuple(plain["notes"]),
-        "judged_by": judged_by and Metric(**judged_by),
-        "columns": tuple(Metric(**metric) for metric in columns),
-    }
-    return StudyRecord(**{**plain, **lists, "trials": tuple(trials), "searches": tuple(searches)})
-
-
-OF_SEARCHES = ("trials", "over", "confirming")  # lists; older records lack the last
-
-
-def _search_from_plain(plain: Mapping[str, Any]) -> SearchRecord:
-    lists = {name: tuple(plain.get(name, ())) for name in OF_SEARCHES}
-    after = tuple(tuple(positions) for positions in plain.get("confirming_after", ()))
-    return SearchRecord(**{**plain, **lists, "confirming_after": after})
+    return dataclasses.replace(
+        record,
+        judged_by=judged_by and metrics.from_plain(judged_by),
+        columns=tuple(map(metrics.from_plain, columns)),
+    )

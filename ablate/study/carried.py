@@ -131,7 +131,8 @@ def _copy(kind: Kind) -> str:
         raise _uncarried(kind, "Python has no source of it")
     copy = _Copy(kind, cells())
     if kind.function and kind.function.__module__ == _FROM_A_COMMAND:
-        copy.add_name("__file__")
+        here = vars(sys.modules[MAIN]).get("__file__") or Path.cwd() / "notebook"
+        copy.add(*written(f"__file__ = {str(Path(here).absolute())!r}"))
     copy.add(seed)
     source = Path(origin.file).name if _is_script(origin.file) else "cells of a notebook"
     head = f"# The task '{kind.name}', copied from {source} with what it needs."

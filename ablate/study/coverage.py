@@ -43,10 +43,9 @@ def _studies() -> tuple[Study, ...]:
 
 
 def _arms(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator[Reproduction]:
-    """Yield the arms whose published result is the row, or another row of the same system."""
+    """Yield the arms that name the row, or another row of the same system, or show it."""
     if not row.cells:
         yield from _analysed(studies, paper, row)
-        return
     rows = {(paper, row.table, row.model, row.variant), row.same_as}
     for study in studies:
         for arm in study.design.arms:
@@ -63,7 +62,7 @@ def _reproduction(study: Study, arm: Arm, corpus: str) -> Iterator[Reproduction]
 
 def _analysed(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator[Reproduction]:
     """Yield the arms of the analyses that show a figure or a table of words, model by model."""
-    models = [each.model for each in papers.rows(paper) if each.table == row.table]
+    models = [each.model for each in papers.rows(paper, row.table)]
     for study in studies:
         for word in study.analyses:
             if (study.paper, word.shows) != (paper, row.table):

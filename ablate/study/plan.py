@@ -27,6 +27,7 @@ from ablate.study.searches import PlannedSearch, plan_search_trial, plan_searche
 from ablate.study.words import Arm, Scale, Study, Values
 
 MAX_TRIALS = 20_000  # which take about a minute to plan
+MAX_SEARCHED = 200_000  # which take about four seconds to foresee
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +102,17 @@ def _resolved(
 def _with_own_file(study: Study, configs: Mapping[str, Config]) -> Study:
     """Return the study, with its file among those that workers execute if a module that it imports
     registers a task of it."""
+    from ablate.trial.run import load_own
+
     known = {str(Path(file).resolve()) for file in study.techniques}
     kinds = [config.kind for config in configs.values()]
     if not study.file or all(kind.where[0] in known for kind in kinds if kind.function):
         return study
     own = str(Path(study.file).resolve())
-    return study if own in known else replace(study, techniques=(*study.techniques, own))
+    if own in known:
+        return study
+    load_own([own])
+    return replace(study, techniques=(*study.techniques, own))
 
 
 def _with_listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) -> Plan:
@@ -146,6 +152,22 @@ def _check_size(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]
             f"one study. The limit is {MAX_TRIALS:,}. Instead: fewer seeds, arms, stages or "
             "repeats."
         )
+    searched = _num_searched(scale, arms)
+    if searched > MAX_SEARCHED:
+        raise StudyError(
+            f"{study.file or study.name}: scale '{scale_name}': searches of {searched:,} trials in "
+            f"all are too many for one study. The limit is {MAX_SEARCHED:,}. Instead: fewer trials "
+            "a search, arms or repeats."
+        )
+
+
+def _num_searched(scale: Scale, arms: Sequence[Arm]) -> int:
+    """How many trials the searches of settings, and of how to evaluate each model, may start."""
+    of_settings = scale.search.trials * scale.search.repeats if scale.search else 0
+    models = scale.seeds * (scale.search.repeats if scale.search else 1)
+    stages = [stage for arm in arms for stage in (*scale.stages, *arm.then)]
+    of_models = sum(stage.search.trials for stage in stages if stage.search)
+    return of_settings * len(arms) + of_models * models
 
 
 def _check_column(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]) -> None:

@@ -305,20 +305,20 @@ def published_cells(
 def _cells_named(
     study: Study, arm: Arm, model: str, variant: str, corpus: str | None = None
 ) -> list[papers.Cell]:
-    """Return all cells of the study's tables with these names."""
+    """Return all cells of the rows of the study's tables that have these names."""
     where = arm_location(study, arm.name)
     try:
-        cells = [cell for table in study.tables for cell in papers.cells(study.paper, table)]
+        rows = [row for table in study.tables for row in papers.rows(study.paper, table)]
     except ConfigError as error:
         raise StudyError(f"{study.file or study.name}: {error}") from None
-    if model not in (known := {cell.model: None for cell in cells}):
+    if model not in (known := {row.model: None for row in rows}):
         raise StudyError(unknown("published model", model, known, where))
-    cells = [cell for cell in cells if cell.model == model]
-    if variant not in (known := {cell.variant: None for cell in cells}):
+    rows = [row for row in rows if row.model == model]
+    if variant not in (known := {row.variant: None for row in rows}):
         raise StudyError(unknown(f"published variant of {model}", variant, known, where))
-    cells = [cell for cell in cells if cell.variant == variant]
-    if corpus is None:
-        return cells
-    if corpus not in (known := {cell.corpus: None for cell in cells}):
-        raise StudyError(unknown(f"published corpus of {model}", corpus, known, where))
-    return [cell for cell in cells if cell.corpus == corpus]
+    rows = [row for row in rows if row.variant == variant]
+    if corpus not in (known := {None: None, **{row.corpus: None for row in rows}}):
+        raise StudyError(
+            unknown(f"published corpus of {model}", corpus, filter(None, known), where)
+        )
+    return [cell for row in rows if corpus in (None, row.corpus) for cell in row.cells]

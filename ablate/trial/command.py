@@ -62,12 +62,13 @@ def task_command(
     config = dataclasses.make_dataclass(f"{name}_settings", own, frozen=True, kw_only=True)
     caller = sys._getframe(1)
     file, line = Path(caller.f_code.co_filename).resolve(), caller.f_lineno
+    folder = _folder(caller.f_globals.get("__file__"), file)
 
     def run_command(run: Run) -> Generator[dict[str, Any], None, dict[str, Any]]:
         given = {"seed": run.seed, "device": run.device, "data": run.data}
         values = {**given, **dataclasses.asdict(run.config)}
-        arguments = _with_this_python([part.format(**values) for part in parts])
-        started = Command(arguments, file.parent, where=f"{file}:{line}")
+        arguments = _with_this_python([_filled(part, values, f"{file}:{line}") for part in parts])
+        started = Command(arguments, folder, where=f"{file}:{line}")
         result = yield from started.epochs()
         metric = metrics if isinstance(metrics, Metric) else metrics[0]
         started.check(metric, ("valid", "test") if run.reads_test else ("valid",))
@@ -77,13 +78,22 @@ def task_command(
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
 
 
+def _folder(module_file: str | None, file: Path) -> Path:
+    """The folder of the file that registers a command; the current one for a notebook's cell."""
+    if module_file:  # a copy of a script's task says where the script is
+        return Path(module_file).resolve().parent
+    return file.parent if file.is_file() else Path.cwd()
+
+
 def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Refuse a command that names an unknown setting, or not the seed."""
-    named = [name for part in parts for _, name, _, _ in string.Formatter().parse(part) if name]
     where, known = f"task '{task_name}'", (*settings, *GIVEN)
+    named = [name for part in parts for name in _names(part, where)]
     for name in named:
         if name not in known:
             raise ConfigError(unknown("setting", name, known, where))
+    for part in parts:
+        _filled(part, {"seed": 0, "device": "cpu", "data": ".", **settings}, where)
     for name in settings:
         _check_setting(name, named, where)
     if "seed" not in named:
@@ -91,6 +101,29 @@ def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, An
             f"{where}: the command does not name {{seed}}, so all seeds would run the same. "
             "Instead: pass it on, as in 'train.py --seed {seed}' or 'env SEED={seed} train.py'."
         )
+
+
+def _names(part: str, where: str) -> list[str]:
+    """The settings that a word of the command names."""
+    try:
+        return [name for _, name, _, _ in string.Formatter().parse(part) if name is not None]
+    except ValueError as error:
+        raise _not_filled(part, error, where) from None
+
+
+def _filled(part: str, values: Mapping[str, Any], where: str) -> str:
+    """A word of the command with the values of its settings."""
+    try:
+        return part.format(**values)
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        raise _not_filled(part, error, where) from None
+
+
+def _not_filled(part: str, error: Exception, where: str) -> ConfigError:
+    return ConfigError(
+        f"{where}: {part!r} of the command cannot be filled in: {error}. Expected: {{NAME}} for a "
+        "setting, with a format at most, as in {rate:.3f}, and {{ or }} for a brace."
+    )
 
 
 def _check_setting(name: str, named: Sequence[str], where: str) -> None:
@@ -196,6 +229,6 @@ def _numbers(line: str) -> dict[str, Any]:
         return {}
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # a line nested too deeply is no result of ours
         return {}
     return found if isinstance(found, dict) else {}

@@ -40,6 +40,7 @@ from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store, damaged
 from ablate.trial import checkpoint, trust
 from ablate.trial.environment import environment
+from ablate.trial.output import Output
 from ablate.trial.task import Conclusion, Diverged, Place, Task, check_conclusion, check_epoch
 from ablate.trial.user_code import executed, text_of, user_frames
 from ablate.trial.user_sources import sources
@@ -69,6 +70,7 @@ class TrialRun:
         self.journal = journals.read(store, trial.id) or journals.Journal(trial)
         self._saved_at, self._save_cost = time.monotonic(), 0.0
         self._uses, self._inherited = library.uses(), list[str]()
+        self._output = Output()
         self._task: Task | None = None  # None once the trial has an outcome
         if self.journal.outcome is None:
             self._guarded(lambda: self._begin(data))
@@ -215,6 +217,8 @@ class TrialRun:
 
     def _write_journal(self) -> None:
         self._check_still_ours()
+        if lines := self._output.lines:
+            self.journal.attempts[-1]["output"] = lines
         self._note_computed_by()
         self.journal.write(self.store)
 
@@ -244,7 +248,8 @@ class TrialRun:
     def _guarded(self, work: Any) -> Any:
         """Do `work`; a failure of the trial becomes its outcome."""
         try:
-            return work()
+            with self._output.listening():
+                return work()
         except StoreError:
             raise  # not the trial's fault: nothing is recorded, and it can be resumed
         except Diverged as error:

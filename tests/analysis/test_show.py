@@ -131,5 +131,5 @@ def test_without_matplotlib_there_is_the_table(irlm, place, request, capsys, mon
     monkeypatch.setattr(writing, "save_pictures", missing)
     assert cli.main(arguments("timescales", ["irlm"], place, request)) == 0
     printed = capsys.readouterr().out
-    assert "a picture needs matplotlib: pip install 'ablate[study]'" in printed
+    assert "(a picture needs the package matplotlib, which is not installed. " in printed
     assert "median" in printed

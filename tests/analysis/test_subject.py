@@ -100,6 +100,9 @@ def test_a_task_without_slots_has_no_technique(irlm, monkeypatch):
     subject = Subject(replace(irlm.journal, trial=own), irlm.store, irlm.data)
     with pytest.raises(CombinationError, match=r"gate = none \(its task is 'sums'\), and this"):
         subject.require("gate", "iog")
+    for ask in (lambda: subject.corpus, lambda: subject.stream("valid"), lambda: subject.model):
+        with pytest.raises(CombinationError, match="is of the task 'sums'"):
+            ask()
 
 
 def test_words_and_their_numbers(irlm):

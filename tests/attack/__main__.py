@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tests.attack.tally import Tally
 
-TRIES = {"inputs": 1000, "files": 5, "kills": 60}  # of each kind; `kills` in all
-QUICK = {"inputs": 50, "files": 1, "kills": 5}
+TRIES = {"inputs": 1000, "records": 200, "files": 5, "kills": 60}  # of each kind; `kills` in all
+QUICK = {"inputs": 50, "records": 20, "files": 1, "kills": 5}
 COUNTS = ("tried", "lost", "doubled", "wrong", "tracebacks", "hangs")
 SHOWN = 20  # examples of a kind
 

@@ -7,7 +7,7 @@ import pytest
 from ablate import cli
 
 STUDY = """
-from ablate import Arm, Scale, Search, Study, factorial, fractional_factorial, table
+from ablate import Arm, Scale, Search, Stage, Study, factorial, fractional_factorial, table
 
 BASE = {
     "embedding.size": 4,
@@ -59,6 +59,22 @@ def refused(tmp_path, monkeypatch, capsys):
         ("seeds=2", "seeds=10**5000", "seeds = int too long to show is not allowed"),
         ("seeds=2", "seeds=10**7", "20,000,000 trials are too many for one study. The limit is"),
         ("seeds=2", "seeds=2, threads=10**9", "whole number from 1 to 1024"),
+        (
+            "seeds=2",
+            "seeds=2, search=Search(space='zaremba2014', trials=10**12)",
+            "searches of 2,000,000,000,000 trials in all are too many for one study. The limit is",
+        ),
+        (
+            "seeds=2",
+            "seeds=2, search=Search(space='zaremba2014', trials=10**5, repeats=3)",
+            "searches of 600,000 trials in all are too many",
+        ),
+        (
+            "seeds=2",
+            "seeds=2, stages=(Stage('judged', kind='evaluate',"
+            " search=Search(space='zaremba2014', trials=10**5)),)",
+            "searches of 400,000 trials in all are too many",
+        ),
         ("2.0", HUGE, "optimizer sgd.learning_rate = 999"),
         ('units": 4', f'units": {HUGE}', "No whole number may be larger than"),
         ('units": 4', 'units": 10**18', "the model is too large: one of its matrices"),
@@ -208,3 +224,28 @@ def test_a_number_beyond_float32(refused, tmp_path, rate):
 def test_a_name_of_any_length_is_shown_in_part(refused, tmp_path):
     (tmp_path / "one.toml").write_text(f"{'x' * 9000} = 1\n")
     assert len(refused("trial", "./one.toml")) < 1000
+
+
+def test_a_folder_that_was_deleted(tmp_path, monkeypatch, capsys):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert cli.main(["status"]) == 2
+    assert capsys.readouterr().err == (
+        "ablate: the current folder has been deleted. Change to another one: cd\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("epoch", ["abc", "", "-1", "1e9", "9" * 40])
+def test_a_date_that_libraries_cannot_read(tmp_path, monkeypatch, capsys, epoch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    assert cli.main(["status", "--workspace", str(tmp_path)]) == 2
+    assert "the environment: SOURCE_DATE_EPOCH = " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["--except=--", "--format=--"])
+def test_an_option_whose_value_ends_the_options(capsys, word):
+    assert cli.main(["compare", word]) == 2
+    assert f"{word} has no value. Expected: {word[:-2]}VALUE." in capsys.readouterr().err

@@ -449,3 +449,25 @@ def test_no_secret_is_shown(tmp_path):
     for text in (safe.found, safe.remedy):
         assert not any(secret in text for secret in ("AKIA", "se/cret", "se%2Fcret", "abc/def"))
         assert "refused by bucket" in text
+
+
+class AtOnce(threading.Timer):
+    """A timer whose time is up while SQLite executes its first instructions."""
+
+    def start(self) -> None:
+        database = self.function.__self__  # type: ignore[attr-defined]
+        database.set_progress_handler(lambda: 1, 1)
+        super().start()
+
+
+def test_the_check_of_a_database_of_gigabytes_ends_and_says_that_it_is_of_a_part(
+    tmp_path, monkeypatch
+):
+    file = tmp_path / "mlflow.db"
+    with contextlib.closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE runs (name TEXT)")
+    whole = doctor_places._sqlite(file, "")
+    assert (whole.state, "of which" in whole.found) == (OK, False)
+    monkeypatch.setattr(doctor_places.threading, "Timer", AtOnce)
+    part = doctor_places._sqlite(file, "")
+    assert part.state == OK and "MB, of which 2 s of checking found nothing wrong)" in part.found

@@ -1,12 +1,14 @@
 """A metric's scale, direction and shown value, held to their definitions."""
 
+import dataclasses
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablate.config.metrics import BITS, PERPLEXITY, Metric
+from ablate.config import metrics
+from ablate.config.metrics import ACCURACY, BITS, BLEU, PERPLEXITY, Metric
 from ablate.errors import ConfigError, TrialError
 
 SHARES = st.floats(min_value=0.001, max_value=0.999)
@@ -90,3 +92,21 @@ def test_a_wrong_metric_is_refused(wrong):
 def test_a_metric_has_a_name(name):
     with pytest.raises(ConfigError, match=r"Metric: name = .* is not allowed"):
         Metric(name)
+
+
+def test_a_range_has_an_end_where_the_metric_has():
+    assert BLEU.range == (0, 100) and ACCURACY.range == (0, 100)
+    assert BITS.range == (0, math.inf) and PERPLEXITY.range == (-math.inf, math.inf)
+    with pytest.raises(ConfigError, match="more than lowest, which is 1"):
+        Metric("x", lowest=1.0, highest=1.0)
+
+
+def test_a_metric_that_was_recorded_without_limits_has_those_of_today():
+    of_before = {
+        k: v for k, v in dataclasses.asdict(BLEU).items() if k not in ("lowest", "highest")
+    }
+    assert metrics.from_plain(of_before) == BLEU
+    by_generate = metrics.from_plain({**of_before, "name": "generate.bleu"})
+    assert by_generate == BLEU.by("generate")
+    assert metrics.from_plain({"name": "bleu"}) == Metric("bleu"), "somebody's own"
+    assert metrics.from_plain(dataclasses.asdict(Metric("x", lowest=1.0))).range[0] == 1.0

@@ -78,12 +78,12 @@ def test_a_study_file_may_import_its_task(beside: bool, place) -> None:
     modules.mkdir(exist_ok=True)
     (modules / "toy_task.py").write_text(f"{WORDS}\nFACTOR = 2.0\n{SCALED}\n{TASK}")
     place.write("asked.py", f"{WORDS}\nimport toy_task\n{STUDY}")
-    place.ablate(
-        "study", "asked.py", "--workers", "1", env={"PYTHONPATH": str(modules)}
-    ).succeeded()
+    path = {"PYTHONPATH": str(modules)}
+    place.ablate("study", "asked.py", "--workers", "1", env=path).succeeded()
     first, _ = journals.read_all(place.store).values()
     assert "toy_task.py" in first.attempts[-1]["sources"]
     assert first.trial.modules == (str(place.folder / "asked.py"),)
+    place.ablate("rerun", first.trial.id, env=path).succeeded()
 
 
 def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
@@ -155,8 +155,11 @@ def test_a_notebook(cell, tmp_path: Path) -> None:
     redefined = TASK.replace("metrics=", "version=2, metrics=")
     assert cell(redefined) == ("", "", "")
     assert cell(RUN) == ("3.0 6.0\n", "", "")
-    cell(SCALED.replace("return", "raise ValueError('no scale');"))
+    says = "print('scaling now'); warnings.warn('careful'); logging.error('wrong')"
+    failing = SCALED.replace("return", f"{says}; raise ValueError('no scale');")
+    cell(f"import logging, warnings\n{failing}")
     cell(redefined.replace("version=2", "version=3"))
     printed, error, text = cell(RUN)
     assert (printed, error) == ("", "TrialError")
     assert "2 of 2 trials failed" in text and "ValueError: no scale" in text
+    assert "Its last output:\n    scaling now\n" in text and "careful" in text and "wrong" in text

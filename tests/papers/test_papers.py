@@ -242,7 +242,7 @@ def test_unknown_papers_and_tables_are_named():
         papers.cells("inan2017tying", "Table1")
     assert str(table.value) == (
         "inan2017tying: unknown table 'Table1'. Did you mean 'Table 1'? Expected one of: Table 1, "
-        "Table 2, Figure 1a, Table 3, Figure 1b, Figure 2."
+        "Table 2, Figure 1a, Table 3, Figure 1b, Figure 2, Section 6.4."
     )
 
 

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from ablate.errors import SpaceError
+from ablate.space import file as space_file
+from ablate.space.file import read
+from ablate.space.row import Choices
 from ablate.space.space import load
 from tests.support.spaces import SHIPPED, SMALL, Written, Wrong, text_of, written
 
@@ -318,3 +321,32 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     assert str(error.value) == f"{path}:1: not a text file in UTF-8 (invalid start byte)."
     with pytest.raises(SpaceError, match=r"unknown search space '/no/such\.toml'"):
         load("/no/such.toml")
+
+
+def choices(tmp_path, values: str) -> tuple:
+    file = tmp_path / "space.toml"
+    head = 'paper = "none"\ntables = ["T"]\n["Row"]\nfield = "training.clip"\n'
+    file.write_text(f"{head}choices = {values}")
+    domain = read(file).rows[0].domain
+    assert isinstance(domain, Choices)
+    return domain.values
+
+
+@pytest.mark.parametrize("values", ["[1, true]", '[1, "1"]', "[1, [1]]", "[[1, 2], [2, 1]]"])
+def test_choices_that_differ_in_kind_or_order_are_distinct(tmp_path, values):
+    assert len(choices(tmp_path, values)) == 2
+
+
+@pytest.mark.parametrize("values", ["[1, 1.0]", "[true, true]", "[[1], [1.0]]", '["a", "b", "a"]'])
+def test_choices_that_are_the_same_are_repeated(tmp_path, values):
+    with pytest.raises(SpaceError, match="is repeated"):
+        choices(tmp_path, values)
+
+
+def test_a_hundred_thousand_choices_are_each_looked_at_once(tmp_path, monkeypatch):
+    """Not compared with each other: that would be five billion comparisons."""
+    seen: list[object] = []
+    monkeypatch.setattr(space_file, "key_of", lambda value: seen.append(value) or value)
+    values = [*range(1, 100_001)]
+    assert choices(tmp_path, str(values)) == tuple(values)
+    assert seen == values

@@ -149,10 +149,11 @@ def test_points_of_a_range_include_both_ends(low, span, log, num):
 def test_whole_ranges_have_whole_points(low, span, num):
     domain = Range(low, low + span, integer=True)
     assert domain.points(None) == tuple(range(low, low + span + 1))
+    assert domain.num_points(None) == span + 1
     points = domain.points(num)
     assert points is not None
     assert (points[0], points[-1]) == domain.ends
-    assert len(set(points)) == len(points) <= num
+    assert len(set(points)) == len(points) <= domain.num_points(num) <= num
     assert all(isinstance(point, int) and domain.admits(point) for point in points)
     assert not domain.admits(low + 0.5)
     assert not domain.admits(True)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from ablate.errors import StoreError
@@ -113,6 +115,24 @@ def test_a_failed_write_is_reported(store: Store):
         with pytest.raises(StoreError, match=r"cannot write taken/x to|in the store .*--workspace"):
             call("taken/x", b"")
     assert store.read("taken") == b"a file"
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "journal.json")
+    with pytest.raises(StoreError, match=r"cannot read journal\.json .*: it is a pipe or a device"):
+        Store(str(tmp_path)).read("journal.json")
+
+
+def test_an_error_of_arrow_s_filesystem_is_reported(tmp_path: Path, monkeypatch):
+    """Azure's, where no login is set, is neither an OSError nor short."""
+    store = Store(f"local://{tmp_path}")
+
+    def refused(selector):
+        raise pa.ArrowException("Unknown error: no token.\nSee the logger")
+
+    monkeypatch.setattr(store, "_remote", SimpleNamespace(get_file_info=refused))
+    with pytest.raises(StoreError, match=r"cannot list studies .*: Unknown error: no token\. See"):
+        store.names("studies")
 
 
 def test_an_unknown_uri_is_reported():

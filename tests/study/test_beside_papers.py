@@ -139,6 +139,18 @@ def test_a_number_of_the_training_text_is_none_of_a_split():
     assert published_cells(study, arm, config, Metric("other")) == {}
 
 
+def test_rouge_beside_published_cells_is_of_the_words_of_lins_program(data, texts_that_users_bring):
+    plan = make_plan(load("doc_headlines"), "paper", data=data)
+    chosen = {config["evaluator.generate.rouge_tokenizer"] for config in _flat(plan)}
+    assert chosen == {"rouge-1.5.5"}
+    small = make_plan(load("doc_headlines"), "laptop", data=data)
+    assert {config["evaluator.generate.rouge_tokenizer"] for config in _flat(small)} == {"unicode"}
+
+
+def _flat(plan):
+    return [config.flat for config in plan.configs.values()]
+
+
 def test_numbers_of_another_training_are_not_compared_with_its_paper(data, texts_that_users_bring):
     """The scale's note said so, and each number had a verdict: `not reproduced`."""
     for study in ("irlm_ptb", "column_norms", "irlm_timescales"):

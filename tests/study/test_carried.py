@@ -117,6 +117,24 @@ def test_what_the_task_needs_and_nothing_else_is_copied(script, tmp_path):
     assert len(copies(tmp_path)) == 2
 
 
+COMMAND = """
+from ablate import task_command
+task_command(
+    "toy", "python one.py {shift} {seed}", settings={"shift": 0.0},
+    metrics=Metric("accuracy", better="higher"),
+)
+"""
+
+
+@pytest.mark.slow
+def test_a_command_runs_in_the_scripts_folder(script, tmp_path):
+    one = "import sys; print('{\"valid_accuracy\": 0, \"test_accuracy\": ' + sys.argv[1] + '}')"
+    (tmp_path / "one.py").write_text(one)
+    assert script(HEAD, COMMAND, RUN) == "0.0 1.0\n"
+    [text] = copies(tmp_path)
+    assert f"__file__ = {str(tmp_path / 'train.py')!r}" in text
+
+
 INSIDE = "def register():\n" + TASK.replace("\n", "\n    ") + "\nregister()"
 HIDDEN = "globals()['scaled'] = object()"
 FAILS = """

@@ -197,3 +197,31 @@ def test_a_setting_cannot_replace_what_the_trial_gives(folder, name):
 def test_a_setting_that_the_command_never_names_is_refused(folder):
     with pytest.raises(ConfigError, match=r"does not name \{lr\}, so arms that differ in it"):
         run_command("python train.py --seed {seed}", folder, lr=0.1)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("{0}", "unknown setting '0'"),
+        ("{}", "unknown setting ''"),
+        ("{lr!z}", "cannot be filled in: "),
+        ("{lr:q}", "cannot be filled in: "),
+        ("{lr", "cannot be filled in: "),
+        ("lr}", "cannot be filled in: "),
+        ("{lr.real}", "unknown setting 'lr.real'"),
+        ("{lr:{}}", "cannot be filled in: "),
+    ],
+)
+def test_what_cannot_be_filled_in_is_refused_where_it_is_declared(folder, part, message):
+    """`{0}` was an IndexError of the first trial."""
+    with pytest.raises(ConfigError, match=message):
+        run_command(f"python train.py --lr {{lr}} --seed {{seed}} '{part}'", folder, lr=0.1)
+
+
+def test_a_line_that_is_nested_too_deeply_is_no_result(folder):
+    deep = "print('{\"a\": ' * 99_999)"
+    (folder / "deep.py").write_text(
+        f'{deep}\nprint(\'{{"valid_accuracy": 1, "test_accuracy": 1}}\')'
+    )
+    journal = run_command("python deep.py {seed}", folder)
+    assert journal.metrics["test_accuracy"] == 1

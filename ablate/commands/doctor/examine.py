@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Check, Finding
-from ablate.errors import AblateError
+from ablate.errors import AblateError, to_install
 from ablate.store.workspace import Workspace
 
 PATIENCE_S = 60.0
@@ -76,7 +76,7 @@ def _findings(check: Check, workspace: Workspace) -> list[Finding]:
         return [Finding(FAIL, str(error), exit_code=error.exit_code)]
     except ModuleNotFoundError as error:
         missing = f"the package {error.name} is not installed"
-        return [Finding(FAIL, missing, "pip install 'ablate[study]'", 7)]
+        return [Finding(FAIL, missing, to_install(error.name or ""), 7)]
     except Exception as error:
         return [Finding(FAIL, f"{type(error).__name__}: {error}", "This is a bug in ablate.")]
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.engine.cores import usable_cores
+from ablate.errors import to_install
 from ablate.store.workspace import Workspace
 
 GIGABYTE = 1e9
 NEEDED_GB, COMFORTABLE_GB = 0.2, 5.0
 TORCH_SECONDS = 50.0
 PYTHON = (3, 11)
-STUDY = "pip install 'ablate[study]'"
 TORCH_QUERY = """
 import torch
 devices = range(torch.cuda.device_count())
@@ -69,11 +69,11 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _missing(needed: Requirement) -> Finding:
+    remedy = to_install(needed.name)
     if needed.optional:
-        return Finding(
-            WARN, f"{needed.name} is not installed: `ablate trial` works, studies do not", STUDY
-        )
-    return Finding(FAIL, f"{needed.name} is not installed", f"pip install {needed.name}", 7)
+        found = f"{needed.name} is not installed: `ablate trial` works, studies do not"
+        return Finding(WARN, found, remedy)
+    return Finding(FAIL, f"{needed.name} is not installed", remedy, 7)
 
 
 def requirements() -> list[Requirement]:

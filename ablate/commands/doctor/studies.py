@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.errors import AblateError
-from ablate.store import journal as journals
-from ablate.store import study_record
+from ablate.store import glance, study_record
 from ablate.store.files import PARTIAL
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, running_driver
@@ -49,8 +48,8 @@ def _study(workspace: Workspace, store: Store, key: str) -> Finding | None:
     if driver is not None:
         return Finding(OK, f"{key} is being run by {driver}")
     ids = record.trial_ids()
-    known = journals.read_all(store, ids)
-    left = [trial_id for trial_id in ids if trial_id not in known or not known[trial_id].outcome]
+    known = glance.read_all(store, ids)
+    left = [trial_id for trial_id in ids if trial_id not in known or not known[trial_id].status]
     num_left = len(left) + record.to_come.total()
     if not num_left:
         return None

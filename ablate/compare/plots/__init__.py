@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ablate.compare.plots import style
-from ablate.errors import ConfigError, MissingDependency, StoreError, unknown
+from ablate.errors import ConfigError, MissingDependency, StoreError, needs, unknown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,9 +40,7 @@ def pictures(material: Material, names: Sequence[str] = NAMES) -> dict[str, Figu
         with style.look():
             figures = {name: get(name).draw(material) for name in names}
     except ModuleNotFoundError as error:
-        raise MissingDependency(
-            f"plots need the package {error.name}: pip install 'ablate[study]'."
-        ) from None
+        raise MissingDependency(needs("plots need", error.name or "matplotlib")) from None
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 

@@ -133,6 +133,7 @@ class Change:
     diverged: tuple[Point, ...]  # these trials
     not_alike: tuple[str, ...] = ()  # seeds of pairs computed by kernels and by torch
     edited: tuple[str, ...] = ()  # the user's files that were edited between trials of a pair
+    at: float = 0.0  # the mean of the first trials, as people read it
 
     @property
     def num_pairs(self) -> int:
@@ -400,6 +401,7 @@ def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point
         num_lost=len(pairs) - len(deltas),
         diverged=tuple(diverged),
         not_alike=tuple(sorted(odd, key=lambda seed: (len(seed), seed))),
+        at=statistics.mean([metric.show(a) for a, _ in losses]) if losses else 0.0,
         edited=tuple(sorted({file for a, b in pairs for file in _edited(a.sources, b.sources)})),
     )
 

@@ -10,6 +10,8 @@ from ablate.compare.formats import Table, table_of, table_of_values, text
 from ablate.compare.records.pairs import MOST_VALUES, Change, Exchange
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
+from ablate.compare.statistics.against import within
+from ablate.compare.table.notes import cut_intervals
 from ablate.compare.text.figures import NONE, signed
 from ablate.compare.text.plain import paragraph
 from ablate.config.metrics import PERPLEXITY, Metric
@@ -180,6 +182,7 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
         *_left_out(exchanged),
         f"From the studies {', '.join(studies)}.",
         *_without_spread(changes, wording),
+        *_cut_intervals(changes, wording),
         *_not_alike(changes, wording),
         *_edited_between(changes, wording),
     ]
@@ -200,7 +203,7 @@ def _shown_rows(exchanged: Exchange, wording: Wording) -> list[dict[str, str]]:
     rows = []
     for change, p in zip(changes, _p_holm(exchanged), strict=True):
         d, metric = change.difference, change.metric
-        ends = d and d.interval and [_shown(metric, end) for end in d.interval]
+        ends = d and d.interval and [_shown(metric, end) for end in _cut(change, d.interval)]
         rows.append(
             {
                 "change": wording.arrow(change),
@@ -214,6 +217,25 @@ def _shown_rows(exchanged: Exchange, wording: Wording) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def _cut(change: Change, interval: tuple[float, float]) -> tuple[float, float]:
+    """The part of an interval that is possible, from the mean of the first trials."""
+    metric = change.metric
+    if not _as_read(metric):
+        return interval
+    low, high = ((end - change.at) / metric.factor for end in metric.range)
+    return within(interval, (low, high))
+
+
+def _cut_intervals(changes: Iterable[Change], wording: Wording) -> list[str]:
+    """Notes on the intervals that are cut."""
+    named: dict[Metric, list[str]] = {}
+    for change in changes:
+        interval = change.difference and change.difference.interval
+        if interval and _cut(change, interval) != interval:
+            named.setdefault(change.metric, []).append(wording.arrow(change))
+    return [note for metric, names in named.items() for note in cut_intervals(metric, names)]
 
 
 def _unit(metric: Metric) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ablate.compare import formats
 from ablate.compare.formats import Table, table_of_values, text
@@ -27,13 +28,16 @@ from ablate.record.mirror.syncing import Mirror, duckdb
 from ablate.record.mirror.writing import literal
 from ablate.results.replication import counted
 
+T = TypeVar("T")
 READING = ("SELECT", "EXPLAIN")
 INSTEAD = "`ablate query` only reads and changes nothing. Instead: one SELECT over " + ", ".join(
     views.VIEWS
 )
 EXPLAIN = r"(?:\s|--[^\n\r]*[\n\r])*EXPLAIN\s*(?:ANALYZE\b|\(\s*(?:ANALYZE|FORMAT)\b[\w\s,]*\))?"
+ZONED = r"TIMESTAMP(?: WITH TIME ZONE|TZ(_NS)?)"  # types of times with a zone
 WIDEST = 60  # characters of a text that a terminal shows
 MOST_SECONDS, MOST_ROWS, MEMORY = 60.0, 1_000_000, "4GB"
+GRACE_SECONDS = 2.0  # in which DuckDB stops, if it can
 FEWER = "Instead: a condition (WHERE) or a LIMIT that asks for less."
 UNLIMITED = 10_000  # columns: a terminal wraps, or a pager scrolls
 SHUT = (
@@ -49,6 +53,10 @@ SHUT = (
 )
 
 
+class StillRunning(ConfigError):
+    """A query that DuckDB has not stopped."""
+
+
 class MirrorDamaged(StoreError):
     """A file of the mirror is damaged: it has to be built again."""
 
@@ -57,7 +65,7 @@ class MirrorDamaged(StoreError):
 def reading(mirror: Mirror, needed: Sequence[str] = views.VIEWS) -> Iterator[Any]:
     """A connection that sees the views and nothing else."""
     db = duckdb().connect(":memory:")
-    try:
+    with _closed(db):
         paths = ", ".join(literal(path) for path in views.files(mirror))
         db.execute(f"SET allowed_paths = [{paths}]")
         with _from_whole_files(mirror):
@@ -65,8 +73,19 @@ def reading(mirror: Mirror, needed: Sequence[str] = views.VIEWS) -> Iterator[Any
             for setting in SHUT:
                 db.execute(setting)
             yield db
-    finally:
+
+
+@contextlib.contextmanager
+def _closed(db: Any) -> Iterator[None]:
+    """Close a connection at the end, unless a query still runs: closing would wait for it."""
+    try:
+        yield
+    except StillRunning:
+        raise
+    except BaseException:
         db.close()
+        raise
+    db.close()
 
 
 def ask(mirror: Mirror, sql: str) -> Table:
@@ -75,10 +94,8 @@ def ask(mirror: Mirror, sql: str) -> Table:
     with reading(mirror, needed) as db:
         _check(sql)
         try:
-            with _from_whole_files(mirror), _limited(db):
-                result = db.sql(sql)
-                names = result.columns
-                rows = _in_utc(result).limit(MOST_ROWS + 1).fetchall()
+            with _from_whole_files(mirror), _out_of_memory():
+                names, rows = _in_time(db, lambda: _fetched(db, sql))
         except duckdb().Error as error:
             raise ConfigError(_explained(db, error)) from error
     if len(rows) > MOST_ROWS:
@@ -86,30 +103,61 @@ def ask(mirror: Mirror, sql: str) -> Table:
     return table_of_values(names, rows)
 
 
+def _fetched(db: Any, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    result = db.sql(sql)
+    return result.columns, _in_utc(result).limit(MOST_ROWS + 1).fetchall()
+
+
+def _in_time(db: Any, work: Callable[[], T]) -> T:
+    """Stop a query that would not end.
+
+    DuckDB stops between rows, and one function of one row may take minutes. Its thread is then left
+    behind, and ends with the process.
+    """
+    ended: list[Callable[[], T]] = []
+
+    def run() -> None:
+        try:
+            result = work()
+            ended.append(lambda: result)
+        except BaseException as error:
+            ended.append(functools.partial(_raise, error))
+
+    thread = threading.Thread(target=run, daemon=True, name="ablate-query")
+    thread.start()
+    thread.join(MOST_SECONDS)
+    if thread.is_alive():
+        db.interrupt()
+        thread.join(GRACE_SECONDS)
+        raise (StillRunning if thread.is_alive() else ConfigError)(
+            f"query: stopped after {MOST_SECONDS:g} seconds, the limit. {FEWER}"
+        )
+    return ended[0]()
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
+
+
 @contextlib.contextmanager
-def _limited(db: Any) -> Iterator[None]:
-    """Stop a query that would not end. Its memory is limited by a setting (see SHUT)."""
-    timer = threading.Timer(MOST_SECONDS, db.interrupt)
-    timer.start()
+def _out_of_memory() -> Iterator[None]:
+    """Say which limit it is: memory is limited by a setting (see SHUT)."""
     try:
         yield
-    except duckdb().InterruptException as error:
-        raise ConfigError(
-            f"query: stopped after {MOST_SECONDS:g} seconds, the limit. {FEWER}"
-        ) from error
     except duckdb().OutOfMemoryException as error:
         raise ConfigError(f"query: it needs more than {MEMORY}, the limit. {FEWER}") from error
-    finally:
-        timer.cancel()
 
 
 def _in_utc(result: Any) -> Any:
     """Times with a zone as times in UTC: DuckDB converts the former with pytz, which is not among
     its dependencies."""
-    plain = [str(kind).replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMP") for kind in result.types]
+    plain = [re.sub(ZONED, r"TIMESTAMP\1", str(kind)) for kind in result.types]
     if plain == list(map(str, result.types)):
         return result
-    columns = (f"CAST(#{index} AS {kind})" for index, kind in enumerate(plain, 1))
+    columns = (
+        f"#{index}" if kind == str(before) else f"CAST(#{index} AS {kind})"
+        for index, (kind, before) in enumerate(zip(plain, result.types, strict=True), 1)
+    )
     return result.project(", ".join(columns))
 
 
@@ -123,12 +171,19 @@ def _check(sql: str) -> None:
         raise ConfigError(_first_lines(error)) from error
     if len(statements) != 1:
         raise ConfigError(f"{len(statements)} statements were given. {INSTEAD}.")
-    kind = statements[0].type.name
+    kind = _kind_of(statements[0])
     if kind not in READING:
         hint = " (PIVOT needs its values: ON column IN (...))" if kind == "MULTI" else ""
         raise ConfigError(f"{kind} is refused{hint}. {INSTEAD}.")
     if kind == "EXPLAIN" and not _explains_reading(sql):
         raise ConfigError(f"EXPLAIN of anything but one SELECT is refused. {INSTEAD}.")
+
+
+def _kind_of(statement: Any) -> str:
+    try:
+        return statement.type.name
+    except ValueError:  # one that DuckDB has, and its Python module has no name for
+        return "That statement"
 
 
 def _explains_reading(sql: str) -> bool:
@@ -137,7 +192,7 @@ def _explains_reading(sql: str) -> bool:
         explained = duckdb().extract_statements(re.sub(EXPLAIN, "", sql, count=1, flags=re.I))
     except duckdb().Error:
         return False
-    return [statement.type.name for statement in explained] == ["SELECT"]
+    return [_kind_of(statement) for statement in explained] == ["SELECT"]
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from ablate.compare.records.row import OURS, PUBLISHED, Row
 from ablate.compare.statistics.verdicts import as_printed, declared, published_cells
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric
-from ablate.errors import ConfigError, unknown
+from ablate.errors import ConfigError, RecordError, unknown
 from ablate.record.mirror import views
 from ablate.record.mirror.syncing import Mirror
 from ablate.results.replication import counted
@@ -115,7 +115,10 @@ def _asked(db: Any, query: str, *values: str) -> list[dict[str, Any]]:
 def _record(db: Any, key: str) -> StudyRecord | None:
     """The record of a study; one that still runs may have none."""
     ((text,),) = db.sql("SELECT record FROM _studies WHERE study_key = ?", params=[key]).fetchall()
-    return None if text is None else study_record.from_plain(json.loads(text))
+    try:
+        return None if text is None else study_record.from_plain(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"the record of the study {key} cannot be read: {error}.") from error
 
 
 def _add_columns(

@@ -52,30 +52,47 @@ class Judge:
         return opposite.get(verdict, verdict)
 
     def comparison(
-        self, difference: Difference, p_holm: float | None, reason: str, at: float, family: int
+        self,
+        difference: Difference,
+        p_holm: float | None,
+        reason: str,
+        family: int,
+        *,
+        at: float,
+        possible: tuple[float, float],
     ) -> Comparison:
-        """The verdict on one of a family of differences, or `reason` why there is none; shown from
-        the value `at`."""
+        """The verdict on one of a family of differences, or `reason` why there is none.
+
+        It is shown from the value `at`; `possible` is the range of what is shown.
+        """
         withheld = self.replication.of_settings_found
         reason = self.replication.searches if withheld else reason
         verdict = UNDECIDED if reason else statistics.verdict(difference, p_holm, self.alpha)
         more = None
         if verdict == UNDECIDED and not reason:
             more = statistics.more_pairs(difference.deltas, alpha=self.alpha, comparisons=family)
-        interval = None
+        interval, is_cut = None, False
         if difference.interval is not None:
             low, high = sorted(self.metric.shift(end, at) for end in difference.interval)
-            interval = low, high
+            interval = within((low, high), possible)
+            is_cut = interval != (low, high)
         return Comparison(
             difference=difference,
             delta=self.metric.shift(difference.mean, at),
             interval=interval,
+            is_cut=is_cut,
             p_holm=p_holm,
             verdict=NO_VERDICT if withheld else self.word(verdict),
             reason=reason,
             more=more,
             directed=self.metric.directed,
         )
+
+
+def within(interval: tuple[float, float], possible: tuple[float, float]) -> tuple[float, float]:
+    """The part of an interval that is possible."""
+    low, high = (min(max(end, possible[0]), possible[1]) for end in interval)
+    return low, high
 
 
 def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
@@ -92,7 +109,10 @@ def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
             at = statistics.mean(
                 judge.metric.show(base.values[i]) for i in shared_seeds([arm, base])
             )
-            comparisons[arm.name] = judge.comparison(difference, p, reason, at, family)
+            low, high = judge.metric.range
+            comparisons[arm.name] = judge.comparison(
+                difference, p, reason, family, at=at, possible=(low - at, high - at)
+            )
     best = _best(arms, judge)
     return [_summary(arm, comparisons.get(arm.name), arm.name == best) for arm in arms]
 

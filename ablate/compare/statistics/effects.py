@@ -18,6 +18,7 @@ separate correction over those shown: only then may a line say that A helps with
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge, shared_seeds
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
+from ablate.config.metrics import Metric
 from ablate.results.replication import counted
 from ablate.store.study_record import StudyRecord
 
@@ -200,10 +202,20 @@ def _family(
         contrasts, terms, differences, corrected, strict=True
     ):
         reason = _reservation([arm for arm, weight in weighted if weight], difference)
-        comparison = judge.comparison(difference, p, reason, at, len(contrasts))
+        reach = _reach(contrast, judge.metric)
+        comparison = judge.comparison(
+            difference, p, reason, len(contrasts), at=at, possible=(-reach, reach)
+        )
         named = {"name": contrast.name, "kind": contrast.kind, "aliases": contrast.aliases}
         family.append(Effect(**vars(comparison), **named))
     return tuple(family)
+
+
+def _reach(contrast: Contrast, metric: Metric) -> float:
+    """The largest size that a contrast can have: all arms of one sign at either end."""
+    low, high = metric.range
+    linear = metric.scale == "linear"  # others are shown as a change of the design's mean
+    return float(abs(contrast.weights).sum() / 2 * (high - low)) if linear else math.inf
 
 
 def _reservation(arms: Sequence[ArmSummary], difference: Difference) -> str:

@@ -29,17 +29,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from ablate.errors import MissingDependency
+from ablate.errors import MissingDependency, needs
 from ablate.results.replication import MIN_PAIRS
 from ablate.results.spread import ROUNDING, mean, spread
 
 try:
     from scipy import special
 except ImportError as error:  # the core runs without scipy; tables need it
-    raise MissingDependency(
-        "comparing arms needs the package scipy, which is not installed. "
-        "Install it with: pip install 'ablate[study]'."
-    ) from error
+    raise MissingDependency(needs("comparing arms needs", "scipy")) from error
 
 LOWER, HIGHER, UNDECIDED = "lower", "higher", "undecided"
 NO_VERDICT = "no verdict"  # the table cannot give any, whatever the values

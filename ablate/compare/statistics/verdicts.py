@@ -39,16 +39,18 @@ from ablate.compare.statistics.against import Judge
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import decimal
 from ablate.config.identity import StageName
-from ablate.config.metrics import ARMS, Metric
+from ablate.config.metrics import ARMS, ROUGE_1, ROUGE_2, ROUGE_L, Metric
 from ablate.config.tasks import COUNTING
 from ablate.results.arm import Measured
 from ablate.results.replication import counted
+from ablate.scores.rouge import counts_as_lin
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.study_record import StudyRecord
 
 REPRODUCED, NOISE, NOT = "reproduced", "within seed noise", "not reproduced"
 NOT_COMPARABLE = "not comparable"
+OF_ROUGE = {name for metric in (ROUGE_1, ROUGE_2, ROUGE_L) for name in metric.published}
 
 
 def rule(metrics: Sequence[Metric]) -> str:
@@ -219,9 +221,21 @@ def _obstacles_of(
 
     if any(reported("generated")):
         yield "generated questions"
+    if metric.published and set(metric.published) <= OF_ROUGE and _counts_otherwise(metric, trials):
+        yield "ROUGE of other words than Lin's program counts"
     contexts = min(reported("num_contexts"), default=published)
     if contexts < published:
         yield f"a rank of at most {contexts:.0f} contexts"
+
+
+def _counts_otherwise(metric: Metric, trials: Sequence[Journal]) -> bool:
+    """Return whether some trial's ROUGE is of other words than published numbers are."""
+    evaluator = metric.name.partition(".")[0]
+    known = (t.outcome.signatures for t in trials if t.outcome and t.outcome.signatures)
+    own = (
+        text for by in known for name, text in by.items() if name.startswith(f"{evaluator}.rouge")
+    )
+    return not all(map(counts_as_lin, own))
 
 
 def published_cells(record: StudyRecord, split: str, metric: Metric) -> list[papers.Cell]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from ablate.compare.formats import BEST
@@ -10,7 +11,7 @@ from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, duration
-from ablate.config.metrics import SPLITS
+from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
 from ablate.results.replication import counted, plural
 
@@ -100,6 +101,7 @@ def verdicts(summary: Summary) -> Iterable[str]:
             f"{counted(summary.num_comparisons, 'comparison')} at {100 * summary.alpha:g}%, from "
             f"{MIN_PAIRS} pairs on. Intervals are each row's own."
         )
+    yield from _about_delta(summary)
     unclear = [arm.name for arm in summary.arms if arm.comparison and _excludes_0(arm.comparison)]
     if unclear and not replication.of_settings_found:
         yield (
@@ -121,6 +123,37 @@ def verdicts(summary: Summary) -> Iterable[str]:
     if any(arm.best for arm in summary.arms):
         better = summary.metric.best_word
         yield f"{BEST}: {better} than every other arm by the same test, corrected over those."
+
+
+def _about_delta(summary: Summary) -> Iterable[str]:
+    """What the column of differences shows, and which intervals are cut."""
+    if not any(arm.comparison for arm in summary.arms):
+        return
+    metric = summary.metric
+    is_base = not summary.elsewhere and summary.record.design != "path"
+    other = "the base arm" if is_base else "the arm compared with"
+    if metric.scale == "linear":
+        yield f"Δ: the mean difference from {other} over the pairs."
+    else:
+        ratios = "ratios" if metric.scale == "log" else "ratios of odds"
+        yield (
+            f"Δ: the geometric mean of the pairs' {ratios} to {other}, shown as a change from that "
+            "arm's mean. It is not the difference of the two means shown."
+        )
+    cut = [arm.name for arm in summary.arms if arm.comparison and arm.comparison.is_cut]
+    effects = summary.effects.every if summary.effects else ()
+    cut += [effect.name for effect in effects if effect.is_cut]
+    yield from cut_intervals(metric, cut)
+
+
+def cut_intervals(metric: Metric, names: Sequence[str]) -> Iterable[str]:
+    """Which t intervals are cut at the end of what a metric can be."""
+    low, high = metric.range
+    ends = f"from {low:g} to {high:g}" if math.isfinite(high) else f"{low:g} or more"
+    if math.isinf(low):
+        ends = f"{high:g} or less"
+    if names:
+        yield f"{metric.shown} is {ends}: cut there is the t interval of {', '.join(names)}."
 
 
 def _excludes_0(comparison: Comparison) -> bool:

@@ -22,6 +22,7 @@ class Comparison:
     difference: Difference  # of losses: below 0 is better
     delta: float
     interval: tuple[float, float] | None
+    is_cut: bool  # the interval, at the end of what the metric can be
     p_holm: float | None
     verdict: str  # lower, higher, undecided; or no verdict, if the table cannot give one
     reason: str = ""  # why it is undecided, if not because of the test

@@ -125,13 +125,17 @@ def _interval(interval: tuple[float, float]) -> str:
 def _about_tests(summary: Summary) -> str:
     """What is paired, which interval and test these are, and what is corrected over what."""
     replication = summary.replication
+    compared = [arm.comparison for arm in summary.arms if arm.comparison]
+    effects = summary.effects.every if summary.effects else ()
+    any_cut = any(tested.is_cut for tested in (*compared, *effects))
+    uncut = " These intervals are not cut." if any_cut else ""
     if replication.of_settings_found:
         return (
             f"Paired over seeds, with {replication.searches} for each arm: each row has its own "
-            f"interval, which is of the settings found, and nothing is tested. {EFFECT_SIZE}"
+            f"interval, which is of the settings found, and nothing is tested. {EFFECT_SIZE}{uncut}"
         )
     return (
         f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "
         "that of the t-test after Holm's correction; arms are one family, main effects and "
-        f"interactions another, effects within an interaction a third. {EFFECT_SIZE}"
+        f"interactions another, effects within an interaction a third. {EFFECT_SIZE}{uncut}"
     )

@@ -2,8 +2,8 @@
 
 BLEU is computed by sacrebleu on the text as it is read, after byte-pair units and our tokenization
 are undone; `bleu_tokenized` on words with punctuation apart, without smoothing, as older papers
-count it. ROUGE is the F1 of 1-grams, 2-grams and the longest common subsequence. All are between 0
-and 100.
+count it. ROUGE is the F1 of 1-grams, 2-grams and the longest common subsequence, of words as
+`rouge_tokenizer` cuts them. All are between 0 and 100.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ablate.model.beam import Hypothesis, Search, written
 from ablate.model.evaluator import no_log_probs
 from ablate.model.flow import PairText
 from ablate.model.sentences import in_order, lengths_of, source_batch
+from ablate.scores.rouge import TOKENIZERS, UNICODE
 
 UNKNOWN = "<unk>"
 
@@ -48,6 +49,12 @@ class GenerateConfig:
     batch_size: int = setting(32, doc="sentences written at a time", low=1)
     tokenizer: str = setting(
         "13a", doc="sacrebleu's tokenizer for BLEU", choices=("13a", "intl", "char", "none")
+    )
+    rouge_tokenizer: str = setting(
+        UNICODE,
+        doc="characters of ROUGE's words: a to z and digits, as in Lin's program, or of any script "
+        "and #",
+        choices=TOKENIZERS,
     )
 
 
@@ -89,12 +96,12 @@ class Generate(Evaluator):
         scored = bleu(ours, theirs, self.config.tokenizer)
         reading.sentences[split] = ours
         reading.signatures[f"{name}.{BLEU.name}"] = scored.signature
-        reading.signatures[f"{name}.rouge"] = rouge_signature()
+        reading.signatures[f"{name}.rouge"] = rouge_signature(self.config.rouge_tokenizer)
         apart = [[text.tokenized(line) for line in lines] for lines in (ours, theirs)]
         return {
             BLEU.name: scored.score,
             "bleu_tokenized": tokenized_bleu(*apart),
-            **rouge(ours, theirs),
+            **rouge(ours, theirs, self.config.rouge_tokenizer),
             "length_ratio": _num_words(ours) / max(_num_words(theirs), 1),
             "unfinished": sum(not one.finished for one in found) / len(found),
             "num_sentences": float(len(found)),

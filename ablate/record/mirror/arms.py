@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ablate.config import metrics
 from ablate.config.metrics import ARMS, LARGEST_EXPONENT, PERPLEXITY, Metric
 from ablate.record.runs import StudyStatus, tag_key
 from ablate.results.arm import Measured
@@ -97,7 +98,7 @@ def study_of(row: Row) -> Study:
     listed = record is not None and not running
     record = record or _without_record(row)
     if row["judged_by"]:
-        record = replace(record, judged_by=Metric(**json.loads(row["judged_by"])))
+        record = replace(record, judged_by=metrics.from_plain(json.loads(row["judged_by"])))
     return Study(
         key=row["study_key"],
         run_id=row["run_id"],

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablate.errors import MissingDependency, RecordError, StoreError
+from ablate.errors import MissingDependency, RecordError, StoreError, needs
 from ablate.record.mirror.database import DatabaseSource
 from ablate.record.mirror.files import LOCK_SECONDS, MANIFEST, Damaged, Folder, Manifest
 from ablate.record.mirror.stored import StoreSource
@@ -51,10 +51,7 @@ def duckdb() -> Any:
     try:
         return importlib.import_module("duckdb")
     except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "queries need the package duckdb, which is not installed. "
-            "Install it with: pip install 'ablate[study]'."
-        ) from error
+        raise MissingDependency(needs("queries need", "duckdb")) from error
 
 
 def mirror_folder(workspace: Workspace) -> Path:

@@ -29,6 +29,7 @@ from functools import cache
 from typing import Any
 
 from ablate import papers
+from ablate.config import metrics
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.record.mirror.records import LABELS, TIMES, TRIAL_COLUMNS
 from ablate.record.mirror.syncing import Mirror
@@ -121,7 +122,7 @@ def reported(mirror: Mirror, split: str) -> str:
 @cache
 def metric_of(judged_by: str | None) -> Metric:
     """The metric in `_judged`, which a trial whose study is not recorded does not have."""
-    return Metric(**json.loads(judged_by)) if judged_by else PERPLEXITY
+    return metrics.from_plain(json.loads(judged_by)) if judged_by else PERPLEXITY
 
 
 def _default_metric() -> str:

@@ -20,7 +20,7 @@ from optuna.importance import (
     get_param_importances,
 )
 
-from ablate.errors import MissingDependency, TrialError
+from ablate.errors import MissingDependency, TrialError, needs
 from ablate.record.quiet import silent_warnings
 from ablate.redaction import redacted
 from ablate.store.study_record import SearchRecord, StudyRecord
@@ -109,9 +109,7 @@ def _evaluated(study: optuna.Study, names: list[str], evaluator: Any) -> dict[st
         with silent_warnings():
             return dict(get_param_importances(study, evaluator=evaluator, params=names))
     except ImportError as error:
-        raise MissingDependency(
-            "fANOVA needs the package scikit-learn. Install it with: pip install 'ablate[study]'."
-        ) from error
+        raise MissingDependency(needs("fANOVA needs", "scikit-learn")) from error
 
 
 def _only(study: optuna.Study, trials: list[Any]) -> optuna.Study:

@@ -22,7 +22,7 @@ from optuna.storages.journal import BaseJournalBackend
 
 from ablate.errors import RecordError, StoreError
 from ablate.store import checksum
-from ablate.store.files import sync
+from ablate.store.files import read_regular, sync
 
 MOVE_AWAY = (
     "Move the file away and run the study again: its searches start from scratch, and trials that "
@@ -54,7 +54,7 @@ class _Lines(BaseJournalBackend):
         self._synced = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._read(path.read_bytes() if path.exists() else b"")
+            self._read(read_regular(path) if path.exists() else b"")
         except OSError as error:
             raise _refused(path, "read", error) from error
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -200,6 +201,29 @@ def test_a_query_without_end_is_stopped(mirror, monkeypatch, sql, message):
     monkeypatch.setattr(query, "SHUT", ("SET memory_limit = '100MB'", *query.SHUT[6:]))
     with pytest.raises(ConfigError, match=message):
         query.ask(mirror, sql)
+
+
+@pytest.mark.slow
+def test_a_function_that_duckdb_does_not_stop_is_left_behind(mirror, monkeypatch):
+    """It took 85 s, whatever the limit: DuckDB looks for an interruption between rows."""
+    monkeypatch.setattr(query, "MOST_SECONDS", 0.1)
+    monkeypatch.setattr(query, "GRACE_SECONDS", 0.1)
+    with pytest.raises(query.StillRunning, match=r"stopped after 0\.1 seconds, the limit"):
+        query.ask(mirror, "SELECT length(lpad('x', 100000000, 'y'))")
+    for thread in threading.enumerate():
+        if thread.name == "ablate-query":
+            thread.join()
+
+
+def test_a_statement_that_has_no_name_is_refused(mirror):
+    with pytest.raises(ConfigError, match="That statement is refused"):
+        query.ask(mirror, "UPDATE EXTENSIONS")
+
+
+def test_every_type_of_duckdb_is_shown(mirror):
+    """Times with a zone need pytz, which is no dependency."""
+    answer = query.ask(mirror, "SELECT * FROM test_all_types()")
+    assert len(answer.rows) == 3 and len(answer.headings) > 40
 
 
 def test_a_query_may_return_as_many_rows_as_the_limit(mirror, monkeypatch):

@@ -1,0 +1,168 @@
+"""Reads plain data into dataclasses by the types of their fields; what does not fit is refused.
+
+    record = typed.read(StudyRecord, plain)
+    typed.read_keys({"started": str}, attempt, "attempts[0]")
+
+Mappings become dataclasses, and lists tuples, where the fields' types say so. A whole number may
+stand for one with a fraction. What is wrong is a `Wrong` that names the field: "arms[1].changes is
+a text, and must be a mapping". Nothing is converted, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar
+
+from ablate.errors import AblateError
+
+T = TypeVar("T")
+Reader = Callable[[Any], Any]
+WORDS = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    tuple: "a list",
+    dict: "a mapping",
+    type(None): "null",
+}
+ACCEPTED: dict[type, Any] = {
+    float: (float, int),
+    dict: Mapping,
+    **dict.fromkeys((list, tuple), (list, tuple)),
+}
+
+
+class Wrong(ValueError):
+    """What is wrong with a value; what contains it puts the value's name in front."""
+
+    def __str__(self) -> str:
+        return self.args[0].lstrip(" .:")
+
+
+def read(kind: type[T], plain: Any) -> T:
+    """The dataclass that plain data stand for."""
+    return _reader(kind)(plain)
+
+
+def read_keys(kinds: Mapping[str, Any], plain: Mapping[str, Any], where: str) -> None:
+    """Check the values of those keys that a mapping has; it may have others."""
+    for name, kind in kinds.items():
+        if name in plain:
+            inside(f"{where}.{name}", _reader(kind), plain[name])
+
+
+def inside(name: str, reader: Reader, value: Any) -> Any:
+    """Read a value that has a name in something larger."""
+    try:
+        return reader(value)
+    except Wrong as wrong:
+        raise Wrong(f"{name}{wrong.args[0]}") from None
+
+
+@cache
+def _reader(hint: Any) -> Reader:
+    """What reads a type, made once: thousands of records are read at a time."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    kind = origin or hint
+    if hint is Any:
+        return lambda value: value
+    if origin in (typing.Union, types.UnionType):
+        return _one_of([_reader(each) for each in inner], type(None) in inner)
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(kind)
+    if kind in (tuple, list):
+        return _items(kind, _reader(inner[0] if inner else Any))
+    if issubclass(kind, Mapping):
+        return _values(_reader(inner[1] if inner else Any))
+    return _choice(kind) if issubclass(kind, Enum) else _plain(kind)
+
+
+def _plain(kind: type) -> Reader:
+    accepted = ACCEPTED.get(kind, kind)
+
+    def reads(value: Any) -> Any:
+        if not isinstance(value, accepted):
+            raise Wrong(f" is {_word(value)}, and must be {WORDS[kind]}")
+        return value
+
+    return reads
+
+
+def _word(value: Any) -> str:
+    return WORDS.get(type(value), "something else")
+
+
+def _choice(kind: type[Enum]) -> Reader:
+    def reads(value: Any) -> Any:
+        try:
+            return kind(value)
+        except ValueError:
+            known = ", ".join(str(each.value) for each in kind)
+            raise Wrong(f" is {str(value)[:40]!r}, and must be one of: {known}") from None
+
+    return reads
+
+
+def _one_of(readers: list[Reader], optional: bool) -> Reader:
+    def reads(value: Any) -> Any:
+        if optional and value is None:
+            return None
+        for reader in readers[:-1]:
+            try:
+                return reader(value)
+            except Wrong as wrong:
+                if optional and len(readers) == 2:
+                    raise wrong from None
+        return readers[-1](value)
+
+    return reads
+
+
+def _items(kind: type, each: Reader) -> Reader:
+    whole = _plain(kind)
+
+    def reads(value: Any) -> Any:
+        return kind(inside(f"[{at}]", each, item) for at, item in enumerate(whole(value)))
+
+    return reads
+
+
+def _values(each: Reader) -> Reader:
+    whole = _plain(dict)
+
+    def reads(value: Any) -> Any:
+        return {name: inside(f".{name}", each, item) for name, item in whole(value).items()}
+
+    return reads
+
+
+def _dataclass(kind: Any) -> Reader:
+    hints = typing.get_type_hints(kind)
+    readers = {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}
+    needed = [
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    whole = _plain(dict)
+
+    def reads(value: Any) -> Any:
+        whole(value)
+        if missing := [name for name in needed if name not in value]:
+            raise Wrong(f" has no {missing[0]}")
+        if more := [name for name in value if name not in readers]:
+            raise Wrong(f" has a field {str(more[0])[:40]!r}, which this version does not know")
+        known = {name: inside(f".{name}", readers[name], v) for name, v in value.items()}
+        try:
+            return kind(**known)
+        except AblateError as error:  # of a class that checks its values itself
+            raise Wrong(f": {error}") from None
+
+    return reads

@@ -1,0 +1,112 @@
+"""Δ: what a table says that it is, and the intervals that no metric can have."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from ablate.compare.formats import csv as as_csv
+from ablate.compare.formats import html, latex, markdown, text
+from ablate.compare.statistics.paired import mean
+from ablate.compare.table import numbers
+from ablate.compare.table.study_table import every_test, study_table
+from ablate.compare.table.summary import summarise
+from ablate.config.metrics import BLEU, Metric
+
+LOSSES = {"base": [4.0, 4.2, 4.4], "other": [3.2, 4.1, 4.35]}  # of ratios that vary
+
+
+def of_metric(by_hand, metric: Metric, values: dict[str, list[float]], **record):
+    study = by_hand({arm: [None] * len(each) for arm, each in values.items()})
+    for arm, each in values.items():
+        for index, value in enumerate(each):
+            reported = {metric.key(split): value for split in ("valid", "test")}
+            study.end(f"{arm}-{index}", "completed", metrics=reported)
+    study.record_fields = {"judged_by": metric, **record}
+    return summarise(study.record, study.journals)
+
+
+def test_delta_is_what_its_note_says(by_hand):
+    study = by_hand(LOSSES)
+    summary = summarise(study.record, study.journals)
+    base, other = summary.arms
+    ratio = math.exp(mean([b - a for a, b in zip(*LOSSES.values(), strict=True)]))
+    shown = (ratio - 1) * base.cells["test"].mean
+    assert other.comparison.delta == pytest.approx(shown)
+    assert abs(shown - (other.cells["test"].mean - base.cells["test"].mean)) > 1, "another number"
+    note = "Δ: the geometric mean of the pairs' ratios to the base arm"
+    table = study_table(summary)
+    for writer, word in ((text, note), (markdown, note), (html, note), (latex, note)):
+        written = " ".join(writer.write(table).split())
+        assert word.replace("Δ", "").replace("'", "") in re.sub("'|&#x27;", "", written)
+
+
+@pytest.mark.parametrize(
+    ("metric", "word"),
+    [
+        (Metric("accuracy", better="higher"), "Δ: the mean difference from the base arm"),
+        (Metric("accuracy", better="higher", scale="logit"), "pairs' ratios of odds to the base"),
+    ],
+)
+def test_the_note_is_of_the_metric_s_scale(by_hand, metric, word):
+    summary = of_metric(by_hand, metric, {"base": [0.5, 0.6, 0.7], "other": [0.6, 0.8, 0.7]})
+    assert any(word in note for note in study_table(summary).notes)
+    if metric.scale == "linear":
+        base, other = (arm.cells["test"].mean for arm in summary.arms)
+        assert summary.arms[1].comparison.delta == pytest.approx(other - base)
+
+
+def test_the_arm_compared_with_is_not_always_the_base_arm(by_hand):
+    study = by_hand({"base": [4.0, 4.1], "a": [3.9, 4.2], "b": [3.8, 4.0]})
+    study.arm_fields = {"b": {"against": "a"}}
+    notes = study_table(summarise(study.record, study.journals)).notes
+    assert any("ratios to the arm compared with" in note for note in notes)
+
+
+TRANSLATED = {"base": [35.1, 33.9, 33.2], "iog": [23.7, 3.4, 0.7]}
+
+
+def test_no_interval_leaves_what_the_metric_can_be(by_hand):
+    summary = of_metric(by_hand, BLEU, TRANSLATED)
+    (base, iog) = summary.arms
+    low, high = iog.comparison.interval
+    assert iog.comparison.is_cut and base.cells["test"].mean + low == pytest.approx(0)
+    assert 0 < high < 100 - base.cells["test"].mean
+    t_interval = summary.metric.natural_interval(iog.comparison.difference.interval)
+    assert t_interval[0] < low and t_interval[1] == pytest.approx(high)
+    note = "BLEU is from 0 to 100: cut there is the t interval of iog."
+    assert note in study_table(summary).notes
+    assert any(n.endswith("These intervals are not cut.") for n in every_test(summary).notes)
+    (row,) = (
+        row
+        for row in csv.DictReader(io.StringIO(as_csv.write(numbers.arms(summary, "k"))))
+        if (row["arm"], row["split"]) == ("iog", "test")
+    )
+    assert float(row["low_scaled"]) == pytest.approx(t_interval[0]), "as computed"
+
+
+def test_a_metric_without_ends_has_no_cut(by_hand):
+    summary = of_metric(by_hand, replace(BLEU, lowest=None, highest=None), TRANSLATED)
+    assert not summary.arms[1].comparison.is_cut and summary.arms[1].comparison.interval[0] < -50
+    table = study_table(summary)
+    assert not any("cut" in note for note in table.notes)
+
+
+def test_an_effect_may_be_as_large_as_the_whole_range_and_no_larger(by_hand):
+    """Of two arms at 1 and 99, the mean is 50, and the effect is 98."""
+    levels = {name: {"levels": {"a": name}} for name in ("off", "on")}
+    values = {"off": [1.0, 1.0, 9.0], "on": [99.0, 99.0, 40.0]}
+    study = by_hand({arm: [None] * 3 for arm in values}, base_arm="off", arm_fields=levels)
+    for arm, each in values.items():
+        for index, value in enumerate(each):
+            study.end(f"{arm}-{index}", "completed", metrics={"valid_bleu": value})
+    study.record_fields = {"judged_by": BLEU, "design": "factorial"}
+    summary = summarise(study.record, study.journals)
+    (effect,) = summary.effects.effects
+    assert effect.delta == pytest.approx(mean([98, 98, 31]))
+    assert effect.interval[1] == 100 and effect.is_cut
