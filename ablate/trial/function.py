@@ -120,7 +120,7 @@ class Function:
         self.result: Mapping[str, float] | None = None
         self._running: Generator[Any, None, Any] | None = None
         self._watch = Watch(self.function)
-        self.run._begins = lambda: self._watch.begin(self._running)
+        self.run._begins = self._watch.begin
 
     @property
     def kept_outside(self) -> dict[str, Any] | None:
@@ -131,7 +131,7 @@ class Function:
         """Run the function to its next yield, or to its end."""
         start = time.monotonic()
         self.run.streams.seed_global("epoch", self.epoch + 1)
-        running = self._generator()
+        running = self._generator()  # outside: what it refuses has its line already
         try:
             yielded = next(running)
         except StopIteration as end:
@@ -144,7 +144,7 @@ class Function:
             raise TrialError(f"{file}:{line}: {error}" if line else str(error)) from None
         self._check_dicts()
         if self.run._epoch:
-            self._watch.look(running, self.run._saved)
+            self._watch.look(self.run._saved)
         self.last = self._numbers(yielded, self._line(), "yielded")
         self.epoch += 1
         self.seconds += time.monotonic() - start
@@ -156,6 +156,7 @@ class Function:
             started = self.function(self.run)
             own = isinstance(started, Generator)
             self._running = started if own else _returning(started)
+            self._watch.follow(self._running)
         return self._running
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

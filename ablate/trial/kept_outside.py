@@ -18,9 +18,10 @@ import io
 import itertools
 import random
 import sys
+import weakref
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class Watch:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._code = getattr(inspect.unwrap(function), "__code__", None)
         self._loop: EpochLoop | None = epoch_loop(function)
+        self._running: weakref.ref[Generator[Any, None, Any]] | None = None
         self._at_start: dict[str, Any] | None = None  # what the loop assigns
         self._there: Set[str] = frozenset()  # what there is before the loop, and not assigned in it
         self._before: dict[str, Any] = {}  # at the last yield
@@ -58,18 +60,23 @@ class Watch:
         where = f"{Path(self._code.co_filename).name}:{self._loop.line}"
         return {"where": where, "names": list(self._names)}
 
-    def begin(self, running: Any) -> None:
+    def follow(self, running: Generator[Any, None, Any]) -> None:
+        """Look at this run of the function, which ends as soon as nobody else holds it."""
+        if inspect.isgenerator(running):
+            self._running = weakref.ref(running)
+
+    def begin(self) -> None:
         """Take in the variables that there are when the loop begins."""
         if self._loop is not None:
-            values = self._values(running, self._loop)
+            values = self._values(self._loop)
             self._there = self._loop.read & values.keys() - self._loop.renewed
             self._at_start = _marks(values, self._loop.carried, Given(()))
 
-    def look(self, running: Any, given: tuple[Any, ...]) -> None:
+    def look(self, given: tuple[Any, ...]) -> None:
         """Take in the variables at a yield."""
         if self._loop is None or self._at_start is None:
             return
-        values, known = self._values(running, self._loop), Given(given)
+        values, known = self._values(self._loop), Given(given)
         carried = _marks(values, self._loop.carried, known)
         if any(self._at_start.get(name, NOTHING) != mark for name, mark in carried.items()):
             self._names |= dict.fromkeys(sorted(carried))
@@ -79,8 +86,9 @@ class Watch:
                 self._names[name] = None
         self._before = now
 
-    def _values(self, running: Any, loop: EpochLoop) -> dict[str, Any]:
+    def _values(self, loop: EpochLoop) -> dict[str, Any]:
         """The function's variables that the loop keeps or reads, if it is itself what runs."""
+        running = None if self._running is None else self._running()
         frame = getattr(running, "gi_frame", None)
         if frame is None or frame.f_code is not self._code:
             return {}

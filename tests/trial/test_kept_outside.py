@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import gc
 import inspect
 import itertools
 import math
@@ -9,6 +10,7 @@ import random
 import time
 import weakref
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from ablate.store.journal import Journal, kept_outside
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.epoch_loop import epoch_loop
+from ablate.trial.user_code import executed
 from tests.trial.test_function import fit_line, run_trial, store  # noqa: F401
 from tests.trial.test_resuming import early_stopping as early_stopping_that_is_saved
 from tests.trial.test_resuming import every_schedule, lbfgs, sparse_gradients
@@ -286,6 +289,14 @@ def test_an_ordinary_loop_is_not_accused(function, store):  # noqa: F811
     assert journal.kept_outside == {}
 
 
+@pytest.mark.parametrize("name", ["digits_cnn", "tiny_trainer"])
+def test_shipped_studies_keep_nothing(name, monkeypatch):
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
+    file = Path(__file__).parents[2] / "studies" / f"{name}.py"
+    loop = epoch_loop(executed(file, f"shipped_{name}").train)
+    assert loop is not None and not loop.carried
+
+
 def test_a_function_without_a_loop_over_epochs_has_none():
     assert epoch_loop(lambda run: RESULT) is None
     assert epoch_loop(eval("lambda run: 1")) is None
@@ -316,6 +327,25 @@ def test_looking_keeps_nothing_alive(store):  # noqa: F811
 
     outcome = run_trial(train, store).outcome
     assert outcome.metrics["dead"] == 1, outcome
+
+
+def test_a_function_ends_with_its_trial(store):  # noqa: F811
+    """At once, not when memory is cleaned up: it may have a program running."""
+    ended = []
+
+    def train(run):
+        try:
+            for _ in run.epochs(nn.Linear(1, 1), total=3):
+                yield {"valid_accuracy": math.nan}
+        finally:
+            ended.append(run.seed)
+
+    gc.disable()
+    try:
+        assert run_trial(train, store).outcome.status == Status.DIVERGED
+        assert ended == [1]
+    finally:
+        gc.enable()
 
 
 class Strange:

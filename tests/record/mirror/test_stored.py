@@ -183,3 +183,14 @@ def test_names_that_no_database_takes_are_shown(recorded, capsys, monkeypatch):
     }.items():
         assert cli.main(["query", sql, *options]) == 0, capsys.readouterr().err
         assert capsys.readouterr().out.splitlines()[1] == expected
+
+
+def test_a_number_too_large_to_compute_with_is_a_lost_result(recorded, monkeypatch):
+    monkeypatch.setattr(recorded, "deliver", lambda record: None)
+    usual = recorded.trial("t0", {"head": "mos"})
+    large = recorded.trial("t1", {"head": "mos"}, seed=2, nats=1e308)
+    recorded.study("one", {"doc": [usual, large]})
+    place = recorded.workspace
+    stored = open_workspace(str(place.folder), mlflow=f"{STORE}{place.store.uri}")
+    sql = "SELECT num, num_lost, nll FROM arms WHERE arm = 'doc' AND split = 'valid'"
+    assert ask(update_mirror(stored), sql).rows == [(1, 1, 4.0)]
