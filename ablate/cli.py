@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ablate import commands
-from ablate.errors import AblateError, ConfigError, needs, wrong_value
+from ablate.errors import AblateError, ConfigError, StillRunning, needs, wrong_value
 from ablate.redaction import redacted
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -47,6 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser(*words[:1]).parse_args(words)
         _check_folder()
         return _finish(options.run(options))
+    except StillRunning as error:
+        status = _fail(str(error), error.exit_code)
+        if arguments is None:  # this process is the command's own; Python's end would abort it
+            os._exit(status)
+        return status
     except AblateError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
@@ -112,7 +117,7 @@ def _show_bug(kind: type[BaseException], error: BaseException, frames: Any) -> N
 
 
 def _fail(message: str, status: int) -> int:
-    print(f"ablate: {_for_a_terminal(message, sys.stderr)}", file=sys.stderr)
+    print(f"ablate: {_for_a_terminal(message, sys.stderr)}", file=sys.stderr, flush=True)
     return status
 
 

@@ -4,7 +4,8 @@ AblateError                  exit code
 ├── ConfigError              2   an invalid value, field or technique
 │   ├── SpaceError           2   an invalid search-space file
 │   ├── StudyError           2   an invalid study file
-│   └── CombinationError     2   techniques that cannot be combined
+│   ├── CombinationError     2   techniques that cannot be combined
+│   └── StillRunning         2   a query that goes on after its limit
 ├── CorpusError              3   a corpus that is missing, damaged or not the pinned one
 ├── StoreError               4   a workspace or store that cannot be read or written
 │   ├── DamagedError         4   a file in the store that is not what was written
@@ -53,6 +54,10 @@ class StudyError(ConfigError):
 
 class CombinationError(ConfigError):
     pass
+
+
+class StillRunning(ConfigError):
+    """What was asked goes on in a thread that nothing stops but the end of the process."""
 
 
 class CorpusError(AblateError):

@@ -75,7 +75,7 @@ def test_status_counts_its_trials(run):
     counts = {
         line.split()[0]: line.split()[1:] for line in run("status").splitlines() if "@" in line
     }
-    assert counts == {"asked@s": [*"500001"], "counted@s": [*"900000"]}
+    assert counts == {"asked@s": [*"5000016"], "counted@s": [*"9000009"]}
 
 
 def test_its_table_has_the_same_numbers(run, folder):

@@ -94,7 +94,8 @@ class Trial:
     def from_plain(data: Mapping[str, Any]) -> Trial:
         """The trial in plain data; a runner may have the name that older versions gave it."""
         trial = typed.read(Trial, data)
-        return dataclasses.replace(trial, runner=runner_name(trial.runner))
+        runner = runner_name(trial.runner)
+        return trial if runner == trial.runner else dataclasses.replace(trial, runner=runner)
 
     def parent_ids(self, role: str | None = None) -> list[str]:
         return [parent.id for parent in self.parents if role in (None, parent.role)]

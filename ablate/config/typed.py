@@ -1,7 +1,7 @@
 """Reads plain data into dataclasses by the types of their fields; what does not fit is refused.
 
     record = typed.read(StudyRecord, plain)
-    typed.read_keys({"started": str}, attempt, "attempts[0]")
+    rows = typed.rows_of({"started": str})(attempts)
 
 Mappings become dataclasses, and lists tuples, where the fields' types say so. A whole number may
 stand for one with a fraction. What is wrong is a `Wrong` that names the field: "arms[1].changes is
@@ -34,7 +34,7 @@ WORDS = {
 }
 ACCEPTED: dict[type, Any] = {
     float: (float, int),
-    dict: Mapping,
+    dict: (dict,),
     **dict.fromkeys((list, tuple), (list, tuple)),
 }
 
@@ -51,11 +51,20 @@ def read(kind: type[T], plain: Any) -> T:
     return _reader(kind)(plain)
 
 
-def read_keys(kinds: Mapping[str, Any], plain: Mapping[str, Any], where: str) -> None:
-    """Check the values of those keys that a mapping has; it may have others."""
-    for name, kind in kinds.items():
-        if name in plain:
-            inside(f"{where}.{name}", _reader(kind), plain[name])
+def rows_of(kinds: Mapping[str, Any]) -> Reader:
+    """What checks the known keys of a list of mappings, which may have others, or lack some."""
+    return _items(list, _known_keys({name: _reader(kind) for name, kind in kinds.items()}))
+
+
+def _known_keys(readers: Mapping[str, Reader]) -> Reader:
+    whole = _plain(dict)
+
+    def reads(value: Any) -> Any:
+        whole(value)
+        _named({name: value[name] for name in readers if name in value}, readers)
+        return value
+
+    return reads
 
 
 def inside(name: str, reader: Reader, value: Any) -> Any:
@@ -72,8 +81,10 @@ def _reader(hint: Any) -> Reader:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     kind = origin or hint
     if hint is Any:
-        return lambda value: value
+        return _anything
     if origin in (typing.Union, types.UnionType):
+        if all(each in WORDS for each in inner):
+            return _plain(*inner)
         return _one_of([_reader(each) for each in inner], type(None) in inner)
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind)
@@ -84,19 +95,20 @@ def _reader(hint: Any) -> Reader:
     return _choice(kind) if issubclass(kind, Enum) else _plain(kind)
 
 
-def _plain(kind: type) -> Reader:
-    accepted = ACCEPTED.get(kind, kind)
+def _anything(value: Any) -> Any:
+    return value
+
+
+def _plain(*kinds: type) -> Reader:
+    accepted = tuple(each for kind in kinds for each in ACCEPTED.get(kind, (kind,)))
 
     def reads(value: Any) -> Any:
         if not isinstance(value, accepted):
-            raise Wrong(f" is {_word(value)}, and must be {WORDS[kind]}")
+            known = " or ".join(dict.fromkeys(WORDS[kind] for kind in kinds))
+            raise Wrong(f" is {WORDS.get(type(value), 'something else')}, and must be {known}")
         return value
 
     return reads
-
-
-def _word(value: Any) -> str:
-    return WORDS.get(type(value), "something else")
 
 
 def _choice(kind: type[Enum]) -> Reader:
@@ -129,7 +141,14 @@ def _items(kind: type, each: Reader) -> Reader:
     whole = _plain(kind)
 
     def reads(value: Any) -> Any:
-        return kind(inside(f"[{at}]", each, item) for at, item in enumerate(whole(value)))
+        read: list[Any] = []
+        whole(value)
+        try:
+            for item in value:
+                read.append(each(item))  # noqa: PERF401 its length says where it stopped
+        except Wrong as wrong:
+            raise Wrong(f"[{len(read)}]{wrong.args[0]}") from None
+        return kind(read)
 
     return reads
 
@@ -138,9 +157,20 @@ def _values(each: Reader) -> Reader:
     whole = _plain(dict)
 
     def reads(value: Any) -> Any:
-        return {name: inside(f".{name}", each, item) for name, item in whole(value).items()}
+        return _named(whole(value), dict.fromkeys(value, each))
 
-    return reads
+    return whole if each is _anything else reads
+
+
+def _named(plain: Mapping[str, Any], readers: Mapping[str, Reader]) -> dict[str, Any]:
+    """Read every value with the reader of its name."""
+    read, name = {}, ""
+    try:
+        for name, value in plain.items():
+            read[name] = readers[name](value)
+    except Wrong as wrong:
+        raise Wrong(f".{name}{wrong.args[0]}") from None
+    return read
 
 
 def _dataclass(kind: Any) -> Reader:
@@ -159,7 +189,7 @@ def _dataclass(kind: Any) -> Reader:
             raise Wrong(f" has no {missing[0]}")
         if more := [name for name in value if name not in readers]:
             raise Wrong(f" has a field {str(more[0])[:40]!r}, which this version does not know")
-        known = {name: inside(f".{name}", readers[name], v) for name, v in value.items()}
+        known = _named(value, readers)
         try:
             return kind(**known)
         except AblateError as error:  # of a class that checks its values itself

@@ -35,7 +35,7 @@ import pyarrow as pa
 from ablate.data.texts import writing
 from ablate.errors import CorpusError
 from ablate.store.arrow import as_arrow
-from ablate.store.files import lock, sha256, sha256_once
+from ablate.store.files import lock, read_regular, sha256, sha256_once
 
 TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
 SOURCE_VOCABULARY, TEXTS = "source_vocabulary.arrow", "texts.arrow"
@@ -143,7 +143,7 @@ def read(folder: Path) -> Encoded | None:
 
 
 def _read(folder: Path) -> Encoded:
-    sealed = json.loads((folder / SEAL).read_bytes())
+    sealed = json.loads(read_regular(folder / SEAL))
     _check(folder, sealed["sha256"])
     splits, facts = _map(folder / TOKENS, np.int32)
     if facts["key"] != folder.name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import stat
 import tempfile
@@ -83,10 +84,16 @@ def sync(path: Path) -> None:
 
 def read_regular(path: Path | str) -> bytes:
     """Return what is in a file. One that never ends, such as a pipe, is an error."""
-    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is a pipe or a device, and no regular file", str(path))
+    with _opened(path) as file:
         return file.readall()
+
+
+def _opened(path: Path | str) -> io.FileIO:
+    file = open(path, "rb", buffering=0, opener=_without_waiting)  # noqa: SIM115 the caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is a pipe or a device, and no regular file", str(path))
+    return file
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -102,7 +109,7 @@ def stamp(path: Path) -> list[int]:
 def sha256(path: Path) -> str:
     """Return a file's hash in hexadecimal."""
     now = stamp(path)
-    with path.open("rb") as file:
+    with _opened(path) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     _hashed[str(path)] = now, digest
     return digest

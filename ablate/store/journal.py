@@ -29,21 +29,20 @@ LISTED = '`ablate query "SELECT trial, arm, seed, status FROM trials"` lists the
 MOST_DEATHS = 4  # worker deaths without a new epoch before the trial counts as failed
 # How the parts that have kernels were computed.
 KERNELS, TORCH, UNKNOWN = "kernels", "torch", "unknown"
-KEYS = {  # of the rows of a journal: what is read of them has these types
-    "attempts": {
-        **dict.fromkeys(("started", "host", "hardware", "lost_digest"), str | None),
-        **dict.fromkeys(("from_epoch", "epochs_before"), int),
-        **dict.fromkeys(("git", "ablate_git"), dict[str, Any] | None),
-        **dict.fromkeys(("versions", "sources"), dict[str, Any] | None),
-        **dict.fromkeys(("computed_by", "neutral", "without_effect"), list[str]),
-    },
-    "epochs": {
-        "epoch": int,
-        "seconds": float | str | None,
-        "tokens": float | None,
-        "event": str | None,
-    },
-    "deaths": {"epochs": int, "why": str},
+ROWS = {  # of a journal: what is read of them has these types
+    "attempts": typed.rows_of(
+        {
+            **dict.fromkeys(("started", "host", "hardware", "lost_digest"), str | None),
+            **dict.fromkeys(("from_epoch", "epochs_before"), int),
+            **dict.fromkeys(("git", "ablate_git"), dict[str, Any] | None),
+            **dict.fromkeys(("versions", "sources"), dict[str, Any] | None),
+            **dict.fromkeys(("computed_by", "neutral", "without_effect"), list[str]),
+        }
+    ),
+    "epochs": typed.rows_of(
+        {"epoch": int, "seconds": float | str | None, "tokens": float | None, "event": str | None}
+    ),
+    "deaths": typed.rows_of({"epochs": int, "why": str}),
 }
 
 
@@ -148,10 +147,10 @@ class _Parts:
     """What is in a journal's file besides the trial."""
 
     config: dict[str, Any] = field(default_factory=dict)
-    attempts: list[dict[str, Any]] = field(default_factory=list)
-    epochs: list[dict[str, Any]] = field(default_factory=list)
+    attempts: list = field(default_factory=list)
+    epochs: list = field(default_factory=list)
     outcome: None = None
-    deaths: list[dict[str, Any]] = field(default_factory=list)
+    deaths: list = field(default_factory=list)
 
 
 def key(trial_id: str) -> str:
@@ -178,11 +177,10 @@ def _from_plain(plain: Mapping[str, Any], trial_id: str) -> Journal:
         raise ValueError("outcome is not a mapping")
     outcome = None if result is None else typed.inside("outcome", Outcome.from_plain, result)
     parts = typed.read(_Parts, {**others, "outcome": None})
+    for name, rows in ROWS.items():
+        typed.inside(name, rows, getattr(parts, name))
     if not all("epoch" in row for row in parts.epochs):
         raise ValueError("its epochs are not numbered")
-    for name, keys in KEYS.items():
-        for at, row in enumerate(getattr(parts, name)):
-            typed.read_keys(keys, row, f"{name}[{at}]")
     return Journal(trial, parts.config, parts.attempts, parts.epochs, outcome, parts.deaths)
 
 

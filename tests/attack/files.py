@@ -64,6 +64,7 @@ KINDS = {  # kind -> the workspace, and where its files are
     "corpus": ("finished", "data/encoded/*/*.*"),
     "mirror": ("finished", "mirror/**/*.*"),
 }
+PIPED = ("journal", "weights", "kept tokens", "study record", "search log", "corpus", "mirror")
 COMMANDS: dict[str, Callable[[Pristine], Sequence[str]]] = {
     "study": lambda made: ("study", made.study, "--local"),
     "table": lambda made: ("table", KEY),
@@ -107,6 +108,12 @@ def another_file(data: bytes, rng: random.Random, others: list[bytes]) -> bytes:
     return rng.choice([*(other for other in others if other != data), *shapes])
 
 
+def make_pipe(path: Path) -> None:
+    """A pipe in the place of the file, which nobody writes to: whoever waits for it hangs."""
+    path.unlink()
+    os.mkfifo(path)
+
+
 DAMAGES = (flip_bit, change_digit, zero_last_quarter, truncate, another_file)
 
 
@@ -141,12 +148,16 @@ class Attempt:
         others = [file.read_bytes() for file in files]
         status = path.stat()
         path.write_bytes(damage(path.read_bytes(), rng, others))
-        if rng.random() < 0.5:  # as a disk damages it: what asks for the time sees no change
+        is_pipe = self.kind in PIPED and rng.random() < 0.1
+        if is_pipe:
+            make_pipe(path)
+        elif rng.random() < 0.5:  # as a disk damages it: what asks for the time sees no change
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         as_new_process()
         self.name = str(path.relative_to(self.made.work))
+        how = make_pipe if is_pipe else damage
         self.what = (
-            f"attack(seed={self.seed}) number {self.number}: {damage.__name__} of {self.name}, "
+            f"attack(seed={self.seed}) number {self.number}: {how.__name__} of {self.name}, "
             f"then {self.command}"
         )
         self._judge(_run(self.words, self.made, self.number))

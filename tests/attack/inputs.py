@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -148,6 +149,33 @@ QUERIES = (
     "EXPLAIN SELECT * FROM studies",
     'SELECT "optimizer.learning_rate", started::TIMESTAMP FROM trials',
     "SELECT paper, model, value FROM published WHERE value < 60.5",
+    "SELECT * FROM test_all_types()",
+    "UPDATE EXTENSIONS",
+)
+TASK = """
+from ablate import Arm, Metric, Scale, Study, table, task_command
+
+task_command("own", "python train.py --lr {lr} --seed {seed:d} {lr:.3f} {{}}", settings={"lr": 0.1},
+             metrics=Metric("accuracy", better="higher"))
+study = Study(question="What?", base={"task": "own"}, base_arm="a",
+              design=table(Arm("a"), Arm("b", {"own.lr": 0.2})), scales={"small": Scale(seeds=2)})
+"""
+FILLED = (
+    "{0}",
+    "{}",
+    "{lr!z}",
+    "{lr!r}",
+    "{lr:q}",
+    "{",
+    "}",
+    "{lr.x}",
+    "{lr[0]}",
+    "{lr:{seed}}",
+    "{x}",
+)
+VARIABLES = (
+    *("ABLATE_WORKSPACE", "ABLATE_STORE", "ABLATE_SEARCHES", "MLFLOW_TRACKING_URI"),
+    *("SOURCE_DATE_EPOCH", "COLUMNS", "TZ", "NO_COLOR", "ABLATE_NATIVE", "ABLATE_GROUP_READABLE"),
 )
 COMMANDS = {  # command -> its own arguments, and the options that it has
     "status": (("STUDY", ""), ()),
@@ -195,10 +223,12 @@ class Attempt:
 
     arguments: tuple[str, ...]
     files: dict[str, bytes] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         shown = {name: data[-3000:] for name, data in self.files.items()}
-        return f"ablate {' '.join(map(repr, self.arguments))[:2000]} {shown or ''}"
+        around = self.environment or ""
+        return f"{around} ablate {' '.join(map(repr, self.arguments))[:2000]} {shown or ''}"
 
 
 class Hang(BaseException):
@@ -317,6 +347,7 @@ ENDLESS = (
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT sum(n) FROM t",
     "SELECT * FROM range(100000) a, range(100000) b ORDER BY 1 DESC",
     "SELECT list(range) FROM range(1000000000)",
+    "SELECT length(lpad('x', 100000000, 'y'))",  # one function that DuckDB does not stop
 )
 
 
@@ -337,6 +368,27 @@ def command_line(rng: random.Random) -> Attempt:
     return Attempt((command, *arguments), files)
 
 
+def task_of_a_command(rng: random.Random) -> Attempt:
+    text = TASK
+    for _ in range(rng.choice((1, 2))):
+        text = (
+            _replaced(text, r"\{[^\"}]*\}", FILLED, rng)
+            if rng.random() < 0.7
+            else mutated(text, rng)
+        )
+    return Attempt(("plan", "asked.py", "--scale", "small"), {"asked.py": encoded(text)})
+
+
+def environment(rng: random.Random) -> Attempt:
+    plain = rng.choice(
+        (("status",), ("table", "asked@s"), ("report", "asked@s"), ("plot", "asked@s", "deltas"))
+    )
+    values = [
+        value for value in (*URIS, *TEXTS, *NUMBERS) if "\0" not in value and _escapable(value)
+    ]
+    return Attempt(plain, environment={rng.choice(VARIABLES): rng.choice(values)})
+
+
 def _argument(kind: str, rng: random.Random) -> str:
     likely = {
         "STUDY": ("asked@s", "asked", "tuned@s", "askd"),
@@ -354,6 +406,8 @@ KINDS: dict[str, Callable[[random.Random], Attempt]] = {
     "spaces": space,
     "command lines": command_line,
     "SQL": sql,
+    "tasks of commands": task_of_a_command,
+    "environments": environment,
 }
 
 
@@ -404,6 +458,7 @@ class Place:
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(self._written(attempt))
+                stack.enter_context(mock.patch.dict(os.environ, attempt.environment))
                 stack.enter_context(_short_trials())
                 stack.enter_context(_one_mirror(self))
                 stack.enter_context(contextlib.redirect_stdout(out))
@@ -416,6 +471,9 @@ class Place:
             return Judged("hangs", f"more than {HANG_SECONDS} s of the processor")
         except BaseException:
             return Judged("tracebacks", traceback.format_exc()[-2000:])
+        for thread in threading.enumerate():
+            if thread.name == "ablate-query":  # left behind; Python's end would abort the process
+                thread.join()
         if time.monotonic() - started > 4 * HANG_SECONDS:
             return Judged("hangs", f"{time.monotonic() - started:.0f} s")
         return judge(status, out.getvalue(), err.getvalue())
@@ -423,6 +481,7 @@ class Place:
     def real(self, attempt: Attempt) -> Judged:
         """Try it as a process of its own."""
         environment = {**os.environ, "PYTHONPATH": str(places.ROOT), "OMP_NUM_THREADS": "1"}
+        environment |= attempt.environment
         words = [os.fsencode(w) if _escapable(w) else b"?" for w in attempt.arguments]
         command = [os.fsencode(sys.executable), b"-m", b"ablate", *words]
         limit = f'ulimit -v {MEMORY >> 10}; exec "$@"'

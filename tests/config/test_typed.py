@@ -85,6 +85,12 @@ def test_what_is_no_mapping_is_no_record(plain):
 
 
 def test_only_keys_that_are_known_are_checked():
-    typed.read_keys({"a": int, "b": str | None}, {"a": 1, "c": object()}, "rows[3]")
-    with pytest.raises(typed.Wrong, match=r"^rows\[3\]\.b is a whole number, and must be a text$"):
-        typed.read_keys({"a": int, "b": str | None}, {"b": 1}, "rows[3]")
+    rows_of = typed.rows_of({"a": int, "b": str | None})
+    rows = [{"a": 1, "c": object()}, {}]
+    assert rows_of(rows) == rows
+    with pytest.raises(
+        typed.Wrong, match=r"^\[1\]\.b is a whole number, and must be a text or null$"
+    ):
+        rows_of([{}, {"b": 1}])
+    with pytest.raises(typed.Wrong, match=r"^\[0\] is a list, and must be a mapping$"):
+        rows_of([[]])

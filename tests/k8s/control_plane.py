@@ -279,7 +279,7 @@ def test_change_of_overlay(cluster: ControlPlane, old: str, new: str) -> None:
     data = _data(cluster)
     assert len(data) > 12
     lines = commands("Changing the overlay", new)
-    assert len(lines) == 3 and "queues.yaml" in lines[-1]
+    assert len(lines) == 3 and "queue.yaml" in lines[-1]
     follow(cluster, lines if old == "kueue" else lines[:-1])
     kept = [item for item in objects(old) if item["kind"] == CLAIM]
     names = {key(item) for item in objects(new)}

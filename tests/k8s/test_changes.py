@@ -83,6 +83,7 @@ def test_one_node_and_several_have_claims_of_their_own() -> None:
         for item in of_kind(objects(platform), "PersistentVolumeClaim")
     }
     assert modes == {
+        "ablate-backups": ["ReadWriteOnce"],
         "ablate-data": ["ReadWriteMany"],
         "ablate-store": ["ReadWriteMany"],
         "ablate-data-one-node": ["ReadWriteOnce"],
@@ -127,7 +128,7 @@ def test_readme_deletes_what_an_overlay_has_alone() -> None:
     (section,) = re.findall(r"## Changing the overlay\n.*?```sh\n(.*?)```", README, re.DOTALL)
     assert f"-l {LABEL}=ablate" in section
     kinds = {"RayCluster": "raycluster", "RayJob": "rayjob", "NetworkPolicy": "/NetworkPolicy"}
-    queues = (TREE / "overlays" / "kueue" / "queues.yaml").read_text()
+    queues = (TREE / "overlays" / "kueue" / "queue.yaml").read_text()
     every = {(item["kind"], item["metadata"]["name"]) for p in PLATFORMS for item in together(p)}
     for platform in PLATFORMS:
         own = {(item["kind"], item["metadata"]["name"]) for item in together(platform)}

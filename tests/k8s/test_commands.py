@@ -20,6 +20,7 @@ from tests.support.manifests import (
     amount,
     asked,
     objects,
+    of_administrators,
     of_kind,
     pods,
     ray_specs,
@@ -124,7 +125,7 @@ def test_quota_lets_it_run(platform: str) -> None:
 
 
 def test_kueue_lets_it_run() -> None:
-    (queue,) = of_kind(objects("kueue"), "ClusterQueue")
+    (queue,) = of_kind(of_administrators(), "ClusterQueue")
     (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
     most = asked(objects("kueue/study"), 1)
     for each in flavor["resources"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ OPERATOR = Pod(
     "operator", "elsewhere", {"app.kubernetes.io/component": "kuberay-operator"}, {"containers": []}
 )
 STRANGER = Pod("stranger", "elsewhere", {"app": "stranger"}, {"containers": []})
-OUTSIDE = "8.8.8.8"
+OUTSIDE, METADATA, API_SERVER = "8.8.8.8", "169.254.169.254", "10.96.0.1"
 
 # Flows by role: from, to, port. What is not here must not be possible.
 ALLOWED = {
@@ -25,6 +26,7 @@ ALLOWED = {
     ("head", "redis", 6379),
     ("cleaner", "redis", 6379),
     ("mlflow", "postgres", 5432),
+    ("backup", "postgres", 5432),
     ("mlflow", "objects", 8333),
     ("operator", "head", 8265),
     ("submitter", "head", 8265),
@@ -79,13 +81,18 @@ def _peer(peers: Sequence[Mapping[str, Any]] | None, other: Pod | str) -> bool:
 
 def _is_peer(peer: Mapping[str, Any], other: Pod | str) -> bool:
     if isinstance(other, str):
-        return "ipBlock" in peer
+        return "ipBlock" in peer and _in_block(peer["ipBlock"], other)
     if "ipBlock" in peer:
         return False  # pods are identified by labels here; DNAT to pods comes before this
     if "namespaceSelector" in peer:
         inside = peer["namespaceSelector"] == {}
         return inside and _selects(peer.get("podSelector", {}), other.labels)
     return other.kind != "elsewhere" and _selects(peer["podSelector"], other.labels)
+
+
+def _in_block(block: Mapping[str, Any], address: str) -> bool:
+    inside = [ip_address(address) in ip_network(cidr) for cidr in block.get("except", [])]
+    return ip_address(address) in ip_network(block["cidr"]) and not any(inside)
 
 
 def _port(ports: Sequence[Mapping[str, Any]] | None, port: int) -> bool:
@@ -135,19 +142,20 @@ def test_ray_talks_to_itself(platform: str) -> None:
     assert all(network.allows(a, b, 34567) for a in nodes for b in nodes)
 
 
+def _reached(found: Sequence[Mapping[str, Any]], address: str) -> set[tuple[str, int]]:
+    network, ports = _network(found), PORTS
+    return {
+        (role(p), port) for p in pods(found) for port in ports if network.allows(p, address, port)
+    }
+
+
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_outside(platform: str) -> None:
-    """Only a head with an autoscaler, to the API server's ports."""
+    """Only a head with an autoscaler, to the API server's ports of private addresses."""
     found = together(platform)
-    network = _network(found)
-    reached = {
-        (role(pod), port)
-        for pod in pods(found)
-        for port in PORTS
-        if network.allows(pod, OUTSIDE, port)
-    }
     scaled = platform in ("gpu", "spot")
-    assert reached == ({("head", 443), ("head", 6443)} if scaled else set())
+    assert _reached(found, API_SERVER) == ({("head", 443), ("head", 6443)} if scaled else set())
+    assert _reached(found, OUTSIDE) == _reached(found, METADATA) == set()
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -195,6 +203,11 @@ def test_names_are_resolved(platform: str) -> None:
     )
     assert policy["podSelector"] == {}
     (rule,) = policy["egress"]
+    (resolver,) = rule["to"]
+    assert resolver == {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+        "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+    }
     assert {(port["protocol"], port["port"]) for port in rule["ports"]} == {
         ("UDP", 53),
         ("TCP", 53),
@@ -211,14 +224,8 @@ def test_own_services(tmp_path: Path) -> None:
     """With external services, their ports are open to the pods that need them."""
     found = variant("own-services", tmp_path)
     assert not {"postgres", "objects"} & {item["metadata"]["name"] for item in found}
-    network = _network(found)
-    reached = {
-        (role(pod), port)
-        for pod in pods(found)
-        for port in PORTS
-        if network.allows(pod, OUTSIDE, port)
-    }
-    assert reached == {("mlflow", 5432), ("head", 5432), ("mlflow", 443)}
+    assert _reached(found, OUTSIDE) == {("mlflow", 5432), ("head", 5432), ("mlflow", 443)}
+    assert _reached(found, METADATA) == set()
 
 
 def test_the_check_itself() -> None:

@@ -10,7 +10,16 @@ import pytest
 import ray
 
 from ablate.trial.run import SAVE_SECONDS
-from tests.support.manifests import PLATFORMS, RENDERED, objects, of_kind, pods, ray_specs, together
+from tests.support.manifests import (
+    PLATFORMS,
+    RENDERED,
+    objects,
+    of_administrators,
+    of_kind,
+    pods,
+    ray_specs,
+    together,
+)
 
 CLUSTERS = tuple(name for name in RENDERED if name != "kueue")
 STUDIES = tuple(name for name in RENDERED if name.endswith("/study"))
@@ -187,8 +196,8 @@ def test_kueue() -> None:
     """A queued job: its queue exists, all its requests are covered, and it has no autoscaler."""
     platform, (job,) = objects("kueue"), objects("kueue/study")
     (local,) = of_kind(platform, "LocalQueue")
-    (cluster,) = of_kind(platform, "ClusterQueue")
-    (flavor,) = of_kind(platform, "ResourceFlavor")
+    (cluster,) = of_kind(of_administrators(), "ClusterQueue")
+    (flavor,) = of_kind(of_administrators(), "ResourceFlavor")
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == local["metadata"]["name"]
     assert job["metadata"]["namespace"] == local["metadata"]["namespace"]
     assert local["spec"]["clusterQueue"] == cluster["metadata"]["name"]

@@ -15,9 +15,14 @@ import yaml
 
 from tests.support.manifests import (
     PLATFORMS,
+    TREE,
     VARIANTS,
     Pod,
+    amount,
+    build,
+    claims,
     objects,
+    of_administrators,
     of_kind,
     pods,
     together,
@@ -34,6 +39,7 @@ SAFE_VOLUMES = {
     "projected",
     "secret",
 }
+LIMITED = ("memory", "ephemeral-storage")
 TOKEN_PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 # What checkov finds and why it stays. Nothing else may be found.
@@ -42,7 +48,7 @@ EXPLAINED = {
     "CKV_K8S_15": "images pinned by version are pulled once; our own is loaded, not pulled",
     "CKV_K8S_35": "MLflow, Optuna and Ray read their secrets from the environment",
     "CKV_K8S_40": "uids below 10000 are those that the official images own their files as",
-    "CKV_K8S_43": "digests differ by mirror and architecture; README tells how to pin them",
+    "CKV_K8S_43": "our own image is built by its user, and `cpu` is a first try: see README",
     "CKV_K8S_8": "liveness: KubeRay injects Ray's probes; a submitter ends by itself",
     "CKV_K8S_9": "readiness: KubeRay injects Ray's probes; a submitter ends by itself",
     "CKV_K8S_21": "an artefact of the scan: pods are rendered without their namespace",
@@ -102,11 +108,10 @@ def _container_findings(container: Mapping[str, Any]) -> list[str]:
     if any("hostPort" in port for port in container.get("ports", [])):
         found.append("host port")
     resources = container.get("resources", {})
-    if not {"cpu", "memory"} <= set(resources.get("requests", {})):
+    if not {"cpu", *LIMITED} <= set(resources.get("requests", {})):
         found.append("requests")
-    if "memory" not in resources.get("limits", {}):
-        found.append("memory limit")
-    if not re.search(r":[^:/]*\d[^:/]*$", container["image"]):
+    found += [f"{name} limit" for name in LIMITED if name not in resources.get("limits", {})]
+    if not re.search(r"@sha256:|:[^:/]*\d[^:/]*$", container["image"]):
         found.append(f"image {container['image']} without a version")
     return found
 
@@ -127,6 +132,7 @@ def test_restricted(every_pod: list[tuple[str, Pod]]) -> None:
         (("container", "securityContext"), {}, "mlflow: capabilities"),
         (("container", "image"), "postgres", "mlflow: image postgres without a version"),
         (("container", "resources"), {}, "mlflow: memory limit"),
+        (("container", "resources"), {}, "mlflow: ephemeral-storage limit"),
     ],
 )
 def test_the_check_itself(place: tuple[str, str], value: object, told: str) -> None:
@@ -229,3 +235,118 @@ def test_checkov(tmp_path: Path) -> None:
     failed = {check["check_id"] for check in report["results"]["failed_checks"]}
     assert report["summary"]["passed"] > 100
     assert failed == set(EXPLAINED)
+
+
+@pytest.mark.slow
+def test_the_limit_of_a_pod_has_room_for_its_temporary_volumes(every_pod) -> None:
+    """Otherwise a pod is evicted for what it was told that it may write."""
+    for where, pod in every_pod:
+        volumes = [volume.get("emptyDir") for volume in pod.spec.get("volumes", [])]
+        room = sum(amount(volume["sizeLimit"]) for volume in volumes if volume)
+        limits = [c["resources"]["limits"]["ephemeral-storage"] for c in pod.spec["containers"]]
+        assert sum(map(amount, limits)) > room, (where, pod.name)
+
+
+SHARED = ("gpu", "spot", "kueue")
+BY_OTHERS = ("postgres", "redis", "chrislusf/seaweedfs")
+
+
+def images_by_others(platform: str) -> set[str]:
+    found = {c["image"] for pod in pods(together(platform)) for c in pod.containers}
+    return {image for image in found if not image.startswith("ablate:")}
+
+
+@pytest.mark.parametrize("platform", SHARED)
+def test_digests_are_required_and_none_is_invented(platform: str) -> None:
+    """The shipped name is one that no registry takes, and it says what to do."""
+    todo = "sha256:REQUIRED-see-find-digests.sh"
+    assert images_by_others(platform) == {f"{name}@{todo}" for name in BY_OTHERS}
+    assert not re.fullmatch(r"sha256:[0-9a-f]{64}", todo)
+    readme = (TREE / "README.md").read_text()
+    written = "sh k8s/find-digests.sh > digests.yaml"
+    assert written in readme and "digests are required" in " ".join(readme.split())
+    assert written in (TREE / "components" / "digests" / "kustomization.yaml").read_text()
+
+
+def found_digests(tmp_path: Path, answer: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """The script's result where `docker` answers so."""
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\necho "$4" >> {tmp_path}/asked\necho {answer}\n')
+    docker.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", **more}
+    script = ["sh", str(TREE / "find-digests.sh")]
+    return subprocess.run(script, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.parametrize("mirror", ["", "mirror.example/"])
+def test_the_script_writes_the_digests_of_the_images_that_the_tree_names(
+    tmp_path: Path, mirror: str
+) -> None:
+    digest = f"sha256:{64 * 'a'}"
+    done = found_digests(tmp_path, digest, MIRROR=mirror)
+    assert done.returncode == 0, done.stderr
+    asked = (tmp_path / "asked").read_text().split()
+    assert set(asked) == {f"{mirror}{image}" for image in images_by_others("cpu")}
+    shutil.copytree(TREE, tmp_path / "k8s")
+    (tmp_path / "k8s" / "components" / "digests" / "kustomization.yaml").write_text(done.stdout)
+    rendered = {
+        container["image"]
+        for pod in pods(build(tmp_path / "k8s" / "overlays" / "gpu"))
+        for container in pod.containers
+    }
+    assert {image for image in rendered if not image.startswith("ablate:")} == {
+        f"{mirror}{name}@{digest}" for name in BY_OTHERS
+    }
+
+
+def test_the_script_writes_no_file_without_a_digest(tmp_path: Path) -> None:
+    done = found_digests(tmp_path, "latest")
+    assert done.returncode == 1 and done.stdout == ""
+    assert "the registry gave no digest of postgres:17-bookworm, but 'latest'" in done.stderr
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_whatever_is_there_once_has_a_budget(platform: str) -> None:
+    found = together(platform)
+    servers = [
+        item["spec"]["selector"]
+        for kind in ("Deployment", "StatefulSet")
+        for item in of_kind(found, kind)
+        if item["spec"]["replicas"] == 1
+    ]
+    budgets = [item["spec"] for item in of_kind(found, "PodDisruptionBudget")]
+    assert len(servers) == 4 and all(budget["maxUnavailable"] == 0 for budget in budgets)
+    assert sorted(map(str, servers)) == sorted(str(budget["selector"]) for budget in budgets)
+
+
+@pytest.mark.parametrize("name", ["own-services", "storage-classes"])
+def test_budgets_and_backups_are_of_what_there_is(name: str, tmp_path: Path) -> None:
+    found = variant(name, tmp_path)
+    workloads = {
+        item["metadata"]["name"]
+        for kind in ("Deployment", "StatefulSet")
+        for item in of_kind(found, kind)
+    }
+    assert {item["metadata"]["name"] for item in of_kind(found, "PodDisruptionBudget")} == workloads
+    assert len(of_kind(found, "CronJob")) == ("postgres" in workloads)
+
+
+def test_the_class_of_every_volume_is_a_setting(tmp_path: Path) -> None:
+    classes = {
+        claim["metadata"]["name"]: claim["spec"].get("storageClassName")
+        for claim in claims(variant("storage-classes", tmp_path))
+    }
+    shared = dict.fromkeys(("ablate-store", "ablate-data"), "nfs")
+    single = ("ablate-backups", "data-postgres-0", "data-redis-0", "data-objects-0")
+    assert classes == shared | dict.fromkeys(single, "standard")
+    assert {claim["spec"].get("storageClassName") for claim in claims(objects("gpu"))} == {None}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_only_the_namespace_needs_an_administrator(platform: str) -> None:
+    """What else belongs to no namespace is apart, and said to need one."""
+    outside = {item["kind"] for item in together(platform) if "namespace" not in item["metadata"]}
+    assert outside <= {"Namespace"}
+    apart = of_administrators()
+    assert {item["kind"] for item in apart} == {"ClusterQueue", "ResourceFlavor"}
+    assert "administrator" in (TREE / "kueue-admin" / "kustomization.yaml").read_text()

@@ -15,7 +15,17 @@ from jsonschema import Draft202012Validator
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
-from tests.support.manifests import RENDERED, SCHEMAS, TREE, VARIANTS, Pod, objects, pods, variant
+from tests.support.manifests import (
+    RENDERED,
+    SCHEMAS,
+    TREE,
+    VARIANTS,
+    Pod,
+    objects,
+    of_administrators,
+    pods,
+    variant,
+)
 
 VERSION = "1.34.0"
 
@@ -78,6 +88,12 @@ def test_overlay(name: str) -> None:
         check(item)
 
 
+def test_what_is_for_administrators() -> None:
+    for item in of_administrators():
+        check(item)
+        assert "namespace" not in item["metadata"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variant(name: str, tmp_path: Path) -> None:
@@ -123,7 +139,7 @@ def test_the_check_itself_on_a_deployment() -> None:
 @pytest.mark.parametrize("name", RENDERED)
 def test_names(name: str) -> None:
     """Names are valid for the API server, in our namespace, and unique."""
-    namespaceless = {"Namespace", "ClusterQueue", "ResourceFlavor"}
+    namespaceless = {"Namespace"}
     seen = set()
     for item in objects(name):
         label = item["metadata"]["name"]

@@ -29,6 +29,10 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "resources": ["../k8s/base", "../k8s/ray"],
         "components": ["../k8s/components/own-postgres", "../k8s/components/own-s3"],
     },
+    "storage-classes": {
+        "resources": ["../k8s/base", "../k8s/ray"],
+        "components": ["../k8s/components/storage-class"],
+    },
     "bucket-store": {
         "resources": ["../k8s/base", "../k8s/ray"],
         "components": [
@@ -72,6 +76,11 @@ def build(folder: Path) -> list[dict[str, Any]]:
 @functools.cache
 def _objects(name: str) -> list[dict[str, Any]]:
     return build(TREE / "overlays" / name)
+
+
+def of_administrators() -> list[dict[str, Any]]:
+    """The objects that belong to no namespace, which only a cluster's administrators can apply."""
+    return build(TREE / "kueue-admin")
 
 
 def objects(name: str) -> list[dict[str, Any]]:
@@ -126,6 +135,9 @@ def _pods_of(item: Mapping[str, Any]) -> Iterator[Pod]:
         template = spec["template"]
         number = spec.get("replicas", 1)
         yield Pod(name, kind, template["metadata"]["labels"], template["spec"], (number, number))
+    elif kind == "CronJob":
+        template = spec["jobTemplate"]["spec"]["template"]
+        yield Pod(name, kind, template["metadata"]["labels"], template["spec"], (0, 1))
 
 
 def _ray_pods(name: str, spec: Mapping[str, Any]) -> Iterator[Pod]:
@@ -179,7 +191,7 @@ def asked(objects: Sequence[Mapping[str, Any]], bound: int) -> dict[str, float]:
     total: dict[str, float] = dict.fromkeys(COUNTED, 0.0)
     for pod in pods(objects):
         total["pods"] += pod.count[bound]
-        for place, name in (("requests", "cpu"), ("requests", "memory"), ("limits", "memory")):
+        for place, name in OF_CONTAINERS:
             total[f"{place}.{name}"] += _of_pod(pod, place, name) * pod.count[bound]
         total["requests.nvidia.com/gpu"] += _of_pod(pod, "requests", GPU) * pod.count[bound]
     for claim in claims(objects):
@@ -189,10 +201,17 @@ def asked(objects: Sequence[Mapping[str, Any]], bound: int) -> dict[str, float]:
 
 
 GPU = "nvidia.com/gpu"
+OF_CONTAINERS = (
+    ("requests", "cpu"),
+    ("requests", "memory"),
+    ("limits", "memory"),
+    ("requests", "ephemeral-storage"),
+)
 COUNTED = (
     "requests.cpu",
     "requests.memory",
     "limits.memory",
+    "requests.ephemeral-storage",
     "requests.nvidia.com/gpu",
     "requests.storage",
     "persistentvolumeclaims",

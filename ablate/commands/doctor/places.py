@@ -22,7 +22,7 @@ from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.commands.doctor.machine import existing
 from ablate.record.places import check_uri, is_server
 from ablate.store import checksum
-from ablate.store.files import write_whole
+from ablate.store.files import read_regular, write_whole
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace
 
@@ -152,7 +152,7 @@ def searches(workspace: Workspace) -> Iterator[Finding]:
 
 def _is_log(file: Path) -> bool:
     """Return whether every line is undamaged; after a crash, the last one may be cut off."""
-    data, total = file.read_bytes(), checksum.start_of(file.stem)
+    data, total = read_regular(file), checksum.start_of(file.stem)
     try:
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
             total = checksum.check_line(line, total)

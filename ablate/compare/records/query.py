@@ -21,7 +21,7 @@ from ablate.compare import formats
 from ablate.compare.formats import Table, table_of_values, text
 from ablate.compare.text.plain import printable
 from ablate.config.fields import is_text
-from ablate.errors import ConfigError, StoreError, nearest
+from ablate.errors import ConfigError, StillRunning, StoreError, nearest
 from ablate.record.mirror import views
 from ablate.record.mirror.files import Damaged
 from ablate.record.mirror.syncing import Mirror, duckdb
@@ -51,10 +51,6 @@ SHUT = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
-
-
-class StillRunning(ConfigError):
-    """A query that DuckDB has not stopped."""
 
 
 class MirrorDamaged(StoreError):

@@ -24,7 +24,14 @@ from pathlib import Path
 
 from ablate.errors import StoreError
 from ablate.store import checksum
-from ablate.store.files import lock, replace_synced, sha256, sha256_once, write_whole
+from ablate.store.files import (
+    lock,
+    read_regular,
+    replace_synced,
+    sha256,
+    sha256_once,
+    write_whole,
+)
 
 FORMAT = 6  # of the files: a mirror in another format is rebuilt
 MANIFEST = "manifest.json"
@@ -72,7 +79,7 @@ class Folder:
     def read(self) -> Manifest | None:
         """The manifest, or None if there is no mirror. Raises `Damaged` if a file is not whole."""
         try:
-            data = self.path_to(MANIFEST).read_bytes()
+            data = read_regular(self.path_to(MANIFEST))
             checksum.check(data, checksum.start_of(MANIFEST))
             plain = json.loads(data)
             plain.pop(checksum.FIELD, None)
@@ -81,7 +88,7 @@ class Folder:
             if any(self.path.glob("*.parquet")):  # the manifest alone was deleted
                 raise Damaged(f"{MANIFEST} is missing") from None
             return None
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise Damaged(f"{MANIFEST} cannot be read ({error})") from error
         if manifest.format != FORMAT:
             raise Damaged(f"it has format {manifest.format}, this version writes {FORMAT}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ import pytest
 
 from ablate import cli
 from ablate.compare.records import query
-from ablate.errors import ConfigError
+from ablate.errors import ConfigError, StillRunning
 from ablate.record.mirror.syncing import update_mirror
 
 CONFIG = {
@@ -208,7 +209,7 @@ def test_a_function_that_duckdb_does_not_stop_is_left_behind(mirror, monkeypatch
     """It took 85 s, whatever the limit: DuckDB looks for an interruption between rows."""
     monkeypatch.setattr(query, "MOST_SECONDS", 0.1)
     monkeypatch.setattr(query, "GRACE_SECONDS", 0.1)
-    with pytest.raises(query.StillRunning, match=r"stopped after 0\.1 seconds, the limit"):
+    with pytest.raises(StillRunning, match=r"stopped after 0\.1 seconds, the limit"):
         query.ask(mirror, "SELECT length(lpad('x', 100000000, 'y'))")
     for thread in threading.enumerate():
         if thread.name == "ablate-query":
@@ -229,3 +230,25 @@ def test_every_type_of_duckdb_is_shown(mirror):
 def test_a_query_may_return_as_many_rows_as_the_limit(mirror, monkeypatch):
     monkeypatch.setattr(query, "MOST_ROWS", 100)
     assert len(query.ask(mirror, "SELECT range FROM range(100)").rows) == 100
+
+
+ENDS = """
+import sys
+from ablate import cli
+from ablate.compare.records import query
+query.MOST_SECONDS = query.GRACE_SECONDS = 0.1
+sys.argv = ["ablate", *sys.argv[1:]]
+sys.exit(cli.main())
+"""
+
+
+@pytest.mark.slow
+def test_a_command_ends_though_its_query_goes_on(recorded):
+    """At Python's end, a thread inside DuckDB aborted the process with a line of C++."""
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    sql = "SELECT length(lpad('x', 300000000, 'y'))"
+    place = ["--workspace", str(recorded.workspace.folder)]
+    words = [sys.executable, "-c", ENDS, "query", sql, *place]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("ablate: query: stopped after 0.1 seconds")
