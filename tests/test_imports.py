@@ -26,7 +26,7 @@ FLOORS = [
     ["errors"],
     ["config", "papers", "scores"],
     ["space", "store"],
-    ["model"],
+    ["model", "results"],
     ["components", "data", "record"],
     ["trial", "compare"],
     ["study", "analysis", "testing"],

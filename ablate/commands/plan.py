@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
-from ablate.compare.statistics.replication import counted
 from ablate.compare.text.figures import duration
 from ablate.config.identity import Role, Trial
 from ablate.config.resolve import merge, resolve
 from ablate.engine.analyses import check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.forecast import Job, search_jobs, seconds_until_done, starting_after
+from ablate.results.replication import counted
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status

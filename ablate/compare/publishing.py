@@ -17,10 +17,10 @@ from typing import Any
 
 from ablate.compare.formats import markdown
 from ablate.compare.material import Material, open_begun
-from ablate.compare.statistics.replication import counted
 from ablate.compare.table import provenance
 from ablate.compare.table.study_table import study_table
 from ablate.compare.text.figures import duration
+from ablate.results.replication import counted
 from ablate.store import findings, study_record
 from ablate.store.files import write_whole
 from ablate.store.journal import Journal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ablate.compare.statistics.replication import counted
+from ablate.results.replication import counted
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 

@@ -32,6 +32,7 @@ from ablate.record.note import Note
 from ablate.record.places import check_uri
 from ablate.record.runs import StudyStatus
 from ablate.record.tracking import HOME, MARK, TRIAL, Away, Refused, Run, RunLocation
+from ablate.results.labels import labels_of
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Status
@@ -87,7 +88,7 @@ class Recorder:
 
     def update(self, record: StudyRecord) -> None:
         """Replace the study's record: a search may have added trials."""
-        self._labels = runs.labels(record)
+        self._labels = labels_of(record)
         self.record = record
 
     def begin(self) -> None:

@@ -15,13 +15,12 @@ import json
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from ablate.config.identity import StageName, digest, trial_name
+from ablate.config.identity import digest
 from ablate.record.tracking import (
     ALSO_IN,
     FAILED,
@@ -33,7 +32,6 @@ from ablate.record.tracking import (
     NOTE,
     NUM_PARAMETERS,
     PARENT_RUN,
-    REASON,
     RUN_NAME,
     RUNNING,
     STUDY_RUN,
@@ -41,6 +39,8 @@ from ablate.record.tracking import (
     Point,
     Run,
 )
+from ablate.results.facts import STUDY_FACTS, TRIAL_FACTS, Told, tags_of
+from ablate.results.labels import Label
 from ablate.store.journal import Journal
 from ablate.store.numbers import in_utf8, number, without_nan
 from ablate.store.outcome import Outcome, Status
@@ -48,7 +48,6 @@ from ablate.store.study_record import StudyRecord
 
 PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # MLflow's limits
 CUT = " ... (cut; whole in config.toml)"
-NEITHER = "neither"  # no kernels, nor torch instead of them: nothing for kernels to compute
 
 
 class StudyStatus(StrEnum):
@@ -68,32 +67,6 @@ STATUSES = {
     Status.RUNNING: RUNNING,
     StudyStatus.FINISHED: FINISHED,
 }
-
-
-@dataclass(frozen=True)
-class Label:
-    """A trial's name in a study."""
-
-    arm: str
-    stage: str
-    name: str
-    seed_index: int | None = None
-    final: bool = False
-
-
-def labels(record: StudyRecord) -> dict[str, Label]:
-    """Each trial's label in a study; for a trial that arms share, the first whose result it is."""
-    searched = {
-        trial_id: Label(search.arm, StageName.SEARCH, f"{search.arm} search {search.repeat} #{n}")
-        for search in record.searches
-        for n, trial_id in enumerate(search.trials, 1)
-    }
-    listed: dict[str, Label] = {}
-    for planned in sorted(record.trials, key=lambda planned: not planned.final):
-        name = trial_name(planned.arm, planned.stage, planned.seed)
-        label = Label(planned.arm, planned.stage, name, planned.seed_index, planned.final)
-        listed.setdefault(planned.id, label)
-    return searched | listed
 
 
 def status_of(journal: Journal, running: bool) -> Status:
@@ -129,14 +102,15 @@ def trial_run(
     label = label or Label(trial.arm, trial.stage, trial.name)
     status = status_of(journal, running)
     start, end = _times(journal)
+    told = Told(journal, status, record, label)
     return Run(
         identity=(TRIAL, trial.id),
         status=STATUSES[status],
         start=start,
         end=None if status == Status.RUNNING else end,
-        home=_tags(_home(record, parent_run_id, journal, label)),
+        home=_tags(_home(parent_run_id, told)),
         guest=_tags({also_in(record): label.arm}),
-        tags=_tags(_facts(journal, status)) | {MARK: mark_of(journal, running)},
+        tags=_tags(_facts(told)) | {MARK: mark_of(journal, running)},
         params=_params(journal),
         points=_points(journal, start),
         artifacts={} if status == Status.RUNNING else _artifacts(journal),
@@ -236,66 +210,22 @@ def tag_key(text: str) -> str:
     return re.sub(r"[^\w\-./ ]", "_", text)
 
 
-def _home(record: StudyRecord, parent: str, journal: Journal, label: Label) -> dict[str, Any]:
+def _home(parent: str, told: Told) -> dict[str, Any]:
     """The tags with which a study labels a trial."""
-    return {
-        PARENT_RUN: parent,
-        RUN_NAME: label.name,
-        HOME: record.key,
-        "study": record.name,
-        "scale": record.scale,
-        "arm": label.arm,
-        "stage": label.stage,
-        "paper": record.paper,
-        "table": ", ".join(record.tables),
-        "seed_index": label.seed_index,
-        "in_cell": label.final,
-        **journal.trial.tags,
-    }
+    own = {PARENT_RUN: parent, RUN_NAME: told.label.name}
+    return {**own, **tags_of(STUDY_FACTS, told), **told.journal.trial.tags}
 
 
-def _facts(journal: Journal, status: str) -> dict[str, Any]:
+def _facts(told: Told) -> dict[str, Any]:
     """The tags of a trial that do not depend on the study."""
-    trial, outcome, attempt = journal.trial, journal.outcome, journal.last_attempt
-    git, own = attempt.get("git") or {}, attempt.get("ablate_git") or {}
-    versions = attempt.get("versions") or {}
+    outcome = told.journal.outcome
     return {
-        TRIAL: trial.id,
         "ablate.kind": "trial",
-        "status": status,
-        REASON: outcome and outcome.reason,
-        "seed": trial.seed,
-        "corpus": (journal.config or trial.values).get("corpus.name"),
-        "corpus_digest": trial.corpus_digest,
-        "config_hash": digest(without_nan(journal.config or dict(trial.values))),
-        "result_digest": outcome and outcome.digest,
+        **tags_of(TRIAL_FACTS, told),
         **_signatures(outcome),
-        "parents": ", ".join(f"{parent.role}:{parent.id}" for parent in trial.parents),
-        "device": trial.device,
-        "precision": trial.precision,
-        "threads": trial.threads,
-        "reads_test": trial.reads_test,
-        "runner": trial.runner,
-        "attempts": len(journal.attempts),
-        "epochs": len(journal.epochs),
-        "host": attempt.get("host"),
-        "hardware": attempt.get("hardware"),
-        "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
-        "computed_by": _ways(attempt.get("computed_by")),
-        "sources": "; ".join(map(" ".join, sorted((attempt.get("sources") or {}).items()))),
-        "neutral": ", ".join(attempt.get("neutral", ())),
-        "git_commit": git.get("commit"),
-        "git_dirty": git.get("dirty"),
-        "ablate_commit": own.get("commit"),
-        "ablate_dirty": own.get("dirty"),
-        "mlflow.source.git.commit": git.get("commit"),
+        "mlflow.source.git.commit": told.git.get("commit"),
         NOTE: _failure(outcome),
     }
-
-
-def _ways(computed_by: Sequence[str] | None) -> str | None:
-    """What computed a trial, as text that tells "nothing for kernels" from "not recorded"."""
-    return None if computed_by is None else "; ".join(computed_by) or NEITHER
 
 
 def _signatures(outcome: Outcome | None) -> dict[str, str]:

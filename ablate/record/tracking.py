@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.errors import RecordError
+from ablate.results.facts import HOME, REASON, TRIAL
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
-TRIAL, STUDY_RUN, HOME = "ablate.trial", "ablate.study_run", "ablate.study_key"
+STUDY_RUN = "ablate.study_run"
 ALSO_IN = "ablate.also_in."  # prefix of the tag that shares a trial with another study
 MARK = "ablate.mark"  # how much of the journal the run shows
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
-REASON = "reason"  # why a trial has no result
 FINAL, NUM_PARAMETERS = "final_", "num_parameters"  # metrics that are not of an epoch
 LARGEST = 1.7976931348623157e308  # what MLflow stores for infinity
 

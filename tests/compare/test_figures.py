@@ -9,12 +9,12 @@ import pytest
 
 from ablate.compare.plots.style import shortened
 from ablate.compare.statistics.paired import LOWER, MAX_PAIRS, UNDECIDED
-from ablate.compare.statistics.replication import Replication
 from ablate.compare.table.columns import decimals, p_value, with_interval, with_more
-from ablate.compare.table.rows import Counts
 from ablate.compare.text.figures import count, decimal, duration, signed
 from ablate.compare.text.plain import display_width, paragraph, printable
 from ablate.config.metrics import ACCURACY, PERPLEXITY
+from ablate.results.arm import Counts
+from ablate.results.replication import Replication
 
 
 @pytest.mark.parametrize(

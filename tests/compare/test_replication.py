@@ -13,13 +13,13 @@ from scipy import stats
 from ablate import cli
 from ablate.compare import formats
 from ablate.compare.plots import deltas, interactions
-from ablate.compare.statistics.replication import Replication
 from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import every_test
 from ablate.compare.table.summary import summarise
 from ablate.config.metrics import PERPLEXITY
 from ablate.engine import run as engine
+from ablate.results.replication import Replication
 from ablate.store import study_record
 from ablate.store.study_record import SearchRecord
 from ablate.study.designs import factorial

@@ -15,12 +15,12 @@ import pytest
 
 from ablate import papers, run
 from ablate.commands.plan import show_plan
-from ablate.compare.statistics.replication import MIN_SEARCHES
 from ablate.config.resolve import resolve
 from ablate.config.sections import CorpusConfig
 from ablate.data import corpus as corpora
 from ablate.data.texts import BUILT_IN
 from ablate.model.assemble import count_parameters
+from ablate.results.replication import MIN_SEARCHES
 from ablate.space import space
 from ablate.store import journal as journals
 from ablate.study.arms import arm_values

@@ -8,8 +8,8 @@ from typing import Any
 from ablate.compare.material import Material
 from ablate.compare.plots import style
 from ablate.compare.statistics.curves import BudgetCurve, Point, budget_curves
-from ablate.compare.statistics.replication import counted
 from ablate.config.metrics import Metric
+from ablate.results.replication import counted
 
 MOST_BANDS = 2  # more hide each other
 TITLE = "Best found against budget"

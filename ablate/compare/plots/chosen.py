@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ablate.compare.material import Material
-from ablate.compare.statistics.replication import counted
+from ablate.results.replication import counted
 
 
 def arms(names: Sequence[str], most: int, material: Material) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
-from ablate.compare.statistics.replication import plural
 from ablate.compare.table import columns
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
+from ablate.results.replication import plural
 
 MOST_ARMS = 60  # rows
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible

@@ -15,15 +15,15 @@ from ablate.compare import plots
 from ablate.compare.formats import Table, html, table_of
 from ablate.compare.material import Material
 from ablate.compare.plots import as_trained, pictures, written
-from ablate.compare.statistics.replication import counted
 from ablate.compare.table import provenance
-from ablate.compare.table.cells import fate
 from ablate.compare.table.other_scales import READING, tables_of_other_scales
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import every_test, study_table
 from ablate.compare.text.figures import count, duration, shown
 from ablate.config.identity import StageName
 from ablate.config.metrics import SPLITS
+from ablate.results.replication import counted
+from ablate.results.result import result_of
 from ablate.store import findings, tokens
 from ablate.store.store import Store
 
@@ -125,7 +125,14 @@ def _trials(material: Material, store: Store) -> list[str]:
         losses = [metric.loss_of(journal.metrics, split) for split in SPLITS]
         values = ["" if loss is None else shown(metric, loss) for loss in losses]
         rows.append(
-            [trial, journal.trial.arm, stage, journal.trial.seed, fate(journal, metric), *values]
+            [
+                trial,
+                journal.trial.arm,
+                stage,
+                journal.trial.seed,
+                result_of(journal).fate(metric),
+                *values,
+            ]
         )
     note = (
         f"Saved log-probabilities of the test split were read again {counted(again, 'time')}, "

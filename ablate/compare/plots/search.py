@@ -11,9 +11,9 @@ import numpy as np
 
 from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
-from ablate.compare.table.cells import value
 from ablate.compare.text.figures import shown
 from ablate.config.metrics import Metric
+from ablate.results.result import result_of
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 
@@ -52,7 +52,7 @@ def _searched(material: Material) -> dict[str, list[Journal]]:
 
 def _panel(axes: Any, name: str, trials: Sequence[Journal], metric: Metric) -> None:
     """Completed trials first, from the best on."""
-    by_trial = {j.trial.id: value(j, "valid", metric) for j in trials}
+    by_trial = {j.trial.id: result_of(j).loss(metric, "valid") for j in trials}
     known = {trial: math.inf if loss is None else loss for trial, loss in by_trial.items()}
     order = sorted(trials, key=lambda journal: known[journal.trial.id])
     losses = [loss for loss in sorted(known.values()) if loss < math.inf]

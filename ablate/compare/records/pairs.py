@@ -44,6 +44,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
+from ablate.compare.records.kinds import FINAL, kinds_of
 from ablate.compare.records.query import reading
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
@@ -60,7 +61,6 @@ from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 
 MOST_VALUES = 60
-FINAL = "final"  # as `views.KINDS` has it
 # A run recorded before the last two were stored pairs only with runs of that time.
 PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
 NEUTRAL = {  # fields that cannot change the result of a trial
@@ -216,12 +216,13 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
         f"SELECT trial, {own}, [{', '.join(_unnamed(*columns) for columns in partly)}], "
         f"CAST(seed AS VARCHAR), {_text(sorted(named))}, corpus, _judged_by, "
         f"{views.reported(mirror, literal(split))}, study, computed_by, sources, parents, "
-        "status, reads_test, stage, _kind "
-        "FROM trials LEFT JOIN _judged ON study_key = _study_key "
-        "LEFT JOIN _kinds ON trial = _trial ORDER BY trial"
+        "status, reads_test, stage "
+        "FROM trials LEFT JOIN _judged ON study_key = _study_key ORDER BY trial"
     )
     with reading(mirror, ["trials"]) as db:
-        rows = {row[0]: _Row(*row) for row in db.execute(query).fetchall()}
+        kinds = kinds_of(db)
+        found = [_Row(*row) for row in db.execute(query).fetchall()]
+    rows = {row.trial: row._replace(kind=kinds[row.trial]) for row in found}
     lineage_of = _lineages(rows)
     return [
         Point(
@@ -258,7 +259,7 @@ class _Row(NamedTuple):
     status: str
     reads_test: bool | None
     stage: str | None
-    kind: str
+    kind: str = FINAL
 
     @property
     def metric(self) -> Metric:

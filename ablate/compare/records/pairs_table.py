@@ -11,11 +11,11 @@ from ablate.compare.records.pairs import MOST_VALUES, Change, Exchange
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import within
-from ablate.compare.statistics.replication import counted
 from ablate.compare.table.notes import cut_intervals
 from ablate.compare.text.figures import NONE, signed
 from ablate.compare.text.plain import paragraph
 from ablate.config.metrics import PERPLEXITY, Metric
+from ablate.results.replication import counted
 
 NATS = PERPLEXITY.scale_name
 NOT_SET = "not set"

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 
 from ablate.compare import formats
 from ablate.compare.formats import Table, table_of_values, text
-from ablate.compare.statistics.replication import counted
 from ablate.compare.text.plain import printable
 from ablate.config.fields import is_text
 from ablate.errors import ConfigError, StillRunning, StoreError, nearest
@@ -27,6 +26,7 @@ from ablate.record.mirror import views
 from ablate.record.mirror.files import Damaged
 from ablate.record.mirror.syncing import Mirror, duckdb
 from ablate.record.mirror.writing import literal
+from ablate.results.replication import counted
 
 T = TypeVar("T")
 READING = ("SELECT", "EXPLAIN")

@@ -19,13 +19,13 @@ from ablate.compare.records import reading as for_readers
 from ablate.compare.records.published import Verdicts
 from ablate.compare.records.query import reading
 from ablate.compare.records.row import OURS, PUBLISHED, Row
-from ablate.compare.statistics.replication import counted
 from ablate.compare.statistics.verdicts import as_printed, declared, published_cells
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric
 from ablate.errors import ConfigError, RecordError, unknown
 from ablate.record.mirror import views
 from ablate.record.mirror.syncing import Mirror
+from ablate.results.replication import counted
 from ablate.store import study_record
 from ablate.store.study_record import ArmRecord, StudyRecord
 
@@ -100,7 +100,7 @@ def _study(
                 record, arm["arm"], arm["split"], metric, arm["published"]
             )
     if record is not None and record.columns:
-        further = _asked(db, "SELECT * FROM _further_cells WHERE study_key = ?", key)
+        further = _asked(db, "SELECT * FROM _arms WHERE NOT decides AND study_key = ?", key)
         _add_columns(
             rows, record, units, [c | {"num_searches": searches.get(c["arm"])} for c in further]
         )

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import HIGHER, LOWER, NO_VERDICT, UNDECIDED, Difference
-from ablate.compare.statistics.replication import Replication
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.config.metrics import Metric
+from ablate.results.arm import ArmResult
+from ablate.results.replication import Replication
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Judge:
     replication: Replication
 
     def difference(
-        self, terms: Sequence[tuple[ArmSummary, float]], seeds: Sequence[int]
+        self, terms: Sequence[tuple[ArmResult, float]], seeds: Sequence[int]
     ) -> Difference | None:
         """A sum of arms, each with its weight, over these seeds."""
         weighted = [
@@ -94,7 +95,7 @@ def within(interval: tuple[float, float], possible: tuple[float, float]) -> tupl
     return low, high
 
 
-def compared(arms: Sequence[ArmSummary], judge: Judge) -> list[ArmSummary]:
+def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
     """The arms with their comparisons, corrected over all of them, and the best one marked."""
     pairs = [(arm, base) for arm in arms if (base := _reference(arm, arms)) is not None]
     differences = [_difference(arm, base, judge) for arm, base in pairs]
@@ -113,16 +114,21 @@ def compared(arms: Sequence[ArmSummary], judge: Judge) -> list[ArmSummary]:
                 difference, p, reason, family, at=at, possible=(low - at, high - at)
             )
     best = _best(arms, judge)
-    return [replace(a, comparison=comparisons.get(a.name), best=a.name == best) for a in arms]
+    return [_summary(arm, comparisons.get(arm.name), arm.name == best) for arm in arms]
 
 
-def shared_seeds(arms: Sequence[ArmSummary]) -> list[int]:
+def _summary(arm: ArmResult, comparison: Comparison | None, best: bool) -> ArmSummary:
+    results = {field.name: getattr(arm, field.name) for field in fields(ArmResult)}
+    return ArmSummary(**results, comparison=comparison, best=best)
+
+
+def shared_seeds(arms: Sequence[ArmResult]) -> list[int]:
     """The seeds that all of these arms completed."""
     first, *others = arms
     return [index for index in first.values if all(index in arm.values for arm in others)]
 
 
-def _reference(arm: ArmSummary, arms: Sequence[ArmSummary]) -> ArmSummary | None:
+def _reference(arm: ArmResult, arms: Sequence[ArmResult]) -> ArmResult | None:
     """The arm that an arm is compared with."""
     if arm.is_base:
         return None
@@ -131,11 +137,11 @@ def _reference(arm: ArmSummary, arms: Sequence[ArmSummary]) -> ArmSummary | None
     return next((other for other in arms if other.name == arm.against), None)
 
 
-def _difference(arm: ArmSummary, base: ArmSummary, judge: Judge) -> Difference | None:
+def _difference(arm: ArmResult, base: ArmResult, judge: Judge) -> Difference | None:
     return judge.difference([(arm, 1), (base, -1)], shared_seeds([arm, base]))
 
 
-def _best(arms: Sequence[ArmSummary], judge: Judge) -> str | None:
+def _best(arms: Sequence[ArmResult], judge: Judge) -> str | None:
     """The arm that the test finds better than each of the others, if there is one.
 
     The candidate is picked by its mean, so its comparisons with all others are corrected as a
@@ -155,7 +161,7 @@ def _best(arms: Sequence[ArmSummary], judge: Judge) -> str | None:
     return first.name if lowest else None
 
 
-def _reservation(arm: ArmSummary, base: ArmSummary, difference: Difference, verdict: str) -> str:
+def _reservation(arm: ArmResult, base: ArmResult, difference: Difference, verdict: str) -> str:
     """Why the test cannot decide, or not in this arm's favour; empty if it can."""
     missing = arm.counts.missing + base.counts.missing
     if missing:
@@ -171,5 +177,5 @@ def _reservation(arm: ArmSummary, base: ArmSummary, difference: Difference, verd
     return "1 pair" if difference.num_pairs == 1 else ""
 
 
-def _unknown(arm: ArmSummary) -> bool:
+def _unknown(arm: ArmResult) -> bool:
     return arm.counts.missing > 0 or arm.counts.failed == arm.counts.planned

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.table.cells import fate, value
+from ablate.results.result import result_of
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.study_record import StudyRecord
@@ -60,16 +60,19 @@ def budget_curves(record: StudyRecord, journals: Mapping[str, Journal]) -> list[
 def _curve(arm: str, record: StudyRecord, journals: Mapping[str, Journal]) -> BudgetCurve | None:
     metric = record.metric
     runs = [
-        [j for t in search.trials if (j := journals.get(t)) and fate(j, metric) in SPENT]
+        [j for t in search.trials if (j := journals.get(t)) and result_of(j).fate(metric) in SPENT]
         for search in record.searches_of(arm)
     ]
     every = [journal for run in runs for journal in run]
-    completed = [v for journal in every if (v := value(journal, "valid", metric)) is not None]
+    completed = [
+        v for journal in every if (v := result_of(journal).loss(metric, "valid")) is not None
+    ]
     if not completed:
         return None
     worst = max(completed)
     values = [
-        [worst if (v := value(j, "valid", metric)) is None else v for j in run] for run in runs
+        [worst if (v := result_of(j).loss(metric, "valid")) is None else v for j in run]
+        for run in runs
     ]
     tokens = sum(map(_tokens, every)) / len(every)
     return BudgetCurve(

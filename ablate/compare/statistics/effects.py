@@ -28,9 +28,9 @@ import numpy as np
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge, shared_seeds
 from ablate.compare.statistics.paired import Difference
-from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.config.metrics import Metric
+from ablate.results.replication import counted
 from ablate.store.study_record import StudyRecord
 
 DESIGNS = ("factorial", "fractional_factorial")

@@ -26,11 +26,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import fmean as mean
 
 import numpy as np
 
 from ablate.errors import MissingDependency, needs
+from ablate.results.replication import MIN_PAIRS
+from ablate.results.spread import ROUNDING, mean, spread
 
 try:
     from scipy import special
@@ -39,12 +40,10 @@ except ImportError as error:  # the core runs without scipy; tables need it
 
 LOWER, HIGHER, UNDECIDED = "lower", "higher", "undecided"
 NO_VERDICT = "no verdict"  # the table cannot give any, whatever the values
-MIN_PAIRS = 3
 EXACT_FLIPS = 12  # at most 2^12 sign patterns are enumerated
 NUM_FLIPS = 20_000  # sampled beyond that
 POWER = 0.8
 MAX_PAIRS = 1_000  # an effect that needs more is treated as none
-ROUNDING = 1e-12  # of the values: smaller differences are floating-point noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,15 +111,6 @@ def verdict(difference: Difference | None, p_holm: float | None, alpha: float = 
     if p_holm > alpha or difference.mean == 0:
         return UNDECIDED
     return LOWER if difference.mean < 0 else HIGHER
-
-
-def spread(values: Sequence[float]) -> float | None:
-    """The standard deviation of a sample (ddof = 1); None for a single value."""
-    if len(values) < 2:
-        return None
-    centre = mean(values)
-    deviation = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1))
-    return 0.0 if deviation < ROUNDING * max(map(abs, values)) else deviation
 
 
 def t_interval(deltas: Sequence[float], alpha: float = 0.05) -> tuple[float, float] | None:

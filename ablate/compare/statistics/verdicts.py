@@ -36,12 +36,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from ablate import papers
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge
-from ablate.compare.statistics.replication import counted
-from ablate.compare.table.rows import ArmSummary, Measured
+from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import decimal
 from ablate.config.identity import StageName
 from ablate.config.metrics import ARMS, ROUGE_1, ROUGE_2, ROUGE_L, Metric
 from ablate.config.tasks import COUNTING
+from ablate.results.arm import Measured
+from ablate.results.replication import counted
 from ablate.scores.rouge import counts_as_lin
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite

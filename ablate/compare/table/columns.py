@@ -8,9 +8,10 @@ from typing import Any
 
 from ablate.compare.formats import Best, Column
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.table.rows import ArmSummary, Cell, Comparison, Summary
+from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, signed
 from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS
+from ablate.results.arm import Cell
 
 ArmColumn = tuple[Column, Callable[[ArmSummary], Any]]  # and its cell for an arm
 

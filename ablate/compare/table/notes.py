@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from ablate.compare.formats import BEST
 from ablate.compare.statistics.paired import MIN_PAIRS, UNDECIDED
-from ablate.compare.statistics.replication import counted, plural
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
-from ablate.compare.table.rows import ArmSummary, Comparison, EnsembleSummary, Summary
+from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS, Metric
+from ablate.results.arm import EnsembleResult
+from ablate.results.replication import counted, plural
 
 _WITHHELD = {
     "to run": "some of its trials or {other}'s are still to run",
@@ -80,7 +81,7 @@ def ensembles(summary: Summary) -> Iterable[str]:
         yield f"ensemble of {ensemble.num_members} × {ensemble.arm}: {result}"
 
 
-def _result(ensemble: EnsembleSummary, summary: Summary) -> str:
+def _result(ensemble: EnsembleResult, summary: Summary) -> str:
     if not ensemble.cells:
         return "not run yet" if ensemble.status == "missing" else ensemble.status
     digits = shown.decimals(summary)

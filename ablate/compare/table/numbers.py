@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ablate.compare.formats import Table, table_of_values
-from ablate.compare.table.rows import ArmSummary, Comparison, Effect, Measured, Summary
+from ablate.compare.table.rows import ArmSummary, Comparison, Effect, Summary
 from ablate.config.metrics import SPLITS, Metric
+from ablate.results.arm import Measured
 
 
 def tested(metric: Metric) -> list[str]:

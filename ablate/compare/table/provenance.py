@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ablate.compare.formats import table_of, text
-from ablate.compare.statistics.replication import counted
 from ablate.compare.table.rows import Summary
 from ablate.config.identity import StageName, digest
 from ablate.config.metrics import PERPLEXITY, SPLITS, Metric
 from ablate.errors import TrialError, unknown
+from ablate.results.replication import counted
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite, without_nan

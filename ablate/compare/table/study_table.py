@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ablate.compare.formats import Table, table_of
-from ablate.compare.statistics.replication import plural
 from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
 from ablate.compare.table.rows import ArmSummary, Comparison, Effect, Summary
 from ablate.compare.text.figures import NONE, signed
 from ablate.config.metrics import SPLIT
+from ablate.results.replication import plural
 
 NATS, SIZE = 4, 2  # decimals
 EFFECT_SIZE = "Effect size: Hedges' g, the mean over the spread of the differences."

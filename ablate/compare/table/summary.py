@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from ablate.compare.statistics import computed
 from ablate.compare.statistics.against import Judge, compared
 from ablate.compare.statistics.effects import effects
-from ablate.compare.statistics.replication import MIN_SEARCHES, Replication, replication_of
 from ablate.compare.statistics.verdicts import verdicts
-from ablate.compare.table.cells import Cells
 from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.results.cells import Cells
+from ablate.results.replication import MIN_SEARCHES, Replication, replication_of
+from ablate.results.result import results_of
 from ablate.store.journal import Journal, kept_outside
 from ablate.store.study_record import SearchRecord, StudyRecord
 
@@ -28,7 +29,7 @@ def summarise(
 ) -> Summary:
     """The table's numbers from what is stored. A trial without a journal is missing."""
     judge = Judge(record.metric, alpha, replication_of(record))
-    cells = Cells(record, journals)
+    cells = Cells(record, results_of(journals))
     arms = compared(cells.arms(), judge)
     return Summary(
         record=record,

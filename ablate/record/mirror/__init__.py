@@ -4,6 +4,7 @@
     kinds      one type for each column, from values recorded as text
     database   reads the runs of MLflow's SQLite file in bulk, by SQL; no MLflow
     stored     reads a store's journals: published results, without MLflow
+    arms       the rows of `arms`, counted as tables count them
     files      generations of files, complete or absent, and the detection of damage
     writing    the next generation, written with DuckDB
     syncing    reads what has changed since the last time: `update_mirror`

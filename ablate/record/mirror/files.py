@@ -4,6 +4,7 @@
     trials-7-3f2a.parquet  every trial's run, rewritten when one has changed
     epochs-3-91c0.parquet  one of many segments; a row is current if its generation is its trial's
     studies-7-0b1e.parquet every study's run
+    arms-7-5d20.parquet    every arm's results; made again for the studies that have changed
     seen-7-77d1.json       what is compared to tell whether a run has changed
 
 A file is never changed: a new one is written, synced and renamed, and then named in the manifest.
@@ -32,7 +33,7 @@ from ablate.store.files import (
     write_whole,
 )
 
-FORMAT = 5  # of the files: a mirror in another format is rebuilt
+FORMAT = 6  # of the files: a mirror in another format is rebuilt
 MANIFEST = "manifest.json"
 OLD_SECONDS = 120.0  # files not in the manifest are removed after this time: others may read them
 LOCK_SECONDS = 60.0  # to wait for another process that updates the mirror
@@ -49,6 +50,7 @@ class Manifest:
     generation: int = 0
     trials: str = ""
     studies: str = ""
+    arms: str = ""
     seen: str = ""
     epochs: list[str] = field(default_factory=list)  # segments
     rows: dict[str, int] = field(default_factory=dict)  # of each segment
@@ -60,7 +62,9 @@ class Manifest:
 
     @property
     def files(self) -> list[str]:
-        return [name for name in (self.trials, self.studies, self.seen, *self.epochs) if name]
+        return [
+            name for name in (self.trials, self.studies, self.arms, self.seen, *self.epochs) if name
+        ]
 
 
 class Folder:

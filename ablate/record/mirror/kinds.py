@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from ablate.results.facts import NUMBER, TEXT, TRUTH, WHOLE
 from ablate.store.numbers import without_nan
 
-WHOLE, NUMBER, TRUTH, TEXT = "BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR"
 LARGEST_WHOLE = 2**63 - 1
 _WHOLE = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|nan|[+-]?inf")

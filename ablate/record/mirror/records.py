@@ -12,31 +12,11 @@ from collections.abc import Container
 from typing import Any
 
 from ablate.config.tasks import runner_name
-from ablate.record.mirror.kinds import NUMBER, TEXT, TRUTH, WHOLE
-from ablate.record.tracking import ALSO_IN, FINAL, HOME, NUM_PARAMETERS, STUDY_RUN, TRIAL, Record
+from ablate.record.tracking import ALSO_IN, FINAL, NUM_PARAMETERS, STUDY_RUN, Record
+from ablate.results.facts import FACTS, NUMBER, TEXT, WHOLE
 
-# Columns of `trials` that come from tags of the run, in their order, and those of other types.
-TAGGED = (
-    *("trial", "study", "scale", "arm", "stage", "seed", "seed_index", "in_cell", "status"),
-    *("reason", "paper", "table_name", "corpus", "corpus_digest", "parents", "device"),
-    *("precision", "threads", "reads_test", "runner", "attempts", "num_epochs", "host"),
-    *(
-        "hardware",
-        "versions",
-        "computed_by",
-        "sources",
-        "neutral",
-        "git_commit",
-        "git_dirty",
-        "ablate_commit",
-    ),
-    *("ablate_dirty", "config_hash", "result_digest", "study_key"),
-)
-TAGS = {"trial": TRIAL, "table_name": "table", "num_epochs": "epochs", "study_key": HOME}
-TRIAL_COLUMNS = {
-    **dict.fromkeys(TAGGED, TEXT),
-    **dict.fromkeys(("seed", "seed_index", "threads", "attempts", "num_epochs"), WHOLE),
-    **dict.fromkeys(("in_cell", "reads_test", "git_dirty", "ablate_dirty"), TRUTH),
+TRIAL_COLUMNS: dict[str, str] = {
+    **{fact.name: fact.kind for fact in FACTS},
     "run_id": TEXT,
     **dict.fromkeys(("generation", "started_ms", "ended_ms"), WHOLE),
     "also_in": TEXT,
@@ -61,7 +41,7 @@ STUDY: dict[str, str] = dict.fromkeys(
 def trial_row(record: Record, generation: int) -> dict[str, Any]:
     """A row of `trials` with values as recorded; DuckDB converts them to their columns' types."""
     guests = {k.removeprefix(ALSO_IN): v for k, v in record.tags.items() if k.startswith(ALSO_IN)}
-    facts = {name: record.tags.get(TAGS.get(name, name)) for name in TAGGED}
+    facts = {fact.name: record.tags.get(fact.recorded_as) for fact in FACTS}
     facts["runner"] = facts["runner"] and runner_name(facts["runner"])
     taken = {*TRIAL_COLUMNS, *TIMES, *record.params}
     finals = {

@@ -10,6 +10,7 @@ from typing import Any
 from ablate.record import runs
 from ablate.record.runs import StudyStatus
 from ablate.record.tracking import ALSO_IN, MARK, Record, Run, Seen
+from ablate.results.labels import labels_of
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.journal import Journal
@@ -35,7 +36,7 @@ class StoreSource:
 
     def _add_study(self, record: StudyRecord) -> None:
         known = journals.read_all(self._store, record.trial_ids())
-        labels, starts = runs.labels(record), list[int]()
+        labels, starts = labels_of(record), list[int]()
         for trial_id, journal in known.items():
             run = runs.trial_run(record, record.key, journal, labels.get(trial_id), running=False)
             elsewhere = self._runs.get(trial_id)

@@ -7,12 +7,22 @@ every column to its type.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
 from ablate.record.mirror import kinds
+from ablate.record.mirror.arms import (
+    ARM_COLUMNS,
+    STUDY_FACTS,
+    TRIAL_FACTS,
+    Changes,
+    Study,
+    arm_rows,
+    columns_of,
+    study_of,
+)
 from ablate.record.mirror.files import Folder, Manifest
 from ablate.record.mirror.records import (
     EPOCH_COLUMNS,
@@ -37,6 +47,12 @@ def quoted(name: str) -> str:
 
 def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def first_runs(trials: str) -> str:
+    """SQL for one run of each trial: the first that was started, if a crash left two."""
+    first = "row_number() OVER (PARTITION BY trial ORDER BY started_ms, run_id) = 1"
+    return f"SELECT * FROM {trials} QUALIFY {first}"
 
 
 def parquet(folder: Folder, *names: str) -> str:
@@ -77,6 +93,7 @@ class Generation:
         columns = {**TRIAL_COLUMNS, **self.manifest.numbers, **self.manifest.configs}
         self.manifest.trials = self._merge("trials", columns, trials, "started_ms, run_id")
         self.manifest.studies = self._merge("studies", STUDY, studies, "study_key")
+        self.manifest.arms = self._write_arms()
         if epochs.stat().st_size:
             self._write_segment(f"SELECT * FROM {_json(epochs, self._epoch_columns)}")
         for file in files:
@@ -130,6 +147,65 @@ class Generation:
         self._copy(f"{' UNION ALL BY NAME '.join(parts)} ORDER BY {order}", name)
         return name
 
+    def _write_arms(self) -> str:
+        """Write the rows of `arms`; those of studies that have not changed stay as they are."""
+        studies = [
+            study_of(row)
+            for row in self._rows(STUDY_FACTS, parquet(self.folder, self.manifest.studies))
+        ]
+        changes, old = self._changes(), self.before.arms
+        touched = [study for study in studies if not old or changes.touch(study)]
+        unchanged = {study.key for study in studies} - {study.key for study in touched}
+        new = self.folder.path_to("arms.jsonl")
+        with new.open("w") as file:
+            for row in self._arm_rows(touched):
+                file.write(f"{kinds.line(row)}\n")
+        kept = f"SELECT * FROM {parquet(self.folder, old)} WHERE study_key IN (SELECT unnest($1))"
+        parts = [f"SELECT {self._casts(ARM_COLUMNS)} WHERE false"]
+        parts += [kept] if unchanged else []
+        parts += [f"SELECT * FROM {_json(new, ARM_COLUMNS)}"] if new.stat().st_size else []
+        name = self._name("arms", "parquet")
+        query = f"{' UNION ALL BY NAME '.join(parts)} ORDER BY study_key, arm, split, metric"
+        self._copy(query, name, [[*unchanged]] if unchanged else [])
+        new.unlink()
+        return name
+
+    def _changes(self) -> Changes:
+        changes = Changes(runs=self.changed)
+        facts = "SELECT trial, study_key, also_in FROM"
+        trials = parquet(self.folder, self.manifest.trials)
+        number = self.manifest.generation
+        changes.add(self.db.execute(f"{facts} {trials} WHERE generation = {number}").fetchall())
+        if self.before.trials:
+            old = parquet(self.folder, self.before.trials)
+            gone = "run_id IN (SELECT run_id FROM changed)"
+            changes.add(self.db.execute(f"{facts} {old} WHERE {gone}").fetchall())
+        return changes
+
+    def _arm_rows(self, studies: list[Study]) -> Iterator[dict[str, Any]]:
+        """The rows of these studies' arms."""
+        listed = {t.id for study in studies if study.listed for t in study.record.trials}
+        tagged = {study.key for study in studies if not study.listed}
+        numbers = columns_of(studies, self.manifest.numbers)
+        facts = [*TRIAL_FACTS, *(name for name in numbers if name not in TRIAL_FACTS)]
+        trials = first_runs(parquet(self.folder, self.manifest.trials))
+        wanted = "trial IN (SELECT unnest($1)) OR study_key IN (SELECT unnest($2))"
+        shared = " OR also_in IS NOT NULL" if tagged else ""
+        query = f"({trials}) WHERE {wanted}{shared}"
+        rows = self._rows(facts, query, [[*listed], [*tagged]])
+        by_trial = {row["trial"]: row for row in rows}
+        for study in studies:
+            ids = (trial.id for trial in study.record.trials)
+            own = [by_trial[t] for t in ids if t in by_trial] if study.listed else rows
+            yield from arm_rows(study, own)
+
+    def _rows(
+        self, columns: Sequence[str], source: str, parameters: list[Any] | None = None
+    ) -> list[dict[str, Any]]:
+        query = f"SELECT {', '.join(map(quoted, columns))} FROM {source}"
+        rows = self.db.execute(query, parameters or []).fetchall()
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
     def finish(self, seen: str) -> Manifest:
         """Write the manifest; `seen` is what the next update compares with."""
         name = self._name("seen", "json")
@@ -159,10 +235,10 @@ class Generation:
         self.manifest.rows[name] = self._copy(query, name)
         self.manifest.epochs.append(name)
 
-    def _copy(self, query: str, name: str) -> int:
+    def _copy(self, query: str, name: str, parameters: Sequence[Any] = ()) -> int:
         partial = literal(str(self.folder.partial(name)))
         copy = f"COPY ({query}) TO {partial} (FORMAT parquet, COMPRESSION snappy)"
-        (rows,) = self.db.execute(copy).fetchone()
+        (rows,) = self.db.execute(copy, [*parameters]).fetchone()
         self.folder.seal(self.manifest, name)
         return rows
 

@@ -17,11 +17,11 @@ import pytest
 from ablate.commands.query import query as ask_records
 from ablate.compare.records.query import MirrorDamaged, ask
 from ablate.errors import RecordError, StoreError
-from ablate.record import runs
 from ablate.record.mirror import kinds
 from ablate.record.mirror.files import MANIFEST, Damaged, Folder
 from ablate.record.mirror.syncing import mirror_folder, update_mirror
 from ablate.record.mlflow_records import Recorder
+from ablate.results.labels import labels_of
 from tests.support.damage import as_new_process, flip_on_disk
 
 CONFIG = {
@@ -325,7 +325,7 @@ def test_two_arms_with_the_same_trials_are_two_rows(recorded, rows_of):
     shared = [recorded.trial(f"t{seed}", CONFIG, seed=seed) for seed in (1, 2)]
     record = recorded.study("one", {"a": shared, "b": shared})
     assert rows_of(recorded, ARMS) == [("one", "a", 2, 4.0), ("one", "b", 2, 4.0)]
-    assert runs.labels(record)["t1"].arm == "a"  # in `trials`, the first
+    assert labels_of(record)["t1"].arm == "a"  # in `trials`, the first
 
 
 def test_a_trial_that_another_arm_builds_on_stays_in_its_own_arms_cell(recorded, rows_of):
@@ -336,7 +336,7 @@ def test_a_trial_that_another_arm_builds_on_stays_in_its_own_arms_cell(recorded,
     record = replace(record, trials=(*record.trials, early))
     recorded.deliver(record)
     assert rows_of(recorded, ARMS) == [("one", "longer", 1, 3.0), ("one", "plain", 1, 4.0)]
-    assert runs.labels(record)["t1"].arm == "plain"
+    assert labels_of(record)["t1"].arm == "plain"
 
 
 @pytest.mark.slow

@@ -1,28 +1,26 @@
-"""What enters a table's cells: only final trials that completed with a finite value."""
+"""What enters an arm's cells: only final trials that completed with a finite value."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ablate.compare.statistics import paired as statistics
-from ablate.compare.table.rows import ArmSummary, Cell, Counts, EnsembleSummary, Measured
 from ablate.config.identity import StageName
-from ablate.config.metrics import ARMS, SPLITS, Metric, is_usable
-from ablate.store.journal import Journal
-from ablate.store.numbers import finite
+from ablate.config.metrics import ARMS, SPLITS, Metric
+from ablate.results.arm import ArmResult, Cell, Counts, EnsembleResult, Measured
+from ablate.results.result import MISSING, Result
+from ablate.results.spread import mean, spread
 from ablate.store.outcome import Status
 from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
 
 LossesBySplit = Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
-MISSING = "missing"
 ENDED = (Status.COMPLETED, Status.DIVERGED, Status.FAILED, Status.PRUNED)
 
 
 class Cells:
-    """Rows from a study's record and the journals of its trials."""
+    """The arms' results, from a study's record and the results of its trials by id."""
 
-    def __init__(self, record: StudyRecord, journals: Mapping[str, Journal]) -> None:
-        self._record, self._journals, self._metric = record, journals, record.metric
+    def __init__(self, record: StudyRecord, results: Mapping[str, Result]) -> None:
+        self._record, self._results, self._metric = record, results, record.metric
         self._finals: dict[str, list[PlannedTrial]] = {}
         for trial in record.trials:
             if trial.final and trial.stage != StageName.ENSEMBLE:
@@ -32,12 +30,12 @@ class Cells:
         self._parents = {trial.id: trial.parents for trial in record.trials}
         finals = [trial for trials in self._finals.values() for trial in trials]
         test_was_read = any(
-            value(journals.get(trial.id), "test", self._metric) is not None for trial in finals
+            self._loss(trial.id, "test", self._metric) is not None for trial in finals
         )
         self.split = "test" if test_was_read else "valid"
 
-    def arms(self) -> list[ArmSummary]:
-        """A row for each arm, except those that are only ensembles of other arms' trials."""
+    def arms(self) -> list[ArmResult]:
+        """Every arm, except those that are only ensembles of other arms' trials."""
         ensembles = {t.arm for t in self._record.trials if t.stage == StageName.ENSEMBLE}
         return [
             self._arm(arm)
@@ -45,15 +43,15 @@ class Cells:
             if arm.name in self._finals or arm.name not in ensembles
         ]
 
-    def ensembles(self) -> list[EnsembleSummary]:
+    def ensembles(self) -> list[EnsembleResult]:
         return [self._ensemble(t) for t in self._record.trials if t.stage == StageName.ENSEMBLE]
 
-    def _arm(self, arm: ArmRecord) -> ArmSummary:
+    def _arm(self, arm: ArmRecord) -> ArmResult:
         finals = self._finals.get(arm.name, [])
         done = [t.id for t in finals if self._own_fate(t.id) == Status.COMPLETED]
         measured = self._measured(arm, self._metric, arm.published)
         lineages = [trial_id for final in done for trial_id in self._lineage(final)]
-        return ArmSummary(
+        return ArmResult(
             name=arm.name,
             is_base=arm.name == self._record.base_arm,
             num_parameters=self._num_parameters(arm, done),
@@ -80,17 +78,35 @@ class Cells:
             metric=metric,
             losses=losses,
             cells=self._cells(losses, metric),
+            lost=self._lost(arm, metric),
             published={s: v for s, v in published.items() if comparable and s in metric.splits},
         )
 
-    def _ensemble(self, trial: PlannedTrial) -> EnsembleSummary:
-        journal = self._journals.get(trial.id)
-        values = {split: value(journal, split, self._metric) for split in SPLITS}
-        return EnsembleSummary(
+    def _lost(self, arm: ArmRecord, metric: Metric) -> dict[str, int]:
+        """How many results of the planned trials there are not, by split."""
+        finals = [trial.id for trial in self._finals.get(arm.name, [])]
+        splits = metric.splits if metric.of != ARMS else ()
+        return {split: sum(self._is_lost(t, split, metric) for t in finals) for split in splits}
+
+    def _is_lost(self, trial_id: str, split: str, metric: Metric) -> bool:
+        """Return whether there is no value; a trial that completed without reporting one does not
+        measure this, and has lost nothing."""
+        if self._value(trial_id, split, metric) is not None:
+            return False
+        sources = [trial_id]
+        if metric != self._metric and trial_id in self._measures:
+            sources.append(self._measures[trial_id])
+        results = [self._results.get(source, Result(status=None)) for source in sources]
+        reported = any(metric.key(split) in result.metrics for result in results)
+        return reported or any(result.status != Status.COMPLETED for result in results)
+
+    def _ensemble(self, trial: PlannedTrial) -> EnsembleResult:
+        values = {split: self._loss(trial.id, split, self._metric) for split in SPLITS}
+        return EnsembleResult(
             arm=trial.arm,
             trial=trial.id,
             num_members=len(trial.parents),
-            status=fate(journal, self._metric),
+            status=self._own_fate(trial.id),
             cells=self._cells(
                 {s: {0: v} for s, v in values.items() if v is not None}, self._metric
             ),
@@ -106,14 +122,14 @@ class Cells:
     def _cell(self, split: str, losses: list[float], metric: Metric) -> Cell:
         shown = [metric.show(loss) for loss in losses]
         decides = metric == self._metric
-        centre, floor = statistics.mean(losses), self._record.floor.get(split) if decides else None
+        centre, floor = mean(losses), self._record.floor.get(split) if decides else None
         return Cell(
-            mean=statistics.mean(shown),
-            spread=statistics.spread(shown),
+            mean=mean(shown),
+            spread=spread(shown),
             num=len(losses),
             loss=centre,
             above_floor=None if floor is None else centre - floor,
-            floor_ratio=statistics.mean(shown) / metric.show(floor) if floor else None,
+            floor_ratio=mean(shown) / metric.show(floor) if floor else None,
         )
 
     def _counts(self, arm: ArmRecord, finals: list[PlannedTrial]) -> Counts:
@@ -156,7 +172,12 @@ class Cells:
         return next((f for f in lineage if f in (Status.DIVERGED, Status.PRUNED)), own)
 
     def _own_fate(self, trial_id: str) -> str:
-        return fate(self._journals.get(trial_id), self._metric)
+        result = self._results.get(trial_id)
+        return MISSING if result is None else result.fate(self._metric)
+
+    def _loss(self, trial_id: str, split: str, metric: Metric) -> float | None:
+        result = self._results.get(trial_id)
+        return None if result is None else result.loss(metric, split)
 
     def _by_split(self, arm: ArmRecord, metric: Metric) -> LossesBySplit:
         finals = self._finals.get(arm.name, [])
@@ -173,12 +194,12 @@ class Cells:
 
     def _sizes(self, arm: str) -> dict[int, int]:
         """Seed index -> the parameters of a completed trial."""
-        outcomes = {
-            trial.seed_index: self._journals[trial.id].outcome
+        sizes = {
+            trial.seed_index: self._results[trial.id].num_parameters
             for trial in self._finals.get(arm, [])
             if self._own_fate(trial.id) == Status.COMPLETED
         }
-        return {i: o.num_parameters for i, o in outcomes.items() if o and o.num_parameters}
+        return {index: size for index, size in sizes.items() if size}
 
     def _by_seed(self, finals: list[PlannedTrial], split: str, metric: Metric) -> dict[int, float]:
         """Seed index -> loss, in order."""
@@ -187,17 +208,17 @@ class Cells:
 
     def _value(self, trial_id: str, split: str, metric: Metric) -> float | None:
         """What a trial reports, or what measured its model does."""
-        own = value(self._journals.get(trial_id), split, metric)
+        own = self._loss(trial_id, split, metric)
         if own is not None or metric == self._metric:
             return own
-        return value(self._journals.get(self._measures.get(trial_id, "")), split, metric)
+        return self._loss(self._measures.get(trial_id, ""), split, metric)
 
     def _is_unmeasured(self, trial_id: str) -> bool:
         measure = self._measures.get(trial_id)
         return measure is not None and self._own_fate(measure) != Status.COMPLETED
 
     def _num_parameters(self, arm: ArmRecord, done: list[str]) -> int | None:
-        counted = [o.num_parameters for t in done if (o := self._journals[t].outcome)]
+        counted = [self._results[trial_id].num_parameters for trial_id in done]
         return next((num for num in counted if num is not None), arm.num_parameters)
 
     def _lineage(self, trial_id: str) -> list[str]:
@@ -208,28 +229,7 @@ class Cells:
         return lineage
 
     def _tokens(self, trial_ids: Iterable[str]) -> float:
-        journals = [self._journals[t] for t in trial_ids if t in self._journals]
-        return sum(finite(epoch.get("tokens")) or 0 for j in journals for epoch in j.epochs)
+        return sum(self._results[t].tokens for t in trial_ids if t in self._results)
 
     def seconds(self, trial_ids: Iterable[str]) -> float:
-        """The last reading of each trial's clock, which runs on from epoch to epoch."""
-        journals = [self._journals[t] for t in trial_ids if t in self._journals]
-        clocks = ([finite(e.get("seconds")) or 0.0 for e in j.epochs] for j in journals)
-        return sum(max(clock, default=0.0) for clock in clocks)
-
-
-def value(journal: Journal | None, split: str, metric: Metric) -> float | None:
-    """A completed trial's loss on a split; None for any other trial."""
-    if journal is None or journal.status != Status.COMPLETED:
-        return None
-    return metric.loss_of(journal.metrics, split)
-
-
-def fate(journal: Journal | None, metric: Metric) -> str:
-    """What a trial counts as. One that completed with a metric that is no number has diverged."""
-    if journal is None or journal.status is None:
-        return MISSING
-    values = [journal.metrics.get(metric.key(split)) for split in SPLITS]
-    numbers = [finite(given) for given in values if given is not None]
-    no_number = any(number is None or not is_usable(number) for number in numbers)
-    return Status.DIVERGED if journal.status == Status.COMPLETED and no_number else journal.status
+        return sum(self._results[t].seconds for t in trial_ids if t in self._results)

@@ -16,6 +16,7 @@ from statistics import fmean
 
 from ablate.store.study_record import StudyRecord
 
+MIN_PAIRS = 3  # below, no test decides
 MIN_SEARCHES = 3
 
 

@@ -1,0 +1,56 @@
+"""What kind of trial each recorded one is: only final ones are pairs of `compare --except`.
+
+A trial is final if it counts for a result of a study at a scale that is no smoke scale. Others are
+of smoke scales, of searches, of ensembles, or of stages that later ones build on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ablate.config.identity import StageName
+from ablate.record.mirror.arms import STUDY_FACTS, TRIAL_FACTS, Study, planned_trials, study_of
+
+FINAL = "final"
+SMOKE = "smoke"
+Row = Mapping[str, Any]
+
+
+def kinds_of(db: Any) -> dict[str, str]:
+    """Trial -> its kind; `db` sees the mirror's views."""
+    studies = [study_of(row) for row in _rows(db, STUDY_FACTS, "_studies")]
+    trials = _rows(db, (*TRIAL_FACTS, "scale"), "_trials")
+    counts = _counts(studies, trials)
+    return {row["trial"]: _kind(row, counts.get(row["trial"])) for row in trials}
+
+
+def _rows(db: Any, columns: Iterable[str], view: str) -> list[dict[str, Any]]:
+    names = [*columns]
+    rows = db.execute(f"SELECT {', '.join(names)} FROM {view}").fetchall()
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _counts(studies: Iterable[Study], trials: Sequence[Row]) -> dict[str, tuple[bool, bool]]:
+    """Trial -> is it final in a study, and are all of its studies at smoke scales?"""
+    counts: dict[str, tuple[bool, bool]] = {}
+    for study in studies:
+        smoke = study.record.smoke or study.record.scale == SMOKE
+        for planned in planned_trials(study, trials):
+            final, only_smoke = counts.get(planned.id, (False, True))
+            counts[planned.id] = final or (planned.final and not smoke), only_smoke and smoke
+    return counts
+
+
+def _kind(row: Row, counted: tuple[bool, bool] | None) -> str:
+    final, only_smoke = counted or (row["in_cell"] is not False, row["scale"] == SMOKE)
+    if counted and final:
+        return FINAL
+    if only_smoke:
+        return "of smoke scales"
+    stage = row["stage"] or ""
+    if stage == StageName.SEARCH or stage.endswith(f" {StageName.SEARCH}"):
+        return "of searches"
+    if stage == StageName.ENSEMBLE:
+        return "of ensembles"
+    return FINAL if final else "of earlier stages"

@@ -1,0 +1,12 @@
+"""What came of trials, counted once: for tables, for the mirror, for whatever shows results.
+
+    result       what came of one trial, read from its journal or from its recorded run
+    cells        which results enter an arm's cells, and what became of the others
+    arm          an arm's results: counts, cells, losses by seed
+    replication  what repeats an arm's result: its seeds, or whole searches
+    facts        what else is recorded of a trial: MLflow's tags, SQL's columns
+    labels       the names that a study gives its trials
+    spread       mean and standard deviation, as every table shows them
+
+Nothing here knows where results are read from, or how they are shown.
+"""

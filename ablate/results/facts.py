@@ -1,0 +1,154 @@
+"""All that is recorded of a trial besides its config and its numbers, each fact declared once.
+
+From these lists come the tags of MLflow's runs, the schema of the mirror, the columns of `trials`
+in SQL, and their table in docs/asking.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ablate.config.identity import digest
+from ablate.results.labels import Label
+from ablate.store.journal import Journal
+from ablate.store.numbers import without_nan
+from ablate.store.study_record import StudyRecord
+
+TRIAL, HOME, REASON = "ablate.trial", "ablate.study_key", "reason"  # tags
+NEITHER = "neither"  # no kernels, nor torch instead of them: nothing for kernels to compute
+
+
+class Kind(StrEnum):
+    """The type of a column, as SQL names it."""
+
+    TEXT = "VARCHAR"
+    WHOLE = "BIGINT"
+    NUMBER = "DOUBLE"
+    TRUTH = "BOOLEAN"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the facts of a trial are taken from: its journal, and the study that records it."""
+
+    journal: Journal
+    status: str
+    study: StudyRecord
+    label: Label
+
+    @property
+    def attempt(self) -> Mapping[str, Any]:
+        return self.journal.last_attempt
+
+    @property
+    def git(self) -> Mapping[str, Any]:
+        return self.attempt.get("git") or {}
+
+    @property
+    def ablate_git(self) -> Mapping[str, Any]:
+        return self.attempt.get("ablate_git") or {}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing to know of a trial."""
+
+    name: str  # its column in `trials`
+    kind: Kind
+    of: Callable[[Told], Any]  # empty: None or ""
+    doc: str
+    tag: str = ""  # MLflow's, if it is not the name
+    by_study: bool = False  # it depends on the study that ran the trial
+
+    @property
+    def recorded_as(self) -> str:
+        """The name of its tag in MLflow."""
+        return self.tag or self.name
+
+
+TEXT, WHOLE, NUMBER, TRUTH = Kind.TEXT, Kind.WHOLE, Kind.NUMBER, Kind.TRUTH
+# In the order of their columns. What a study says of a trial (`by_study`) is said by the study that
+# ran it first.
+FACTS = (
+    Fact("trial", TEXT, lambda t: t.journal.trial.id, "its id", TRIAL),
+    Fact("study", TEXT, lambda t: t.study.name, "the study that ran it", by_study=True),
+    Fact("scale", TEXT, lambda t: t.study.scale, "the study's scale", by_study=True),
+    Fact("arm", TEXT, lambda t: t.label.arm, "its arm there", by_study=True),
+    Fact("stage", TEXT, lambda t: t.label.stage,
+         "its stage: train, search, measure, ...", by_study=True),
+    Fact("seed", WHOLE, lambda t: t.journal.trial.seed, "its seed"),
+    Fact("seed_index", WHOLE, lambda t: t.label.seed_index,
+         "pairs arms: trials of equal index have equal seeds", by_study=True),
+    Fact("in_cell", TRUTH, lambda t: t.label.final,
+         "its result counts for its arm: not a trial of a search, not an early stage",
+         by_study=True),
+    Fact("status", TEXT, lambda t: t.status,
+         "completed, diverged, pruned, failed, running or interrupted"),
+    Fact(REASON, TEXT, lambda t: t.journal.outcome and t.journal.outcome.reason,
+         "why it has no result"),
+    Fact("paper", TEXT, lambda t: t.study.paper, "the paper that the study is about",
+         by_study=True),
+    Fact("table_name", TEXT, lambda t: ", ".join(t.study.tables), "that paper's tables", "table",
+         by_study=True),
+    Fact("corpus", TEXT, lambda t: (t.journal.config or t.journal.trial.values).get("corpus.name"),
+         "the corpus; null for tasks without one"),
+    Fact("corpus_digest", TEXT, lambda t: t.journal.trial.corpus_digest, "hash of its tokens"),
+    Fact("parents", TEXT,
+         lambda t: ", ".join(f"{parent.role}:{parent.id}" for parent in t.journal.trial.parents),
+         "the trials it builds on, each with its role"),
+    Fact("device", TEXT, lambda t: t.journal.trial.device, "cpu, cuda, ..."),
+    Fact("precision", TEXT, lambda t: t.journal.trial.precision, "float32, bfloat16, ..."),
+    Fact("threads", WHOLE, lambda t: t.journal.trial.threads, "threads that it computes with"),
+    Fact("reads_test", TRUTH, lambda t: t.journal.trial.reads_test,
+         "whether it read the test split"),
+    Fact("runner", TEXT, lambda t: t.journal.trial.runner, "what trained or evaluated it"),
+    Fact("attempts", WHOLE, lambda t: len(t.journal.attempts), "how often it was started"),
+    Fact("num_epochs", WHOLE, lambda t: len(t.journal.epochs), "epochs that it finished", "epochs"),
+    Fact("host", TEXT, lambda t: t.attempt.get("host"), "where it ran"),
+    Fact("hardware", TEXT, lambda t: t.attempt.get("hardware"), "on which processor or GPU"),
+    Fact("versions", TEXT,
+         lambda t: ", ".join(f"{n} {v}" for n, v in (t.attempt.get("versions") or {}).items()),
+         "of Python, torch and ablate"),
+    Fact("computed_by", TEXT, lambda t: ways(t.attempt),
+         "`kernels: COMPILER`, `torch: WHY NO KERNELS`, both (resumed), or `neither` (nothing that "
+         "kernels can compute); empty in older records"),
+    Fact("sources", TEXT,
+         lambda t: "; ".join(map(" ".join, sorted((t.attempt.get("sources") or {}).items()))),
+         "your own files that the trial ran, with digests: `digits.py 1a2b3c4d`"),
+    Fact("neutral", TEXT, lambda t: ", ".join(t.attempt.get("neutral", ())),
+         "settings of your own task that cannot change a result"),
+    Fact("git_commit", TEXT, lambda t: t.git.get("commit"), "the study's commit"),
+    Fact("git_dirty", TRUTH, lambda t: t.git.get("dirty"), "the study has uncommitted code"),
+    Fact("ablate_commit", TEXT, lambda t: t.ablate_git.get("commit"), "ablate's own commit"),
+    Fact("ablate_dirty", TRUTH, lambda t: t.ablate_git.get("dirty"),
+         "ablate has uncommitted code"),
+    Fact("config_hash", TEXT,
+         lambda t: digest(without_nan(t.journal.config or dict(t.journal.trial.values))),
+         "hash of its resolved config"),
+    Fact("result_digest", TEXT, lambda t: t.journal.outcome and t.journal.outcome.digest,
+         "hash of every bit of its weights"),
+    Fact("study_key", TEXT, lambda t: t.study.key, "`study@scale`", HOME, by_study=True),
+)  # fmt: skip
+TRIAL_FACTS = tuple(fact for fact in FACTS if not fact.by_study)
+STUDY_FACTS = tuple(fact for fact in FACTS if fact.by_study)
+
+
+def tags_of(facts: Iterable[Fact], told: Told) -> dict[str, Any]:
+    """The facts under the names of their tags."""
+    return {fact.recorded_as: fact.of(told) for fact in facts}
+
+
+def ways(attempt: Mapping[str, Any]) -> str | None:
+    """What computed a trial, as text that tells "nothing for kernels" from "not recorded"."""
+    computed_by = attempt.get("computed_by")
+    return None if computed_by is None else "; ".join(computed_by) or NEITHER
+
+
+def documented() -> str:
+    """The table of docs/asking.md."""
+    words = {Kind.TEXT: "text", Kind.WHOLE: "integer", Kind.TRUTH: "boolean"}
+    rows = (f"| `{fact.name}` | {words[fact.kind]} | {fact.doc} |" for fact in FACTS)
+    return "\n".join(("| column | type | meaning |", "|---|---|---|", *rows))

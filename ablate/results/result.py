@@ -1,0 +1,57 @@
+"""What came of one trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablate.config.metrics import SPLITS, Metric, is_usable
+from ablate.store.journal import Journal
+from ablate.store.numbers import finite
+from ablate.store.outcome import Status
+
+MISSING = "missing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A trial's outcome, and what it cost so far."""
+
+    status: Status | None  # None while it has no outcome
+    metrics: Mapping[str, Any] = field(default_factory=dict)  # by `Metric.key`
+    num_parameters: int | None = None
+    tokens: float = 0.0  # trained on, over all its epochs
+    seconds: float = 0.0  # of its epochs
+
+    def loss(self, metric: Metric, split: str) -> float | None:
+        """The loss on a split if the trial completed and the value is finite."""
+        return metric.loss_of(self.metrics, split) if self.status == Status.COMPLETED else None
+
+    def fate(self, metric: Metric) -> str:
+        """What a trial counts as: one that completed with a metric that is no number diverged."""
+        if self.status is None:
+            return MISSING
+        values = [self.metrics.get(metric.key(split)) for split in SPLITS]
+        numbers = [finite(value) for value in values if value is not None]
+        no_number = any(number is None or not is_usable(number) for number in numbers)
+        completed = self.status == Status.COMPLETED
+        return Status.DIVERGED if completed and no_number else self.status
+
+
+def result_of(journal: Journal) -> Result:
+    """The result in a trial's journal."""
+    outcome = journal.outcome
+    clock = [finite(epoch.get("seconds")) or 0.0 for epoch in journal.epochs]
+    return Result(
+        status=journal.status,
+        metrics=journal.metrics,
+        num_parameters=outcome and outcome.num_parameters,
+        tokens=sum(finite(epoch.get("tokens")) or 0 for epoch in journal.epochs),
+        seconds=max(clock, default=0.0),  # the clock runs on from epoch to epoch
+    )
+
+
+def results_of(journals: Mapping[str, Journal]) -> dict[str, Result]:
+    """Trial -> its result."""
+    return {trial_id: result_of(journal) for trial_id, journal in journals.items()}
