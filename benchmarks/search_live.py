@@ -13,13 +13,12 @@ import argparse
 import json
 import math
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.config.resolve import resolve
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store
@@ -49,12 +48,12 @@ class Account(Listener):
         values = resolve(trial.values).training
         self._sizes[trial.id] = values.batch_size * values.window
 
-    def progress(self, trial_id: str, epoch: Mapping[str, Any] | None) -> None:
+    def progress(self, trial_id: str, epoch: Epoch | None, reached: float | None = None) -> None:
         if epoch is not None:
-            self.done.updates += math.ceil(epoch["tokens"] / self._sizes[trial_id])
+            self.done.updates += math.ceil((epoch.tokens or 0) / self._sizes[trial_id])
 
     def finished(self, trial_id: str, journal: Journal) -> None:
-        loss = min((epoch["valid_nll"] for epoch in journal.epochs), default=math.inf)
+        loss = min((epoch.metrics["valid_nll"] for epoch in journal.epochs), default=math.inf)
         if journal.status == Status.COMPLETED and loss < self.done.best:
             self.done.found.append((self.done.updates, loss))
             print(f"{self.done.updates:8} {self.done.asked:4} {math.exp(loss):8.2f}", flush=True)

@@ -26,6 +26,7 @@ from ray.tune.search.optuna import OptunaSearch
 from ablate import Arm, Scale, Search, Study, table
 from ablate.space import space
 from ablate.space.row import Choices, Row
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.study.plan import Plan, make_plan
@@ -69,7 +70,7 @@ class Ours:
         return trial.id, trial.values
 
     def report(self, name: str, epoch: int, loss: float) -> bool:
-        return self.search.report(name, {"epoch": epoch, "valid_nll": loss})
+        return self.search.report(name, Epoch(epoch, {"valid_nll": loss}))
 
     def tell(self, name: str, losses: Sequence[float], status: str) -> None:
         metrics = {"valid_nll": min(losses)} if status == Status.COMPLETED else {}

@@ -120,7 +120,8 @@ def test_a_recorded_trial_can_be_repeated(status_and_output, folder):
     recorded = journals.read(Store(str(folder / "workspace" / "store")), RECORDED)
     assert recorded is not None and recorded.outcome is not None
     shown = [float(nats) for nats in re.findall(r"train ([\d.]+) nats", output)]
-    assert shown == pytest.approx([epoch["train_nll"] for epoch in recorded.epochs], abs=1e-3)
+    losses = [epoch.metrics["train_nll"] for epoch in recorded.epochs]
+    assert shown == pytest.approx(losses, abs=1e-3)
     if status:
         assert repr(recorded.metrics["test_nll"]) in output
     else:

@@ -583,7 +583,7 @@ def test_a_runner_that_a_record_names_is_not_imported(
         assert "ablate study FILE" in capsys.readouterr().err
     journal = journals.read(workspace.store, trial)
     assert journal is not None
-    journal.attempts[-1]["sources"] = {"evil.py": "0" * 16}
+    journal.note(sources={"evil.py": "0" * 16})
     assert [each.file for each in edited_since(journal)] == ["evil.py"]
     assert not mark.exists()
 

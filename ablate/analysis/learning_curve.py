@@ -18,6 +18,7 @@ from ablate.compare.plots import style
 from ablate.config.fields import setting
 from ablate.config.metrics import PERPLEXITY
 from ablate.errors import TrialError
+from ablate.store.epoch import Epoch
 
 PLAIN = "cross_entropy"  # the loss of which the exponential is the perplexity
 
@@ -40,7 +41,7 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
     }
 
     rows = [
-        [name, epoch["epoch"], train, valid, epoch.get("learning_rate"), epoch.get("event")]
+        [name, epoch.number, train, valid, epoch.metrics.get("learning_rate"), epoch.event or None]
         for name, curve in zip(names, curves, strict=True)
         for epoch, train, valid in zip(
             curve, trained[name] or [None] * len(curve), _ppl(curve, "valid_nll"), strict=True
@@ -49,7 +50,7 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
 
     def draw(axes: Any) -> None:
         for index, (name, curve) in enumerate(zip(names, curves, strict=True)):
-            epochs = [epoch["epoch"] for epoch in curve]
+            epochs = [epoch.number for epoch in curve]
             look = {**style.marker(index), "markersize": 3, "markevery": 1 + len(epochs) // 40}
             axes.plot(epochs, _ppl(curve, "valid_nll"), label=label(f"{name}, valid"), **look)
             if trained[name]:
@@ -75,9 +76,9 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
     )
 
 
-def _curve(subject: Subject, first: int) -> list[dict[str, Any]]:
+def _curve(subject: Subject, first: int) -> list[Epoch]:
     epochs = subject.journal.epochs
-    curve = [epoch for epoch in epochs if epoch["epoch"] >= first]
+    curve = [epoch for epoch in epochs if epoch.number >= first]
     if not curve:
         reason = f"it ended after epoch {len(epochs)}" if epochs else "it does not train"
         raise TrialError(
@@ -85,19 +86,19 @@ def _curve(subject: Subject, first: int) -> list[dict[str, Any]]:
             f"{reason}. Instead: a trial that trains, with `first` at most its last epoch."
         )
     for name in ("train_nll", "valid_nll"):
-        if any(name not in epoch for epoch in curve):
+        if any(name not in epoch.metrics for epoch in curve):
             runner = subject.journal.trial.runner
             raise TrialError(f"trial {subject.id}: its runner {runner} records no '{name}'.")
     return curve
 
 
-def _ppl(curve: list[dict[str, Any]], key: str) -> list[float]:
-    return [PERPLEXITY.show(float(epoch[key])) for epoch in curve]
+def _ppl(curve: list[Epoch], key: str) -> list[float]:
+    return [PERPLEXITY.show(float(epoch.metrics[key])) for epoch in curve]
 
 
-def _best(name: str, curve: list[dict[str, Any]]) -> str:
-    best = min(curve, key=lambda epoch: float(epoch["valid_nll"]))
-    return f"{name}: best at epoch {best['epoch']}, valid {_ppl([best], 'valid_nll')[0]:.2f}"
+def _best(name: str, curve: list[Epoch]) -> str:
+    best = min(curve, key=lambda epoch: float(epoch.metrics["valid_nll"]))
+    return f"{name}: best at epoch {best.number}, valid {_ppl([best], 'valid_nll')[0]:.2f}"
 
 
 ANALYSIS = Analysis(run=run, options=LearningCurveOptions, num_subjects=(1, 8))

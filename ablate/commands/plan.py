@@ -220,7 +220,7 @@ def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, 
 
 def _time(plan: Plan, searches: Sequence[SearchLeft], done: Mapping[str, journals.Journal]) -> str:
     """What is left of trials whose cost is only known when some have finished."""
-    known = [j.epochs[-1].get("seconds", 0.0) for j in done.values() if j.epochs]
+    known = [j.epochs[-1].seconds or 0.0 for j in done.values() if j.epochs]
     left = [trial for trial in plan.trials if trial.id not in done]
     workers = room_for(plan.scale.threads)
     about = "the time is known when one has finished"

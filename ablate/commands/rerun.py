@@ -83,7 +83,7 @@ def _show_difference(recorded: Journal, again: Journal) -> None:
     print("the bits differ:")
     for name, value in recorded.metrics.items():
         print(f"  {name}: recorded {value!r}, now {again.metrics.get(name)!r}")
-    before, now = recorded.last_attempt, again.last_attempt
+    before, now = (journal.last_attempt.to_plain() for journal in (recorded, again))
     for name in sorted(set(before) & set(now) - DIFFERS_BY_ATTEMPT):
         if before[name] != now[name]:
             print(f"  {name} was {before[name]}, is {now[name]}")
@@ -107,7 +107,9 @@ def _kernels_then_and_now(recorded: Journal, again: Journal) -> str:
 
 
 def _computed_by(journal: Journal) -> str:
-    return ", ".join(journal.last_attempt["computed_by"]) or "no operation that kernels can compute"
+    return (
+        ", ".join(journal.last_attempt.computed_by or ()) or "no operation that kernels can compute"
+    )
 
 
 def _remedy(recorded: Journal) -> str:

@@ -137,11 +137,11 @@ def run_showing(trial: Trial, store: Store, data: str) -> Journal:
     while True:
         progress = run.advance(2.0)
         if progress.epoch is not None:
-            epoch = progress.epoch
+            epoch = progress.epoch.to_plain()
             given = epoch if trial.config.kind.function else {}
             own = [f"{n} {v:.5g}" for n, v in given.items() if n not in ("epoch", *SHOWN)]
             shown = [text.format(epoch[name]) for name, text in SHOWN.items() if name in epoch]
-            print(f"  epoch {epoch['epoch']}: {', '.join([*own, *shown])}")
+            print(f"  epoch {progress.epoch.number}: {', '.join([*own, *shown])}")
         if progress.done:
             return run.journal
 

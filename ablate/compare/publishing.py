@@ -22,6 +22,7 @@ from ablate.compare.table.study_table import study_table
 from ablate.compare.text.figures import duration
 from ablate.results.replication import counted
 from ablate.store import findings, study_record
+from ablate.store.attempt import Attempt
 from ablate.store.files import write_whole
 from ablate.store.journal import Journal
 from ablate.store.store import Store
@@ -70,10 +71,7 @@ def _copy(material: Material, store: Store, published: Store) -> None:
 
 def without_machine(journal: Journal) -> Journal:
     """The journal without what only concerns the machines that the trial ran on."""
-    attempts = [
-        {name: value for name, value in attempt.items() if name not in OF_THE_MACHINE}
-        for attempt in journal.attempts
-    ]
+    attempts = [_without_machine(attempt) for attempt in journal.attempts]
     modules = tuple(Path(module).name for module in journal.trial.modules)
     values = _files_by_name(journal.trial.values)
     trial, outcome = replace(journal.trial, modules=modules, values=values), journal.outcome
@@ -84,6 +82,11 @@ def without_machine(journal: Journal) -> Journal:
     return replace(
         journal, trial=trial, config=config, attempts=attempts, deaths=[], outcome=outcome
     )
+
+
+def _without_machine(attempt: Attempt) -> Attempt:
+    plain = attempt.to_plain()
+    return Attempt.from_plain({n: v for n, v in plain.items() if n not in OF_THE_MACHINE})
 
 
 def _files_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,8 +138,8 @@ def _made(material: Material) -> str:
     lines = [
         f"`{record.command}`" if record.command else "",
         f"{done} of {record.num_trials()} trials, {duration(seconds)} of training in all",
-        _listed("started", (str(attempt.get("started", ""))[:10] for attempt in attempts)),
-        _listed("on", (attempt.get("hardware") for attempt in attempts)),
+        _listed("started", ((attempt.started or "")[:10] for attempt in attempts)),
+        _listed("on", (attempt.hardware for attempt in attempts)),
         _listed("with", (_libraries(attempt) for attempt in attempts)),
         _listed("large products in", precisions),
         _listed("ablate at", (_code(attempt) for attempt in attempts)) + _of_unknown_code(journals),
@@ -158,13 +161,13 @@ def _of_unknown_code(journals: Mapping[str, Journal]) -> str:
     return f"; {counted(num, 'trial')} recorded no commit"
 
 
-def _libraries(attempt: Mapping[str, Any]) -> str:
-    versions = attempt.get("versions") or {}
+def _libraries(attempt: Attempt) -> str:
+    versions = attempt.versions or {}
     named = (f"{name} {versions[name]}" for name in ("ablate", "torch") if name in versions)
     return " and ".join(named)
 
 
-def _code(attempt: Mapping[str, Any]) -> str:
-    git = attempt.get("ablate_git") or {}
+def _code(attempt: Attempt) -> str:
+    git = attempt.ablate_git or {}
     changed = " with local changes" if git.get("dirty") else ""
     return f"{git['commit'][:12]}{changed}" if git.get("commit") else ""

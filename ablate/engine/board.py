@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.config.metrics import Metric
 from ablate.engine.forecast import Job, search_jobs, seconds_until_done, starting_after
 from ablate.engine.pace import LATEST, Pace, Took
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
-from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 from ablate.store.study_record import SearchRecord, StudyRecord, starting_order
 
@@ -40,20 +39,19 @@ class Running:
     restarted: bool = False
     epochs: deque[float] = field(default_factory=lambda: deque(maxlen=LATEST))  # their seconds
 
-    def update(self, metrics: Mapping[str, Any], metric: Metric, now: float) -> None:
-        """Update from the metrics of an epoch. `seconds` is cumulative over epochs."""
-        if int(metrics.get("epoch", self.epoch + 1)) <= self.epoch:
+    def update(self, epoch: Epoch, metric: Metric, now: float) -> None:
+        """Update from an epoch that has ended."""
+        if epoch.number <= self.epoch:
             self._restart()
-        self.whole = self.whole or (metrics.get("epoch") == 1 and not self.restarted)
-        before = self.seconds if self.epoch else (0.0 if metrics.get("epoch") == 1 else None)
-        self.epoch = int(metrics.get("epoch", self.epoch + 1))
-        self.loss = metric.loss_of(metrics, "valid")
-        self.seconds = finite(metrics.get("seconds"))
+        self.whole = self.whole or (epoch.number == 1 and not self.restarted)
+        before = self.seconds if self.epoch else (0.0 if epoch.number == 1 else None)
+        self.epoch, self.seconds = epoch.number, epoch.seconds
+        self.loss = metric.loss_of(epoch.metrics, "valid")
         self.reached, self.latest = float(self.epoch), now
         took = None if before is None or self.seconds is None else self.seconds - before
         if took is not None:
             self.epochs.append(took)
-        tokens = finite(metrics.get("tokens"))
+        tokens = epoch.tokens
         self.tokens_a_second = tokens / took if tokens and took and took > 0 else None
 
     def reach(self, epochs: float, now: float) -> None:
@@ -186,9 +184,9 @@ class Board:
         self.ended.pop(trial.id, None)
         self._plan_if_unknown(trial)
 
-    def progress(self, trial_id: str, metrics: Mapping[str, Any], now: float) -> None:
+    def progress(self, trial_id: str, epoch: Epoch, now: float) -> None:
         if trial_id in self.running:
-            self.running[trial_id].update(metrics, self.metric, now)
+            self.running[trial_id].update(epoch, self.metric, now)
 
     def reached(self, trial_id: str, epochs: float, now: float) -> None:
         if trial_id in self.running:
@@ -321,7 +319,7 @@ def _number(seconds: float | None) -> float:
 def _own_seconds(journal: Journal) -> float | None:
     """Return the seconds of a trial's epochs, or of its evaluation, by its own clock."""
     if journal.epochs:
-        return finite(journal.epochs[-1].get("seconds"))
+        return journal.epochs[-1].seconds
     return journal.outcome.seconds if journal.outcome else None
 
 

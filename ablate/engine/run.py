@@ -33,6 +33,7 @@ from ablate.redaction import redacted
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.claims import Claims
+from ablate.store.epoch import Epoch
 from ablate.store.files import PARTIAL
 from ablate.store.journal import Journal
 from ablate.store.lease import Lease
@@ -249,7 +250,7 @@ def _journals(schedule: Any, store: Store) -> dict[str, Journal]:
 def _is_older(stored: Journal, ended: Journal) -> bool:
     """Return whether the stored journal is an earlier state of the ended trial's journal."""
     own, theirs = (
-        [[attempt.get(part) for part in ("started", "host", "pid")] for attempt in j.attempts]
+        [(attempt.started, attempt.host, attempt.pid) for attempt in j.attempts]
         for j in (ended, stored)
     )
     return theirs == own[: len(theirs)]
@@ -360,9 +361,7 @@ class _Listener:
     def started(self, trial: Trial) -> None:
         self.screen.started(trial)
 
-    def progress(
-        self, trial_id: str, epoch: Mapping[str, Any] | None, reached: float | None = None
-    ) -> None:
+    def progress(self, trial_id: str, epoch: Epoch | None, reached: float | None = None) -> None:
         self.screen.progress(trial_id, epoch, reached)
         if epoch is not None:
             self.recorder.notify(trial_id)

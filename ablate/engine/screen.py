@@ -13,13 +13,14 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, TextIO
 
 from ablate.compare.text.figures import NONE, count, decimal, duration, shown
 from ablate.compare.text.plain import printable
 from ablate.config.identity import Trial
 from ablate.engine.board import ArmState, Board
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.study_record import StudyRecord
@@ -76,12 +77,12 @@ class Screen:
     def progress(
         self,
         trial_id: str,
-        epoch_metrics: Mapping[str, Any] | None,
+        epoch: Epoch | None,
         reached: float | None = None,  # epochs done, with the share of the one under way
     ) -> None:
         now = self._clock()
-        if epoch_metrics is not None:
-            self._events.append(lambda: self.board.progress(trial_id, epoch_metrics, now))
+        if epoch is not None:
+            self._events.append(lambda: self.board.progress(trial_id, epoch, now))
         if reached is not None:
             self._events.append(lambda: self.board.reached(trial_id, reached, now))
 

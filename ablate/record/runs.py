@@ -41,6 +41,7 @@ from ablate.record.tracking import (
 )
 from ablate.results.facts import STUDY_FACTS, TRIAL_FACTS, Told, tags_of
 from ablate.results.labels import Label
+from ablate.store.attempt import Attempt
 from ablate.store.journal import Journal
 from ablate.store.numbers import in_utf8, number, without_nan
 from ablate.store.outcome import Outcome, Status
@@ -79,7 +80,7 @@ def mark_of(journal: Journal, running: bool) -> str:
     Its last part tells a trial that was run again from one that was not; older versions lack it.
     """
     status, outcome = status_of(journal, running), journal.outcome
-    started = [attempt.get("started") for attempt in journal.attempts]
+    started = [attempt.started for attempt in journal.attempts]
     shown = digest(without_nan([outcome and outcome.to_plain(), started]))[:8]
     return f"{status}:{len(journal.epochs)}:{len(journal.attempts)}:{shown}"
 
@@ -272,11 +273,10 @@ def _points(journal: Journal, start: int) -> list[Point]:
             Point(k, value, at, step) for k, value in numbers.items() if value is not None
         )
 
-    for index, epoch in enumerate(journal.epochs, 1):
-        step = int(epoch.get("epoch", index))
-        seconds = number(epoch.get("seconds"))
-        at = start + (step if seconds is None else round(1000 * seconds))
-        add({key: value for key, value in epoch.items() if key != "epoch"})
+    for epoch in journal.epochs:
+        step = epoch.number
+        at = start + (step if epoch.seconds is None else round(1000 * epoch.seconds))
+        add({key: value for key, value in epoch.to_plain().items() if key != "epoch"})
     add({f"{FINAL}{key}": value for key, value in journal.metrics.items()})
     add({NUM_PARAMETERS: journal.outcome and journal.outcome.num_parameters})
     return points
@@ -286,19 +286,19 @@ def _times(journal: Journal) -> tuple[int, int]:
     """When a trial started, or started over, and when it ended, in milliseconds."""
     if not journal.attempts:
         return _now(), _now()
-    lost = [n for n, attempt in enumerate(journal.attempts[:-1], 1) if "lost_digest" in attempt]
+    lost = [n for n, a in enumerate(journal.attempts[:-1], 1) if a.lost_digest is not None]
     first, last = journal.attempts[lost[-1] if lost else 0], journal.attempts[-1]
-    seconds = [0.0, *(number(epoch.get("seconds")) or 0.0 for epoch in journal.epochs)]
-    from_epoch = int(last.get("from_epoch", 0))
-    before = seconds[from_epoch] if from_epoch < len(seconds) else 0.0
-    resumed, worked = _milliseconds(last["started"]), math.ceil(1000 * (seconds[-1] - before))
-    start = _milliseconds(first["started"])
+    seconds = [0.0, *(epoch.seconds or 0.0 for epoch in journal.epochs)]
+    before = seconds[last.from_epoch] if last.from_epoch < len(seconds) else 0.0
+    resumed, worked = _milliseconds(last), math.ceil(1000 * (seconds[-1] - before))
+    start = _milliseconds(first)
     evaluated = math.ceil(1000 * ((journal.outcome and journal.outcome.seconds) or 0.0))
     return start, max(resumed + max(0, worked), start + evaluated)
 
 
-def _milliseconds(text: str) -> int:
-    return 1000 * calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
+def _milliseconds(attempt: Attempt) -> int:
+    """When an attempt started."""
+    return 1000 * calendar.timegm(time.strptime(attempt.started or "", "%Y-%m-%dT%H:%M:%SZ"))
 
 
 def _now() -> int:
@@ -308,11 +308,12 @@ def _now() -> int:
 def _artifacts(journal: Journal) -> dict[str, bytes]:
     files = {
         "config.toml": config_toml(journal).encode(errors="replace"),
-        "environment.json": _json(journal.attempts),
+        "environment.json": _json([attempt.to_plain() for attempt in journal.attempts]),
     }
     if journal.epochs:
-        names = list(dict.fromkeys(key for epoch in journal.epochs for key in epoch))
-        rows = [[epoch.get(name, "") for name in names] for epoch in journal.epochs]
+        curve = [epoch.to_plain() for epoch in journal.epochs]
+        names = list(dict.fromkeys(key for epoch in curve for key in sorted(epoch)))
+        rows = [[epoch.get(name, "") for name in names] for epoch in curve]
         files["curve.csv"] = _csv(names, rows)
     if journal.outcome and journal.outcome.reason:
         lines = [journal.outcome.reason, journal.outcome.frames]

@@ -13,6 +13,7 @@ from typing import Any
 
 from ablate.config.identity import digest
 from ablate.results.labels import Label
+from ablate.store.attempt import Attempt
 from ablate.store.journal import Journal
 from ablate.store.numbers import without_nan
 from ablate.store.study_record import StudyRecord
@@ -40,16 +41,16 @@ class Told:
     label: Label
 
     @property
-    def attempt(self) -> Mapping[str, Any]:
+    def attempt(self) -> Attempt:
         return self.journal.last_attempt
 
     @property
     def git(self) -> Mapping[str, Any]:
-        return self.attempt.get("git") or {}
+        return self.attempt.git or {}
 
     @property
     def ablate_git(self) -> Mapping[str, Any]:
-        return self.attempt.get("ablate_git") or {}
+        return self.attempt.ablate_git or {}
 
 
 @dataclass(frozen=True)
@@ -107,18 +108,18 @@ FACTS = (
     Fact("runner", TEXT, lambda t: t.journal.trial.runner, "what trained or evaluated it"),
     Fact("attempts", WHOLE, lambda t: len(t.journal.attempts), "how often it was started"),
     Fact("num_epochs", WHOLE, lambda t: len(t.journal.epochs), "epochs that it finished", "epochs"),
-    Fact("host", TEXT, lambda t: t.attempt.get("host"), "where it ran"),
-    Fact("hardware", TEXT, lambda t: t.attempt.get("hardware"), "on which processor or GPU"),
+    Fact("host", TEXT, lambda t: t.attempt.host, "where it ran"),
+    Fact("hardware", TEXT, lambda t: t.attempt.hardware, "on which processor or GPU"),
     Fact("versions", TEXT,
-         lambda t: ", ".join(f"{n} {v}" for n, v in (t.attempt.get("versions") or {}).items()),
+         lambda t: ", ".join(f"{n} {v}" for n, v in (t.attempt.versions or {}).items()),
          "of Python, torch and ablate"),
     Fact("computed_by", TEXT, lambda t: ways(t.attempt),
          "`kernels: COMPILER`, `torch: WHY NO KERNELS`, both (resumed), or `neither` (nothing that "
          "kernels can compute); empty in older records"),
     Fact("sources", TEXT,
-         lambda t: "; ".join(map(" ".join, sorted((t.attempt.get("sources") or {}).items()))),
+         lambda t: "; ".join(map(" ".join, sorted((t.attempt.sources or {}).items()))),
          "your own files that the trial ran, with digests: `digits.py 1a2b3c4d`"),
-    Fact("neutral", TEXT, lambda t: ", ".join(t.attempt.get("neutral", ())),
+    Fact("neutral", TEXT, lambda t: ", ".join(t.attempt.neutral or ()),
          "settings of your own task that cannot change a result"),
     Fact("git_commit", TEXT, lambda t: t.git.get("commit"), "the study's commit"),
     Fact("git_dirty", TRUTH, lambda t: t.git.get("dirty"), "the study has uncommitted code"),
@@ -141,10 +142,9 @@ def tags_of(facts: Iterable[Fact], told: Told) -> dict[str, Any]:
     return {fact.recorded_as: fact.of(told) for fact in facts}
 
 
-def ways(attempt: Mapping[str, Any]) -> str | None:
+def ways(attempt: Attempt) -> str | None:
     """What computed a trial, as text that tells "nothing for kernels" from "not recorded"."""
-    computed_by = attempt.get("computed_by")
-    return None if computed_by is None else "; ".join(computed_by) or NEITHER
+    return None if attempt.computed_by is None else "; ".join(attempt.computed_by) or NEITHER
 
 
 def documented() -> str:

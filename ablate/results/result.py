@@ -42,13 +42,12 @@ class Result:
 def result_of(journal: Journal) -> Result:
     """The result in a trial's journal."""
     outcome = journal.outcome
-    clock = [finite(epoch.get("seconds")) or 0.0 for epoch in journal.epochs]
     return Result(
         status=journal.status,
         metrics=journal.metrics,
         num_parameters=outcome and outcome.num_parameters,
-        tokens=sum(finite(epoch.get("tokens")) or 0 for epoch in journal.epochs),
-        seconds=max(clock, default=0.0),  # the clock runs on from epoch to epoch
+        tokens=sum(epoch.tokens or 0 for epoch in journal.epochs),
+        seconds=max((epoch.seconds or 0.0 for epoch in journal.epochs), default=0.0),
     )
 
 

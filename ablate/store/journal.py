@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,8 @@ from ablate.config import typed
 from ablate.config.identity import Trial
 from ablate.errors import TrialError, nearest
 from ablate.redaction import redacted
+from ablate.store.attempt import Attempt
+from ablate.store.epoch import Epoch
 from ablate.store.numbers import without_nan
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store, damaged
@@ -30,15 +32,6 @@ MOST_DEATHS = 4  # worker deaths without a new epoch before the trial counts as 
 # How the parts that have kernels were computed.
 KERNELS, TORCH, UNKNOWN = "kernels", "torch", "unknown"
 ROWS = {  # of a journal: what is read of them has these types
-    "attempts": typed.rows_of(
-        {
-            **dict.fromkeys(("started", "host", "hardware", "lost_digest"), str | None),
-            **dict.fromkeys(("from_epoch", "epochs_before"), int),
-            **dict.fromkeys(("git", "ablate_git"), dict[str, Any] | None),
-            **dict.fromkeys(("versions", "sources"), dict[str, Any] | None),
-            **dict.fromkeys(("computed_by", "neutral", "without_effect"), list[str]),
-        }
-    ),
     "epochs": typed.rows_of(
         {"epoch": int, "seconds": float | str | None, "tokens": float | None, "event": str | None}
     ),
@@ -52,8 +45,8 @@ class Journal:
 
     trial: Trial
     config: dict[str, Any] = field(default_factory=dict)
-    attempts: list[dict[str, Any]] = field(default_factory=list)
-    epochs: list[dict[str, Any]] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
     outcome: Outcome | None = None
     deaths: list[dict[str, Any]] = field(default_factory=list)  # of workers, by their driver
 
@@ -68,19 +61,23 @@ class Journal:
         return {} if self.outcome is None else self.outcome.metrics
 
     @property
-    def last_attempt(self) -> Mapping[str, Any]:
-        return self.attempts[-1] if self.attempts else {}
+    def last_attempt(self) -> Attempt:
+        return self.attempts[-1] if self.attempts else Attempt()
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to the last attempt."""
+        self.attempts[-1] = replace(self.attempts[-1], **facts)
 
     @property
-    def output(self) -> list[str]:
+    def output(self) -> Sequence[str]:
         """The last lines that the last attempt printed or logged."""
-        return self.last_attempt.get("output", [])
+        return self.last_attempt.output or ()
 
     @property
     def differs_from_lost(self) -> bool:
         """Return whether it was run again for its lost weights, and ended with other ones."""
-        lost = {attempt["lost_digest"] for attempt in self.attempts if "lost_digest" in attempt}
-        return bool(lost) and self.outcome is not None and {self.outcome.digest} != lost
+        lost = {attempt.lost_digest for attempt in self.attempts} - {None}
+        return bool(lost) and self.outcome is not None and {self.outcome.digest or ""} != lost
 
     @property
     def deaths_in_vain(self) -> int:
@@ -92,51 +89,52 @@ class Journal:
     def num_repeated(self) -> int:
         """How many epochs the last attempt had to train again because nothing had been saved."""
         last = self.last_attempt
-        return 0 if last.get("from_epoch") else last.get("epochs_before", 0)
+        return 0 if last.from_epoch else last.epochs_before
 
     @property
     def lacks_weights(self) -> bool:
         """Return whether it has to run again for its weights, and has not started to."""
-        return self.outcome is None and "lost_digest" in self.last_attempt
+        return self.outcome is None and self.last_attempt.lost_digest is not None
 
     @property
     def repeated_for_weights(self) -> bool:
         """Return whether the last attempt repeats a whole trial, for its weights."""
-        return "lost_digest" in (self.attempts[-2] if len(self.attempts) > 1 else {})
+        return len(self.attempts) > 1 and self.attempts[-2].lost_digest is not None
 
     @property
     def computed_by(self) -> frozenset[str]:
         """KERNELS, TORCH or both; empty if the trial uses nothing that has a kernel; includes
         UNKNOWN if the record does not say."""
-        return ways(self.last_attempt.get("computed_by", [UNKNOWN]))
+        computed_by = self.last_attempt.computed_by
+        return ways((UNKNOWN,) if computed_by is None else computed_by)
 
     @property
     def without_effect(self) -> list[str]:
         """The settings that are on, and for which its model has nothing to act on."""
-        known = (attempt.get("without_effect", ()) for attempt in self.attempts)
+        known = (attempt.without_effect or () for attempt in self.attempts)
         return list(dict.fromkeys(itertools.chain(*known)))
 
     @property
     def kept_outside(self) -> dict[str, list[str]]:
         """Line of a loop -> the variables that its epochs share, and that it does not save."""
         kept: dict[str, list[str]] = {}
-        for each in (attempt.get("kept_outside", {}) for attempt in self.attempts):
-            names = kept.setdefault(each["where"], []) if each else []
+        for each in filter(None, (attempt.kept_outside for attempt in self.attempts)):
+            names = kept.setdefault(each["where"], [])
             names += [name for name in each.get("names", ()) if name not in names]
         return kept
 
     @property
     def went_on_without(self) -> bool:
         """Return whether it was cut, and lost what its loop keeps."""
-        return bool(self.kept_outside) and any(a.get("from_epoch") for a in self.attempts)
+        return bool(self.kept_outside) and any(attempt.from_epoch for attempt in self.attempts)
 
     def write(self, store: Store) -> None:
         plain = {
             "trial": self.trial.to_plain(),
             "config": self.config,
-            "attempts": self.attempts,
+            "attempts": [attempt.to_plain() for attempt in self.attempts],
             "deaths": self.deaths,
-            "epochs": self.epochs,
+            "epochs": [epoch.to_plain() for epoch in self.epochs],
             "outcome": self.outcome and self.outcome.to_plain(),
         }
         store.write_json(key(self.trial.id), without_nan(plain))
@@ -147,10 +145,10 @@ class _Parts:
     """What is in a journal's file besides the trial."""
 
     config: dict[str, Any] = field(default_factory=dict)
-    attempts: list = field(default_factory=list)
-    epochs: list = field(default_factory=list)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
     outcome: None = None
-    deaths: list = field(default_factory=list)
+    deaths: list[dict[str, Any]] = field(default_factory=list)
 
 
 def key(trial_id: str) -> str:
@@ -177,11 +175,16 @@ def _from_plain(plain: Mapping[str, Any], trial_id: str) -> Journal:
         raise ValueError("outcome is not a mapping")
     outcome = None if result is None else typed.inside("outcome", Outcome.from_plain, result)
     parts = typed.read(_Parts, {**others, "outcome": None})
+    attempts = [
+        typed.inside(f"attempts[{at}]", Attempt.from_plain, row)
+        for at, row in enumerate(parts.attempts)
+    ]
     for name, rows in ROWS.items():
         typed.inside(name, rows, getattr(parts, name))
     if not all("epoch" in row for row in parts.epochs):
         raise ValueError("its epochs are not numbered")
-    return Journal(trial, parts.config, parts.attempts, parts.epochs, outcome, parts.deaths)
+    epochs = [Epoch.from_plain(row) for row in parts.epochs]
+    return Journal(trial, parts.config, attempts, epochs, outcome, parts.deaths)
 
 
 def read_all(store: Store, trial_ids: Iterable[str] | None = None) -> dict[str, Journal]:
@@ -255,7 +258,7 @@ def run_again(store: Store, journal: Journal) -> None:
     Its last attempt records the digest of the lost weights, to compare with the new ones.
     """
     if journal.outcome is not None and journal.attempts:
-        journal.attempts[-1]["lost_digest"] = journal.outcome.digest
+        journal.note(lost_digest=journal.outcome.digest or "")
     journal.outcome, journal.deaths = None, []
     journal.write(store)
 

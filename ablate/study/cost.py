@@ -52,7 +52,7 @@ def flops_per_token(config: Config, vocabulary: int, source_vocabulary: int = 0)
 def measured_rate(journals: Iterable[Journal], flops: Mapping[str, float]) -> float | None:
     """Return the median operations per second of trials; `flops`: per token, by arm."""
     rates = [
-        flops[journal.trial.arm] * sum(e.get("tokens", 0) for e in journal.epochs) / seconds
+        flops[journal.trial.arm] * sum(epoch.tokens or 0 for epoch in journal.epochs) / seconds
         for journal in journals
         if journal.trial.arm in flops and (seconds := _seconds(journal)) > 1
     ]
@@ -95,4 +95,4 @@ def matrix_rate(threads: int, precision: str) -> float:
 
 
 def _seconds(journal: Journal) -> float:
-    return journal.epochs[-1].get("seconds", 0.0) if journal.epochs else 0.0
+    return (journal.epochs[-1].seconds or 0.0) if journal.epochs else 0.0

@@ -36,6 +36,8 @@ from ablate.errors import (
 from ablate.model.native import library
 from ablate.store import journal as journals
 from ablate.store import sentences, tokens
+from ablate.store.attempt import Attempt
+from ablate.store.epoch import Epoch
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store, damaged
 from ablate.trial import checkpoint, trust
@@ -52,10 +54,10 @@ SAVE_SHARE = 20  # ... which take at most a twentieth of the time
 
 @dataclass(frozen=True)
 class Progress:
-    """The result of a slice: whether the trial is done, and an epoch's metrics if one ended."""
+    """The result of a slice: whether the trial is done, and the epoch if one ended."""
 
     done: bool
-    epoch: dict[str, Any] | None = None
+    epoch: Epoch | None = None
     reached: float = 0.0  # epochs done, with the share of the one under way
 
 
@@ -80,10 +82,8 @@ class TrialRun:
         load_modules(self.trial.modules, self._here)
         trial = self._trial_here()
         self.journal.config = {**self.trial.config.flat, **trial.config.beside}
-        made_by = sources(self.trial)
-        self.journal.attempts[-1] |= {"sources": made_by} if made_by else {}
-        neutral = trial.config.neutral
-        self.journal.attempts[-1] |= {"neutral": neutral} if neutral else {}
+        neutral = tuple(trial.config.neutral)
+        self.journal.note(sources=sources(self.trial) or None, neutral=neutral or None)
         self.journal.write(self.store)  # record the attempt before anything large can kill it
         self._seed_global("begin")
         task = find_runner(self.trial.runner)(trial, Place(self.store, data))
@@ -109,7 +109,7 @@ class TrialRun:
             return saved
         except DamagedError as error:
             log.warning("%s Trial %s starts from its beginning.", error.what, self.trial.id)
-            self.journal.attempts[-1]["discarded"] = error.what
+            self.journal.note(discarded=error.what)
             return None
 
     def _resume(self, task: Task, saved: Any) -> None:
@@ -121,14 +121,17 @@ class TrialRun:
             done_epochs = plain["num_epochs"]
             self._inherited = plain.get("computed_by", [journals.UNKNOWN])
         self.journal.epochs = self.journal.epochs[:done_epochs]
-        self.journal.attempts[-1]["from_epoch"] = done_epochs
+        self.journal.note(from_epoch=done_epochs)
         self._write_journal()
 
-    def _attempt(self) -> dict[str, Any]:
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        here = {"pid": os.getpid(), **environment()}
-        epochs = {"epochs_before": len(self.journal.epochs), "from_epoch": 0}
-        return {"started": now, **epochs, **here, "computed_by": []}
+    def _attempt(self) -> Attempt:
+        return Attempt(
+            started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            epochs_before=len(self.journal.epochs),
+            pid=os.getpid(),
+            computed_by=(),
+            **environment(),
+        )
 
     def advance(self, seconds: float) -> Progress:
         """Work for about `seconds`, or to the end of an epoch or of the trial."""
@@ -142,10 +145,11 @@ class TrialRun:
     def _seed_global(self, purpose: str) -> None:
         Streams(self.trial.seed, self.trial.device).seed_global(purpose)
 
-    def _slice(self, task: Task, seconds: float) -> dict[str, Any] | None:
-        epoch = None if task.finished else task.advance(seconds)
-        if epoch is not None:
-            check_epoch(epoch, self.trial.runner)
+    def _slice(self, task: Task, seconds: float) -> Epoch | None:
+        reported, epoch = None if task.finished else task.advance(seconds), None
+        if reported is not None:
+            check_epoch(reported, self.trial.runner)
+            epoch = Epoch.from_plain(reported)
             self.journal.epochs.append(epoch)
             self._write_journal()
         if task.finished:
@@ -170,7 +174,7 @@ class TrialRun:
         wrapped = {
             "task": plain,
             "num_epochs": len(self.journal.epochs),
-            "computed_by": self.journal.attempts[-1]["computed_by"],
+            "computed_by": list(self.journal.last_attempt.computed_by or ()),
         }
         checkpoint.write(self.store, checkpoint.last_key(self.trial.id), tensors, wrapped)
         self._saved_at = time.monotonic()
@@ -218,22 +222,21 @@ class TrialRun:
     def _write_journal(self) -> None:
         self._check_still_ours()
         if lines := self._output.lines:
-            self.journal.attempts[-1]["output"] = lines
+            self.journal.note(output=tuple(lines))
         self._note_computed_by()
         self.journal.write(self.store)
 
     def _note_computed_by(self) -> bool:
         """Record how the trial was computed, including the attempts that it resumed; return whether
         that changed the record."""
-        attempt = self.journal.attempts[-1]
-        before = attempt["computed_by"]
-        ways = [*self._inherited, *library.computed_by(self._uses)]
-        attempt["computed_by"] = list(dict.fromkeys(ways))
+        before = self.journal.last_attempt.computed_by
+        ways = dict.fromkeys([*self._inherited, *library.computed_by(self._uses)])
+        self.journal.note(computed_by=tuple(ways))
         if idle := getattr(self._task, "without_effect", None):
-            attempt["without_effect"] = idle
+            self.journal.note(without_effect=tuple(idle))
         if kept := getattr(self._task, "kept_outside", None):
-            attempt["kept_outside"] = kept
-        return attempt["computed_by"] != before
+            self.journal.note(kept_outside=kept)
+        return self.journal.last_attempt.computed_by != before
 
     def _check_still_ours(self) -> None:
         """Stop a worker that was cut off and replaced from overwriting its successor's work."""
@@ -241,7 +244,7 @@ class TrialRun:
             return  # on one machine a worker dies with its driver
         stored = journals.read(self.store, self.trial.id)
         if stored is not None and stored.attempts:
-            last, own = (_process(journal.attempts[-1]) for journal in (stored, self.journal))
+            last, own = (_process(journal.last_attempt) for journal in (stored, self.journal))
             if last != own or stored.deaths != self.journal.deaths:
                 raise TakenOver(f"trial {self.trial.id} has been taken over by another worker.")
 
@@ -263,9 +266,9 @@ class TrialRun:
         return None
 
 
-def _process(attempt: Mapping[str, Any]) -> list[Any]:
+def _process(attempt: Attempt) -> tuple[Any, ...]:
     """Return which process makes an attempt; the rest is filled in while it runs."""
-    return [attempt.get(name) for name in ("started", "host", "pid")]
+    return attempt.started, attempt.host, attempt.pid
 
 
 def _fits(plain: Mapping[str, Any], journal: journals.Journal) -> bool:

@@ -58,7 +58,7 @@ class Edited(NamedTuple):
 
 def edited_since(journal: Journal) -> set[Edited]:
     """The files that a trial, or a part of it, ran with and that have changed since."""
-    made = [attempt["sources"] for attempt in journal.attempts if "sources" in attempt]
+    made = [attempt.sources for attempt in journal.attempts if attempt.sources is not None]
     if not made:
         return set()
     now = sources(journal.trial)

@@ -127,8 +127,8 @@ class Ledger:
 
 def _seconds(journal: Journal) -> float:
     """The seconds of a trial since it was first started, or tried again after a failure."""
-    at = [0.0, *(epoch.get("seconds", 0.0) for epoch in journal.epochs)]
-    start = journal.attempts[0].get("from_epoch", 0) if journal.attempts else 0
+    at = [0.0, *(epoch.seconds or 0.0 for epoch in journal.epochs)]
+    start = journal.attempts[0].from_epoch if journal.attempts else 0
     evaluated = (journal.outcome.seconds if journal.outcome else None) or 0.0
     return at[-1] - at[min(start, len(at) - 1)] + evaluated
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ablate.config.identity import Trial
+from ablate.store.epoch import Epoch
 from ablate.tune.schedule import Schedule
 from ablate.tune.worker import Worker
 
@@ -29,10 +30,11 @@ def run(schedule: Schedule, order: Order) -> None:
 def _run_trial(worker: Worker, schedule: Schedule, trial: Trial) -> None:
     while True:
         slice_ = worker.advance()
-        schedule.progress(trial.id, slice_["epoch"], slice_["reached"])
+        epoch = Epoch.from_plain(slice_["epoch"]) if slice_["epoch"] else None
+        schedule.progress(trial.id, epoch, slice_["reached"])
         if slice_["done"]:
             return schedule.finished(trial.id)
-        if slice_["epoch"] is not None and not schedule.report(trial.id, slice_["epoch"]):
+        if epoch is not None and not schedule.report(trial.id, epoch):
             return None
         if schedule.stopping:
             return worker.save()

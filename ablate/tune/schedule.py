@@ -16,6 +16,7 @@ from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.claims import Claims
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
@@ -41,7 +42,7 @@ class Listener:
 
     def started(self, trial: Trial) -> None: ...
     def progress(
-        self, trial_id: str, epoch: Mapping[str, Any] | None, reached: float | None = None
+        self, trial_id: str, epoch: Epoch | None, reached: float | None = None
     ) -> None: ...
     def finished(self, trial_id: str, journal: Journal) -> None: ...
     def retried(self, trial_id: str, why: str) -> None: ...
@@ -148,17 +149,15 @@ class Schedule:
             return trial
         return None
 
-    def progress(
-        self, trial_id: str, epoch: Mapping[str, Any] | None, reached: float | None = None
-    ) -> None:
+    def progress(self, trial_id: str, epoch: Epoch | None, reached: float | None = None) -> None:
         """Take in the end of a slice, with or without an epoch, and how many epochs are done."""
         self._tick()
         if epoch is not None:
-            self.ledger.epoch(trial_id, epoch["epoch"], epoch.get("seconds", 0.0))
-            self._note_what_a_loop_keeps(trial_id, epoch["epoch"])
+            self.ledger.epoch(trial_id, epoch.number, epoch.seconds or 0.0)
+            self._note_what_a_loop_keeps(trial_id, epoch.number)
         self.listener.progress(trial_id, epoch, reached)
 
-    def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
+    def report(self, trial_id: str, epoch: Epoch) -> bool:
         """Take in an epoch; return whether the trial continues. If not, its outcome is recorded."""
         try:
             wanted = [search.report(trial_id, epoch) for search in self.searches.of(trial_id)]

@@ -38,7 +38,8 @@ class Worker:
         """Run to the end of the epoch or of the slice: {"done", "epoch": metrics or None,
         "reached": epochs done, with the share of the one under way}."""
         progress = self._run.advance(SLICE_SECONDS)
-        return {"done": progress.done, "epoch": progress.epoch, "reached": progress.reached}
+        epoch = progress.epoch and progress.epoch.to_plain()
+        return {"done": progress.done, "epoch": epoch, "reached": progress.reached}
 
     def save(self) -> None:
         """Write a checkpoint of the trial now."""

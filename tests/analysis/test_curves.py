@@ -20,8 +20,8 @@ def test_a_curve_is_the_journals(irlm, doc):
     epochs = [epoch for subject in (irlm, doc) for epoch in subject.journal.epochs]
     assert [row[1] for row in finding.rows] == [1, 2, 1, 2]
     for row, epoch in zip(finding.rows, epochs, strict=True):
-        assert row[3] == pytest.approx(epoch["valid_ppl"])
-        assert math.log(row[2]) == pytest.approx(epoch["train_nll"])
+        assert row[3] == pytest.approx(epoch.metrics["valid_ppl"])
+        assert math.log(row[2]) == pytest.approx(epoch.metrics["train_nll"])
 
 
 def test_a_loss_other_than_cross_entropy_is_shown_as_no_perplexity(irlm, doc):

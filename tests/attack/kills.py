@@ -142,7 +142,7 @@ def found(place: Place) -> Found:
 
 def _results(journal: Journal) -> tuple[Any, ...]:
     end = journal.outcome
-    curve = [(epoch["epoch"], epoch["valid_nll"]) for epoch in journal.epochs]
+    curve = [(epoch.number, epoch.metrics["valid_nll"]) for epoch in journal.epochs]
     return end and str(end.status), journal.metrics, end and end.digest, curve
 
 
@@ -295,7 +295,7 @@ class Storm:
         ends = [(j.trial.id, j.outcome) for j in known.values()]
         odd = [end for end in ends if end[1] is None or str(end[1].status) not in ENDS]
         self.counts.add("lost", len(odd), f"{odd[:2]}: {self._story()}")
-        twice = sum(len(j.epochs) > len({e["epoch"] for e in j.epochs}) for j in known.values())
+        twice = sum(len(j.epochs) > len({e.number for e in j.epochs}) for j in known.values())
         self.counts.add("doubled", twice, f"epochs: {self._story()}")
         if self.place.scale == "exact":
             expected, got = undisturbed()[0], found(self.place)
@@ -377,7 +377,7 @@ def _as_computed(journal: Journal) -> bool:
     finally:
         sys.path.remove(str(STUDIES))
     task = Sloping(journal.trial, None)
-    curve = [epoch["valid_nll"] for epoch in journal.epochs]
+    curve = [epoch.metrics["valid_nll"] for epoch in journal.epochs]
     whole = len(curve) == task.epochs or str(journal.status) == "pruned"
     return whole and curve == [task._nll(epoch + 1) for epoch in range(len(curve))]
 

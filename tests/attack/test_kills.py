@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def test_a_trial_that_is_gone_is_counted(storm) -> None:
 
 def test_an_epoch_that_is_there_twice_is_counted(storm) -> None:
     journal = first(storm)
-    journal.epochs.append(dict(journal.epochs[-1]))
+    journal.epochs.append(journal.epochs[-1])
     journal.write(storm.place.store)
     assert counted(storm) == {"doubled": 1, "wrong": 1}
 
@@ -59,7 +60,9 @@ def test_an_epoch_that_is_there_twice_is_counted(storm) -> None:
 def test_another_number_is_counted(storm) -> None:
     journal = first(storm)
     assert kills._as_computed(journal)
-    journal.epochs[0]["valid_nll"] += 1e-15 * journal.epochs[0]["valid_nll"]
+    metrics = {**journal.epochs[0].metrics}
+    metrics["valid_nll"] += 1e-15 * metrics["valid_nll"]
+    journal.epochs[0] = replace(journal.epochs[0], metrics=metrics)
     journal.write(storm.place.store)
     assert counted(storm) == {"wrong": 1}
     assert not kills._as_computed(journals.find(storm.place.store, journal.trial.id))
@@ -68,7 +71,7 @@ def test_another_number_is_counted(storm) -> None:
 def test_a_finished_trial_that_a_resumed_driver_rewrites_is_counted(storm) -> None:
     storm.before = storm.place.finished()
     journal = first(storm)
-    journal.attempts.append(dict(journal.attempts[-1]))
+    journal.attempts.append(journal.attempts[-1])
     journal.write(storm.place.store)
 
     class Ended:

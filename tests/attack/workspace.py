@@ -252,7 +252,7 @@ def results(store: Store) -> dict[str, Any]:
             journal.status,
             dict(journal.metrics),
             journal.outcome and journal.outcome.digest,
-            [(epoch["epoch"], epoch["valid_nll"]) for epoch in journal.epochs],
+            [(epoch.number, epoch.metrics["valid_nll"]) for epoch in journal.epochs],
         )
         for name, journal in journals.read_all(store, record.trial_ids()).items()
     }

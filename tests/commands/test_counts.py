@@ -10,6 +10,7 @@ from ablate.commands.plan import show_plan
 from ablate.commands.status import show_status
 from ablate.engine.board import Board
 from ablate.store import journal as journals
+from ablate.store.epoch import Epoch
 from ablate.store.outcome import Outcome, Status
 from ablate.study.file import load
 from ablate.study.plan import make_plan
@@ -59,7 +60,7 @@ def run(file, workspace, num_trials: int) -> Board:
         assert trial is not None
         metrics = {"valid_nll": 4.0 + number % 5}
         outcome = Outcome(status=Status.COMPLETED, metrics=metrics)
-        epochs = [{"epoch": 1, "tokens": 10, **metrics}]
+        epochs = [Epoch(1, metrics, tokens=10)]
         journals.Journal(trial, epochs=epochs, outcome=outcome).write(workspace.store)
         schedule.finished(trial.id)
     return shown.board

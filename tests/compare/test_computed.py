@@ -9,10 +9,11 @@ import pytest
 from ablate.compare.statistics import computed
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Parent
+from ablate.store.attempt import Attempt
 from tests.support.tables import written
 
 LOSSES = (4.1, 4.2, 4.3)
-KERNELS, TORCH = ["kernels: g++ 12.2"], ["torch: ABLATE_NATIVE=off"]
+KERNELS, TORCH = ("kernels: g++ 12.2",), ("torch: ABLATE_NATIVE=off",)
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def study(by_hand):
         made = by_hand({"base": LOSSES, "doc": LOSSES, "mos": LOSSES})
         for name, journal in made.journals.items():
             way = ways.get(name, KERNELS)
-            journal.attempts = [{} if way is None else {"computed_by": way}]
+            journal.attempts = [Attempt(computed_by=way)]
         return made
 
     return make
@@ -64,7 +65,7 @@ def test_pairs_not_known_to_be_computed_differently_need_no_note(study, ways):
 def test_what_a_trial_builds_on_counts(study):
     made = study({})
     made.end("start", "completed")
-    made.journals["start"].attempts = [{"computed_by": TORCH}]
+    made.journals["start"].attempts = [Attempt(computed_by=TORCH)]
     journal = made.journals["doc-1"]
     journal.trial = replace(journal.trial, parents=(Parent("start", "start"),))
     assert "doc, seed 2 by kernels and torch;" in noted(made)[0]

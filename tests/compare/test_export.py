@@ -17,6 +17,7 @@ from ablate.compare.table.summary import summarise
 from ablate.config.identity import digest
 from ablate.config.metrics import ACCURACY
 from ablate.errors import TrialError
+from ablate.store.attempt import Attempt
 from ablate.store.store import Store
 from tests.support import tables
 
@@ -99,12 +100,19 @@ def test_equal_tables_have_equal_hashes_and_others_do_not(by_hand):
     assert len({hash_of(each) for each in (study(by_hand), *others)}) == 4
 
 
+HERE = Attempt(
+    host="box",
+    hardware="cpu",
+    versions={"torch": "2.13.0"},
+    ablate_git={"commit": "abc", "dirty": True},
+)
+
+
 def kept(by_hand, store: Store):
     made = study(by_hand)
     for number, journal in enumerate(made.journals.values()):
         journal.config = {"head": "mos", "backbone.units": 20 + number // 5}
-        place = {"host": "box", "hardware": "cpu", "versions": {"torch": "2.13.0"}}
-        journal.attempts = [{**place, "ablate_git": {"commit": "abc", "dirty": True}}]
+        journal.attempts = [HERE]
         journal.outcome = replace(journal.outcome, digest=f"digest{number}")
         journal.write(store)
     summary = summarise(made.record, made.journals)

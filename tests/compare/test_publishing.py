@@ -13,6 +13,7 @@ from ablate.compare import publishing
 from ablate.engine import run as engine
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.attempt import Attempt
 from ablate.store.store import Store
 from ablate.store.workspace import open_workspace
 from tests.support.small_studies import BASE
@@ -87,7 +88,7 @@ def test_the_readme_lists_the_code_of_every_attempt(by_hand, tmp_path):
     store = Store(str(tmp_path))
     study_record.write(store, record)
     for trial, known in commits.items():
-        attempts = [{"ablate_git": {"commit": commit} if commit else None} for commit in known]
+        attempts = [Attempt(ablate_git={"commit": c} if c else None) for c in known]
         replace(study.journals[trial], attempts=attempts).write(store)
     text = publishing.readme(store, "results")
     assert f"- ablate at {'a' * 12}, {'b' * 12}; 2 trials recorded no commit" in text

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from ablate.compare.table.summary import summarise
+from ablate.store.attempt import Attempt
 from ablate.store.study_record import ArmRecord, SearchRecord
 
 BASE = (4.10, 4.12, 4.09, 4.11, 4.13)
@@ -401,7 +402,7 @@ def test_variables_that_a_loop_keeps_are_named(by_hand):
     study = by_hand({"base": BASE, "doc": LOWER})
     kept = {"where": "task.py:7", "names": ["best", "patience"]}
     for trial in study.record.trials:
-        study.journals[trial.id].attempts.append({"kept_outside": kept})
+        study.journals[trial.id].attempts.append(Attempt(kept_outside=kept))
     (note,) = (text for text in summary_of(study).notes if "task.py:7" in text)
     assert "this loop keeps best and patience from epoch to epoch" in note
 
@@ -410,8 +411,8 @@ def test_settings_without_effect_are_named_with_their_arms(by_hand):
     study = by_hand({"base": BASE, "doc": LOWER, "noise": NOISY})
     rate, latent = "regularizer.weight_drop.rate", "regularizer.dropout.latent"
     for trial in study.record.trials:
-        idle = [rate, latent] if trial.arm == "doc" else [rate]
-        study.journals[trial.id].attempts.append({"without_effect": idle})
+        idle = (rate, latent) if trial.arm == "doc" else (rate,)
+        study.journals[trial.id].attempts.append(Attempt(without_effect=idle))
     (note,) = (text for text in summary_of(study).notes if "Without effect" in text)
     assert f"{rate} (every arm); {latent} (doc)." in note
 

@@ -81,7 +81,7 @@ def test_a_study_file_may_import_its_task(beside: bool, place) -> None:
     path = {"PYTHONPATH": str(modules)}
     place.ablate("study", "asked.py", "--workers", "1", env=path).succeeded()
     first, _ = journals.read_all(place.store).values()
-    assert "toy_task.py" in first.attempts[-1]["sources"]
+    assert "toy_task.py" in first.attempts[-1].sources
     assert first.trial.modules == (str(place.folder / "asked.py"),)
     place.ablate("rerun", first.trial.id, env=path).succeeded()
 
@@ -106,7 +106,7 @@ def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
     first, _ = journals_of(tmp_path)
     (file,) = first.trial.modules
     assert Path(file).name == "train.py" and "FACTOR = 0.5" in Path(file).read_text()
-    assert first.attempts[-1]["sources"].keys() == {"train.py"}
+    assert first.attempts[-1].sources.keys() == {"train.py"}
     again = ["-m", "ablate", "rerun", first.trial.id]
     assert "every bit agrees" in python(tmp_path, *again, PYTHONPATH="library")
 
@@ -117,7 +117,7 @@ def test_a_script_with_a_guard_and_a_task_of_a_module(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{WORDS}\nif __name__ == '__main__':\n{guarded}")
     assert python(tmp_path, "train.py") == "2.0 4.0\n"
     first, _ = journals_of(tmp_path)
-    assert first.attempts[-1]["sources"].keys() == {"toy_task.py"}
+    assert first.attempts[-1].sources.keys() == {"toy_task.py"}
 
 
 @pytest.fixture

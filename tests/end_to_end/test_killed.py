@@ -54,7 +54,7 @@ def found(place: Any, key: str) -> Found:
 
 
 def outcome(journal: journals.Journal) -> tuple:
-    epochs = [(epoch["epoch"], epoch["valid_nll"]) for epoch in journal.epochs]
+    epochs = [(epoch.number, epoch.metrics["valid_nll"]) for epoch in journal.epochs]
     assert [number for number, _ in epochs] == list(range(1, len(epochs) + 1))
     end = journal.outcome
     return end and end.status, journal.metrics, end and end.digest, epochs
@@ -203,10 +203,10 @@ def _kill_a_worker(place: Any, running: Any) -> journals.Journal:
     def resumed() -> journals.Journal | None:
         journal = journals.read(place.store, chosen.trial.id)
         attempts = journal.attempts if journal else []
-        return journal if len(attempts) > 1 and attempts[-1]["from_epoch"] else None
+        return journal if len(attempts) > 1 and attempts[-1].from_epoch else None
 
     chosen = wait_for(well_started, running)
-    os.kill(chosen.attempts[-1]["pid"], signal.SIGKILL)
+    os.kill(chosen.attempts[-1].pid, signal.SIGKILL)
     return wait_for(resumed, running)
 
 
@@ -247,14 +247,14 @@ def test_a_stopped_trial_resumes_where_it_was(story):
         pytest.skip("every trial had just ended when the study was stopped")
     for before in stopped:
         later = known[before.trial.id].attempts[len(before.attempts) :]
-        assert later[0]["from_epoch"] == len(before.epochs)
+        assert later[0].from_epoch == len(before.epochs)
 
 
 def test_a_killed_workers_trial_resumes_from_its_checkpoint(story):
     first, second = story.retried.attempts
-    assert first["from_epoch"] == 0 and second["from_epoch"] >= 1
-    assert first["pid"] != second["pid"]
-    pattern = rf"is being retried: the worker process \(pid {first['pid']} .*\) died: it was killed"
+    assert first.from_epoch == 0 and second.from_epoch >= 1
+    assert first.pid != second.pid
+    pattern = rf"is being retried: the worker process \(pid {first.pid} .*\) died: it was killed"
     assert re.search(pattern, story.killed[0].out)
 
 
@@ -345,7 +345,7 @@ def test_ctrl_c_without_ray(places, kills):
     driver.start().ended().succeeded()
     for name, num_epochs in stopped.items():
         attempts = journals.read(driver.place.store, name).attempts
-        assert [attempt["from_epoch"] for attempt in attempts] == [0, num_epochs]
+        assert [attempt.from_epoch for attempt in attempts] == [0, num_epochs]
     assert driver.nothing_done_again()
 
 

@@ -71,7 +71,7 @@ def edited(place) -> Edited:
 def test_what_made_a_trial_is_recorded_and_an_edit_is_said_at_the_run_and_in_the_table(edited):
     assert "was edited" not in edited.study()
     before = journals.read_all(edited.place.store)
-    made = {(j.trial.arm, *sorted(j.attempts[-1]["sources"])) for j in before.values()}
+    made = {(j.trial.arm, *sorted(j.attempts[-1].sources)) for j in before.values()}
     assert made == {("without", "own_runner.py"), ("with", "halving.py", "own_runner.py")}
     assert "was edited" not in edited.study()
 
@@ -93,5 +93,5 @@ def test_a_tables_provenance_has_the_digests(edited):
     digest = next(iter(edited.place.store.names("tables"))).removesuffix(".json")
     assert exported
     journal = next(iter(journals.read_all(edited.place.store).values()))
-    text = journal.attempts[-1]["sources"]["own_runner.py"]
+    text = journal.attempts[-1].sources["own_runner.py"]
     assert f"own_runner.py {text}" in edited.ablate("provenance", digest)

@@ -499,7 +499,7 @@ class TestDamage:
         ended = run(place, really())
         assert ended.status == 0
         assert ended.err.count("\n") == 1 and f"{name} starts from its beginning" in ended.err
-        assert "is damaged" in journals.read(store, name).attempts[-1]["discarded"]
+        assert "is damaged" in journals.read(store, name).attempts[-1].discarded
         assert _metrics(store) == before
 
     def test_a_damaged_study(self, run_once):

@@ -186,7 +186,7 @@ def test_only_an_outcome_that_an_older_journal_overwrote_is_restored(workspace, 
     (trial_id,) = journals.read_all(workspace.store)
     ended = journals.read(workspace.store, trial_id)
     assert ended is not None and len(ended.attempts) == 1
-    attempts = [*ended.attempts, {**ended.attempts[0], "started": "2100-01-01T00:00:00Z"}]
+    attempts = [*ended.attempts, replace(ended.attempts[0], started="2100-01-01T00:00:00Z")]
     stored = replace(ended, outcome=None, attempts=attempts if later else ended.attempts)
     stored.write(workspace.store)
     record = SimpleNamespace(trial_ids=lambda: [trial_id])

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from ablate.config.identity import Trial
 from ablate.engine.screen import Lines, Screen
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
@@ -69,8 +70,8 @@ def ended(trial_id: str, status: str = "completed", nats: float = 4.0, reason: s
     return Journal(trial_of(trial_id), outcome=outcome)
 
 
-def epoch(number: int, nats: float = 4.5) -> dict:
-    return {"epoch": number, "valid_nll": nats, "tokens": 12_000, "seconds": 3.0 * number}
+def epoch(number: int, nats: float = 4.5) -> Epoch:
+    return Epoch(number, {"valid_nll": nats}, seconds=3.0 * number, tokens=12_000)
 
 
 def play(screen: Screen, clock: Clock, trial_ids, status: str = "completed") -> None:
@@ -221,7 +222,7 @@ def test_time_left_of_arms_that_ran_elsewhere_follows_what_this_machine_takes():
         screen.refresh()
         assert screen.board.seconds_left(clock.now) == pytest.approx(3 * 12)
         clock.now += 1
-        screen.progress("base-1", {**epoch(1), "seconds": 1.0})
+        screen.progress("base-1", replace(epoch(1), seconds=1.0))
         screen.refresh()
         assert screen.board.seconds_left(clock.now) == pytest.approx(3 + 2 * 4)
         clock.now += 5  # it ended after 6 s: half of what it took there
@@ -261,7 +262,7 @@ def test_time_left_of_a_trial_that_resumes_in_its_middle():
         screen.refresh()
         assert screen.board.seconds_left(clock.now) == pytest.approx(140)
         clock.now += 50  # its own clock counts the epochs before too: slower, on another machine
-        screen.progress("base-0", {**epoch(3), "seconds": 900.0}, 3.0)
+        screen.progress("base-0", replace(epoch(3), seconds=900.0), 3.0)
         screen.refresh()
         assert screen.board.seconds_left(clock.now) == pytest.approx(70 / 0.6)
 
@@ -276,7 +277,7 @@ def test_time_left_of_a_trial_that_was_cut_and_repeats_epochs(start, share):
     board = screen.board
     board.started(trial, 0.0)
     for number in range(1, 13):
-        board.progress(trial.id, {**epoch(number), "seconds": 60.0 * number}, 60.0 * number)
+        board.progress(trial.id, replace(epoch(number), seconds=60.0 * number), 60.0 * number)
     now = 900.0
     if share:
         board.reached(trial.id, start + 0.1, now + 6)
@@ -285,7 +286,7 @@ def test_time_left_of_a_trial_that_was_cut_and_repeats_epochs(start, share):
     for number in (1, 2):
         done, now = start + number, now + 60.0
         board.reached(trial.id, done - 0.1, now - 6)
-        board.progress(trial.id, {**epoch(done), "seconds": 60.0 * done}, now)
+        board.progress(trial.id, replace(epoch(done), seconds=60.0 * done), now)
         assert board.seconds_left(now) == pytest.approx(60 * (40 - done))
     board.finished(trial.id, ended(trial.id), now)
     assert board.running == {}
@@ -313,16 +314,16 @@ def test_time_left_follows_the_latest_epochs():
         for number in range(1, 21):
             took = 3.0 if number <= 10 else 9.0
             seconds, clock.now = seconds + took, clock.now + took
-            screen.progress("base-0", {**epoch(number), "seconds": seconds})
+            screen.progress("base-0", replace(epoch(number), seconds=seconds))
         screen.refresh()
         assert screen.board.seconds_left(clock.now) == pytest.approx(10 * 9 + 30 * 9)
         for number in range(21, 31):
             seconds, clock.now = seconds + 9, clock.now + 9
-            screen.progress("base-0", {**epoch(number), "seconds": seconds})
+            screen.progress("base-0", replace(epoch(number), seconds=seconds))
         clock.now += 5
         screen.finished("base-0", ended("base-0"))
         screen.started(replace(trial_of("base-1"), values={"training.epochs": 30}))
-        screen.progress("base-1", {**epoch(1), "seconds": 4.0})
+        screen.progress("base-1", replace(epoch(1), seconds=4.0))
         screen.refresh()
         assert screen.board.seconds_left(clock.now) == pytest.approx(29 * 4 + 5)
 
@@ -590,9 +591,9 @@ def test_a_sender_of_events_never_waits_for_the_screen():
     trials = [(trial_of(t.id), ended(t.id), epoch(1)) for t in record.trials]
 
     def send() -> None:
-        for trial, journal, metrics in trials:
+        for trial, journal, first in trials:
             screen.started(trial)
-            screen.progress(trial.id, metrics)
+            screen.progress(trial.id, first)
             screen.finished(trial.id, journal)
 
     sender = threading.Thread(target=send, daemon=True)

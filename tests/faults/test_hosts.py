@@ -52,7 +52,7 @@ class Case:
     def running_on(self, pod: str) -> list[str]:
         """The trials that run in the pod, with some epochs done."""
         running = [j for j in self.known.values() if j.outcome is None and j.epochs]
-        return [j.trial.id for j in running if j.attempts[-1]["host"] == f"pod-{pod}"]
+        return [j.trial.id for j in running if j.attempts[-1].host == f"pod-{pod}"]
 
     def until(self, condition: Any, driver: lab.Driver, what: str, seconds: float = 240) -> Any:
         def check() -> Any:
@@ -76,7 +76,7 @@ class Case:
             known = [j for name, j in self.known.items() if name in names]
             restarted = sum(len(j.attempts) for j in known) > before
             return restarted and any(
-                len(j.epochs) > j.attempts[-1]["from_epoch"] for j in known if len(j.attempts) > 1
+                len(j.epochs) > j.attempts[-1].from_epoch for j in known if len(j.attempts) > 1
             )
 
         self.until(again, driver, f"{names} go on")
@@ -85,7 +85,7 @@ class Case:
     def repeated(self) -> str:
         """The number of epochs that were trained twice."""
         number = sum(
-            attempt["epochs_before"] - attempt["from_epoch"]
+            attempt.epochs_before - attempt.from_epoch
             for journal in self.known.values()
             for attempt in journal.attempts
         )
@@ -127,7 +127,7 @@ def _check_found(journal: journals.Journal) -> None:
 
     task = hostly.Sloping(journal.trial, None)  # type: ignore[arg-type]
     losses = [task._nll(epoch + 1) for epoch in range(len(journal.epochs))]
-    assert [epoch["valid_nll"] for epoch in journal.epochs] == losses
+    assert [epoch.metrics["valid_nll"] for epoch in journal.epochs] == losses
     assert journal.status in ("completed", "pruned"), journal
     if journal.status == "completed":
         assert journal.outcome and journal.outcome.metrics["valid_nll"] == losses[-1]
@@ -365,7 +365,7 @@ def test_clock_an_hour_off(cluster, case, report, hours: int) -> None:
     driver = case.start()
     (name, *_) = on(case, "b", driver)
     seconds = time.monotonic() - start
-    started = case.known[name].attempts[-1]["started"]
+    started = case.known[name].attempts[-1].started
     off = calendar.timegm(time.strptime(started, "%Y-%m-%dT%H:%M:%SZ")) - time.time()
     assert 3600 * hours - 600 < off < 3600 * hours + 60, started
     case.check(driver)

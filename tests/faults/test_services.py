@@ -208,7 +208,7 @@ def test_a_worker_that_was_replaced_overwrites_nothing(s3, data) -> None:
     cut_off = TrialRun(trial(data), store, data)
     assert not cut_off.advance(0).done
     successor = TrialRun(trial(data), store, data)
-    successor.journal.attempts[-1]["pid"] = -1  # it is another process
+    successor.journal.note(pid=-1)  # it is another process
     successor.journal.write(store)
     with pytest.raises(StoreError, match="has been taken over by another worker"):
         cut_off.advance(0)
@@ -231,11 +231,11 @@ def test_a_trial_resumes_from_a_checkpoint_in_a_remote_store(s3, data) -> None:
         assert not first.advance(0).done
     first.save()
     second = TrialRun(trial(data), cut, data)
-    assert second.journal.attempts[-1]["from_epoch"] == len(first.journal.epochs) > 0
+    assert second.journal.attempts[-1].from_epoch == len(first.journal.epochs) > 0
     while not second.advance(0).done:
         pass
     known = [journals.read(store, second.trial.id) for store in (whole, cut)]
-    curves = [[epoch["valid_nll"] for epoch in journal.epochs] for journal in known if journal]
+    curves = [[e.metrics["valid_nll"] for e in journal.epochs] for journal in known if journal]
     assert curves[0] == curves[1] and len(curves[0]) > len(first.journal.epochs)
     assert known[0] and known[1] and known[0].metrics == known[1].metrics
 

@@ -164,7 +164,7 @@ def test_trials_that_start_over_lose_their_points_and_others_of_the_batch_keep_t
     trials = prepare(workspace, BATCH)
     assert delivered(workspace).complete
     restarted = make_journal(trials[0], 1)
-    restarted.attempts = [{**restarted.attempts[0], "started": "2026-03-04T05:06:07Z"}]
+    restarted.note(started="2026-03-04T05:06:07Z")
     longer = make_journal(trials[1], 4)
     write(workspace.store, restarted, longer)
     assert delivered(workspace).delivered == 2

@@ -16,6 +16,7 @@ from ablate.errors import DamagedError
 from ablate.record import client, database, mlflow_records, quiet, runs
 from ablate.record.mlflow_records import Recorder, sync
 from ablate.store import journal as journals
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.workspace import open_workspace
 from tests.support.records_by_hand import (
@@ -183,9 +184,8 @@ def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(worksp
     for day, epochs, status, loss in ((1, 2, "failed", 100.0), (2, 3, "completed", 1.0)):
         reason = "a bug" if status == "failed" else None
         journal = make_journal(FIRST, epochs, status, reason=reason)
-        journal.attempts[0]["started"] = f"2026-01-0{day}T00:00:00Z"
-        for epoch in journal.epochs:
-            epoch["train_nll"] = loss
+        journal.note(started=f"2026-01-0{day}T00:00:00Z")
+        journal.epochs = [_with_loss(epoch, loss) for epoch in journal.epochs]
         write(store, journal)
         recorder = workspace.recorder(record, via)
         recorder.open()
@@ -219,8 +219,8 @@ def test_the_run_of_an_evaluation_lasts_as_long_as_it_took(workspace, via) -> No
 @pytest.mark.parametrize("via", WAYS)
 def test_numbers_that_are_none(workspace, via) -> None:
     journal = make_journal(FIRST, 2, "diverged")
-    journal.epochs[0]["train_nll"] = float("inf")
-    journal.epochs[1]["train_nll"] = float("nan")
+    first, second = journal.epochs
+    journal.epochs = [_with_loss(first, float("inf")), _with_loss(second, float("nan"))]
     write(workspace.store, journal)
     recorder = workspace.recorder(make_study(), via)
     recorder.open()
@@ -229,6 +229,10 @@ def test_numbers_that_are_none(workspace, via) -> None:
     history = {step: value for step, value, _ in points}
     assert history[1] > 1e308
     assert history[2] != history[2]
+
+
+def _with_loss(epoch: Epoch, train_nll: float) -> Epoch:
+    return replace(epoch, metrics={**epoch.metrics, "train_nll": train_nll})
 
 
 def _run(workspace) -> dict[str, Any]:
@@ -431,7 +435,7 @@ def test_a_settled_trial_is_read_once_until_it_changes(workspace, monkeypatch) -
 def _another_run(trial: str, status: str = "completed", **more: Any) -> Journal:
     """The journal of a trial that somebody removed and ran again, with another result."""
     journal = make_journal(trial, 3, status, metrics={"test_ppl": 77.0}, **more)
-    journal.attempts[0]["started"] = "2026-03-04T05:06:07Z"
+    journal.note(started="2026-03-04T05:06:07Z")
     return journal
 
 

@@ -23,6 +23,8 @@ from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.record.mirror.syncing import STORE, update_mirror
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.attempt import Attempt
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
@@ -70,8 +72,8 @@ def journal_of(draw: Any, planned: PlannedTrial, metric: Metric, arm: str) -> Jo
         values = numbers(draw, of, fate)
     size = draw(st.sampled_from((None, 1000, 1001)))
     outcome = Outcome(status=Status(status), metrics=values, num_parameters=size) if ended else None
-    epochs = [{"epoch": n, "valid_nll": 4.0, "seconds": 1.0 * n, "tokens": 100} for n in (1, 2)]
-    attempt = {"started": "2026-01-02T03:04:05Z", "from_epoch": 0, "host": "box"}
+    epochs = [Epoch(n, {"valid_nll": 4.0}, seconds=1.0 * n, tokens=100) for n in (1, 2)]
+    attempt = Attempt(started="2026-01-02T03:04:05Z", host="box")
     attempts = [attempt] * draw(st.integers(1, 2))
     return Journal(trial, {"corpus.name": "grammar"}, attempts, epochs, outcome)
 

@@ -14,6 +14,7 @@ from ablate.config.identity import Trial
 from ablate.errors import DamagedError
 from ablate.store import glance, study_record
 from ablate.store import journal as journals
+from ablate.store.attempt import Attempt
 from ablate.store.glance import Glance
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
@@ -59,7 +60,8 @@ def store(tmp_path_factory) -> Store:
 def test_a_glance_agrees_with_the_whole(store, attempts, config, ended, metrics, reason):
     outcome = None if ended is None else Outcome(status=ended, metrics=metrics, reason=reason)
     trial = Trial(id="t", values={}, seed=1, corpus_digest="c")
-    Journal(trial, config, attempts, outcome=outcome).write(store)
+    made = [*map(Attempt.from_plain, attempts)]
+    Journal(trial, config, made, outcome=outcome).write(store)
     whole = journals.read(store, "t")
     assert whole is not None
     expected = Glance(whole.status, len(whole.attempts))

@@ -9,6 +9,7 @@ import pytest
 from ablate.config.identity import Trial
 from ablate.errors import StoreError
 from ablate.store import journal as journals
+from ablate.store.attempt import Attempt
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite, number, without_nan
 from ablate.store.outcome import Outcome, Status
@@ -42,7 +43,7 @@ def test_a_running_trial_has_no_outcome(tmp_path):
     Journal(TRIAL).write(store)
     assert store.read_json(journals.key("t1"))["outcome"] is None
     journal = journals.read(store, "t1")
-    assert (journal.status, journal.metrics, journal.last_attempt) == (None, {}, {})
+    assert (journal.status, journal.metrics, journal.last_attempt) == (None, {}, Attempt())
 
 
 def test_parts_of_a_later_version_are_ignored():

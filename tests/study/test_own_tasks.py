@@ -16,6 +16,7 @@ from ablate.config import tasks
 from ablate.errors import AblateError, ConfigError, StudyError
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.epoch import Epoch
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.workspace import open_workspace
@@ -115,12 +116,12 @@ def test_a_network_cut_after_any_epoch_ends_with_the_same_bits(name, workspace, 
     assert whole.outcome.status == Status.COMPLETED
     for cut_after in range(1, len(whole.epochs) + 1):
         cut = end(Store(str(tmp_path / f"cut {cut_after}")), cut_after)
-        assert cut.attempts[1]["from_epoch"] == cut_after
+        assert cut.attempts[1].from_epoch == cut_after
         assert cut.outcome == whole.outcome and bits(cut) == bits(whole)
 
 
-def bits(journal: journals.Journal) -> list[dict[str, float]]:
-    return [{**epoch, "seconds": 0} for epoch in journal.epochs]
+def bits(journal: journals.Journal) -> list[Epoch]:
+    return [replace(epoch, seconds=0) for epoch in journal.epochs]
 
 
 @pytest.mark.slow
@@ -205,7 +206,7 @@ def test_a_search_over_accuracy_finds_the_highest(hill, workspace, scale):
     known = journals.read_all(workspace.store, summary.record.trial_ids())
     for search in summary.record.searches:
         tried = [known[name] for name in search.trials]
-        last = {j.trial.id: j.epochs[-1]["valid_accuracy"] for j in tried}
+        last = {j.trial.id: j.epochs[-1].metrics["valid_accuracy"] for j in tried}
         ended = [j.trial.id for j in tried if j.status == Status.COMPLETED]
         assert search.chosen == max(ended, key=last.__getitem__)
         assert last[search.chosen] == max(last.values()), "no better one was stopped"

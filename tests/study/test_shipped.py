@@ -246,7 +246,7 @@ def test_over_ray_a_study_finds_what_it_finds_without(workspace, tmp_path, monke
         assert (ours.name, len(ours.values)) == (theirs.name, len(theirs.values))
         assert ours.values and (ours.values == theirs.values or ours.name in searched)
     tried = journals.read_all(workspace.store, over_ray.record.trial_ids()).values()
-    processes = {attempt["pid"] for journal in tried for attempt in journal.attempts}
+    processes = {attempt.pid for journal in tried for attempt in journal.attempts}
     assert processes and os.getpid() not in processes
 
 

@@ -14,6 +14,8 @@ from ablate.record.client import ClientTracking
 from ablate.record.database import DatabaseTracking
 from ablate.record.mlflow_records import Recorder
 from ablate.store import study_record
+from ablate.store.attempt import Attempt
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
@@ -95,16 +97,14 @@ def trial_id(study: str, index: int) -> str:
     return f"{study}{index:012d}"
 
 
-ATTEMPT = {
-    "started": "2026-01-02T03:04:05Z",
-    "epochs_before": 0,
-    "from_epoch": 0,
-    "host": "box",
-    "hardware": "a processor",
-    "versions": {"torch": "2.13.0"},
-    "computed_by": ["torch: ABLATE_NATIVE=off", "kernels: g++ 12.2"],
-    "git": {"commit": "abc", "dirty": True},
-}
+ATTEMPT = Attempt(
+    started="2026-01-02T03:04:05Z",
+    host="box",
+    hardware="a processor",
+    versions={"torch": "2.13.0"},
+    computed_by=("torch: ABLATE_NATIVE=off", "kernels: g++ 12.2"),
+    git={"commit": "abc", "dirty": True},
+)
 
 
 def make_journal(
@@ -126,20 +126,22 @@ def make_journal(
         arm="(15,5,0,0)",
     )
     curve = [
-        {
-            "epoch": epoch,
-            "train_nll": 5.0 - epoch / 10,
-            "valid_ppl": 100.0 / epoch,
-            "seconds": seconds * epoch,
-            "event": "averaging" if epoch == 2 else None,
-        }
-        for epoch in range(1, epochs + 1)
+        Epoch(
+            number,
+            {
+                "train_nll": 5.0 - number / 10,
+                "valid_ppl": 100.0 / number,
+                "event": "averaging" if number == 2 else None,
+            },
+            seconds=seconds * number,
+        )
+        for number in range(1, epochs + 1)
     ]
     result = {"valid_ppl": 30.0, "test_ppl": 31.0} if status == "completed" else {}
     config = {"backbone": "lstm", "backbone.units": [20, 10], "training.clip": None}
     parts = {"metrics": result, "num_parameters": 1000, **outcome}
     ended = None if status is None else Outcome(status=Status(status), **parts)
-    return Journal(trial, config, [dict(ATTEMPT)], epochs=curve, outcome=ended)
+    return Journal(trial, config, [ATTEMPT], epochs=curve, outcome=ended)
 
 
 def write(store: Store, *result: Journal) -> None:

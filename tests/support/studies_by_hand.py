@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.config.identity import Trial
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
@@ -48,8 +49,8 @@ class ByHand:
     def end(self, trial_id: str, status: str, **outcome: Any) -> None:
         trial = Trial(id=trial_id, values={}, seed=1, corpus_digest=DIGEST)
         epochs = [
-            {"epoch": 1, "valid_nll": 5.0, "tokens": 1000, "seconds": 2.0},
-            {"epoch": 2, "valid_nll": 4.5, "tokens": 1000, "seconds": 4.5},
+            Epoch(1, {"valid_nll": 5.0}, seconds=2.0, tokens=1000),
+            Epoch(2, {"valid_nll": 4.5}, seconds=4.5, tokens=1000),
         ]
         result = Outcome(status=Status(status), **{"num_parameters": 1_234_567, **outcome})
         self.journals[trial_id] = Journal(trial, epochs=epochs, outcome=result)

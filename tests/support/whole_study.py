@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ablate.compare.material import Material
 from ablate.compare.table.summary import summarise
+from ablate.store.epoch import Epoch
 from ablate.store.study_record import SearchRecord
 from ablate.study.designs import factorial
 from tests.support.studies_by_hand import ByHand
@@ -40,7 +41,7 @@ def whole_study(first: str = "a") -> ByHand:
         journal.outcome = replace(journal.outcome, num_parameters=num_parameters)
         last = journal.metrics.get("valid_nll", 5.0)
         journal.epochs = [
-            {"epoch": i + 1, "valid_nll": last + 0.3 * (2 - i), "tokens": 500, "seconds": i + 1.0}
+            Epoch(i + 1, {"valid_nll": last + 0.3 * (2 - i)}, seconds=i + 1.0, tokens=500)
             for i in range(3)
         ]
     study.record_fields = {"design": "factorial", "searches": tuple(searches)}

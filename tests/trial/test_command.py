@@ -97,10 +97,10 @@ def test_a_script_that_nobody_touched_is_compared(folder, workspace):
 def test_its_lines_are_epochs_and_the_result(folder):
     journal = run_command("python train.py --lr {lr} --seed {seed}", folder, lr=0.1)
     assert journal.status == Status.COMPLETED
-    assert [round(epoch["valid_accuracy"], 1) for epoch in journal.epochs] == [0.6, 0.7, 0.8]
-    assert all(epoch["loss"] == 2.0 for epoch in journal.epochs)
+    assert [round(e.metrics["valid_accuracy"], 1) for e in journal.epochs] == [0.6, 0.7, 0.8]
+    assert all(epoch.metrics["loss"] == 2.0 for epoch in journal.epochs)
     result = journal.outcome.metrics
-    assert result["valid_accuracy"] == journal.epochs[-1]["valid_accuracy"]
+    assert result["valid_accuracy"] == journal.epochs[-1].metrics["valid_accuracy"]
     assert round(result["test_accuracy"], 1) == 0.7
 
 

@@ -76,8 +76,8 @@ def test_the_first_trial_of_a_process_says_what_computed_it(workspace, tmp_path)
     env = {k: v for k, v in os.environ.items() if k != library.SWITCH}
     subprocess.run(command, check=True, capture_output=True, timeout=120, env=env)
     (journal,) = journals.read_all(workspace.store).values()
-    assert journal.attempts[0]["computed_by"] == [f"kernels: {library.load_library()[1]}"]
-    assert "kernels" not in journal.attempts[0]["versions"]
+    assert journal.attempts[0].computed_by == (f"kernels: {library.load_library()[1]}",)
+    assert "kernels" not in journal.attempts[0].versions
 
 
 def _nested(values):
@@ -90,12 +90,12 @@ def _nested(values):
 def test_without_kernels_it_says_why(monkeypatch, tmp_path, data):
     monkeypatch.setenv(library.SWITCH, "off")
     journal = run(trial_of(data), Store(tmp_path / "off"), data)
-    assert journal.attempts[0]["computed_by"] == [OFF]
+    assert journal.attempts[0].computed_by == (OFF,)
     assert journal.computed_by == {journals.TORCH}
     monkeypatch.delenv(library.SWITCH)
     monkeypatch.setattr(library, "load_library", lambda: (None, "no C++ compiler is found"))
     journal = run(trial_of(data), Store(tmp_path / "none"), data)
-    assert journal.attempts[0]["computed_by"] == ["torch: no C++ compiler is found"]
+    assert journal.attempts[0].computed_by == ("torch: no C++ compiler is found",)
 
 
 @pytest.mark.kernels
@@ -103,8 +103,8 @@ def test_a_trial_resumed_under_another_setting_shows_both(monkeypatch, tmp_path,
     trial, store = trial_of(data), Store(tmp_path)
     begun_without_kernels(monkeypatch, trial, store, data)
     first, second = run(trial, store, data).attempts
-    assert first["computed_by"] == [OFF]
-    assert second["computed_by"] == [OFF, f"kernels: {library.load_library()[1]}"]
+    assert first.computed_by == (OFF,)
+    assert second.computed_by == (OFF, f"kernels: {library.load_library()[1]}")
     assert journals.read(store, trial.id).computed_by == {journals.TORCH, journals.KERNELS}
 
 
@@ -114,8 +114,8 @@ def test_work_that_was_lost_is_not_what_computed_it(monkeypatch, tmp_path, data)
     begun_without_kernels(monkeypatch, trial, store, data)
     store.delete(checkpoint.last_key(trial.id))
     first, second = run(trial, store, data).attempts
-    assert first["computed_by"] == [OFF]
-    assert second["computed_by"] == [f"kernels: {library.load_library()[1]}"]
+    assert first.computed_by == (OFF,)
+    assert second.computed_by == (f"kernels: {library.load_library()[1]}",)
 
 
 @pytest.mark.kernels
@@ -142,7 +142,7 @@ def test_what_kernels_cannot_compute_says_nothing(monkeypatch, dtype, device):
 
 def test_an_ngram_model_has_nothing_for_kernels(tmp_path, data):
     journal = run(trial_of(data, NGRAM, runner=COUNTING), Store(tmp_path), data)
-    assert journal.attempts[0]["computed_by"] == []
+    assert journal.attempts[0].computed_by == ()
     assert journal.computed_by == frozenset()
 
 
@@ -162,13 +162,13 @@ def test_rerun_says_whether_the_kernels_differ(monkeypatch, workspace, capsys):
     assert "more than a perplexity point" in output
     assert "To repeat it as it was recorded: unset ABLATE_NATIVE=off" in output
 
-    journal.attempts[0]["computed_by"] = [OFF]
+    journal.note(computed_by=(OFF,))
     journal.outcome = replace(journal.outcome, digest="another")
     journal.write(workspace.store)
     assert rerun.rerun_trial(trial.id, workspace) == 1
     assert f"kernels: the same as in the record ({OFF})" in capsys.readouterr().out
 
-    del journal.attempts[0]["computed_by"]
+    journal.note(computed_by=None)
     journal.write(workspace.store)
     assert rerun.rerun_trial(trial.id, workspace) == 1
     output = capsys.readouterr().out

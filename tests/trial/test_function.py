@@ -1,7 +1,7 @@
 """Functions of the user's as trials: what they may give, how they resume, what is refused."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -82,9 +82,9 @@ def test_a_killed_function_ends_with_the_same_bits(store, tmp_path, cut_after):
     cut = run_trial(fit_line, Store(str(tmp_path / "other")), cut_after=cut_after)
     assert whole.outcome.status == Status.COMPLETED, whole.outcome.frames
     assert cut.outcome == whole.outcome
-    assert len(cut.attempts) == 2 and cut.attempts[1]["from_epoch"] == cut_after
+    assert len(cut.attempts) == 2 and cut.attempts[1].from_epoch == cut_after
     assert cut.num_repeated == 0
-    results = [[{**epoch, "seconds": 0} for epoch in each.epochs] for each in (whole, cut)]
+    results = [[replace(epoch, seconds=0) for epoch in each.epochs] for each in (whole, cut)]
     assert results[0] == results[1]
 
 
@@ -92,18 +92,18 @@ def test_what_a_function_concludes(store):
     journal = run_trial(fit_line, store)
     outcome = journal.outcome
     assert outcome.metrics["test_accuracy"] == 0.5
-    assert outcome.metrics["valid_accuracy"] == journal.epochs[-1]["valid_accuracy"]
+    assert outcome.metrics["valid_accuracy"] == journal.epochs[-1].metrics["valid_accuracy"]
     assert outcome.num_parameters == 2 * 8 + 8 + 8 + 1
-    assert [epoch["epoch"] for epoch in journal.epochs] == [1, 2, 3, 4]
+    assert [epoch.number for epoch in journal.epochs] == [1, 2, 3, 4]
     assert run_trial(fit_line, store, seed=2).outcome.digest != outcome.digest
 
 
 def test_a_function_that_saves_nothing_starts_again(store):
     journal = run_trial(no_epochs_saved, store, cut_after=2)
     assert journal.outcome.status == Status.COMPLETED
-    assert journal.attempts[1]["from_epoch"] == 0
+    assert journal.attempts[1].from_epoch == 0
     assert journal.num_repeated == 2
-    assert [epoch["valid_accuracy"] for epoch in journal.epochs] == [0, 0.25, 0.5]
+    assert [epoch.metrics["valid_accuracy"] for epoch in journal.epochs] == [0, 0.25, 0.5]
 
 
 def test_a_function_without_epochs(store):
@@ -270,7 +270,7 @@ def test_what_cannot_change_a_result_is_recorded_as_such(store):
     values = {"task": "loads"}
     trial = make_trial(resolve(values), values=values, seed=1, corpus_digest="")
     journal = TrialRun(trial, store, "data").journal
-    assert journal.last_attempt["neutral"] == ["loads.workers"]
+    assert journal.last_attempt.neutral == ("loads.workers",)
     assert journal.config["task version"] == 2
     assert "# task version: 2" in config_toml(journal)
 

@@ -110,7 +110,7 @@ def test_the_base_stays_as_it_was_to_the_bit_and_the_gate_learns(base, store, da
     assert all(torch.equal(after[name], before[name]) for name in before)
     start = Training(trial, Place(store, data)).model.state_dict()
     assert all(not torch.equal(after[n], start[n]) for n in after if n not in before)
-    history = [epoch["valid_nll"] for epoch in journal.epochs]
+    history = [epoch.metrics["valid_nll"] for epoch in journal.epochs]
     assert history == sorted(history, reverse=True)
     assert history[-1] < history[0]
 
@@ -255,7 +255,7 @@ def joint(store, data, base, other) -> Trial:
 
 def test_a_gate_over_several_learns_and_keeps_itself_alone(store, data, joint, base, other):
     journal = journals.read(store, joint.id)
-    history = [epoch["valid_nll"] for epoch in journal.epochs]
+    history = [epoch.metrics["valid_nll"] for epoch in journal.epochs]
     assert history[-1] < history[0]
     kept = read_weights(store, joint.id)
     assert set(kept) == {"gate.embedding.weight", "gate.output.weight", "gate.output.bias"}

@@ -55,7 +55,7 @@ def test_what_a_task_says_is_recorded_and_still_printed(tmp_path, monkeypatch, c
 
     journal = ended(says, tmp_path, monkeypatch)
     logger.removeHandler(stream)
-    assert journal.output == ["starting 1", "epoch 1", "epoch 2", "half a line"]
+    assert journal.output == ("starting 1", "epoch 1", "epoch 2", "half a line")
     printed = capsys.readouterr()
     assert printed.out == "starting 1\n"
     assert printed.err == "epoch 1\nepoch 2\nhalf a line"
@@ -79,8 +79,8 @@ def test_it_is_shown_if_the_trial_fails_and_has_no_secret(tmp_path, monkeypatch,
 
 def test_a_quiet_task_has_no_output_and_old_journals_have_none(tmp_path, monkeypatch):
     journal = ended(lambda run: {"valid_accuracy": 0, "test_accuracy": 0}, tmp_path, monkeypatch)
-    assert "output" not in journal.attempts[-1]
-    assert journal.output == []
+    assert "output" not in journal.attempts[-1].to_plain()
+    assert journal.output == ()
 
 
 def test_it_is_bounded():

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,8 +135,8 @@ def assert_same_wherever_cut(train, tmp_path):
     for cut_after in range(1, len(whole.epochs) + 1):
         cut = run_trial(train, Store(str(tmp_path / str(cut_after))), cut_after=cut_after)
         assert cut.outcome == whole.outcome, (cut.outcome.reason, cut.outcome.frames)
-        assert cut.attempts[1]["from_epoch"] == cut_after
-        results = [[{**epoch, "seconds": 0} for epoch in each.epochs] for each in (whole, cut)]
+        assert cut.attempts[1].from_epoch == cut_after
+        results = [[replace(epoch, seconds=0) for epoch in each.epochs] for each in (whole, cut)]
         assert results[0] == results[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -134,8 +135,9 @@ def test_an_interrupted_run_of_two_passes_gives_the_same_bits(tmp_path, data):
     interrupted = steps_of(trial, Store(tmp_path / "b"), data, (8, 60))
     assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
     assert interrupted.outcome == undisturbed.outcome
-    rates = [epoch["learning_rate"] for epoch in interrupted.epochs]
-    assert rates == [0.5, 0.5, 0.25] == [epoch["learning_rate"] for epoch in undisturbed.epochs]
+    for journal in (undisturbed, interrupted):
+        rates = [epoch.metrics["learning_rate"] for epoch in journal.epochs]
+        assert rates == [0.5, 0.5, 0.25]
 
 
 @pytest.mark.slow
@@ -146,7 +148,7 @@ def test_an_interrupted_run_gives_the_very_bits_of_an_undisturbed_one(tmp_path, 
     interrupted = steps_of(trial, Store(tmp_path / "b"), data, stops)
     assert interrupted.outcome == undisturbed.outcome
     timeless = [
-        [{k: v for k, v in epoch.items() if k != "seconds"} for epoch in journal.epochs]
+        [replace(epoch, seconds=None) for epoch in journal.epochs]
         for journal in (undisturbed, interrupted)
     ]
     assert timeless[0] == timeless[1]
@@ -162,7 +164,7 @@ def test_what_was_learnt_after_the_last_checkpoint_is_learnt_again_not_twice(tmp
         pass
     assert len(journals.read(store, trial.id).epochs) == 1
     journal = finish(trial, store, data)
-    assert [epoch["epoch"] for epoch in journal.epochs] == [1, 2, 3]
+    assert [epoch.number for epoch in journal.epochs] == [1, 2, 3]
 
 
 def test_a_finished_trial_is_not_run_again(tmp_path, data):
@@ -326,9 +328,9 @@ def test_an_interrupted_run_of_circular_rows_and_means_gives_the_same_bits(tmp_p
     interrupted = steps_of(trial, Store(tmp_path / "b"), data, (3, 9, 14))
     assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
     assert interrupted.outcome == undisturbed.outcome
-    assert [epoch["tokens"] for epoch in interrupted.epochs] == [7 * 4 * 20] * 3
-    assert interrupted.epochs[0]["event"] == "weights are averaged after epoch 1"
-    rates = [epoch["learning_rate"] for epoch in interrupted.epochs]
+    assert [epoch.tokens for epoch in interrupted.epochs] == [7 * 4 * 20] * 3
+    assert interrupted.epochs[0].event == "weights are averaged after epoch 1"
+    rates = [epoch.metrics["learning_rate"] for epoch in interrupted.epochs]
     assert rates[1] == 0.1 and rates[2] < 0.1
 
 
@@ -370,7 +372,7 @@ def test_what_is_trained_on_ends_no_worse_than_it_began(tmp_path, data):
     harm = {"optimizer.learning_rate": 500.0, "training.clip": 100.0, "training.epochs": 1}
     child = trial_of(data, harm, parents=(Parent("start", parent.id),))
     ended = finish(child, store, data)
-    assert ended.epochs[-1]["valid_nll"] > started.outcome.metrics["valid_nll"] + 0.1
+    assert ended.epochs[-1].metrics["valid_nll"] > started.outcome.metrics["valid_nll"] + 0.1
     assert ended.outcome.digest == started.outcome.digest
     assert ended.outcome.metrics == started.outcome.metrics
 
@@ -419,11 +421,11 @@ def test_a_damaged_checkpoint_is_named_and_changes_no_result(tmp_path, data, cap
         store.delete(journals.key(trial.id))
     journal = finish(trial, store, data)
     assert f"{key} in the store {tmp_path} is damaged" in caplog.text
-    assert key in journal.attempts[-1]["discarded"]
+    assert key in journal.attempts[-1].discarded
     whole = finish(trial, Store(tmp_path / "b"), data)
     assert journal.outcome == whole.outcome
-    assert [epoch["valid_nll"] for epoch in journal.epochs] == [
-        epoch["valid_nll"] for epoch in whole.epochs
+    assert [epoch.metrics["valid_nll"] for epoch in journal.epochs] == [
+        epoch.metrics["valid_nll"] for epoch in whole.epochs
     ]
 
 
@@ -452,7 +454,7 @@ def test_rounds_begin_again_from_the_best_as_long_as_they_help(tmp_path, data, m
         "training.repeat_while_better": True,
     }
     journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
-    events = {e["epoch"]: e["event"] for e in journal.epochs if "round ended" in e.get("event", "")}
+    events = {e.number: e.event for e in journal.epochs if "round ended" in e.event}
     assert (len(journal.epochs), list(events)) == (7, [3, 5])
     for start, best in zip(round_starts, (weights[1], weights[3]), strict=True):
         assert all(torch.equal(start[name], best[name]) for name in best)
@@ -470,7 +472,7 @@ def test_every_round_has_the_schedule_of_the_first(tmp_path, data, monkeypatch):
         "training.repeat_while_better": True,
     }
     journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
-    rates = [epoch["learning_rate"] for epoch in journal.epochs]
+    rates = [epoch.metrics["learning_rate"] for epoch in journal.epochs]
     assert rates == [1, 0.5, 0.25, 1, 0.5, 0.25, 1]
 
 
@@ -528,7 +530,7 @@ def test_rounds_go_on_from_a_checkpoint(tmp_path, data):
     while not run.advance(0.02).done:
         run.save()
         run = TrialRun(trial_of(data, changes), store, data)
-    assert any("round ended" in epoch.get("event", "") for epoch in whole.epochs)
+    assert any("round ended" in epoch.event for epoch in whole.epochs)
     assert run.journal.outcome.digest == whole.outcome.digest
 
 

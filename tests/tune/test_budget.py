@@ -9,6 +9,8 @@ import pytest
 
 from ablate.config.identity import Trial
 from ablate.errors import DamagedError
+from ablate.store.attempt import Attempt
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
@@ -26,7 +28,7 @@ def ledger(tmp_path):
 
 def ended(trial_id: str, epochs: int, seconds: float) -> Journal:
     trial = Trial(id=trial_id, values={}, seed=1, corpus_digest="")
-    return Journal(trial, epochs=[{"epoch": e + 1, "seconds": seconds} for e in range(epochs)])
+    return Journal(trial, epochs=[Epoch(e + 1, seconds=seconds) for e in range(epochs)])
 
 
 def test_hours_are_of_3600_seconds(ledger):
@@ -79,8 +81,8 @@ def test_an_evaluation_costs_its_time_and_a_retry_costs_it_again(ledger):
         assert book.spent["t"] == spent
     book.started("t")  # after an error of memory it resumes where it was
     resumed = ended("t", 1, 3600.0)
-    resumed.attempts = [{"from_epoch": 1}]
-    resumed.epochs.append({"epoch": 2, "seconds": 5400.0})
+    resumed.attempts = [Attempt(from_epoch=1)]
+    resumed.epochs.append(Epoch(2, seconds=5400.0))
     book.settle("t", resumed)
     assert book.spent["t"] == 3.5
 

@@ -22,6 +22,7 @@ from ray.air.execution._internal import TrackedActor
 from ray.exceptions import OutOfMemoryError, RayActorError
 
 from ablate.errors import StoreError, TrialError
+from ablate.store.epoch import Epoch
 from ablate.tune.cluster import drive as cluster
 from ablate.tune.cluster import roles as ray_adaptors
 from ablate.tune.cluster import session as ray_session
@@ -84,7 +85,7 @@ class Plan:
         self.retries: list[tuple[str, str]] = []
         self.notes: list[str] = []
         self.deaths: Counter[str] = Counter()
-        self.epochs: list[tuple[str, dict[str, Any]]] = []
+        self.epochs: list[tuple[str, Epoch]] = []
         self.most_at_once = 0
         self.stopping = False
         self.elsewhere: dict[str, Any] = {}
@@ -104,13 +105,13 @@ class Plan:
                 return SimpleNamespace(id=trial["id"], to_plain=lambda trial=trial: trial)
         return None
 
-    def progress(self, trial_id: str, epoch: dict[str, Any] | None, reached: Any) -> None:
+    def progress(self, trial_id: str, epoch: Epoch | None, reached: Any) -> None:
         self.on_progress(trial_id)
         if epoch is not None:
             self.epochs.append((trial_id, epoch))
 
-    def report(self, trial_id: str, epoch: dict[str, Any]) -> bool:
-        if self.prune != (trial_id, epoch["epoch"]):
+    def report(self, trial_id: str, epoch: Epoch) -> bool:
+        if self.prune != (trial_id, epoch.number):
             return True
         self.pruned.append(trial_id)
         del self.running[trial_id]
@@ -195,8 +196,8 @@ def test_all_trials_run_once_two_at_a_time(calm) -> None:
 
 def test_actors_stay_warm_with_the_threads_of_a_trial(calm) -> None:
     plan, _ = calm
-    assert len({epoch["pid"] for _, epoch in plan.epochs}) == 2
-    assert {epoch["threads"] for _, epoch in plan.epochs} == {"1"}
+    assert len({epoch.metrics["pid"] for _, epoch in plan.epochs}) == 2
+    assert {epoch.metrics["threads"] for _, epoch in plan.epochs} == {"1"}
 
 
 def test_a_trial_waits_for_those_it_builds_on(calm) -> None:
@@ -239,7 +240,7 @@ def test_a_worker_killed_while_idle_costs_one_retry(fleet: cluster.Fleet, tmp_pa
     plan.prune = ("long", 9999)
 
     def kills(trial_id: str) -> None:
-        pids = {name: epoch["pid"] for name, epoch in plan.epochs}
+        pids = {name: epoch.metrics["pid"] for name, epoch in plan.epochs}
         if plan.done == ["short"] and len(pids) == 2 and plan.prune == ("long", 9999):
             os.kill(pids["short"], signal.SIGKILL)
             plan.prune, plan.done = ("long", len(plan.epochs) + 5), ["short", "long"]

@@ -56,7 +56,7 @@ def ended(workspace) -> dict[str, tuple]:
     """What each trial has learned."""
     known = journals.read_all(workspace.store)
     return {
-        name: (j.status, j.metrics, j.outcome.digest, [e["valid_nll"] for e in j.epochs])
+        name: (j.status, j.metrics, j.outcome.digest, [e.metrics["valid_nll"] for e in j.epochs])
         for name, j in known.items()
     }
 

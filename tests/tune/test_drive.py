@@ -15,6 +15,7 @@ from ray.tune import TuneError
 from ray.tune.schedulers import TrialScheduler
 
 from ablate.errors import StoreError, TrialError
+from ablate.store.epoch import Epoch
 from ablate.tune.cluster import drive as driving
 from ablate.tune.cluster import roles, session
 from ablate.tune.cluster.roles import Drive
@@ -135,7 +136,7 @@ def test_what_a_slice_leads_to(clock):
     go_on = TrialScheduler.CONTINUE
     assert drive.on_trial_result(None, trial, result()) == go_on and not drive.learned
     assert drive.on_trial_result(None, trial, result(epoch={"epoch": 1})) == go_on
-    assert drive.learned and ("report", "a", {"epoch": 1}) in schedule.calls
+    assert drive.learned and ("report", "a", Epoch(1)) in schedule.calls
     assert drive.on_trial_result(None, trial, result(done=True)) == TrialScheduler.STOP
     assert ("finished", "a") in schedule.calls and not drive.live
 

@@ -28,6 +28,8 @@ from ablate.record.quiet import silent_warnings
 from ablate.space.space import SpaceViolation
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.attempt import Attempt
+from ablate.store.epoch import Epoch
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.study.check import check
@@ -153,7 +155,7 @@ def test_a_worker_that_says_done_without_an_outcome_has_failed(workspace, journa
     schedule = scheduled(study_of(), workspace)
     trial = schedule.next()
     if journal == "without an outcome":
-        journals.Journal(trial, epochs=[{"epoch": 1}]).write(workspace.store)
+        journals.Journal(trial, epochs=[Epoch(1)]).write(workspace.store)
     schedule.finished(trial.id)
     stored = journals.read(workspace.store, trial.id)
     assert schedule.status[trial.id] == stored.status == Status.FAILED
@@ -189,7 +191,7 @@ def test_a_failed_trial_never_resumes_without_a_word(workspace, monkeypatch, kil
     monkeypatch.setattr(Store, killed_in, working)
     schedule, started = run(study_of(), workspace)
     journal = journals.find(workspace.store, started[0])
-    begun = [attempt["from_epoch"] for attempt in journal.attempts]
+    begun = [attempt.from_epoch for attempt in journal.attempts]
     assert begun == ([0, 2] if killed_in == "delete" else [0, 0]) and schedule.complete
 
 
@@ -201,7 +203,7 @@ def start_first(schedule: Schedule, epochs: int, store) -> str:
     """Start the first trial, of which a worker has finished this many epochs; return its id."""
     trial = schedule.next()
     journal = journals.read(store, trial.id) or journals.Journal(trial)
-    journal.epochs = [{"epoch": number} for number in range(1, epochs + 1)]
+    journal.epochs = [Epoch(number) for number in range(1, epochs + 1)]
     journal.write(store)
     return trial.id
 
@@ -271,7 +273,7 @@ def cut(workspace, epochs: int, saved: bool) -> None:
     """Leave the first trial as a killed driver does: with an attempt and these epochs."""
     trial_id = start_first(scheduled(study_of(), workspace), epochs, workspace.store)
     journal = journals.read(workspace.store, trial_id)
-    journal.attempts = [{"epochs_before": 0, "from_epoch": 0}]
+    journal.attempts = [Attempt(epochs_before=0, from_epoch=0)]
     journal.write(workspace.store)
     if saved:
         checkpoint.write(workspace.store, checkpoint.last_key(trial_id), {}, {})
@@ -335,7 +337,7 @@ def test_what_a_trial_has_spent_is_durable_when_it_ends(workspace):
     study = study_of(budget=Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0), gpus=1)
     schedule = scheduled(study, workspace)
     trial = schedule.next()
-    journals.Journal(trial, epochs=[{"epoch": 1, "seconds": 900.0}]).write(workspace.store)
+    journals.Journal(trial, epochs=[Epoch(1, seconds=900.0)]).write(workspace.store)
     journals.close(workspace.store, trial, Status.COMPLETED)
     schedule.finished(trial.id)
     ledger = Ledger(workspace.store, schedule.plan.record.key, study.scales["s"].budget, 1)
@@ -370,7 +372,7 @@ def test_a_trial_that_ended_after_its_driver_was_killed_frees_its_reservation(wo
     budget = Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0)
     study = study_of(budget=budget, gpus=1)
     first = scheduled(study, workspace).next()
-    journal = journals.Journal(first, epochs=[{"epoch": 1, "seconds": 900.0}])
+    journal = journals.Journal(first, epochs=[Epoch(1, seconds=900.0)])
     journal.write(workspace.store)
     journals.close(workspace.store, first, Status.COMPLETED)
     again = scheduled(study, workspace)
@@ -386,7 +388,7 @@ def test_a_trial_that_resumes_after_a_crash_is_charged_once(workspace):
     study = study_of(budget=Budget(trials=3, epochs=100))
     schedule = scheduled(study, workspace)
     first = schedule.next()
-    schedule.progress(first.id, {"epoch": 1, "seconds": 1.0})  # and the driver dies
+    schedule.progress(first.id, Epoch(1, seconds=1.0))  # and the driver dies
     schedule, started = run(study, workspace)
     assert started[0] == first.id and len(started) == 3
     assert (schedule.ledger.trials, schedule.ledger.epochs) == (3, 9)
@@ -417,7 +419,7 @@ def test_what_an_edit_removed_reserves_nothing(workspace):
     budget = Budget(gpu_hours=3.0, gpu_hours_per_trial=1.0)
     schedule = scheduled(study_of(budget=budget, gpus=1), workspace)
     removed = [schedule.next() for _ in range(3)]  # and the driver dies
-    epochs = [{"epoch": 1, "seconds": 1800.0}]
+    epochs = [Epoch(1, seconds=1800.0)]
     journals.Journal(removed[0], epochs=epochs).write(workspace.store)
     edited = replace(study_of(budget=budget, gpus=1), base={**BASE, "training.epochs": 4})
     again = scheduled(edited, workspace)
@@ -436,9 +438,9 @@ def test_what_a_killed_driver_was_training_comes_first_though_the_budget_is_spen
         study = replace(study, scales=scales)
     schedule = scheduled(study, workspace)
     first, second = schedule.next(), schedule.next()
-    schedule.progress(second.id, {"epoch": 1, "seconds": 1.0})
+    schedule.progress(second.id, Epoch(1, seconds=1.0))
     outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
-    epochs = [{"epoch": epoch} for epoch in (1, 2, 3)]
+    epochs = [Epoch(number) for number in (1, 2, 3)]
     journals.Journal(first, epochs=epochs, outcome=outcome).write(workspace.store)
     schedule.finished(first.id)  # and the driver dies
     again = scheduled(study, workspace)
@@ -471,7 +473,7 @@ def test_a_complete_study_has_no_trial_left_on_the_board(workspace, tmp_path, st
     schedule = scheduled(study, workspace, shown := Totals(study, workspace))
     outcome = Outcome(status=status, metrics={"valid_nll": 4.0})
     while (trial := schedule.next()) is not None:
-        epochs = [{"epoch": 1, "tokens": 10}]
+        epochs = [Epoch(1, tokens=10)]
         journals.Journal(trial, epochs=epochs, outcome=outcome).write(workspace.store)
         schedule.finished(trial.id)
     num = 4 if status == Status.COMPLETED else 2
@@ -554,7 +556,7 @@ def complete_all(schedule: Schedule, workspace, loss) -> list[Trial]:
     started = []
     while (trial := schedule.next()) is not None:
         outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": loss(trial)})
-        journals.Journal(trial, epochs=[{"epoch": 1}], outcome=outcome).write(workspace.store)
+        journals.Journal(trial, epochs=[Epoch(1)], outcome=outcome).write(workspace.store)
         schedule.finished(trial.id)
         started.append(trial)
     return started
@@ -913,7 +915,7 @@ range = [0.0, 0.5]
     first = schedule.next()
     schedule.lost(first.id, "its worker died")
     while (trial := schedule.next()) is not None:
-        journal = journals.Journal(trial, epochs=[{"epoch": 1, "valid_nll": 4.0}])
+        journal = journals.Journal(trial, epochs=[Epoch(1, {"valid_nll": 4.0})])
         outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
         replace(journal, outcome=outcome).write(workspace.store)
         schedule.finished(trial.id)
@@ -1074,7 +1076,7 @@ def opened_search(workspace, tmp_path, **words) -> tuple[ArmSearch, Trial]:
 
 def test_epochs_that_name_no_tokens_spend_none(workspace, tmp_path):
     search, first = opened_search(workspace, tmp_path)
-    epochs = [{"epoch": 1, "tokens": 30}, {"epoch": 2}, {"epoch": 3, "tokens": 12}]
+    epochs = [Epoch(1, tokens=30), Epoch(2), Epoch(3, tokens=12)]
     outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
     search.tell(journals.Journal(first, epochs=epochs, outcome=outcome))
     assert search.tokens == 42 and search.ended == [first.id]
@@ -1091,14 +1093,14 @@ def test_a_log_of_before_names_no_tokens(workspace, tmp_path):
 
 def test_a_trial_that_the_search_does_not_ask_about_is_never_stopped(workspace, tmp_path):
     search, first = opened_search(workspace, tmp_path, early_stopping="asha")
-    assert search.report("somebody else's", {"epoch": 1, "valid_nll": 1e9})
-    assert search.report(first.id, {"epoch": 1, "valid_nll": 4.0})
+    assert search.report("somebody else's", Epoch(1, {"valid_nll": 1e9}))
+    assert search.report(first.id, Epoch(1, {"valid_nll": 4.0}))
     assert search._open[first.id].study.get_trials()[0].intermediate_values == {1: 4.0}
 
 
 def test_without_early_stopping_no_epoch_is_reported(workspace, tmp_path):
     search, first = opened_search(workspace, tmp_path)
-    assert search.report(first.id, {"epoch": 1, "valid_nll": 4.0})
+    assert search.report(first.id, Epoch(1, {"valid_nll": 4.0}))
     assert search._open[first.id].study.get_trials()[0].intermediate_values == {}
 
 
@@ -1119,16 +1121,16 @@ def test_a_search_that_is_opened_again_knows_its_results_and_where_trials_stoppe
 ):
     search, first = opened_search(workspace, tmp_path, early_stopping="asha")
     outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
-    epochs = [{"epoch": 1, "tokens": 30, "valid_nll": 5.0}]
+    epochs = [Epoch(1, {"valid_nll": 5.0}, tokens=30)]
     search.tell(journals.Journal(first, epochs=epochs, outcome=outcome))
     second = search.ask()
-    assert search.report(second.id, {"epoch": 1, "valid_nll": 9.0}) in (True, False)
-    assert search.report(second.id, {"epoch": 2, "valid_nll": 9.0}) in (True, False)
+    assert search.report(second.id, Epoch(1, {"valid_nll": 9.0})) in (True, False)
+    assert search.report(second.id, Epoch(2, {"valid_nll": 9.0})) in (True, False)
     search.tell(journals.Journal(second, epochs=epochs, outcome=Outcome(status=Status.PRUNED)))
     again, _ = opened_search(workspace, tmp_path, early_stopping="asha")
     assert again._values == {first.id: 4.0} == search._values and again.tokens == 60
     assert again._stopped == {second.id: 2} and again.ended == [first.id, second.id]
-    assert [again.report(second.id, {"epoch": epoch}) for epoch in (1, 2, 3)] == [
+    assert [again.report(second.id, Epoch(number)) for number in (1, 2, 3)] == [
         True,
         False,
         False,

@@ -119,7 +119,7 @@ def _epochs(final: str, parents: Mapping[str, Sequence[str]], material: Material
         chain.insert(0, parents[chain[0]][0])
     journals = [material.journals[trial] for trial in chain if trial in material.journals]
     metric = material.summary.metric
-    losses = (metric.loss_of(e, "valid") for journal in journals for e in journal.epochs)
+    losses = (metric.loss_of(e.metrics, "valid") for journal in journals for e in journal.epochs)
     return [loss for loss in losses if loss is not None]
 
 

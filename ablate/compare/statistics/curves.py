@@ -121,4 +121,4 @@ def _best_so_far(run: Sequence[Journal], values: Sequence[float]) -> list[Point]
 
 
 def _tokens(journal: Journal) -> int:
-    return sum(int(epoch.get("tokens") or 0) for epoch in journal.epochs)
+    return sum(int(epoch.tokens or 0) for epoch in journal.epochs)

@@ -21,6 +21,7 @@ from ablate.config.metrics import PERPLEXITY, SPLITS, Metric
 from ablate.errors import TrialError, unknown
 from ablate.results.replication import counted
 from ablate.store import journal as journals
+from ablate.store.attempt import Attempt
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite, without_nan
 from ablate.store.store import Store, damaged
@@ -72,7 +73,7 @@ def _result(journal: Journal | None) -> dict[str, Any]:
     return {
         "metrics": journal.metrics,
         "digest": journal.outcome.digest,
-        "code": (journal.last_attempt.get("ablate_git") or {}).get("commit"),
+        "code": (journal.last_attempt.ablate_git or {}).get("commit"),
     }
 
 
@@ -165,7 +166,7 @@ def _configs(
 
 
 def _counted(
-    what: str, known: Mapping[str, Journal], describe: Callable[[Mapping[str, Any]], str]
+    what: str, known: Mapping[str, Journal], describe: Callable[[Attempt], str]
 ) -> Iterator[str]:
     """Each code or environment, and how many of the trials ran in it."""
     counts = Counter(describe(journal.last_attempt) for journal in known.values())
@@ -174,12 +175,12 @@ def _counted(
         yield f"  {counted(num, 'trial')}: {description}"
 
 
-def _code(attempt: Mapping[str, Any]) -> str:
+def _code(attempt: Attempt) -> str:
     commits = [
-        f"{name} {_commit(attempt.get(key) or {})}"
-        for name, key in (("ablate", "ablate_git"), ("study's folder", "git"))
+        f"{name} {_commit(git or {})}"
+        for name, git in (("ablate", attempt.ablate_git), ("study's folder", attempt.git))
     ]
-    own = [f"{name} {source}" for name, source in (attempt.get("sources") or {}).items()]
+    own = [f"{name} {source}" for name, source in (attempt.sources or {}).items()]
     return "; ".join([*commits, *own])
 
 
@@ -188,10 +189,10 @@ def _commit(git: Mapping[str, Any]) -> str:
     return f"commit {git['commit']}{dirty}" if git.get("commit") else "not under git"
 
 
-def _environment(attempt: Mapping[str, Any]) -> str:
-    versions = ", ".join(f"{name} {v}" for name, v in (attempt.get("versions") or {}).items())
-    ways = ", ".join(attempt.get("computed_by") or ())
-    where = f"{attempt.get('host', '?')}, {attempt.get('hardware', '?')}"
+def _environment(attempt: Attempt) -> str:
+    versions = ", ".join(f"{name} {v}" for name, v in (attempt.versions or {}).items())
+    ways = ", ".join(attempt.computed_by or ())
+    where = f"{attempt.host or '?'}, {attempt.hardware or '?'}"
     return f"{where}; {versions or 'no versions'}" + (f"; by {ways}" if ways else "")
 
 

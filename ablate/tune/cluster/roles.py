@@ -22,6 +22,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import SearchAlgorithm
 
 from ablate.errors import StoreError, TrialError
+from ablate.store.epoch import Epoch
 
 if TYPE_CHECKING:
     from ablate.config.identity import Trial
@@ -164,7 +165,7 @@ class Drive(FIFOScheduler):
         if "failure" in slice_:
             self.schedule.lost(trial_id, slice_["failure"])
             return False
-        epoch = slice_["epoch"]
+        epoch = Epoch.from_plain(slice_["epoch"]) if slice_["epoch"] else None
         self.learned = self.learned or epoch is not None
         self.schedule.progress(trial_id, epoch, slice_.get("reached"))
         if slice_["done"]:

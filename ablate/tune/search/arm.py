@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from ablate.record.quiet import silent_warnings
 from ablate.redaction import redacted
 from ablate.space.row import Choices, Range, Row
 from ablate.space.space import SpaceViolation
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.study.plan import Plan
@@ -294,12 +295,12 @@ class ArmSearch:
             base=self.planned.values,
         )
 
-    def report(self, trial_id: str, epoch: Mapping[str, Any]) -> bool:
+    def report(self, trial_id: str, epoch: Epoch) -> bool:
         """Take in an epoch; return False if the trial should stop early.
 
         A trial that is run again because its files were lost stops where it stopped before.
         """
-        suggestion, step = self._open.get(trial_id), epoch["epoch"]
+        suggestion, step = self._open.get(trial_id), epoch.number
         if trial_id in self._stopped:
             return step < self._stopped[trial_id]
         if suggestion is None or self.planned.words.early_stopping is None:
@@ -307,7 +308,7 @@ class ArmSearch:
         with self._durable():
             if (trial_id, step) not in self._reported:  # else the epoch was repeated after a crash
                 runner = self.trials[trial_id].runner
-                suggestion.report(validation_of(epoch, self.metric, runner), step)
+                suggestion.report(validation_of(epoch.metrics, self.metric, runner), step)
                 self._reported.add((trial_id, step))
             stops = suggestion.should_prune()
             if stops:  # asked again after a crash, some pruners answer for a later epoch
@@ -319,7 +320,7 @@ class ArmSearch:
         suggestion = self._open.pop(journal.trial.id, None)
         if suggestion is None:
             return
-        tokens = sum(epoch.get("tokens", 0) for epoch in journal.epochs)
+        tokens = sum(epoch.tokens or 0 for epoch in journal.epochs)
         self.tokens += tokens
         with self._durable():
             suggestion.set_user_attr("ablate.tokens", tokens)

@@ -13,6 +13,7 @@ import pytest
 from ablate.compare import plots
 from ablate.compare.material import Material
 from ablate.config.metrics import ACCURACY
+from ablate.store.epoch import Epoch
 from ablate.store.study_record import ArmRecord
 from ablate.study.designs import factorial
 from tests.support.drawn import drawn
@@ -38,7 +39,7 @@ def many_arms() -> ByHand:
             size = 10_000 * (1 + index)
             journal.outcome = replace(journal.outcome, num_parameters=size)
             journal.epochs = [
-                {"epoch": 1 + e, "valid_nll": losses[name][seed] + 0.4 / (1 + e), "tokens": 500}
+                Epoch(1 + e, {"valid_nll": losses[name][seed] + 0.4 / (1 + e)}, tokens=500)
                 for e in range(3 + (index == 3))
             ]
     return study
@@ -67,7 +68,7 @@ def by_accuracy() -> ByHand:
             metrics = {"valid_accuracy": share + 0.01, "test_accuracy": share}
             study.end(f"{name}-{seed}", "completed", metrics=metrics)
             study.journals[f"{name}-{seed}"].epochs = [
-                {"epoch": 1 + e, "valid_accuracy": share - 0.1 / (1 + e)} for e in range(3)
+                Epoch(1 + e, {"valid_accuracy": share - 0.1 / (1 + e)}) for e in range(3)
             ]
     draws = random.Random(2)
     found = searched(study, "better", draws)

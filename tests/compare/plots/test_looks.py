@@ -16,6 +16,7 @@ from ablate.compare.plots import chosen, curves, parameters, search, style
 from ablate.compare.plots.as_trained import _difference, differences
 from ablate.compare.plots.parameters import Point
 from ablate.config.metrics import ACCURACY, PERPLEXITY, Metric
+from ablate.store.epoch import Epoch
 from ablate.study.designs import factorial
 from tests.support.studies_by_hand import ByHand
 from tests.support.whole_study import Material, material_of, searched
@@ -249,7 +250,8 @@ def test_the_caption_of_curves_says_which_scale_they_have(metric, lowest, logari
     study = of_metric(metric, {"base": [0.6, lowest]})
     for journal in study.journals.values():
         value = journal.metrics[metric.key("valid")]
-        journal.epochs = [{metric.key("valid"): share} for share in (0.9, value)]
+        shares = enumerate((0.9, value), 1)
+        journal.epochs = [Epoch(number, {metric.key("valid"): share}) for number, share in shares]
     material = material_of(study)
     figure: Any = plots.get("curves").draw(material)
     assert (figure.axes[0].get_yscale() == "log") == logarithmic

@@ -94,7 +94,7 @@ def test_learning_curves_are_the_mean_and_the_range_of_the_seeds(study, material
     axes = axes_of("curves", material)
     line, band = axes.lines[0], axes.collections[0]
     finals = [study.journals[f"a off, b off-{seed}"] for seed in range(4)]
-    at_end = [journal.epochs[-1]["valid_nll"] for journal in finals]
+    at_end = [journal.epochs[-1].metrics["valid_nll"] for journal in finals]
     assert line.get_ydata()[-1] == pytest.approx(math.exp(sum(at_end) / 4))
     heights = band.get_paths()[0].vertices[:, 1]
     assert heights.min() == pytest.approx(math.exp(min(at_end)))

@@ -14,10 +14,14 @@ from ablate.config.identity import Parent, Trial
 from ablate.record.database import _make_database
 from ablate.record.mlflow_records import Recorder
 from ablate.store import study_record
+from ablate.store.attempt import Attempt
+from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
 from ablate.store.workspace import Workspace, open_workspace
+
+ATTEMPTED = ("computed_by", "sources", "neutral")  # options of a trial that its attempt records
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +56,7 @@ class Recorded:
             },
         )
         epochs = [
-            {"epoch": e, "train_nll": nats + 2 / e, "valid_nll": nats + 1 / e, "seconds": 0.5 * e}
+            Epoch(e, {"train_nll": nats + 2 / e, "valid_nll": nats + 1 / e}, seconds=0.5 * e)
             for e in range(1, options["epochs"] + 1)
         ]
         epochs = options.get("curve", epochs)
@@ -64,11 +68,12 @@ class Recorded:
             num_parameters=options.get("num_parameters", 1000),
             digest=options["digest"],
         )
-        attempt = {"started": options["started"], "from_epoch": 0, "host": "box"}
-        if "computed_by" in options:
-            attempt["computed_by"] = options["computed_by"]
-        attempt |= {name: options[name] for name in ("sources", "neutral") if name in options}
-        attempt["ablate_git"] = {"commit": "abc", "dirty": False}
+        attempt = Attempt(
+            started=options["started"],
+            host="box",
+            ablate_git={"commit": "abc", "dirty": False},
+            **{name: options[name] for name in ATTEMPTED if name in options},
+        )
         if "task" not in config:
             config = {"corpus.name": "grammar", **config}
         return Journal(trial, config, [attempt], epochs=epochs, outcome=outcome)
@@ -76,7 +81,7 @@ class Recorded:
     def function(self, name: str, values: dict[str, Any], metrics: dict[str, float], **more: Any):
         """Make a trial of a function of the user's, with no corpus and no parameters."""
         config = {"task": "digits", **{f"digits.{key}": value for key, value in values.items()}}
-        curve = [{"epoch": 1, "valid_accuracy": 0.5, "seconds": 0.5}]
+        curve = [Epoch(1, {"valid_accuracy": 0.5}, seconds=0.5)]
         options = {"corpus_digest": "", "runner": "function", "num_parameters": None, **more}
         return self.trial(name, config, metrics=metrics, **{"curve": curve, **options})
 

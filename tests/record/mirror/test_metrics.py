@@ -13,6 +13,7 @@ from ablate.compare.records import pairs, pairs_table
 from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.record.mirror.syncing import update_mirror
 from ablate.record.mlflow_records import Recorder
+from ablate.store.epoch import Epoch
 
 ACCURACY = Metric("accuracy", better="higher", shown="accuracy in %", factor=100)
 NO_CORPUS = {"corpus": "", "corpus_digest": "", "level": ""}
@@ -118,7 +119,7 @@ def test_every_number_that_a_trial_concluded_is_a_column(recorded, rows_of):
 def test_a_result_never_hides_what_a_trial_is(recorded, rows_of):
     """A function may call its numbers as it likes."""
     metrics = {"valid_accuracy": 0.9, "test_accuracy": 0.8, "seed": 5, "task": 6, "Status": 7}
-    curve = [{"epoch": 1, "valid_accuracy": 0.9, "seconds": 1, "generation": 3, "scale": 4}]
+    curve = [Epoch(1, {"valid_accuracy": 0.9, "generation": 3, "scale": 4}, seconds=1)]
     trial = recorded.function("t1", {}, metrics, curve=curve)
     recorded.study("digits", {"a": [trial]}, judged_by=ACCURACY)
     named = 'seed, task, status, "result.seed", "result.task", "result.status"'

@@ -91,12 +91,13 @@ def test_epochs_are_the_journals(recorded, rows_of):
     recorded.study("one", {"a": [journal]})
     rows = rows_of(recorded, "SELECT epoch, train_nll, valid_nll, seconds FROM epochs ORDER BY 1")
     names = ("epoch", "train_nll", "valid_nll", "seconds")
-    assert rows == [tuple(epoch[name] for name in names) for epoch in journal.epochs]
+    assert rows == [tuple(map(epoch.to_plain().get, names)) for epoch in journal.epochs]
 
 
 def test_numbers_that_are_none_stay_what_they_are(recorded, rows_of):
     journal = recorded.trial("t1", CONFIG, status="diverged")
-    journal.epochs[1] |= {"train_nll": "nan", "valid_nll": "inf"}
+    losses = {"train_nll": "nan", "valid_nll": "inf"}
+    journal.epochs[1] = replace(journal.epochs[1], metrics=losses)
     recorded.study("one", {"a": [journal]})
     rows = rows_of(recorded, "SELECT train_nll, valid_nll FROM epochs WHERE epoch = 2")
     assert math.isnan(rows[0][0]) and rows[0][1] == math.inf

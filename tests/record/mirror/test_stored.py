@@ -109,12 +109,12 @@ def test_publishing_again_says_the_same(two, tmp_path, monkeypatch):
 def test_what_stays_behind(two):
     store = two.workspace.store
     journal = two.trial("t9", {"head": "mos"})
-    journal.attempts[0] |= {"pid": 17, "tracking_uri": "sqlite:////home/me/mlflow.db"}
+    journal.note(pid=17, others={"tracking_uri": "sqlite:////home/me/mlflow.db"})
     journal.deaths.append({"epochs": 1, "seen": "", "why": "10.0.0.7 died"})
     without_machine(journal).write(store)
     text = json.dumps(store.read_json(journals.key("t9")))
     assert not any(word in text for word in ("box", "pid", "/home", "10.0.0.7"))
-    assert journal.attempts[0]["host"] == "box"  # the journal itself is as it was
+    assert journal.attempts[0].host == "box"  # the journal itself is as it was
 
 
 def test_the_folders_of_files_stay_behind(two):
@@ -171,7 +171,7 @@ def test_names_that_no_database_takes_are_shown(recorded, capsys, monkeypatch):
     monkeypatch.setattr(recorded, "deliver", lambda record: None)
     config, metrics = {"": 1, "head": "mos\udcff"}, {"": 1.5, "valid_nll": 4.0}
     named = recorded.trial("t0", config, arm="a\ud800b", metrics=metrics)
-    named.epochs[0][""] = 2.5
+    named.epochs[0] = replace(named.epochs[0], metrics={**named.epochs[0].metrics, "": 2.5})
     recorded.study("one", {"a": [named]}, question="Why \udfff?")
     options = ["--results", str(recorded.workspace.store.folder)]
     options += ["--workspace", str(recorded.workspace.folder / "other"), "--format", "csv"]

@@ -1,0 +1,35 @@
+"""One epoch of a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ablate.store.numbers import finite
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What a trial reported when an epoch ended."""
+
+    number: int
+    metrics: Mapping[str, Any] = field(default_factory=dict)  # and a rate, an event
+    seconds: float | None = None  # on the trial's clock, which runs on from epoch to epoch
+    tokens: float | None = None  # trained on in this epoch
+
+    @property
+    def event(self) -> str:
+        """What happened besides training; "" if nothing did."""
+        return self.metrics.get("event") or ""
+
+    def to_plain(self) -> dict[str, Any]:
+        own = {"epoch": self.number, "seconds": self.seconds, "tokens": self.tokens}
+        return {**self.metrics, **{name: value for name, value in own.items() if value is not None}}
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> Epoch:
+        """Seconds or tokens that are no finite number stay among the metrics."""
+        counted = {n: plain[n] for n in ("seconds", "tokens") if finite(plain.get(n)) is not None}
+        metrics = {n: value for n, value in plain.items() if n not in ("epoch", *counted)}
+        return Epoch(plain["epoch"], metrics, **counted)
