@@ -81,7 +81,9 @@ def test_enumerating_needs_points_for_a_range_and_none_for_whole_numbers(small):
         for v in small.enumerate("ptb", {**fixed, "training.epochs": 1}, points=4)
     ]
     assert rates == pytest.approx([0.001, 0.01, 0.1, 1.0])
-    with pytest.raises(SpaceError, match=r"points = 1 is not allowed\. Expected: 2 or more"):
+    with pytest.raises(
+        SpaceError, match=r"points = 1 is not allowed\. Expected: a whole number from 2 to 10000"
+    ):
         small.enumerate("ptb", points=1)
 
 
