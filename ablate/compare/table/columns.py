@@ -12,6 +12,7 @@ from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, signed
 from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS
 from ablate.results.arm import Cell
+from ablate.results.verdict import Verdict
 
 ArmColumn = tuple[Column, Callable[[ArmSummary], Any]]  # and its cell for an arm
 
@@ -95,7 +96,7 @@ def verdict(arm: ArmSummary) -> str:
 
 def with_more(tested: Comparison) -> str:
     """lower, higher, or undecided and how many more pairs would probably decide it."""
-    if tested.reason or tested.verdict != statistics.UNDECIDED:
+    if tested.reason or tested.verdict != Verdict.UNDECIDED:
         return tested.verdict
     more = f">{statistics.MAX_PAIRS}" if tested.more is None else f"+{tested.more}"
     return f"{tested.verdict} {more}"
