@@ -41,13 +41,12 @@ def columns_of_tests(summary: Summary) -> list[Column]:
     metric, replication, scale = summary.metric, summary.replication, scale_of(summary.metric)
     interval, ends = attrgetter("difference.interval"), metric.natural_interval
     interval_of = "settings found" if replication.of_settings_found else "arms"
+    delta = Column(metric.scale_name, metric.natural, _in_nats, f"delta_{scale}")
     size = Column("effect\nsize", metric.natural, lambda g: signed(g, 2), "effect_size", drop=0)
     return [
-        Column("pairs", attrgetter("difference.num_pairs"), name="pairs"),
+        Column("pairs", lambda c: c.difference.num_pairs, name="pairs"),
         Column(name="paired_by", of=lambda _: replication.unit),
-        Column(metric.scale_name, metric.natural, _in_nats, f"delta_{scale}").about(
-            attrgetter("difference.mean")
-        ),
+        delta.about(attrgetter("difference.mean")),
         Column(interval_heading(summary), ends, _interval).about(interval),
         Column(name=f"low_{scale}", of=lambda interval: ends(interval)[0]).about(interval),
         Column(name=f"high_{scale}", of=lambda interval: ends(interval)[1]).about(interval),
@@ -56,7 +55,7 @@ def columns_of_tests(summary: Summary) -> list[Column]:
         Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip", drop=1),
         Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", drop=2),
         size.about(attrgetter("difference.effect_size")),
-        Column("verdict", attrgetter("verdict"), name="verdict"),
+        Column("verdict", lambda c: c.verdict, name="verdict"),
         *(Column(name=name, of=attrgetter(name)) for name in ("reason", "more")),
     ]
 

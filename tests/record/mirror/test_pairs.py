@@ -212,6 +212,17 @@ def test_the_change_is_told_by_what_differs():
     assert pairs_table.describe_change(pairs.NOTHING, gate) == ("not set", "gate=iog")
 
 
+def test_a_value_is_told_whole_whatever_is_in_it(recorded):
+    values = ("one\x1ftwo", "one\x1fthree\x1e")
+    trials = {
+        text: [recorded.trial(f"t{len(text)}", {**BASE, "head.note": text})] for text in values
+    }
+    recorded.study("one", trials)
+    (change,) = pairs.exchange(update_mirror(recorded.workspace), ["head.note"]).changes
+    sides = pairs_table.describe_change(change.before, change.after)
+    assert {*sides} == {f"head.note={text}" for text in values}
+
+
 def balanced(weight: float, mode: str) -> dict:
     of = "regularizer.mixture_balance"
     return {**BASE, "head": "doc", f"{of}.weight": weight, f"{of}.mode": mode}
