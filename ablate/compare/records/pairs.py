@@ -335,9 +335,11 @@ def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str],
             return Lineage(trial)
         row = rows[trial]
         recorded = [journal.UNKNOWN] if row.computed_by is None else row.computed_by.split("; ")
-        unnamed, ways = [Unnamed(a, b, tuple(c)) for a, b, c in row.unnamed], journal.ways(recorded)
+        ways = journal.ways(recorded)
+        unnamed = [Unnamed(there, inert, tuple(values)) for there, inert, values in row.unnamed]
         own = tuple((n, v) for n, v in zip(named, row.named, strict=True) if v is not None)
-        content, variants, seeds = [row.own], [(own,)], []
+        variants: list[Variant] = [(own,)]
+        content, seeds = [row.own], []
         for parent in row.parents.split(", ") if row.parents else ():
             role, _, parent_id = parent.partition(":")
             before = lineage_of(parent_id)
