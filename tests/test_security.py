@@ -24,7 +24,8 @@ from ablate.space import space
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, open_workspace
 from ablate.study.designs import table
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale
 from ablate.trial import checkpoint
 from tests.support import places, small_studies
 

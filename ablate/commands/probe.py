@@ -24,7 +24,8 @@ from ablate.engine.cores import usable_cores
 from ablate.errors import TrialError
 from ablate.store.store import Store
 from ablate.study.file import load
-from ablate.study.plan import Plan, largest_trial, make_plan
+from ablate.study.plan import largest_trial, make_plan
+from ablate.study.planned import Plan
 
 EXAMPLE = "ablate probe studies/x.py"
 

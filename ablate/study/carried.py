@@ -23,7 +23,7 @@ from ablate.config.tasks import MAIN, Kind, copying, find_kind
 from ablate.errors import AblateError, StudyError
 from ablate.store.files import write_whole
 from ablate.study.statements import Written, cells, literal, of_line, written
-from ablate.study.words import Study
+from ablate.study.study import Study
 from ablate.trial import trust
 from ablate.trial.user_code import executed
 
