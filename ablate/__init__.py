@@ -37,8 +37,8 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not execute `import
     from ablate.study.words import Search as Search
     from ablate.study.words import Stage as Stage
     from ablate.study.words import recipe as recipe
-    from ablate.trial.command import task_command as task_command
-    from ablate.trial.function import Run as Run
+    from ablate.trial.user.command import task_command as task_command
+    from ablate.trial.user.function import Run as Run
 
 # torch reads this before its first tensor: large tensors in huge pages, where Linux has them
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

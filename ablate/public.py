@@ -12,7 +12,7 @@ HOMES = {
     "Design": "ablate.study.words",
     "Inherit": "ablate.study.words",
     "Metric": "ablate.config.metrics",
-    "Run": "ablate.trial.function",
+    "Run": "ablate.trial.user.function",
     "Scale": "ablate.study.words",
     "Search": "ablate.study.words",
     "Stage": "ablate.study.words",
@@ -31,7 +31,7 @@ HOMES = {
     "smoke": "ablate.study.small",
     "table": "ablate.study.designs",
     "task": "ablate.config.tasks",
-    "task_command": "ablate.trial.command",
+    "task_command": "ablate.trial.user.command",
 }
 
 

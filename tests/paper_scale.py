@@ -34,7 +34,7 @@ from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
 from ablate.trial.checkpoint import write_weights
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 from tests.support import places
 
 FILES = sorted((places.STUDIES).glob("*.py"))

@@ -340,7 +340,7 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
 def _check_texts(plan: Plan, workspace: Workspace) -> None:
     """Refuse what evaluators cannot read, before anything trains."""
     from ablate.data.corpus import open_corpus
-    from ablate.trial.evaluation import check_text
+    from ablate.trial.training.evaluation import check_text
 
     checked = set()
     for config in (*plan.configs.values(), *(trial.config for trial in plan.trials)):

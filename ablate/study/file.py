@@ -13,7 +13,7 @@ from ablate.config.tasks import registers_task
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.public import HOMES, imported
 from ablate.study.study import Study
-from ablate.trial.user_code import executed, line_of
+from ablate.trial.user.user_code import executed, line_of
 
 _PACKAGE = Path(__file__).parents[1]
 _WRONG_CALL = re.compile(

@@ -24,7 +24,7 @@ from ablate.study.chains import confirm_search
 from ablate.study.plan import with_chains
 from ablate.study.planned import Plan
 from ablate.trial import checkpoint
-from ablate.trial.user_sources import Edited, edited_since, reused
+from ablate.trial.provenance.user_sources import Edited, edited_since, reused
 from ablate.tune.budget import Ledger
 from ablate.tune.search.arm import ArmSearch
 from ablate.tune.search.opened import OpenSearch, Searches

@@ -13,7 +13,7 @@ from ablate.config.identity import Trial
 from ablate.errors import StudyError, TrialError
 from ablate.study.plan import largest_trial, make_plan
 from ablate.study.study import check
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 from ablate.tune.cluster import sharing
 from ablate.tune.cluster.sharing import measured_share, share
 

@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.public import HOMES
 
-_OURS = str(Path(__file__).parents[1])
+_OURS = str(Path(__file__).parents[2])
 _LIBRARIES = tuple(
     str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib")
 )
