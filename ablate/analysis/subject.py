@@ -21,8 +21,8 @@ from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store, remake
 from ablate.trial.checkpoint import weights_key
-from ablate.trial.finished import finished
 from ablate.trial.run import load_modules
+from ablate.trial.training.finished import finished
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ablate.config import fields
 from ablate.errors import ConfigError
 from ablate.store.journal import find
 from ablate.store.workspace import Workspace
-from ablate.trial import trust
+from ablate.trial.provenance import trust
 
 EXAMPLE = "ablate analyze next_words 3f2a9c 81bb02 --set num=5"
 

@@ -24,10 +24,10 @@ from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, StudyRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
-from ablate.study.chains import Chains
+from ablate.study.chains import confirm_search
 from ablate.study.file import load
-from ablate.study.plan import Plan, make_plan
-from ablate.study.searches import PlannedSearch
+from ablate.study.plan import make_plan
+from ablate.study.planned import Chains, Plan, PlannedSearch
 
 EXAMPLE = "ablate plan studies/x.py --scale paper"
 
@@ -298,4 +298,4 @@ def _confirming(
     chosen = started.get(known.chosen or "")
     values = chosen.trial.values if chosen else {}
     winner = {key: value for key, value in values.items() if key not in search.words.changes}
-    return plan.confirmations(search, winner)
+    return confirm_search(plan, search, winner)

@@ -18,8 +18,8 @@ from ablate.store.leftovers import owned_folder
 from ablate.store.outcome import Status
 from ablate.store.store import Store, remake
 from ablate.store.workspace import Workspace
-from ablate.trial import trust
 from ablate.trial.checkpoint import weights_key
+from ablate.trial.provenance import trust
 from ablate.trial.run import load_recorded
 
 DIFFERS_BY_ATTEMPT = {"started", "from_epoch", "epochs_before", "pid", "computed_by"}

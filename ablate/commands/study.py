@@ -81,7 +81,7 @@ def run_and_show(
         _print(ended, workspace)
     if ended.interrupted:
         raise _interrupted(ended.interrupted, command)
-    if lost := troubles(ended):
+    if lost := troubles(ended.record, ended.journals):
         raise TrialError(lost)
     return 0
 

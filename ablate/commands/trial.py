@@ -96,7 +96,7 @@ def _is_done(store: Store, trial_id: str) -> bool:
 def _check_text(trial: Trial, data: str) -> None:
     """Refuse a text that the trial's evaluators cannot read, before it trains."""
     from ablate.data.corpus import open_corpus
-    from ablate.trial.evaluation import check_text
+    from ablate.trial.training.evaluation import check_text
 
     if trial.config.listed.get("evaluator"):
         check_text(trial.config, open_corpus(trial.config.corpus, data, trial.seed))

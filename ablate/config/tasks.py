@@ -33,10 +33,10 @@ from ablate.errors import ConfigError, unknown, wrong_value
 
 TRAINING, EVALUATION, COUNTING, FUNCTION = "training", "evaluation", "counting", "function"
 RUNNERS = {
-    TRAINING: "ablate.trial.training:Training",
-    EVALUATION: "ablate.trial.evaluation:Evaluation",
-    COUNTING: "ablate.trial.counting:Counting",
-    FUNCTION: "ablate.trial.function:Function",
+    TRAINING: "ablate.trial.training.training:Training",
+    EVALUATION: "ablate.trial.training.evaluation:Evaluation",
+    COUNTING: "ablate.trial.training.counting:Counting",
+    FUNCTION: "ablate.trial.user.function:Function",
     "stand_in": "ablate.trial.stand_in:StandIn",
     "noise": "ablate.trial.stand_in:Noise",
     "slow": "ablate.trial.stand_in:Slow",

@@ -35,7 +35,8 @@ import pyarrow as pa
 from ablate.data.texts import writing
 from ablate.errors import CorpusError
 from ablate.store.arrow import as_arrow
-from ablate.store.files import lock, read_regular, sha256, sha256_once
+from ablate.store.files import read_regular, sha256, sha256_once
+from ablate.store.locks import locked_folder
 
 TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
 SOURCE_VOCABULARY, TEXTS = "source_vocabulary.arrow", "texts.arrow"
@@ -303,17 +304,11 @@ def _move(partial: Path, folder: Path) -> None:
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Make the parent of `folder`, where one process at a time may write; the lock is released when
-    the process dies."""
-    with writing(f"the encoded corpus to {folder}"):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    """Make the parent of `folder`, where one process at a time may write. On a system without
+    locks, the renames are enough to be safe."""
+    with writing(f"the encoded corpus to {folder}"), locked_folder(folder.parent):
         _clear_abandoned(folder.parent)
-        handle = os.open(folder.parent, os.O_RDONLY)
-        try:
-            lock(handle)  # on a system without locks, the renames are enough to be safe
-            yield
-        finally:
-            os.close(handle)
+        yield
 
 
 def _clear_abandoned(folder: Path) -> None:

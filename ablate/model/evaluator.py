@@ -26,7 +26,7 @@ from ablate.model.regularizer import Regularizer
 
 class Pieces:
     """What an evaluation takes long to compute, by a key and in steps. A trial saves the values (an
-    array or plain data), and pauses between two steps: `ablate/trial/pieces.py`."""
+    array or plain data), and pauses between two steps: `ablate/trial/training/pieces.py`."""
 
     def __init__(self) -> None:
         self.so_far: dict[str, tuple[int, Any]] = {}  # steps done, and the value after them

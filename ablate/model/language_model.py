@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from ablate.config.streams import Streams
 from ablate.model.flow import Draw, Features, Pass, Past, Shapes, State
 from ablate.model.masks import OFF, Masks
-from ablate.model.slots import Backbone, Bridge, Gate, Head, Loss, Words
+from ablate.model.slots import Backbone, Bridge, Gate, Head, ReadsWords, Words
 
 
 class Embedding(Words):
@@ -94,7 +94,7 @@ class LanguageModel(nn.Module):
             mixture = replace(mixture, gate=signal)
         return Pass(features=features, mixture=mixture, state=(*after, *past, *gate_after))
 
-    def words_for(self, reader: Head | Loss) -> Tensor:
+    def words_for(self, reader: ReadsWords) -> Tensor:
         """All word vectors, [V, E]; none of them if they would have to be computed in vain."""
         if reader.reads_words or isinstance(self.embedding, Embedding):
             return self.embedding.matrix()

@@ -9,7 +9,6 @@ failure the run is read again before anything else is sent.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import socket
 import tempfile
@@ -34,8 +33,8 @@ from ablate.record.tracking import (
     new_points,
 )
 from ablate.redaction import redacted
-from ablate.store.files import private_folder
-from ablate.store.leftovers import lock_file
+from ablate.store.files import own_temporary
+from ablate.store.locks import locked
 
 ORIGIN = "ablate.origin"  # who created a run: only its creator deletes duplicates
 EXPERIMENTS_SECONDS = 30.0  # after which the server's list of experiments is queried again
@@ -332,12 +331,9 @@ def _translate(error: Exception, uri: str) -> Away | Refused | None:
     return Away(f"{shown} cannot store records now: {text}")
 
 
-@contextlib.contextmanager
-def server_lock(uri: str) -> Iterator[None]:
-    """Lock a server among this user's processes on this host; a process that dies releases it."""
-    folder = private_folder(Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}")
-    with lock_file(folder / f"{digest(uri)}.lock"):
-        yield
+def server_lock(uri: str) -> contextlib.AbstractContextManager[None]:
+    """Lock a server among this user's processes on this host."""
+    return locked(own_temporary() / f"{digest(uri)}.lock", remove=True)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:

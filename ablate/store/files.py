@@ -1,4 +1,4 @@
-"""Atomic file writes, hashes, and file locks that are released when a process is killed."""
+"""Atomic file writes, folders and files of this user alone, and hashes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import io
 import os
 import stat
 import tempfile
-import time
 from pathlib import Path
-from typing import IO
 
 from ablate.errors import StoreError
+from ablate.store.locks import lock
 
 PARTIAL = ".partial"
-POLL_SECONDS = 0.02
 _hashed: dict[str, tuple[list[int], str]] = {}  # by this process: path -> stamp, SHA-256
 
 
@@ -29,6 +27,11 @@ def private_folder(folder: Path) -> Path:
             f"is yours, remove what others put there, then: chmod 700 {folder}"
         )
     return folder
+
+
+def own_temporary() -> Path:
+    """This user's own folder for temporary files."""
+    return private_folder(Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}")
 
 
 def is_ours(path: Path, kind: int = stat.S_IFREG) -> bool:
@@ -123,27 +126,3 @@ def sha256_once(path: Path) -> str:
     """
     known = _hashed.get(str(path))
     return known[1] if known and known[0] == stamp(path) else sha256(path)
-
-
-def lock(file: IO | int, *, shared: bool = False, seconds: float | None = None) -> bool:
-    """Lock an open file; the lock is released when the file is closed or the process dies.
-
-    Waits up to `seconds` (None: forever), and returns whether the file was locked. On a system
-    without file locks it always returns True.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    end = None if seconds is None else time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(file, mode if end is None else mode | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if end is not None and time.monotonic() >= end:
-                return False
-            time.sleep(POLL_SECONDS)
-        except OSError:
-            return True

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from ablate.errors import DamagedError, StoreError
 from ablate.redaction import keep_secret
 from ablate.store import checksum, files
+from ablate.store.locks import locked_folder
 
 T = TypeVar("T")
 OBJECT_STORES = ("s3", "gcs", "abfs")  # where an object is visible only once it is complete
@@ -138,12 +139,9 @@ class Store:
             yield
             return
         path = self.folder / _safe(prefix)
-        handle = self._patiently("write", prefix, lambda: _opened_folder(path))
-        try:
-            files.lock(handle)
+        with contextlib.ExitStack() as stack:
+            self._patiently("write", prefix, lambda: stack.enter_context(locked_folder(path)))
             yield
-        finally:
-            os.close(handle)
 
     def sweep(self, prefix: str) -> None:
         """Remove partial files that killed writers have left directly under `prefix`."""
@@ -281,11 +279,6 @@ def _local_folder(uri: str) -> Path | None:
     if uri.startswith("file://"):
         return Path(uri.removeprefix("file://"))
     return None if "://" in uri else Path(uri).absolute()
-
-
-def _opened_folder(path: Path) -> int:
-    path.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDONLY)
 
 
 def _open_remote(uri: str) -> tuple[Any, str, tuple[type[Exception], ...]]:

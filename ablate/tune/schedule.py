@@ -20,9 +20,11 @@ from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
-from ablate.study.plan import Plan, with_chains
+from ablate.study.chains import confirm_search
+from ablate.study.plan import with_chains
+from ablate.study.planned import Plan
 from ablate.trial import checkpoint
-from ablate.trial.user_sources import Edited, edited_since, reused
+from ablate.trial.provenance.user_sources import Edited, edited_since, reused
 from ablate.tune.budget import Ledger
 from ablate.tune.search.arm import ArmSearch
 from ablate.tune.search.opened import OpenSearch, Searches
@@ -341,7 +343,7 @@ class Schedule:
         return any_finished
 
     def _confirm(self, search: ArmSearch, winner: Mapping[str, Any]) -> None:
-        chains = self.plan.confirmations(search.planned, winner)
+        chains = confirm_search(self.plan, search.planned, winner)
         self.plan = with_chains(self.plan, [chains])
         self._begin_searches()
         self._admit(chains.trials)

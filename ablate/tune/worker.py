@@ -17,7 +17,7 @@ from ablate.data.travel import host_folder, receive, receive_files
 from ablate.errors import StoreError
 from ablate.store.files import allow_group
 from ablate.store.store import Store
-from ablate.trial import trust
+from ablate.trial.provenance import trust
 from ablate.trial.run import TrialRun
 from ablate.tune.cluster.parcel import unpacked
 

@@ -33,7 +33,8 @@ from ablate.store import journal as journals
 from ablate.store.study_record import SearchRecord
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
-from ablate.study.words import Arm, Scale, Search, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale, Search
 from ablate.trial.stand_in import Noise
 from ablate.tune import local
 from ablate.tune.schedule import Schedule

@@ -18,7 +18,8 @@ from ablate.space.row import Choices, Fixed, Range, Row
 from ablate.space.space import Space, SpaceViolation, load
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale
 from tests.support import places
 
 ROOT = places.ROOT

@@ -30,10 +30,10 @@ from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
-from ablate.study.check import check
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
-from ablate.study.words import Arm, Budget, Scale, Search, Stage, Study
+from ablate.study.study import Study, check
+from ablate.study.words import Arm, Budget, Scale, Search, Stage
 from ablate.trial import checkpoint
 from ablate.trial import run as trial_run
 from ablate.trial.stand_in import StandIn

@@ -24,14 +24,8 @@ from pathlib import Path
 
 from ablate.errors import StoreError
 from ablate.store import checksum
-from ablate.store.files import (
-    lock,
-    read_regular,
-    replace_synced,
-    sha256,
-    sha256_once,
-    write_whole,
-)
+from ablate.store.files import read_regular, replace_synced, sha256, sha256_once, write_whole
+from ablate.store.locks import lock
 
 FORMAT = 6  # of the files: a mirror in another format is rebuilt
 MANIFEST = "manifest.json"

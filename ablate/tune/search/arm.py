@@ -36,8 +36,8 @@ from ablate.space.row import Choices, Range, Row
 from ablate.space.space import SpaceViolation
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
-from ablate.study.plan import Plan
-from ablate.study.searches import PlannedSearch
+from ablate.study.planned import Plan, PlannedSearch
+from ablate.study.searches import plan_search_trial
 from ablate.study.words import Search
 from ablate.trial.task import validation_of
 from ablate.tune.search.log import LoggedStorage, damaged
@@ -133,7 +133,7 @@ class ArmSearch:
         """
         if not {"ablate.trial", "ablate.index"} <= frozen.user_attrs.keys():
             return True
-        trial = self.plan.search_trial(self.planned, *_suggested(frozen))
+        trial = plan_search_trial(self.plan, self.planned, *_suggested(frozen))
         return trial.id == frozen.user_attrs["ablate.trial"]
 
     def _load_earlier(self) -> None:
@@ -182,7 +182,7 @@ class ArmSearch:
             self._ask_more()
 
     def _issued(self, sampled: dict[str, Any], index: int) -> Trial:
-        trial = self.plan.search_trial(self.planned, sampled, index)
+        trial = plan_search_trial(self.plan, self.planned, sampled, index)
         self.trials[trial.id] = trial
         self.sampled[trial.id] = sampled
         self._asked = max(self._asked, index + 1)
@@ -387,7 +387,7 @@ def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:
     if planned.words.early_stopping == "asha":
         return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
     if planned.words.early_stopping == "hyperband":
-        most = plan.search_trial(planned, {}, 0).config.num_epochs
+        most = plan_search_trial(plan, planned, {}, 0).config.num_epochs
         if most is None:
             raise StudyError(
                 "hyperband needs to know how many epochs a trial has. Instead: give the task's "

@@ -29,9 +29,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ablate.trial.epoch_loop import EpochLoop, epoch_loop
-from ablate.trial.plain_state import read_state
-from ablate.trial.user_code import is_users
+from ablate.trial.user.epoch_loop import EpochLoop, epoch_loop
+from ablate.trial.user.plain_state import read_state
+from ablate.trial.user.user_code import is_users
 
 PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 SEQUENCES = (list, tuple, deque)

@@ -20,8 +20,8 @@ from ablate.store.store import Store
 from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training import Training, _clip
-from ablate.trial.updates import Part, Update
+from ablate.trial.training.training import Training, _clip
+from ablate.trial.training.updates import Part, Update
 
 TINY = {
     "corpus.name": "grammar",
@@ -628,7 +628,7 @@ def test_looking_for_masks_without_effect_changes_no_bit(tmp_path, data, monkeyp
     for _ in range(2):
         digests.append(finish(trial_of(data), Store(tmp_path / str(len(digests))), data).outcome)
         monkeypatch.setattr(Training, "_unanswered", lambda self: [])
-        monkeypatch.setattr("ablate.trial.training.SiteRecorder", lambda: None)
+        monkeypatch.setattr("ablate.trial.training.training.SiteRecorder", lambda: None)
         passes = Training._passes
 
         def unnoticed(self, part, chance, passes=passes):

@@ -12,9 +12,9 @@ from ablate.config.resolve import resolve
 from ablate.data.corpus import corpus_digest
 from ablate.store.store import Store
 from ablate.trial import checkpoint
-from ablate.trial.evaluation import Evaluation
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.evaluation import Evaluation
+from ablate.trial.training.training import Training
 
 SMALL = {
     "corpus.name": "grammar",

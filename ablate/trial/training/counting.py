@@ -17,8 +17,8 @@ from ablate.errors import ConfigError
 from ablate.model import ngram
 from ablate.model.evaluator import Reading
 from ablate.trial.checkpoint import weights_digest
-from ablate.trial.evaluation import metrics_beside
 from ablate.trial.task import AtOnce, Conclusion, Place, splits_of
+from ablate.trial.training.evaluation import metrics_beside
 
 
 class Counting(AtOnce):

@@ -34,7 +34,7 @@ from ablate.config.fields import setting
 from ablate.config.metrics import Metric
 from ablate.config.tasks import task
 from ablate.errors import ConfigError, TrialError, unknown
-from ablate.trial.function import Run, unmet
+from ablate.trial.user.function import Run, unmet
 
 GIVEN = ("seed", "device", "data")  # what a command may name besides its settings
 SHOWN_LINES = 15  # of the output of a command that failed

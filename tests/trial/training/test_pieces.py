@@ -18,13 +18,14 @@ from ablate.config.streams import Streams
 from ablate.data.corpus import corpus_digest
 from ablate.store import journal as journals
 from ablate.store.store import Store
-from ablate.trial import checkpoint, evaluation
-from ablate.trial.evaluation import Evaluation
-from ablate.trial.pieces import Paused, SavedPieces
+from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training import Training
-from tests.trial.test_judging import SMALL
+from ablate.trial.training import evaluation
+from ablate.trial.training.evaluation import Evaluation
+from ablate.trial.training.pieces import Paused, SavedPieces
+from ablate.trial.training.training import Training
+from tests.trial.training.test_judging import SMALL
 
 SAMPLES = 3
 VALUES = {

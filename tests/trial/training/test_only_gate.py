@@ -28,7 +28,7 @@ from ablate.store.store import Store
 from ablate.trial.checkpoint import read_weights, weights_digest
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 from tests.support import places, small_studies
 
 BASE = {

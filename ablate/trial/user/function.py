@@ -31,11 +31,19 @@ from ablate.config.metrics import Metric, is_usable
 from ablate.config.streams import Streams
 from ablate.errors import TrialError, nearest
 from ablate.trial.checkpoint import weights_digest
-from ablate.trial.epoch_loop import check_yields_last
-from ablate.trial.kept_outside import Watch
-from ablate.trial.plain_state import is_plain, join, load_state, members, read_state, shown, split
 from ablate.trial.task import Conclusion, Diverged, Place
-from ablate.trial.user_code import line_of
+from ablate.trial.user.epoch_loop import check_yields_last
+from ablate.trial.user.kept_outside import Watch
+from ablate.trial.user.plain_state import (
+    is_plain,
+    join,
+    load_state,
+    members,
+    read_state,
+    shown,
+    split,
+)
+from ablate.trial.user.user_code import line_of
 
 RESERVED = ("epoch", "seconds")  # what an epoch's record has besides what the function yields
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ablate.errors import StudyError, TechniqueError
-from ablate.trial.user_code import executed
+from ablate.trial.user.user_code import executed
 
 
 @pytest.mark.parametrize(

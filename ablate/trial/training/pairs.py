@@ -13,7 +13,7 @@ from ablate.config.streams import Streams
 from ablate.model.flow import PairText, Pass
 from ablate.model.language_model import LanguageModel
 from ablate.model.sentences import forced, lengths_of, pair_batch, pairs_nll, shuffled
-from ablate.trial.updates import Part, Update
+from ablate.trial.training.updates import Part, Update
 
 
 class Pairs:

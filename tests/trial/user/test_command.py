@@ -20,7 +20,7 @@ from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
-from ablate.trial.user_code import executed
+from ablate.trial.user.user_code import executed
 
 SCRIPT = """
 import argparse, json, random

@@ -26,8 +26,8 @@ from ablate.errors import CorpusError
 from ablate.model.fast.precision import full
 from ablate.model.flow import Pass, State
 from ablate.model.language_model import LanguageModel
-from ablate.trial.evaluation import rows_nll
-from ablate.trial.updates import Part, Update
+from ablate.trial.training.evaluation import rows_nll
+from ablate.trial.training.updates import Part, Update
 
 
 class Stream:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from ablate.trial.environment import environment, git_state
+from ablate.trial.provenance.environment import environment, git_state
 
 
 def test_it_is_plain_and_holds_no_secret(monkeypatch) -> None:

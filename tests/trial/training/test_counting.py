@@ -15,8 +15,8 @@ from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.errors import CombinationError, ConfigError
 from ablate.model import ngram
 from ablate.store.store import Store
-from ablate.trial.counting import Counting
 from ablate.trial.task import Place
+from ablate.trial.training.counting import Counting
 
 SMALL = {
     "model": "ngram",

@@ -1,24 +1,57 @@
-"""Checks of a study that need more than one of its parts."""
+"""A study, made of the words of a study file, and the checks that need more than one of them."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ablate import papers
 from ablate.config import registry
 from ablate.config.identity import StageName
-from ablate.config.tasks import RUNNERS, allow_runner
+from ablate.config.tasks import RUNNERS, allow_runner, runner_name
 from ablate.errors import StudyError, unknown, wrong_value
-
-if TYPE_CHECKING:
-    from ablate.study.words import Scale, Stage, Study
+from ablate.study.designs import check_num_arms
+from ablate.study.words import Analyze, Design, Scale, Stage, Values, Word
 
 RESERVED_STAGES = tuple(StageName)
-MAX_ARMS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Word):
+    """A question, and the design that answers it."""
+
+    question: str
+    design: Design
+    scales: Mapping[str, Scale]
+    base: str | Values
+    base_arm: str
+    paper: str = ""
+    tables: tuple[str, ...] = ()
+    techniques: tuple[str, ...] = ()  # files next to the study's that register custom techniques
+    metric: str = ""  # that decides, if not the task's first
+    columns: tuple[str, ...] = ()  # further metrics to show: "loss", "dynamic.nll"
+    # Evaluators that measure each finished model in a trial of their own, for columns.
+    measure: Values = field(default_factory=dict)
+    analyses: tuple[Analyze, ...] = ()  # made of finished models, for the study's page
+    runner: str | None = None  # a `Task` to run instead of training (see ablate/trial/task.py)
+    name: str = ""  # default: the name of the file
+    file: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.runner is not None:  # version 0.1.0 named ours by their import paths
+            object.__setattr__(self, "runner", runner_name(self.runner))
+        check(self)
+
+    def scale(self, name: str | None) -> tuple[str, Scale]:
+        """Return the name and the scale; without a name, the first one."""
+        chosen = name or next(iter(self.scales))
+        if chosen not in self.scales:
+            raise StudyError(unknown("scale", chosen, self.scales, self.file))
+        return chosen, self.scales[chosen]
 
 
 def check(study: Study) -> None:
@@ -73,16 +106,6 @@ def _check_metrics(study: Study) -> None:
         for word, names in (("metric", [study.metric]), ("columns", study.columns)):
             named = [name.partition(".")[0] for name in names if "." in name]
             _check_known("evaluator", named, registry.names("evaluator"), word)
-
-
-def check_num_arms(num: int, where: str, what: str = "arms") -> None:
-    """Check how many arms a design has, before they are made."""
-    if num > MAX_ARMS:
-        shown = f"{num:,}" if num < 10**15 else "more than 10**15"
-        raise StudyError(
-            f"{where}: {shown} {what} are too many for one study. The limit is {MAX_ARMS:,}. "
-            "Instead: fewer factors or levels, or a search over a space."
-        )
 
 
 def _check_known(kind: str, names: Iterable[str], valid: Sequence[str], where: str = "") -> None:

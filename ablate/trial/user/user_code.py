@@ -16,8 +16,9 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
+from ablate.public import HOMES
 
-_OURS = str(Path(__file__).parents[1])
+_OURS = str(Path(__file__).parents[2])
 _LIBRARIES = tuple(
     str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib")
 )
@@ -91,11 +92,9 @@ def _is_beside(module: str, file: Path) -> bool:
 
 def _failed_import(error: ImportError, file: Path, location: str) -> str:
     """The message for an import from this package that fails: misspelt, or of an old version."""
-    import ablate
-
     misspelt = re.match(r"cannot import name '(\w+)' from 'ablate' ", error.msg)
     if misspelt:
-        return unknown("word of ablate", misspelt[1], ablate.__all__, location)
+        return unknown("word of ablate", misspelt[1], HOMES, location)
     public = importlib.import_module("ablate.components").__all__
     line = linecache.getline(str(file), line_of(error, file))
     names = [name for name in public if re.search(rf"import .*\b{name}\b", line)] or public

@@ -13,9 +13,9 @@ from ablate.errors import TrialError
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.checkpoint import weights_digest
-from ablate.trial.plain_state import join, load_state, read_state
-from tests.trial.test_function import run_trial, store  # noqa: F401
-from tests.trial.test_plain_state import through_a_file
+from ablate.trial.user.plain_state import join, load_state, read_state
+from tests.trial.user.test_function import run_trial, store  # noqa: F401
+from tests.trial.user.test_plain_state import through_a_file
 
 EPOCHS = 3
 RECORDED = (

@@ -28,15 +28,15 @@ from ablate.model.flow import Pass
 from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks, SiteRecorder
 from ablate.model.regularizer import Regularizer
-from ablate.trial.averaging import Averaging
 from ablate.trial.checkpoint import prefixed, read_weights, within
-from ablate.trial.drawn import drawn
-from ablate.trial.evaluation import judge, reading_of
-from ablate.trial.finished import assembled, base_models, check_parents
-from ablate.trial.pairs import Pairs
-from ablate.trial.stream import CircularStream, Stream
 from ablate.trial.task import Conclusion, Diverged, Place
-from ablate.trial.updates import Part, Reader, Update
+from ablate.trial.training.averaging import Averaging
+from ablate.trial.training.drawn import drawn
+from ablate.trial.training.evaluation import judge, reading_of
+from ablate.trial.training.finished import assembled, base_models, check_parents
+from ablate.trial.training.pairs import Pairs
+from ablate.trial.training.stream import CircularStream, Stream
+from ablate.trial.training.updates import Part, Reader, Update
 
 PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start", "start_nll")
 

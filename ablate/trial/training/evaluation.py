@@ -23,9 +23,9 @@ from ablate.model.language_model import LanguageModel, num_parameters
 from ablate.model.mixture import token_nll
 from ablate.model.regularizer import Regularizer
 from ablate.trial.checkpoint import prefixed, weights_digest
-from ablate.trial.finished import finished
-from ablate.trial.pieces import Paused, SavedPieces
 from ablate.trial.task import Conclusion, Place, splits_of
+from ablate.trial.training.finished import finished
+from ablate.trial.training.pieces import Paused, SavedPieces
 
 
 @torch.no_grad()

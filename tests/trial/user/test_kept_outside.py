@@ -23,11 +23,11 @@ from ablate.config import tasks
 from ablate.store.journal import Journal, kept_outside
 from ablate.store.outcome import Status
 from ablate.store.store import Store
-from ablate.trial.epoch_loop import epoch_loop
-from ablate.trial.user_code import executed
-from tests.trial.test_function import fit_line, run_trial, store  # noqa: F401
-from tests.trial.test_resuming import early_stopping as early_stopping_that_is_saved
-from tests.trial.test_resuming import every_schedule, lbfgs, sparse_gradients
+from ablate.trial.user.epoch_loop import epoch_loop
+from ablate.trial.user.user_code import executed
+from tests.trial.user.test_function import fit_line, run_trial, store  # noqa: F401
+from tests.trial.user.test_resuming import early_stopping as early_stopping_that_is_saved
+from tests.trial.user.test_resuming import every_schedule, lbfgs, sparse_gradients
 
 RESULT = {"valid_accuracy": 0.5, "test_accuracy": 0.5}
 INPUTS = torch.randn(12, 2, generator=torch.Generator().manual_seed(1))

@@ -13,7 +13,7 @@ from ablate.store.store import Store
 from ablate.trial.checkpoint import read_weights, within
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 
 TINY = {
     "corpus.name": "grammar",

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ablate.errors import TrialError
-from ablate.trial.plain_state import join, load_state, read_state, split
+from ablate.trial.user.plain_state import join, load_state, read_state, split
 
 
 def through_a_file(state):

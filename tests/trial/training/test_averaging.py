@@ -8,7 +8,7 @@ from torch import nn
 
 from ablate.config.sections import TrainingConfig
 from ablate.model.optimizer import epochs_without_best
-from ablate.trial.averaging import Averaging
+from ablate.trial.training.averaging import Averaging
 
 
 def averaging_of(model, **config):

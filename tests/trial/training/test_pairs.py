@@ -21,7 +21,7 @@ from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 
 TINY = {
     "task": "encoder_decoder",
