@@ -1,7 +1,7 @@
 """Recurrent highway network: several micro-steps for every word (Zilly et al. 2017).
 
     h = tanh(V_h x + W_h (m s) + b_h),    t = sigmoid(V_t x + W_t (m' s) + b_t)    Eq. 7-8
-    s <- h t + s (1 - t)                                              Eq. 6, with the carry gate 1 - t
+    s <- h t + s (1 - t),    where 1 - t is the carry gate                         Eq. 6
 
 Only the first micro-step has the terms in x; each micro-step has its own W and b. If every t is 0
 the state does not change. h and t read x and s under the same masks, as in the authors' TensorFlow
