@@ -1,4 +1,4 @@
-"""Show every row of the papers' tables, the arm that reproduces it, and what it gave here."""
+"""Show every row of the papers' tables, the arm that reproduces the row, and our number."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def _tokens_of_request(search: PlannedSearch, num_train: int) -> int:
 
 @dataclass(frozen=True)
 class SearchLeft:
-    """What a search has left to do, if it stops no trial early."""
+    """The work that a search has left, if the search stops no trial early."""
 
     planned: PlannedSearch
     record: SearchRecord

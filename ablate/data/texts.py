@@ -273,7 +273,7 @@ def without_cache(text: T) -> T:
 
 
 def changed(name: str) -> CorpusError:
-    """The error for a text whose hash is another one than the one it was known by."""
+    """Return the error for a text whose hash is no longer the recorded hash."""
     return CorpusError(
         f"the text of {name} changed while it was read, or its disk has changed it and kept its "
         "times. Try again. If the error remains, restore the text, or touch its files to use it as "

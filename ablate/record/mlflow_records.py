@@ -109,7 +109,7 @@ class Recorder:
         return bool(self._parent)
 
     def _held(self) -> set[str]:
-        """The trials of which the server has what the note says that it has."""
+        """Return the trials that the server still has as the delivery note lists them."""
         also_ours = runs.also_in(self.record)
         experiments = {self.record.key, *(home for _, _, home, _ in self._note.elsewhere())}
         return {

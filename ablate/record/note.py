@@ -23,7 +23,7 @@ SETTLED = (f"{Status.COMPLETED}:", f"{Status.PRUNED}:")  # prefixes of their mar
 
 
 class Note:
-    """The delivered trials of one study on one server: id -> mark of the delivered journal."""
+    """The trials of a study that a server has received: id -> mark of the delivered journal."""
 
     def __init__(self, store: Store, study_key: str, uri: str) -> None:
         self._store, self._uri = store, redacted(uri)

@@ -156,7 +156,7 @@ class ServerSource:
         return steps
 
     def _history(self, name: str, run_ids: list[str]) -> list[tuple[str, int, float]]:
-        """A metric of many runs in one response if the server supports that, else one by one."""
+        """Return a metric's points of many runs, by a single request if the server can."""
         points = self._bulk(name, run_ids) if is_server(self.uri) else None
         if points is not None and len(points) < BULK_POINTS:
             return [(p["run_id"], int(p["step"]), float(p["value"])) for p in points]

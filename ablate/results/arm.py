@@ -48,7 +48,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What an arm's trials give of one metric; each mapping is by split (or `metric.of`)."""
+    """An arm's results in one metric; each mapping is by split (or `metric.of`)."""
 
     metric: Metric
     losses: Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
@@ -59,7 +59,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmResult:
-    """All that its study's trials say of an arm."""
+    """Everything that a study's trials say about an arm."""
 
     name: str
     is_base: bool
@@ -81,8 +81,8 @@ class ArmResult:
 
     @property
     def is_tested(self) -> bool:
-        """Return whether it will have as many results as a test needs, as one of several
-        searches of an ensemble may."""
+        """Return whether the arm will have enough results for a test; an ensemble of several
+        searches may."""
         return not self.is_base and (not self.together or self.counts.planned >= MIN_PAIRS)
 
     @property

@@ -183,8 +183,7 @@ class Function:
         self.run._resume = plain["states"], tensors
 
     def _check_dicts(self) -> None:
-        """Refuse at once what cannot be saved, or would not be what it is, in a dict given to
-        `run.epochs`."""
+        """Refuse at once a value in a dict of `run.epochs` that no checkpoint can restore."""
         trained = None
         for thing, first in zip(self.run._saved, self.run._first, strict=True):
             if is_plain(thing):

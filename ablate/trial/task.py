@@ -17,7 +17,7 @@ from ablate.store.store import Store
 
 @dataclass(frozen=True)
 class Place:
-    """Where a trial finds what it needs: other trials' weights, and encoded corpora."""
+    """The store and the data folder of a trial: other trials' weights, and encoded corpora."""
 
     store: Store
     data: str

@@ -1,4 +1,4 @@
-"""What a study may spend and what it has spent, saved in the store so that it survives a restart.
+"""A study's budget and its expenses so far, saved in the store to survive a restart.
 
 GPU-hours are reserved before a trial starts and replaced by what it used when it is done. The
 reservations of a driver that died stay, and the same trials resume under them, whatever is spent.

@@ -85,7 +85,7 @@ class Unnamed(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """What decides the pairs of a trial, from the trial and all that it builds on."""
+    """The values that decide a trial's pairs: the trial's own, and those of its ancestors."""
 
     setting: str  # hash of everything but the seeds, the variant and `unnamed`
     unnamed: tuple[Unnamed, ...] = ()
@@ -120,7 +120,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Change:
-    """What a change bought on one corpus, in the direction and on the scale of its metric."""
+    """The effect of a change on one corpus, in the direction and on the scale of the metric."""
 
     before: str
     after: str
@@ -272,8 +272,8 @@ class _Row(NamedTuple):
         return self.metric.loss(self.reported)
 
     def is_paired(self, split: str) -> bool:
-        """Return whether it has a loss of its own on the split, or would have one if it had not
-        diverged."""
+        """Return whether the trial has a loss of its own on the split, or has none only because
+        it diverged."""
         if self.stage == StageName.MEASURE:
             return False
         if self.status == Status.DIVERGED:

@@ -1,4 +1,4 @@
-"""What a probabilistic grammar with hidden topics is, and how one line is drawn from it.
+"""A probabilistic grammar with hidden topics, and how to draw a line from the grammar.
 
 A line is a leftmost derivation: the stack of symbols still to be said starts as the grammar's
 start symbol; a rule replaces a symbol by others, a category says one word. The hidden topic

@@ -117,7 +117,7 @@ def _record(text: str | None) -> StudyRecord | None:
 
 
 def _without_record(row: Row) -> StudyRecord:
-    """What the tags of a study's run say of it."""
+    """Return a study's record from the tags of its run alone."""
     name, _, scale = row["study_key"].partition("@")
     texts = dict.fromkeys(("question", "paper", "file", "command", "corpus_digest"), "")
     return StudyRecord(
