@@ -41,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the rows of the papers' tables, with the arms and numbers of the records."""
     from ablate.study.coverage import covered_rows
 
     for name in options.papers:

@@ -39,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return what a study would train, and its cost."""
     return show_plan(options.file, options.scale, _options.workspace(options))
 
 

@@ -157,6 +157,7 @@ class Metric:
 
     @property
     def best_word(self) -> str:
+        """Which of two values is better, in a word."""
         return "higher" if self.better == "higher" else "lower"
 
     @property

@@ -262,6 +262,7 @@ def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: i
 
 
 def kind_names() -> list[str]:
+    """Return the names of all registered tasks."""
     return sorted(_kinds)
 
 

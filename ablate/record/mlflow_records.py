@@ -54,6 +54,7 @@ class Delivery:
 
     @property
     def complete(self) -> bool:
+        """Return whether the server has everything."""
         return not (self.undelivered or self.refused or self.reason or self.error)
 
 
@@ -106,6 +107,7 @@ class Recorder:
 
     @property
     def is_open(self) -> bool:
+        """Return whether the study has its run on the server."""
         return bool(self._parent)
 
     def _held(self) -> set[str]:
@@ -244,6 +246,7 @@ class Recorder:
         self._save_state(StudyStatus.FINISHED, **details)
 
     def save_pause(self) -> None:
+        """Mark the study's run as stopped, to be resumed."""
         self._save_state(StudyStatus.INTERRUPTED)
 
     @property

@@ -50,6 +50,7 @@ class Note:
         return saved if saved is not None and _is_note(saved) else {}
 
     def has(self, trial_id: str, mark: str) -> bool:
+        """Return whether the server got this very state of a trial's journal."""
         return self._trials.get(trial_id) == mark
 
     def agrees(self, trial_id: str, mark: str) -> bool:
@@ -83,6 +84,7 @@ class Note:
             self.forget(trial_id)
 
     def forget(self, trial_id: str) -> None:
+        """Drop a trial, which is then delivered again."""
         self._trials.pop(trial_id, None)
         self._changed = True
 

@@ -26,6 +26,7 @@ class Counts:
 
     @property
     def whole(self) -> bool:
+        """Return whether every planned result is there."""
         return self.completed == self.planned
 
     @property
@@ -77,6 +78,7 @@ class ArmResult:
 
     @property
     def whole(self) -> bool:
+        """Return whether every planned result is there, and every model measured."""
         return self.counts.whole and not self.unmeasured
 
     @property
@@ -92,14 +94,17 @@ class ArmResult:
 
     @property
     def cells(self) -> Mapping[str, Cell]:
+        """The cells of the metric that decides, by split."""
         return self.measured.cells
 
     @property
     def losses(self) -> Mapping[str, Mapping[int, float]]:
+        """The losses in the metric that decides, by split and seed."""
         return self.measured.losses
 
     @property
     def published(self) -> Mapping[str, float]:
+        """The published numbers of the metric that decides, by split."""
         return self.measured.published
 
 

@@ -44,6 +44,7 @@ class Cells:
         ]
 
     def ensembles(self) -> list[EnsembleResult]:
+        """Return the result of every ensemble of the study."""
         return [self._ensemble(t) for t in self._record.trials if t.stage == StageName.ENSEMBLE]
 
     def _arm(self, arm: ArmRecord) -> ArmResult:
@@ -232,4 +233,5 @@ class Cells:
         return sum(self._results[t].tokens for t in trial_ids if t in self._results)
 
     def seconds(self, trial_ids: Iterable[str]) -> float:
+        """Return how long the epochs of these trials took."""
         return sum(self._results[t].seconds for t in trial_ids if t in self._results)

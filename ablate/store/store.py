@@ -94,6 +94,7 @@ class Store:
         return self._sound(key, lambda data: data)
 
     def write_json(self, key: str, data: Mapping[str, Any]) -> None:
+        """Write plain data as JSON, with a checksum."""
         plain = {**data, checksum.FIELD: checksum.BLANK}
         self.write(key, json.dumps(plain, indent=1, sort_keys=True).encode())
 
@@ -119,6 +120,7 @@ class Store:
         return None
 
     def exists(self, key: str) -> bool:
+        """Return whether there is a file under the key."""
         if self.folder is not None:
             return (self.folder / _safe(key)).exists()
         return self._kind(key) != "NotFound"

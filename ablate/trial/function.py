@@ -178,6 +178,7 @@ class Function:
         return tensors, plain
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Give the function's next run the state of the last saved epoch."""
         self.epoch, self.seconds, self.last = plain["epoch"], plain["seconds"], plain["last"]
         self.run._epoch = plain["loop"]
         self.run._resume = plain["states"], tensors

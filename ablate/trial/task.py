@@ -52,9 +52,11 @@ class AtOnce:
     finished = True
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
+        """Return no epoch: the whole task is its conclusion."""
         return None
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return nothing: a task without epochs starts again."""
         return {}, {}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:

@@ -49,7 +49,8 @@ class Reader(Protocol):
         """How many tokens an update has, about."""
         ...
 
-    def begin_epoch(self, epoch: int, model: LanguageModel) -> None: ...
+    def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
+        """Prepare an epoch's updates."""
 
     def update(self, number: int, model: LanguageModel) -> Update:
         """An update of the epoch, by its number."""
@@ -63,4 +64,5 @@ class Reader(Protocol):
         """The state that the next update needs."""
         ...
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None: ...
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over the tensors of `saved`."""

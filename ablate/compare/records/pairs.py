@@ -79,6 +79,7 @@ class Unnamed(NamedTuple):
     values: str
 
     def agrees(self, other: Unnamed) -> bool:
+        """Return whether two trials may be paired, as far as these fields go."""
         if self.present and other.present:
             return self.values == other.values
         return self.present == other.present or (self if self.present else other).inert
@@ -94,6 +95,7 @@ class Lineage(NamedTuple):
     seeds: tuple[str, ...] = ()  # of all that it builds on
 
     def agrees(self, other: Lineage) -> bool:
+        """Return whether all unnamed fields allow a pair."""
         pairs = zip(self.unnamed, other.unnamed, strict=True)
         return all(ours.agrees(theirs) for ours, theirs in pairs)
 
@@ -137,6 +139,7 @@ class Change:
 
     @property
     def num_pairs(self) -> int:
+        """The number of pairs behind the difference."""
         return self.difference.num_pairs if self.difference else 0
 
 

@@ -63,6 +63,7 @@ class Wheel(Generic[Item]):
         self.cumulative = tuple(accumulate(weights))
 
     def draw(self, stream: random.Random) -> Item:
+        """Return an item, drawn in proportion to its weight."""
         drawn = int(stream.random() * self.cumulative[-1])
         return self.items[bisect_right(self.cumulative, drawn)]
 
