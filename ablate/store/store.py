@@ -82,7 +82,7 @@ class Store:
         self._patiently("write", key, lambda: self._write(key, *parts))
 
     def write_as_is(self, key: str, data: bytes) -> None:
-        """Write a copy of a file of any format, without a checksum of ours."""
+        """Write a copy of a file of any format, and add no checksum."""
         self._patiently("write", key, lambda: self._write(key, data))
 
     def read_as_is(self, key: str) -> bytes | None:

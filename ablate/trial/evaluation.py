@@ -179,7 +179,7 @@ class Evaluation:
         return tensors, {**pieces, "seconds": self.seconds}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        """Go on after the saved pieces."""
+        """Load a checkpoint; evaluation resumes after its pieces."""
         self.pieces.restore(tensors, plain)
         self.seconds = plain.get("seconds", 0.0)
 

@@ -302,7 +302,7 @@ class Training:
         return tensors, {**plain, "done_windows": self.done_updates}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        """Take over a checkpoint; the epoch under way goes on at its next update."""
+        """Load a checkpoint; training resumes at the next update of its epoch."""
         device = self.trial.device
         tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
         self.model.load_state_dict(within("model", tensors))
