@@ -210,9 +210,10 @@ def ran(first: str, arguments: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def test_help_imports_nothing_heavy(tmp_path):
+@pytest.mark.parametrize(("option", "shown"), [("--help", "examples:"), ("--version", "ablate ")])
+def test_help_and_version_import_nothing_heavy(option, shown, tmp_path):
     forbidden = ("torch", "ray", "optuna", "mlflow", "numpy", "pyarrow", "rich", "scipy")
-    assert "examples:" in ran(AT_EXIT.format(forbidden=forbidden), ["--help"], tmp_path)
+    assert shown in ran(AT_EXIT.format(forbidden=forbidden), [option], tmp_path)
 
 
 @pytest.mark.parametrize("arguments", [["status"], ["spaces"], ["components"], ["data", "list"]])

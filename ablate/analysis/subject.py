@@ -35,14 +35,17 @@ class Subject:
 
     @property
     def id(self) -> str:
+        """The trial's id."""
         return self.journal.trial.id
 
     @property
     def name(self) -> str:
+        """The trial's arm and seed."""
         return self.journal.trial.name
 
     @cached_property
     def config(self) -> Config:
+        """The trial's config, once its own modules are loaded."""
         load_modules(self.journal.trial.modules)
         return self.journal.trial.config
 

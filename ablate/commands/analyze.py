@@ -41,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the list of analyses, one analysis' page, or its findings on trials."""
     if options.analysis is None:
         return list_analyses()
     if not options.trials:

@@ -39,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return what a study would train, and its cost."""
     return show_plan(options.file, options.scale, _options.workspace(options))
 
 
@@ -244,7 +245,7 @@ def _tokens_of_request(search: PlannedSearch, num_train: int) -> int:
 
 @dataclass(frozen=True)
 class SearchLeft:
-    """What a search has left to do, if it stops no trial early."""
+    """The work that a search has left, if the search stops no trial early."""
 
     planned: PlannedSearch
     record: SearchRecord

@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Measure trials with more threads or more workers; return the table."""
     data = _options.workspace(options).data
     return show_probe(make_plan(load(options.file), options.scale, data=data), data)
 

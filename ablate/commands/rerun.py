@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Train a recorded trial again; return 0 if the results are the same."""
     return rerun_trial(options.trial, _options.workspace(options), trusted=options.trust)
 
 

@@ -27,6 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the list of search spaces, or one space, checked on request."""
     if options.name is None:
         return list_spaces()
     loaded = space.load(options.name)

@@ -47,6 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a study and print its table; return the exit status."""
     from ablate.engine.run import RunOptions
 
     command = resume_command(options)

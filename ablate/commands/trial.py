@@ -42,6 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Train a single config without a study; return the exit status."""
     workspace = _options.workspace(options)
     code = _options.executed_code(options)
     return run_config(options.config, options.seed, options.threads, workspace, code)

@@ -86,7 +86,7 @@ class Metric:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """What it is reported for: the splits, or `train`, `model` or `arms`."""
+        """The splits on which the metric is reported; or `train`, `model` or `arms`."""
         return SPLITS if self.of == SPLIT else (self.of,)
 
     def split_of(self, published: str | None) -> str | None:
@@ -100,7 +100,7 @@ class Metric:
         return replace(self, name=f"{self.name.rpartition('.')[0]}.{name}".lstrip("."))
 
     def by(self, evaluator: str) -> Metric:
-        """This metric as that evaluator reports it, if it does not give the trial's own numbers."""
+        """Return this metric under the name that another evaluator than the trial's reports."""
         return replace(self, name=f"{evaluator}.{self.name}")
 
     def loss(self, reported: float) -> float:
@@ -157,6 +157,7 @@ class Metric:
 
     @property
     def best_word(self) -> str:
+        """Which of two values is better, in a word."""
         return "higher" if self.better == "higher" else "lower"
 
     @property

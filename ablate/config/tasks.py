@@ -201,7 +201,7 @@ def _taken(made: Kind, known: Kind) -> str:
 
 @contextlib.contextmanager
 def copying(kind: Kind) -> Iterator[None]:
-    """What the block registers under the kind's name is a copy of it, and replaces it."""
+    """Within the block, a task registered under the kind's name is a copy that replaces it."""
     _being_copied[kind.name] = kind
     try:
         yield
@@ -262,6 +262,7 @@ def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: i
 
 
 def kind_names() -> list[str]:
+    """Return the names of all registered tasks."""
     return sorted(_kinds)
 
 

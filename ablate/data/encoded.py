@@ -78,6 +78,7 @@ class Encoded:
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
+        """The words in the order of their ids."""
         return self._words(VOCABULARY)
 
     @cached_property

@@ -34,7 +34,7 @@ def troubles(record: StudyRecord, journals: Mapping[str, Journal]) -> str:
 
 
 def _reasons(lost: Sequence[Journal]) -> dict[str, list[Journal]]:
-    """The trials by their reason, without those that only build on another one of them."""
+    """Group the failed trials by reason, without trials that failed because their parent did."""
     reasons: dict[str, list[Journal]] = {}
     for journal in lost:
         outcome = journal.outcome

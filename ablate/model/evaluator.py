@@ -79,6 +79,7 @@ class Reading:
         return tuple(self.regularizers[index]) if self.regularizers else ()
 
     def stream(self, split: str) -> Tensor:
+        """Return a split's tokens."""
         return self.text.stream(split)
 
     def evaluator(self, name: str) -> Evaluator:

@@ -68,6 +68,7 @@ class LanguageModel(nn.Module):
         self.auxiliary = nn.ModuleDict()  # of regularizers, by name; empty in evaluation
 
     def initial_state(self, rows: int) -> State:
+        """Return the states of backbone and gate, and past outputs if the head reads any."""
         before = self.initial_past(rows)
         return (*self.backbone.initial_state(rows), *before, *self.gate.initial_state(rows))
 
@@ -143,6 +144,7 @@ class LanguageModel(nn.Module):
         return 2 * (inner + self.head.num_experts * matrix)
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
+        """Return what the head may read at every token, and the state after the window."""
         embedded_TBE, inputs_TBE = read_words(self.embedding, ids_TB, masks)
         raw, masked, state = self.backbone(inputs_TBE, ids_TB, state, masks)
         features = Features(

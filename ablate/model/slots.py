@@ -177,8 +177,7 @@ class Head(nn.Module, ABC):
 
     @property
     def reads_words(self) -> bool:
-        """Whether it reads the word vectors that it is given: unless its `decoder` has a matrix of
-        its own."""
+        """Whether the head reads the word vectors: unless its `decoder` has its own matrix."""
         decoder = getattr(self, "decoder", None)
         return decoder is None or decoder.weight is None
 

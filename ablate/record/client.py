@@ -117,6 +117,7 @@ class ClientTracking:
         return RunLocation(known.run_id, known.experiment_id, home, known.created)
 
     def put_all(self, experiment_id: str, runs: Sequence[Run]) -> list[RunLocation]:
+        """Write runs one after another; return where each of them is."""
         return [self.put(experiment_id, run) for run in runs]
 
     def running(self, experiment_id: str) -> list[str]:
@@ -337,6 +338,7 @@ def server_lock(uri: str) -> contextlib.AbstractContextManager[None]:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a folder, and make the folders between."""
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -49,6 +49,7 @@ class Space(SpaceFile):
 
     @property
     def name(self) -> str:
+        """The name of the space's file."""
         return self.path.stem
 
     @property

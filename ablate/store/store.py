@@ -83,7 +83,7 @@ class Store:
         self._patiently("write", key, lambda: self._write(key, *parts))
 
     def write_as_is(self, key: str, data: bytes) -> None:
-        """Write a copy of a file that is not in one of our formats, whatever it contains."""
+        """Write a copy of a file of any format, and add no checksum."""
         self._patiently("write", key, lambda: self._write(key, data))
 
     def read_as_is(self, key: str) -> bytes | None:
@@ -95,6 +95,7 @@ class Store:
         return self._sound(key, lambda data: data)
 
     def write_json(self, key: str, data: Mapping[str, Any]) -> None:
+        """Write plain data as JSON, with a checksum."""
         plain = {**data, checksum.FIELD: checksum.BLANK}
         self.write(key, json.dumps(plain, indent=1, sort_keys=True).encode())
 
@@ -120,6 +121,7 @@ class Store:
         return None
 
     def exists(self, key: str) -> bool:
+        """Return whether there is a file under the key."""
         if self.folder is not None:
             return (self.folder / _safe(key)).exists()
         return self._kind(key) != "NotFound"

@@ -41,22 +41,27 @@ class Workspace:
 
     @property
     def data(self) -> str:
+        """The folder of encoded and downloaded corpora."""
         return str(self.folder / "data")
 
     @property
     def store(self) -> Store:
+        """The store of trials and studies."""
         return Store(self.store_uri or str(self.folder / "store"))
 
     @property
     def tracking_uri(self) -> str:
+        """MLflow's address, or the workspace's own database."""
         return self.mlflow_uri or f"sqlite:///{self.folder / 'mlflow.db'}"
 
     @property
     def artifacts(self) -> Path:
+        """The folder of MLflow's artifacts."""
         return self.folder / "mlflow-artifacts"
 
     @property
     def searches(self) -> str:
+        """Where searches are stored: a database, or the workspace's folder."""
         return self.searches_url or f"folder:{self.folder / 'searches'}"
 
     def search_log(self, key: str) -> Path | None:
@@ -66,9 +71,11 @@ class Workspace:
 
     @property
     def code(self) -> Path:
+        """The folder of code that studies from Python carry along."""
         return self.folder / "code"
 
     def study_folder(self, key: str) -> Path:
+        """Return the folder of a study's tables and plots."""
         return self.folder / "studies" / key
 
 

@@ -67,6 +67,7 @@ def find_space(study: Study, name: str) -> spaces.Space:
 
 
 def find_arm(study: Study, name: str) -> Arm:
+    """Return the arm of this name."""
     return next(arm for arm in study.design.arms if arm.name == name)
 
 

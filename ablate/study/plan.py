@@ -74,8 +74,7 @@ def _resolved(
 
 
 def _with_own_file(study: Study, configs: Mapping[str, Config]) -> Study:
-    """Return the study, with its file among those that workers execute if a module that it imports
-    registers a task of it."""
+    """Return the study; if an imported module registers its task, workers execute its file too."""
     from ablate.trial.run import load_own
 
     known = {str(Path(file).resolve()) for file in study.techniques}

@@ -127,7 +127,7 @@ def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index:
 
 
 def _listed(search: PlannedSearch, sampled: Values) -> str:
-    """What a sample sets, as far as it fits a line: `dropout=0.1, Window=25`."""
+    """A sample's settings, cut at the length of a line: `dropout=0.1, Window=25`."""
     rows = search.space.open_rows(search.column if search.space.corpora else None)
     parts = [
         f"{row.name}={_brief(sampled[row.field])}"

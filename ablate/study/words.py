@@ -109,6 +109,7 @@ class Stage(Word):
 
     @property
     def trains(self) -> bool:
+        """Return whether the stage trains, and does not only evaluate."""
         return self.kind == "train"
 
     def __post_init__(self) -> None:

@@ -123,6 +123,7 @@ def names() -> list[str]:
 
 
 def writer(name: str) -> ModuleType:
+    """Return the module that writes a format."""
     return import_module(f"{__name__}.{name}")
 
 

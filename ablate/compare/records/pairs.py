@@ -85,13 +85,14 @@ class Unnamed(NamedTuple):
     values: tuple[str | None, ...]
 
     def agrees(self, other: Unnamed) -> bool:
+        """Return whether two trials may be paired, as far as these fields go."""
         if self.present and other.present:
             return self.values == other.values
         return self.present == other.present or (self if self.present else other).inert
 
 
 class Lineage(NamedTuple):
-    """What decides the pairs of a trial, from the trial and all that it builds on."""
+    """The values that decide a trial's pairs: the trial's own, and those of its ancestors."""
 
     setting: str  # hash of everything but the seeds, the variant and `unnamed`
     unnamed: tuple[Unnamed, ...] = ()
@@ -100,6 +101,7 @@ class Lineage(NamedTuple):
     seeds: tuple[str, ...] = ()  # of all that it builds on
 
     def agrees(self, other: Lineage) -> bool:
+        """Return whether all unnamed fields allow a pair."""
         pairs = zip(self.unnamed, other.unnamed, strict=True)
         return all(ours.agrees(theirs) for ours, theirs in pairs)
 
@@ -126,7 +128,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Change:
-    """What a change bought on one corpus, in the direction and on the scale of its metric."""
+    """The effect of a change on one corpus, in the direction and on the scale of the metric."""
 
     before: Variant
     after: Variant
@@ -143,6 +145,7 @@ class Change:
 
     @property
     def num_pairs(self) -> int:
+        """The number of pairs behind the difference."""
         return self.difference.num_pairs if self.difference else 0
 
 
@@ -279,8 +282,8 @@ class _Row(NamedTuple):
         return self.metric.loss(self.reported)
 
     def is_paired(self, split: str) -> bool:
-        """Return whether it has a loss of its own on the split, or would have one if it had not
-        diverged."""
+        """Return whether the trial has a loss of its own on the split, or has none only because
+        it diverged."""
         if self.stage == StageName.MEASURE:
             return False
         if self.status == Status.DIVERGED:

@@ -58,6 +58,7 @@ class Difference:
 
     @property
     def num_pairs(self) -> int:
+        """The number of pairs."""
         return len(self.deltas)
 
     @property
@@ -68,6 +69,7 @@ class Difference:
 
     @property
     def p_sign_flip(self) -> float | None:
+        """The p-value of an exact test that flips the differences' signs."""
         return None if self.p is None else sign_flip_test(self.deltas)
 
     @property
@@ -204,6 +206,7 @@ def _power(effect: float, num: int, level: float) -> float:
 
 @lru_cache(maxsize=256)
 def t_quantile(probability: float, free: int) -> float:
+    """Return a quantile of Student's t with `free` degrees of freedom."""
     return float(special.stdtrit(free, probability))
 
 

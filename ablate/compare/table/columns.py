@@ -97,6 +97,7 @@ def _floor_column(summary: Summary) -> Column:
 
 
 def mean_and_spread(cell: Cell | None, digits: int) -> str:
+    """Return `mean±spread`, or a dash without a value."""
     if cell is None:
         return NONE
     spread = "" if cell.spread is None else f"±{decimal(cell.spread, digits)}"
@@ -114,6 +115,7 @@ def above_floor(cell: Cell | None, summary: Summary) -> str:
 
 
 def verdict(arm: ArmSummary) -> str:
+    """Return an arm's verdict with the seeds that would decide it; the base arm has none."""
     if arm.comparison is None:
         return NONE if not arm.is_base else ""
     return with_more(arm.comparison)
@@ -159,6 +161,7 @@ def elsewhere_noted(summary: Summary) -> dict[str, str]:
 
 
 def delta(arm: ArmSummary, digits: int) -> str:
+    """Return an arm's difference with its interval, or that it is the base arm."""
     if arm.is_base:
         return "base arm"
     if arm.comparison is None:
@@ -167,6 +170,7 @@ def delta(arm: ArmSummary, digits: int) -> str:
 
 
 def with_interval(delta: float, interval: tuple[float, float] | None, digits: int) -> str:
+    """Return `+0.12 [-0.03, +0.27]`, or the number alone."""
     text = signed(delta, digits)
     if interval is None:
         return text
@@ -175,6 +179,7 @@ def with_interval(delta: float, interval: tuple[float, float] | None, digits: in
 
 
 def p_value(p: float | None) -> str:
+    """Return p without its leading zero, or nothing if there was no test."""
     if p is None:
         return ""
     return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".lstrip("0")

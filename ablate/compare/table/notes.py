@@ -76,6 +76,7 @@ def _hole(arm: ArmSummary) -> str:
 
 
 def ensembles(summary: Summary) -> Iterable[str]:
+    """Yield the result of every ensemble of an arm's models."""
     for ensemble in summary.ensembles:
         result = _result(ensemble, summary)
         yield f"ensemble of {ensemble.num_members} × {ensemble.arm}: {result}"

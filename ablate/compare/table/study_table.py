@@ -112,7 +112,7 @@ def _less_another(summary: Summary, arm: str) -> str:
 
 
 def _about_tests(summary: Summary) -> str:
-    """What is paired, which interval and test these are, and what is corrected over what."""
+    """Describe the pairs, the intervals, the test, and the families of Holm's correction."""
     replication = summary.replication
     compared = [arm.comparison for arm in summary.arms if arm.comparison]
     effects = summary.effects.every if summary.effects else ()

@@ -39,7 +39,7 @@ class Edited(NamedTuple):
     is_runner: bool
 
     def note(self, num_trials: int) -> str:
-        """What to say of the trials that it made, which are reused."""
+        """Return the sentence that names trials from before an edit, which are reused."""
         some = f"{num_trials} of this study's trials"
         if self.file != self.now:
             return (

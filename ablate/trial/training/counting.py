@@ -33,6 +33,7 @@ class Counting(AtOnce):
         self.corpus = open_corpus(config.corpus, place.data, trial.seed)
 
     def conclude(self) -> Conclusion:
+        """Count the n-grams, tune their weights on valid, and judge the splits."""
         corpus, config = self.corpus, self.config
         ngrams = ngram.fit(corpus.splits["train"], corpus.num_words, corpus.eos, config.order)
         counts = ngram.tuned(ngrams, config.cache_window, corpus.splits["valid"])

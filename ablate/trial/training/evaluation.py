@@ -163,6 +163,7 @@ class Evaluation:
 
     @property
     def finished(self) -> bool:
+        """Return whether every piece has been evaluated."""
         return self.conclusion is not None
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
@@ -173,14 +174,17 @@ class Evaluation:
         return None
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the finished pieces and the time that they took."""
         tensors, pieces = self.pieces.saved()
         return tensors, {**pieces, "seconds": self.seconds}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Load a checkpoint; evaluation resumes after its pieces."""
         self.pieces.restore(tensors, plain)
         self.seconds = plain.get("seconds", 0.0)
 
     def conclude(self) -> Conclusion:
+        """Evaluate the remaining pieces without a pause; return the conclusion."""
         self.pieces.pause_after(math.inf)
         return self.conclusion or self._judged()
 

@@ -26,19 +26,23 @@ class Pairs:
 
     @property
     def num_updates(self) -> int:
+        """The number of batches in the epoch."""
         return len(self.batches)
 
     @property
     def tokens_per_update(self) -> int:
+        """The target tokens of an average batch."""
         pairs = len(self.target.starts_P1) - 1
         return self.config.batch_size * len(self.target.tokens_N) // pairs
 
     def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
+        """Shuffle the pairs of the epoch into batches of similar lengths."""
         drawn = self.streams.python("pairs", epoch).getrandbits(63)
         generator = torch.Generator().manual_seed(drawn)
         self.batches = shuffled(lengths_of(self.target), self.config.batch_size, generator)
 
     def update(self, number: int, model: LanguageModel) -> Update:
+        """Return a batch, in parts that fit the memory."""
         chosen = self.batches[number]
         spans = chosen.chunk(self.config.accumulate)
         parts = [self._part(rows, len(chosen), model) for rows in spans]
@@ -55,9 +59,11 @@ class Pairs:
         )
 
     def valid_nll(self, model: LanguageModel) -> float:
+        """Return the model's loss on valid, in nats per token."""
         return pairs_nll(model, self.text, "valid", self.config.valid_batch_size)
 
     def saved(self) -> dict[str, Tensor]:
+        """Return nothing: an epoch's batches are drawn again from its seed."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:

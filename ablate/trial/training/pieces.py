@@ -27,6 +27,7 @@ class SavedPieces(Pieces):
         self._streams, self._until = streams, math.inf
 
     def pause_after(self, seconds: float) -> None:
+        """Allow pieces to start for this many seconds."""
         self._until = time.monotonic() + seconds
 
     def starts(self, what: str) -> None:
@@ -46,6 +47,7 @@ class SavedPieces(Pieces):
         return tensors, {"pieces": plain}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Take over the pieces of a checkpoint, which are not computed again."""
         self.so_far = {
             key: (steps, tensors[key].numpy() if key in tensors else value)
             for key, (steps, value) in plain.get("pieces", {}).items()

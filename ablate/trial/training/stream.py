@@ -48,13 +48,16 @@ class Stream:
 
     @property
     def num_updates(self) -> int:
+        """The number of windows in the epoch."""
         return len(self.windows)
 
     @property
     def tokens_per_update(self) -> int:
+        """The tokens of a window of the usual length."""
         return self.config.batch_size * self.config.window
 
     def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
+        """Cut the epoch's windows, and start from the initial state."""
         shuffles = self.config.partial_shuffle
         self.epoch, self.epoch_rows = epoch, self._shuffled(epoch) if shuffles else self.train_rows
         self.windows = self._cut_windows(epoch)
@@ -136,12 +139,15 @@ class Stream:
         self.state = tuple(full(tensor.detach()) for tensor in joined)
 
     def valid_nll(self, model: LanguageModel) -> float:
+        """Return the model's loss on valid, in nats per token."""
         return rows_nll(model, self.valid_rows, self.config.valid_window)
 
     def saved(self) -> dict[str, Tensor]:
+        """Return the state that the next window starts from."""
         return {f"state.{index}": tensor for index, tensor in enumerate(self.state)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Start the next window from a saved state."""
         self.state = tuple(tensors[f"state.{index}"] for index in range(len(self.state)))
 
 

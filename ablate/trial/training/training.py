@@ -93,10 +93,12 @@ class Training:
 
     @property
     def finished(self) -> bool:
+        """Return whether all epochs are trained, or validation has been worse for long."""
         return self.epoch >= self.config.training.epochs or self._worse_for_long()
 
     @property
     def epoch_share(self) -> float:
+        """The share of the current epoch that is trained."""
         return self.done_updates / self.reader.num_updates
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
@@ -284,6 +286,7 @@ class Training:
         return history[-1] > min(history[: -1 - patience])
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return everything that the next update depends on: tensors, and plain values."""
         optimizer_tensors, optimizer_plain = self.optimizer.saved()
         means, averaging = self.averaging.saved()
         tensors = {
@@ -299,6 +302,7 @@ class Training:
         return tensors, {**plain, "done_windows": self.done_updates}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Load a checkpoint; training resumes at the next update of its epoch."""
         device = self.trial.device
         tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
         self.model.load_state_dict(within("model", tensors))

@@ -49,7 +49,8 @@ class Reader(Protocol):
         """How many tokens an update has, about."""
         ...
 
-    def begin_epoch(self, epoch: int, model: LanguageModel) -> None: ...
+    def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
+        """Prepare an epoch's updates."""
 
     def update(self, number: int, model: LanguageModel) -> Update:
         """An update of the epoch, by its number."""
@@ -60,7 +61,8 @@ class Reader(Protocol):
         ...
 
     def saved(self) -> dict[str, Tensor]:
-        """What must be kept from one update to the next."""
+        """The state that the next update needs."""
         ...
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None: ...
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over the tensors of `saved`."""

@@ -186,13 +186,13 @@ class Function:
         return tensors, plain
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Give the function's next run the state of the last saved epoch."""
         self.epoch, self.seconds, self.last = plain["epoch"], plain["seconds"], plain["last"]
         self.run._epoch = plain["loop"]
         self.run._resume = plain["states"], tensors
 
     def _check_dicts(self) -> None:
-        """Refuse at once what cannot be saved, or would not be what it is, in a dict given to
-        `run.epochs`."""
+        """Refuse at once a value in a dict of `run.epochs` that no checkpoint can restore."""
         trained = None
         for thing, first in zip(self.run._saved, self.run._first, strict=True):
             if is_plain(thing):

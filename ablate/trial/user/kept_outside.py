@@ -54,7 +54,7 @@ class Watch:
 
     @property
     def found(self) -> dict[str, Any] | None:
-        """Where the loop is, and the names of what it keeps."""
+        """The loop's file and line, and the names of the variables that its epochs share."""
         if not self._names or self._loop is None or self._code is None:
             return None
         where = f"{Path(self._code.co_filename).name}:{self._loop.line}"
@@ -87,7 +87,7 @@ class Watch:
         self._before = now
 
     def _values(self, loop: EpochLoop) -> dict[str, Any]:
-        """The function's variables that the loop keeps or reads, if it is itself what runs."""
+        """Return the variables that the loop keeps or reads, if the function itself is running."""
         running = None if self._running is None else self._running()
         frame = getattr(running, "gi_frame", None)
         if frame is None or frame.f_code is not self._code:
@@ -101,13 +101,13 @@ class Watch:
 
 
 def _marks(values: Mapping[str, Any], names: Iterable[str], known: Given) -> dict[str, Any]:
-    """Name -> a mark of its value, for what was not given."""
+    """Return name -> a mark of the value, for the values that `run.epochs` was not given."""
     own = {name: values[name] for name in names if name in values}
     return {name: Marker(known).mark(v) for name, v in own.items() if not known.has(v)}
 
 
 class Given:
-    """What `run.epochs` was given, with all that is saved and restored with it."""
+    """The arguments of `run.epochs`, with every object that is saved and restored with them."""
 
     def __init__(self, given: Iterable[Any]) -> None:
         self._ids: set[int] = set()
@@ -116,7 +116,7 @@ class Given:
             self._add(thing, 0)
 
     def has(self, value: Any) -> bool:
-        """Return whether it is one of the objects, or a view of one."""
+        """Return whether the value is a given object, or a view of a given tensor."""
         if isinstance(value, PLAIN):
             return False
         if id(value) in self._ids:

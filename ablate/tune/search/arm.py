@@ -50,7 +50,7 @@ MAX_DRAWS = 20  # refused repeats; after that one is accepted: a space may be fi
 
 @contextlib.contextmanager
 def answering(url: str) -> Iterator[None]:
-    """Turn the errors of a database that does not answer, or is full, into one that names it."""
+    """Raise a `RecordError` with the database's address if the database fails or is full."""
     try:
         yield
     except (SQLAlchemyError, StorageInternalError, ImportError) as error:
