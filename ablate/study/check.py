@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from ablate import papers
 from ablate.config import registry
 from ablate.config.identity import StageName
-from ablate.config.tasks import RUNNERS, allow_runner
+from ablate.config.tasks import RUNNERS
 from ablate.errors import StudyError, unknown, wrong_value
 
 if TYPE_CHECKING:
@@ -152,15 +151,9 @@ def _check_key(word: str, name: str) -> None:
 
 
 def _check_runner(runner: str | None) -> None:
-    """Check that the runner's module exists. Errors of its code appear when it runs."""
-    if runner is None or runner in RUNNERS:
-        return
-    module, _, attribute = runner.partition(":")
-    try:
-        spec = importlib.util.find_spec(module) if attribute else None
-    except (ImportError, ValueError):
-        spec = None
-    if spec is None:
-        expected = f"'module:Class' of a task that can be imported, or one of {', '.join(RUNNERS)}"
-        raise StudyError(wrong_value("runner", runner, expected))
-    allow_runner(runner)
+    if runner is not None and runner not in RUNNERS:
+        wrong = wrong_value("runner", runner, f"one of {', '.join(RUNNERS)}")
+        raise StudyError(
+            f"{wrong} A study can no longer name a class. Instead: register the function that "
+            "trains with @task (docs/your_own_training.md)."
+        )

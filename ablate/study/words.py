@@ -257,7 +257,7 @@ class Study(Word):
     # Evaluators that measure each finished model in a trial of their own, for columns.
     measure: Values = field(default_factory=dict)
     analyses: tuple[Analyze, ...] = ()  # made of finished models, for the study's page
-    runner: str | None = None  # a `Task` to run instead of training (see ablate/trial/task.py)
+    runner: str | None = None  # instead of training: "stand_in" trains nothing
     name: str = ""  # default: the name of the file
     file: str = ""
 

@@ -33,7 +33,7 @@ from ablate.store.study_record import SearchRecord
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.words import Arm, Scale, Search, Study
-from ablate.trial.stand_in import Noise
+from ablate.testing.stand_in import Noise
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search

@@ -34,9 +34,9 @@ from ablate.study.check import check
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.words import Arm, Budget, Scale, Search, Stage, Study
+from ablate.testing.stand_in import StandIn
 from ablate.trial import checkpoint
 from ablate.trial import run as trial_run
-from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune import schedule as schedules
 from ablate.tune.budget import Ledger
@@ -1228,10 +1228,10 @@ def test_a_batch_that_was_begun_is_filled_and_no_more_than_the_trials_there_are(
 
 @pytest.mark.parametrize(
     ("keep", "runner", "lacks"),
-    [("weights", None, True), ("nothing", None, False), ("weights", "own", False)],
+    [("weights", None, True), ("nothing", None, False), ("weights", "stand_in", False)],
 )
 def test_only_a_trial_that_keeps_weights_can_lack_them(keep, runner, lacks):
-    """A runner of the study's own keeps what it likes."""
+    """A runner that a study names keeps what it likes."""
     plan = SimpleNamespace(study=SimpleNamespace(runner=runner))
     known = {"built_on": True, "missing": False}
     schedule: Any = SimpleNamespace(plan=plan, _is_built_on=known.get, _has_weights={})
