@@ -23,9 +23,8 @@ from optuna.trial import TrialState
 
 from ablate.config.identity import Trial
 from ablate.engine.board import Board
-from ablate.errors import AblateError, RecordError, SpaceError, StudyError, TrialError
+from ablate.errors import AblateError, RecordError, StudyError, TrialError
 from ablate.record.quiet import silent_warnings
-from ablate.space.space import SpaceViolation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.outcome import Outcome, Status
@@ -1100,18 +1099,6 @@ def test_without_early_stopping_no_epoch_is_reported(workspace, tmp_path):
     search, first = opened_search(workspace, tmp_path)
     assert search.report(first.id, {"epoch": 1, "valid_nll": 4.0})
     assert search._open[first.id].study.get_trials()[0].intermediate_values == {}
-
-
-def test_a_space_that_refuses_everything_is_given_up(workspace, tmp_path, monkeypatch):
-    rule = SimpleNamespace(text="rate < 1", where="rates.toml")
-    space: Any = SimpleNamespace(rules=[rule])
-
-    def refuse(self: ArmSearch, suggestion: Any) -> None:
-        raise SpaceViolation(space, ["rate < 1"], {})
-
-    monkeypatch.setattr(ArmSearch, "_sample", refuse)
-    with pytest.raises(SpaceError, match=r"^200 combinations in a row .* rule 'rate < 1'"):
-        scheduled(search_study(tmp_path), workspace).next()
 
 
 def test_a_search_that_is_opened_again_knows_its_results_and_where_trials_stopped(
