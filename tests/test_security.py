@@ -356,7 +356,7 @@ def test_a_bugs_traceback_has_no_secret(
 def test_an_exception_is_recorded_without_a_secret(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ablate.trial.stand_in import StandIn
+    from ablate.testing.stand_in import StandIn
 
     def broken(*_: object) -> None:
         raise ConnectionError(f"psql 'host=x password={SECRET}' or https://u:{SECRET}@host")
@@ -581,7 +581,7 @@ def test_a_runner_that_a_record_names_is_not_imported(
     trial = planted(workspace, runner=runner)
     for words in (["rerun", trial], ["rerun", trial, "--trust"]):
         assert ran(*words, workspace=workspace) == 2
-        assert "ablate study FILE" in capsys.readouterr().err
+        assert f"runner '{runner}' is none of ablate's own" in capsys.readouterr().err
     journal = journals.read(workspace.store, trial)
     assert journal is not None
     journal.attempts[-1]["sources"] = {"evil.py": "0" * 16}

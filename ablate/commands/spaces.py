@@ -74,7 +74,6 @@ def show_space(shown: Space, width: int = text.WIDTH) -> str:
     notes += [f"{row.name}: from {row.source}" for row in printed if row.source]
     conditions = [f"{row.name}: {row.condition}" for row in rows if row.condition]
     lines += _section("Only when", conditions, width)
-    lines += _section("Rules between rows", [rule.text for rule in shown.rules], width)
     return "\n".join([*lines, *_section("Notes", notes, width)])
 
 

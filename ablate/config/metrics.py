@@ -32,10 +32,16 @@ from ablate.config.fields import setting
 from ablate.errors import ConfigError, TrialError, wrong_value
 
 LARGEST_EXPONENT = 300.0  # so that squares of shown values do not overflow
+LARGEST_RECORDED = 700.0  # e to the power of 710 overflows
 LARGEST = 1e100  # what is reported beyond it has diverged: sums of squares would overflow
 SPLITS = ("valid", "test")
 SPLIT, TRAIN, MODEL, ARMS = "split", "train", "model", "arms"  # what a metric is of
 SHARE = 1e-6  # shares are moved at least this far from 0 and 1, where log odds are infinite
+
+
+def perplexity(nll: float, largest: float = LARGEST_RECORDED) -> float:
+    """e to the power of the nats per token, as trials record it: a finite number."""
+    return math.exp(min(nll, largest))
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ class Metric:
         """The number that people read."""
         value = -loss if self.better == "higher" else loss
         if self.scale == "log":
-            value = math.exp(min(value, LARGEST_EXPONENT))
+            value = perplexity(value, LARGEST_EXPONENT)
         elif self.scale == "logit":
             value = 1 / (1 + math.exp(min(-value, LARGEST_EXPONENT)))
         return self.factor * value

@@ -3,8 +3,7 @@
     @task("digits", config=DigitsConfig, metrics=(Metric("accuracy", better="higher"),))
     def train(run): ...
 
-A trial's id hashes the name of what runs it, never the path of the code, so that files may move. A
-custom runner of language models is named by "module:Class".
+A trial's id hashes the name of what runs it, never the path of the code, so that files may move.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ RUNNERS = {
     EVALUATION: "ablate.trial.training.evaluation:Evaluation",
     COUNTING: "ablate.trial.training.counting:Counting",
     FUNCTION: "ablate.trial.user.function:Function",
-    "stand_in": "ablate.trial.stand_in:StandIn",
-    "noise": "ablate.trial.stand_in:Noise",
-    "slow": "ablate.trial.stand_in:Slow",
+    "stand_in": "ablate.testing.stand_in:StandIn",
+    "noise": "ablate.testing.stand_in:Noise",
+    "slow": "ablate.testing.stand_in:Slow",
 }
 # Ids, journals and records of format 1 contain these import paths instead of names.
 _PATHS = {
@@ -51,7 +50,6 @@ _PATHS = {
     "slow": "ablate.train.stand_in:Slow",
 }
 _NAMES = {path: name for name, path in _PATHS.items()}
-_own_runners: set[str] = set()  # of studies that the user runs
 
 
 ONE_EPOCH = {"training.epochs": 1}
@@ -283,18 +281,13 @@ def name_in_id(runner: str) -> str:
     return _PATHS.get(runner, runner)
 
 
-def allow_runner(name: str) -> None:
-    """Let a class that a study of the user's names run trials in this process."""
-    _own_runners.add(name)
-
-
 def find_runner(name: str) -> Any:
     """Import and return the class that runs such trials; a record may name only ours."""
-    if name not in RUNNERS and name not in _own_runners:
+    if name not in RUNNERS:
         raise ConfigError(
-            f"runner '{name}' is the import path of a study's own class, and whoever can write to "
-            "the store can write any path there, so it was not run. Instead: run its study (ablate "
-            f"study FILE). A record itself may name: {', '.join(RUNNERS)}."
+            f"runner '{name}' is none of ablate's own (older versions also ran a study's class). "
+            "Whoever can write to the store can write any name there, so it was not run; tables "
+            f"still show its trials. A record may name: {', '.join(RUNNERS)}."
         )
-    module, _, attribute = RUNNERS.get(name, name).partition(":")
+    module, _, attribute = RUNNERS[name].partition(":")
     return getattr(importlib.import_module(module), attribute)

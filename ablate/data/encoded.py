@@ -35,7 +35,7 @@ import pyarrow as pa
 from ablate.data.texts import writing
 from ablate.errors import CorpusError
 from ablate.store.arrow import as_arrow
-from ablate.store.files import read_regular, sha256, sha256_once
+from ablate.store.files import read_regular, sha256, sha256_once, sync
 from ablate.store.locks import locked_folder
 
 TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
@@ -280,10 +280,8 @@ def _write_arrow(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -
 
 
 def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    path.write_bytes(data)
+    sync(path)
 
 
 def _move(partial: Path, folder: Path) -> None:

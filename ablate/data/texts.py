@@ -300,11 +300,12 @@ def changed(name: str) -> CorpusError:
 
 def replace_if_possible(path: Path, text: str) -> None:
     """Write a file that only saves time: completely, or not at all on a read-only disk."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text)
-        os.replace(partial, path)
+        with files.partial_file(path) as file:
+            file.write(text.encode())
+            file.flush()
+            os.replace(file.name, path)
 
 
 @contextmanager

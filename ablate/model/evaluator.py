@@ -7,7 +7,6 @@ Several models are evaluated together, by the mean of their probabilities (an en
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ablate.config.metrics import perplexity
 from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError
 from ablate.model.flow import PairText, TrainingText
@@ -121,7 +121,7 @@ class Evaluator(ABC):
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
         """The metrics recorded for a split, by name."""
         nll = -float(np.mean(reading.log_probs(name, split)))
-        return {"nll": nll, "ppl": math.exp(min(nll, 700))}
+        return {"nll": nll, "ppl": perplexity(nll)}
 
 
 def no_log_probs(name: str, does: str) -> CombinationError:

@@ -272,6 +272,14 @@ def open_client(uri: str, tracking: Any) -> Any:
         return tracking.MlflowClient(uri, registry_uri=uri)
 
 
+def status_of(uri: str) -> int:
+    """The HTTP status of a server's answer to what only those with access may ask."""
+    login = quiet.load("mlflow.utils.credentials").get_default_host_creds(uri)
+    ask = quiet.load("mlflow.utils.rest_utils").http_request
+    query, how = {"max_results": 1}, {"raise_on_status": False}
+    return ask(login, "/api/2.0/mlflow/experiments/search", "GET", params=query, **how).status_code
+
+
 def _connect(uri: str) -> None:
     """Connect to a database once. MLflow tries ten times, for 100 seconds, before it gives up."""
     sqlalchemy, dialect = quiet.load("sqlalchemy"), uri.partition("://")[0].partition("+")[0]

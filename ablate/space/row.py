@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ablate.space.rules import Clause, is_number, same
+from ablate.space.conditions import Clause, is_number, same
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import io
 import os
+import secrets
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ablate.errors import StoreError
@@ -56,17 +60,24 @@ def _is_shared() -> bool:
 
 def write_whole(path: Path, *parts: bytes | memoryview) -> None:
     """Write, sync, rename: readers see the old file or the new one, even after a crash."""
-    handle, partial = tempfile.mkstemp(dir=path.parent, suffix=PARTIAL)
-    try:
-        with os.fdopen(handle, "wb") as file:
+    with partial_file(path, mode=0o600) as file:
+        if _is_shared():
+            os.fchmod(file.fileno(), 0o640)
+        file.writelines(parts)
+        file.close()
+        replace_synced(Path(file.name), path)
+
+
+@contextmanager
+def partial_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A new file next to `path`, to be moved there once it is whole, and deleted otherwise."""
+    partial = path.with_name(f"tmp{secrets.token_hex(4)}{PARTIAL}")
+    with open(partial, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        try:
             lock(file, seconds=0)  # while its writer lives, nobody sweeps it
-            if _is_shared():
-                os.fchmod(handle, 0o640)
-            file.writelines(parts)
-        replace_synced(Path(partial), path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+            yield file
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def replace_synced(partial: Path, path: Path) -> None:
@@ -101,6 +112,15 @@ def _opened(path: Path | str) -> io.FileIO:
 
 def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+@functools.cache
+def cpuinfo() -> str:
+    """What Linux says of this machine's processors; empty on other systems."""
+    try:
+        return Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return ""
 
 
 def stamp(path: Path) -> list[int]:

@@ -62,7 +62,7 @@ def _is_never_active(search: PlannedSearch, row: Row) -> bool:
         keys = (rows[name].name, rows[name].field or name)
         return next((search.fixed[key] for key in keys if key in search.fixed), None)
 
-    return any(clause.holds(lookup) is False or lost & {*clause.names} for clause in row.when)
+    return any(clause.holds(lookup) is False or clause.left in lost for clause in row.when)
 
 
 def _inherited(

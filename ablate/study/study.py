@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from ablate import papers
 from ablate.config import registry
 from ablate.config.identity import StageName
-from ablate.config.tasks import RUNNERS, allow_runner, runner_name
+from ablate.config.tasks import RUNNERS, runner_name
 from ablate.errors import StudyError, unknown, wrong_value
 from ablate.study.designs import check_num_arms
 from ablate.study.words import Analyze, Design, Scale, Stage, Values, Word
@@ -36,7 +35,7 @@ class Study(Word):
     # Evaluators that measure each finished model in a trial of their own, for columns.
     measure: Values = field(default_factory=dict)
     analyses: tuple[Analyze, ...] = ()  # made of finished models, for the study's page
-    runner: str | None = None  # a `Task` to run instead of training (see ablate/trial/task.py)
+    runner: str | None = None  # instead of training: "stand_in" trains nothing
     name: str = ""  # default: the name of the file
     file: str = ""
 
@@ -175,15 +174,9 @@ def _check_key(word: str, name: str) -> None:
 
 
 def _check_runner(runner: str | None) -> None:
-    """Check that the runner's module exists. Errors of its code appear when it runs."""
-    if runner is None or runner in RUNNERS:
-        return
-    module, _, attribute = runner.partition(":")
-    try:
-        spec = importlib.util.find_spec(module) if attribute else None
-    except (ImportError, ValueError):
-        spec = None
-    if spec is None:
-        expected = f"'module:Class' of a task that can be imported, or one of {', '.join(RUNNERS)}"
-        raise StudyError(wrong_value("runner", runner, expected))
-    allow_runner(runner)
+    if runner is not None and runner not in RUNNERS:
+        wrong = wrong_value("runner", runner, f"one of {', '.join(RUNNERS)}")
+        raise StudyError(
+            f"{wrong} A study can no longer name a class. Instead: register the function that "
+            "trains with @task (docs/your_own_training.md)."
+        )

@@ -21,7 +21,7 @@ from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
-from ablate.trial.stand_in import StandIn
+from ablate.testing.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from tests.support import small_studies

@@ -38,7 +38,7 @@ def study() -> Study:
         base_arm="a",
         design=table(Arm("a")),
         scales={"s": Scale(seeds=1)},
-        runner="ablate.trial.stand_in:StandIn",
+        runner="stand_in",
     )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ablate.store import leftovers
-from ablate.store.files import write_whole
+from ablate.store import files, leftovers
+from ablate.store.files import partial_file, write_whole
 from ablate.store.leftovers import owned_folder, sweep, sweep_partial
 from ablate.store.locks import lock
 from tests.support import places
@@ -84,31 +84,25 @@ def test_a_partial_file_that_is_young_may_not_be_locked_yet(tmp_path) -> None:
 
 def test_a_file_that_is_being_written_is_locked(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(leftovers, "YOUNG_SECONDS", -1.0)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    real, left = os.fdopen, []
+    with partial_file(tmp_path / "a") as file:
+        file.write(b"data")
+        sweep_partial(tmp_path.glob("*.partial"))
+        assert [str(path) for path in tmp_path.iterdir()] == [file.name]
+    assert not list(tmp_path.iterdir())  # nobody moved it
 
-    def opened(*args):
-        class Slow:
-            def __enter__(self):
-                self.file = real(*args)
-                return self
 
-            def __exit__(self, *_):
-                self.file.close()
+def test_a_whole_file_is_written_to_a_partial_one(tmp_path, monkeypatch) -> None:
+    seen, real = [], files.replace_synced
 
-            def fileno(self):
-                return self.file.fileno()
+    def noted(partial, path):
+        seen.append((partial.suffix, partial.read_bytes(), path.exists()))
+        real(partial, path)
 
-            def __getattr__(self, name):
-                sweep_partial(tmp_path.glob("*.partial"))
-                left.append(len(list(tmp_path.glob("*.partial"))))
-                return getattr(self.file, name)
-
-        return Slow()
-
-    monkeypatch.setattr(os, "fdopen", opened)
-    write_whole(tmp_path / "a", b"data")
-    assert left == [1] and (tmp_path / "a").read_bytes() == b"data"
+    monkeypatch.setattr(files, "replace_synced", noted)
+    write_whole(tmp_path / "a", b"da", b"ta")
+    assert seen == [(".partial", b"data", False)]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_long_folder_for_temporary_files_is_not_used_for_rays_sockets(monkeypatch) -> None:

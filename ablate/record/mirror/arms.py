@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablate.config import metrics
-from ablate.config.metrics import ARMS, LARGEST_EXPONENT, PERPLEXITY, Metric
+from ablate.config.metrics import ARMS, LARGEST_EXPONENT, PERPLEXITY, Metric, perplexity
 from ablate.record.runs import StudyStatus, tag_key
 from ablate.results.arm import Measured
 from ablate.results.cells import Cells
@@ -199,7 +199,7 @@ def _of_nats(metric: Metric, losses: Sequence[float]) -> dict[str, float | None]
     """What only language models have: nats, perplexities and bits."""
     if metric.name != PERPLEXITY.name or not metric.reports_scaled or not losses:
         return {}
-    perplexities = [math.exp(min(loss, LARGEST_EXPONENT)) for loss in losses]
+    perplexities = [perplexity(loss, LARGEST_EXPONENT) for loss in losses]
     return {
         "nll": mean(losses),
         "nll_spread": spread(losses),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate import errors
+from ablate.store.files import cpuinfo
 
 PACKAGES = ("ablate", "torch", "numpy", "safetensors", "pyarrow", "ray", "optuna", "mlflow")
 GIT_SECONDS = 5.0
@@ -60,13 +61,9 @@ def hardware() -> str:
 
 @functools.cache
 def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    lines = cpuinfo().splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:

@@ -1,8 +1,7 @@
-"""Which of the user's files a trial ran: the techniques it uses, and its runner.
+"""Which of the user's files a trial ran: those of its techniques, and of its task.
 
-A technique's `version` and the runner's name are part of a trial's id; the text of their files is
-not. So their digests are recorded with every attempt, and reusing a trial reports if its files have
-changed since.
+Their `version` is part of a trial's id; the text of their files is not. So their digests are
+recorded with every attempt, and reusing a trial reports if its files have changed since.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ import functools
 import hashlib
 import sys
 from collections.abc import Collection, Mapping
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 from ablate.config.identity import Trial
-from ablate.config.tasks import RUNNERS
 from ablate.store.journal import Journal
 
 
@@ -25,9 +22,12 @@ def sources(trial: Trial) -> dict[str, str]:
     config = trial.config
     listed = (choice for choices in config.listed.values() for choice in choices)
     modules = {choice.technique.module for choice in (*config.slots.values(), *listed)}
-    modules.add(RUNNERS.get(trial.runner, trial.runner).partition(":")[0])
     function = [file for file in [config.kind.where[0]] if Path(file).is_file()]
-    own = (_file(name) for name in sorted(modules) if name.partition(".")[0] != "ablate")
+    own = (
+        getattr(sys.modules.get(name), "__file__", None)
+        for name in sorted(modules)
+        if name.partition(".")[0] != "ablate"
+    )
     return {Path(file).name: _digest(file) for file in (*own, *function) if file}
 
 
@@ -36,7 +36,6 @@ class Edited(NamedTuple):
 
     file: str
     now: str  # the file that registers the same now: the same one if it was edited
-    is_runner: bool
 
     def note(self, num_trials: int) -> str:
         """Return the sentence that names trials from before an edit, which are reused."""
@@ -47,12 +46,9 @@ class Edited(NamedTuple):
                 f"technique of the same name. To train them again, rename it in {self.now}, or "
                 "raise its version there."
             )
-        way = (
-            "rename the runner" if self.is_runner else "raise the version in its @register or @task"
-        )
         return (
-            f"{self.file} was edited after it made {some}, which are reused. "
-            f"To train them again, {way}."
+            f"{self.file} was edited after it made {some}, which are reused. To train them again, "
+            "raise the version in its @register or @task."
         )
 
 
@@ -62,13 +58,8 @@ def edited_since(journal: Journal) -> set[Edited]:
     if not made:
         return set()
     now = sources(journal.trial)
-    runner = Path(_runners_file(journal.trial) or "").name
     return {
-        Edited(
-            name,
-            name if name in now else min(now.keys() - files.keys(), default=name),
-            name == runner,
-        )
+        Edited(name, name if name in now else min(now.keys() - files.keys(), default=name))
         for files in made
         for name, text in files.items()
         if text not in now.values()
@@ -78,29 +69,6 @@ def edited_since(journal: Journal) -> set[Edited]:
 def reused(edited: Mapping[Edited, Collection[str]]) -> list[str]:
     """A note for each edited file on the trials from before the edit, which are reused."""
     return [each.note(len(trials)) for each, trials in sorted(edited.items())]
-
-
-def _runners_file(trial: Trial) -> str | None:
-    module = RUNNERS.get(trial.runner, trial.runner).partition(":")[0]
-    return _file(module)
-
-
-def _file(module: str) -> str | None:
-    """The file of a module, found without importing the packages that it is in: a record may name
-    any module."""
-    loaded = sys.modules.get(module)
-    if loaded is not None:
-        return getattr(loaded, "__file__", None)
-    folders, spec = None, None
-    for name in accumulate(module.split("."), "{}.{}".format):
-        if spec is not None and folders is None:
-            return None  # a module, which has no modules inside
-        specs = (finder.find_spec(name, folders) for finder in sys.meta_path)
-        spec = next((spec for spec in specs if spec is not None), None)
-        if spec is None:
-            return None
-        folders = spec.submodule_search_locations
-    return spec.origin if spec and spec.has_location else None
 
 
 @functools.cache

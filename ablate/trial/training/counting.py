@@ -6,11 +6,10 @@ validation text and then used on test. Evaluators that read counts answer with t
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from ablate.config.identity import Trial
+from ablate.config.metrics import perplexity
 from ablate.config.sections import NgramConfig
 from ablate.data.corpus import open_corpus
 from ablate.errors import ConfigError
@@ -42,7 +41,7 @@ class Counting(AtOnce):
         metrics = {f"weight_{part}": weight for part, weight in counts.weights.items()}
         for split, values in log_probs.items():
             nll = -float(values.mean())
-            metrics |= {f"{split}_nll": nll, f"{split}_ppl": math.exp(min(nll, 700))}
+            metrics |= {f"{split}_nll": nll, f"{split}_ppl": perplexity(nll)}
         reading = Reading((), corpus, counts=counts)
         metrics |= metrics_beside(reading, self.trial.config, splits)
         return Conclusion(

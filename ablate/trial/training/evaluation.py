@@ -21,6 +21,7 @@ from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.model.evaluator import Evaluator, Pieces, Reading
 from ablate.model.language_model import LanguageModel, num_parameters
 from ablate.model.mixture import token_nll
+from ablate.model.reading import passes, tokens_on
 from ablate.model.regularizer import Regularizer
 from ablate.trial.checkpoint import prefixed, weights_digest
 from ablate.trial.task import Conclusion, Place, splits_of
@@ -32,14 +33,9 @@ from ablate.trial.training.pieces import Paused, SavedPieces
 def rows_nll(model: LanguageModel, rows: Tensor, window: int) -> float:
     """Mean nats per token over rows read in parallel, with the state carried between windows."""
     model.eval()
-    device = model.device
-    state = model.initial_state(rows.shape[1])
-    total = torch.zeros((), dtype=torch.float64, device=device)
-    for start in range(0, len(rows) - 1, window):
-        span = rows[start : start + window + 1].to(device, torch.long)
-        passed = model(span[:-1], state)
-        total += token_nll(passed.mixture, span[1:].reshape(-1)).double().sum()
-        state = passed.state
+    total = torch.zeros((), dtype=torch.float64, device=model.device)
+    for passed, targets_TB in passes(model, tokens_on(model, rows), window):
+        total += token_nll(passed.mixture, targets_TB.reshape(-1)).double().sum()
     return total.item() / ((len(rows) - 1) * rows.shape[1])
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ablate.config import registry
 from ablate.config.identity import Role, Trial
+from ablate.config.metrics import perplexity
 from ablate.config.resolve import Config
 from ablate.config.streams import Streams
 from ablate.config.tasks import PAIRS
@@ -271,7 +272,7 @@ class Training:
             "epoch": self.epoch,
             "train_nll": train_nll,
             "valid_nll": valid_nll,
-            "valid_ppl": math.exp(min(valid_nll, 700)),
+            "valid_ppl": perplexity(valid_nll),
             "learning_rate": rate,
             "tokens": self.num_tokens,
             "seconds": round(self.seconds, 3),

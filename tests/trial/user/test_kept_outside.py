@@ -10,7 +10,6 @@ import random
 import time
 import weakref
 from collections import deque
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.user.epoch_loop import epoch_loop
 from ablate.trial.user.user_code import executed
+from tests.support import places
 from tests.trial.user.test_function import fit_line, run_trial, store  # noqa: F401
 from tests.trial.user.test_resuming import early_stopping as early_stopping_that_is_saved
 from tests.trial.user.test_resuming import every_schedule, lbfgs, sparse_gradients
@@ -292,7 +292,7 @@ def test_an_ordinary_loop_is_not_accused(function, store):  # noqa: F811
 @pytest.mark.parametrize("name", ["digits_cnn", "tiny_trainer"])
 def test_shipped_studies_keep_nothing(name, monkeypatch):
     monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
-    file = Path(__file__).parents[2] / "studies" / f"{name}.py"
+    file = places.STUDIES / f"{name}.py"
     loop = epoch_loop(executed(file, f"shipped_{name}").train)
     assert loop is not None and not loop.carried
 

@@ -1,10 +1,9 @@
-"""Conditions on a row (`when`) and rules between rows (`require`): comparisons written as text.
+"""Conditions on a row (`when`): comparisons written as text.
 
     backbone = mogrifier and Mogrifier deep != 0
     LSTM layers in [2, 3]
-    Embedding units = Dual units
 
-The left side is the name of a row or a field; the right side is a value or, in a rule, also a name.
+The left side is the name of a row or a field; the right side is a value.
 """
 
 from __future__ import annotations
@@ -28,13 +27,6 @@ GRAMMAR = "'NAME = VALUE', with = != < <= > >= or 'in [..]', joined by ' and '"
 
 
 @dataclass(frozen=True)
-class Name:
-    """The name of a row or a field, on the right side of a rule."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class Names:
     """The names that comparisons of a file may use."""
 
@@ -55,23 +47,14 @@ class Clause:
     right: Any
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return (self.left, self.right.text) if isinstance(self.right, Name) else (self.left,)
-
-    @property
     def literals(self) -> list[Any]:
         """The values that the left side is compared with."""
-        if isinstance(self.right, Name):
-            return []
         return self.right if self.operator == "in" else [self.right]
 
     def holds(self, lookup: Callable[[str], Any]) -> bool | None:
-        """Return whether the comparison holds, or None if a side has no value."""
+        """Return whether the comparison holds, or None if the left side has no value."""
         left = lookup(self.left)
-        right = lookup(self.right.text) if isinstance(self.right, Name) else self.right
-        if left is None or right is None:
-            return None
-        return compare(left, self.operator, right)
+        return None if left is None else compare(left, self.operator, self.right)
 
 
 def compare(left: Any, symbol: str, right: Any) -> bool:
@@ -98,9 +81,9 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def parse(text: str, names: Names, where: str, names_right: bool = False) -> tuple[Clause, ...]:
+def parse(text: str, names: Names, where: str) -> tuple[Clause, ...]:
     """Parse comparisons whose names are rows of the file, or fields."""
-    clauses = _clauses(text.split(" and "), names, names_right)
+    clauses = _clauses(text.split(" and "), names)
     if clauses is None:
         raise SpaceError(_syntax_message(text, names, where))
     for clause in clauses:
@@ -117,35 +100,33 @@ def is_field(name: str, prefixes: Collection[str]) -> bool:
     return match is not None and match[1] in prefixes
 
 
-def _clauses(parts: list[str], names: Names, names_right: bool) -> Any:
+def _clauses(parts: list[str], names: Names) -> Any:
     """Split at " and ", but not inside a row's name."""
     for end in range(1, len(parts) + 1):
-        clause = _clause(" and ".join(parts[:end]).strip(), names, names_right)
+        clause = _clause(" and ".join(parts[:end]).strip(), names)
         if clause is None:
             continue
-        rest = _clauses(parts[end:], names, names_right) if parts[end:] else ()
+        rest = _clauses(parts[end:], names) if parts[end:] else ()
         if rest is not None:
             return (clause, *rest)
     return None
 
 
-def _clause(text: str, names: Names, names_right: bool) -> Clause | None:
+def _clause(text: str, names: Names) -> Clause | None:
     match = _FIELD.match(text)
     fields = [match[0]] if match and names.is_field(match[0]) else []
     for name in sorted((row for row in names.rows if text.startswith(row)), key=len, reverse=True):
-        clause = _comparison(name, text, names, names_right)
+        clause = _comparison(name, text, names)
         if clause is not None:
             return clause
-    return _comparison(fields[0], text, names, names_right) if fields else None
+    return _comparison(fields[0], text, names) if fields else None
 
 
-def _comparison(name: str, text: str, names: Names, names_right: bool) -> Clause | None:
+def _comparison(name: str, text: str, names: Names) -> Clause | None:
     match = _OPERATION.fullmatch(text, len(name))
     if match is None:
         return None
     symbol, right = (match[1], match[2]) if match[1] else (match[3], match[4])
-    if names_right and (right in names.rows or names.is_field(right)):
-        return Clause(name, symbol, Name(right))
     literal = _literal(right)
     if (symbol == "in") != isinstance(literal, list) or literal is None:
         return None
