@@ -23,6 +23,7 @@ goldens: $(READY)  # write tests/golden again, and read the diff; ids and known 
 lint: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/python -m tests.riddles
 
 types: $(READY)
 	$(VENV)/bin/pyright

@@ -8,86 +8,45 @@ summary = run("studies/doc_layer_mix.py")
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from ablate.config.fields import setting
-    from ablate.config.metrics import Metric
-    from ablate.config.tasks import task
-    from ablate.engine.run import load, run
-    from ablate.study.designs import (
-        factorial,
-        fractional_factorial,
-        grid,
-        leave_one_out,
-        one_at_a_time,
-        path,
-        table,
-    )
-    from ablate.study.small import smaller, smoke
-    from ablate.study.words import (
-        Analyze,
-        Arm,
-        Budget,
-        Design,
-        Inherit,
-        Scale,
-        Search,
-        Stage,
-        Study,
-        recipe,
-    )
-    from ablate.trial.command import task_command
-    from ablate.trial.function import Run
+from ablate.public import HOMES, imported
+
+if TYPE_CHECKING:  # for editors and type checkers, which do not execute `imported`
+    from ablate.config.fields import setting as setting
+    from ablate.config.metrics import Metric as Metric
+    from ablate.config.tasks import task as task
+    from ablate.engine.run import load as load
+    from ablate.engine.run import run as run
+    from ablate.study.designs import factorial as factorial
+    from ablate.study.designs import fractional_factorial as fractional_factorial
+    from ablate.study.designs import grid as grid
+    from ablate.study.designs import leave_one_out as leave_one_out
+    from ablate.study.designs import one_at_a_time as one_at_a_time
+    from ablate.study.designs import path as path
+    from ablate.study.designs import table as table
+    from ablate.study.small import smaller as smaller
+    from ablate.study.small import smoke as smoke
+    from ablate.study.study import Study as Study
+    from ablate.study.words import Analyze as Analyze
+    from ablate.study.words import Arm as Arm
+    from ablate.study.words import Budget as Budget
+    from ablate.study.words import Design as Design
+    from ablate.study.words import Inherit as Inherit
+    from ablate.study.words import Scale as Scale
+    from ablate.study.words import Search as Search
+    from ablate.study.words import Stage as Stage
+    from ablate.study.words import recipe as recipe
+    from ablate.trial.user.command import task_command as task_command
+    from ablate.trial.user.function import Run as Run
 
 # torch reads this before its first tensor: large tensors in huge pages, where Linux has them
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
-_MODULES = (  # those that import the least first
-    "ablate.config.tasks",
-    "ablate.config.metrics",
-    "ablate.config.fields",
-    "ablate.study.words",
-    "ablate.study.designs",
-    "ablate.study.small",
-    "ablate.engine.run",
-    "ablate.trial.command",
-    "ablate.trial.function",
-)
-__all__ = [
-    "Analyze",
-    "Arm",
-    "Budget",
-    "Design",
-    "Inherit",
-    "Metric",
-    "Run",
-    "Scale",
-    "Search",
-    "Stage",
-    "Study",
-    "factorial",
-    "fractional_factorial",
-    "grid",
-    "leave_one_out",
-    "load",
-    "one_at_a_time",
-    "path",
-    "recipe",
-    "run",
-    "setting",
-    "smaller",
-    "smoke",
-    "table",
-    "task",
-    "task_command",
-]
+__all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use: running a study needs packages that words do not."""
-    if name not in __all__:
+    if name not in HOMES:
         raise AttributeError(f"module 'ablate' has no attribute '{name}'")
-    homes = map(import_module, _MODULES)
-    return next(getattr(home, name) for home in homes if hasattr(home, name))
+    return imported(name)

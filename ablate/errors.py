@@ -81,6 +81,7 @@ class DamagedError(StoreError):
 
     @property
     def what(self) -> str:
+        """What is damaged."""
         return self.args[0]
 
     def __str__(self) -> str:

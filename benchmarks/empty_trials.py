@@ -160,7 +160,7 @@ def _study(folder: Path, study: str) -> list[str]:
 def _stock(folder: Path, trials: int) -> list[str]:
     """Records as much as ours for a trial: the resolved config as params, equally many tags."""
     from ablate.config.resolve import resolve
-    from ablate.trial.environment import environment
+    from ablate.trial.provenance.environment import environment
 
     result = environment()
     tags = {"study": "empty", "scale": "empty", "corpus": "grammar", "host": result["host"]}
@@ -322,7 +322,7 @@ def _cost(runs: list[Run], name: str) -> dict[str, float]:
 
 
 def _machine() -> dict[str, object]:
-    from ablate.trial.environment import hardware
+    from ablate.trial.provenance.environment import hardware
 
     packages = ("ray", "optuna", "mlflow", "torch", "pyarrow", "sqlalchemy")
     return {

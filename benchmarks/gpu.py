@@ -2,9 +2,10 @@
 
     python -m benchmarks.gpu [--bfloat16]
 
-Never run on the machine whose figures are in docs/performance.md: that one has no GPU. Needs torch
-with CUDA (or ROCm), and neither Ray nor Optuna nor MLflow. Times are of the device, by events, the
-two sides in turn, the median of many; memory is the allocator's peak above what was there before.
+Never run on the machine whose figures are in docs/notes/performance.md: that one has no GPU. Needs
+torch with CUDA (or ROCm), and neither Ray nor Optuna nor MLflow. Times are of the device, by
+events, the two sides in turn, the median of many; memory is the allocator's peak above what was
+there before.
 With --bfloat16 both sides run under autocast, with their losses in float32; ours keeps recurrences
 that step by themselves in float32 too.
 """

@@ -22,7 +22,7 @@ from ablate.study import cost
 from ablate.study.file import load
 from ablate.study.plan import largest_trial, make_plan
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 
 SECONDS = 4.0  # of updates
 MOST_UPDATES = 40

@@ -18,7 +18,7 @@ from ablate.config.resolve import merge, resolve
 from ablate.data.corpus import corpus_digest
 from ablate.store.store import Store
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 from benchmarks.measure import agree
 from benchmarks.opponents.awd import AwdLstm, Rates
 from benchmarks.opponents.language_model import read, rows_of, updates

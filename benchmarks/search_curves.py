@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ablate.trial.training import Training
+    from ablate.trial.training.training import Training
 
 
 HERE = Path(__file__).parent
@@ -144,7 +144,7 @@ def _training(values: Mapping[str, Any], data: str) -> Training:
     from ablate.data.corpus import corpus_digest
     from ablate.store.store import Store
     from ablate.trial.task import Place
-    from ablate.trial.training import Training
+    from ablate.trial.training.training import Training
 
     config = resolve(values)
     digest = corpus_digest(config.corpus, data)

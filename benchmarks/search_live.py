@@ -24,7 +24,8 @@ from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
-from ablate.study.words import Arm, Scale, Search, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale, Search
 from ablate.tune import local
 from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search.arm import open_search

@@ -29,7 +29,7 @@ from ablate.space.row import Choices, Row
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
-from ablate.study.plan import Plan, make_plan
+from ablate.study.plan import MAX_SEARCHED, Plan, make_plan
 from ablate.tune.search.arm import ArmSearch
 from benchmarks.search_curves import EPOCHS, MODEL, SPACE, Curve, Table
 
@@ -81,7 +81,9 @@ class Ours:
 @cache
 def _plan(sampler: str, early_stopping: str | None) -> Plan:
     """A plan with one search. Which corpus it names does not matter: nothing is trained."""
-    words = Search(space=str(SPACE), trials=10**9, sampler=sampler, early_stopping=early_stopping)
+    words = Search(
+        space=str(SPACE), trials=MAX_SEARCHED, sampler=sampler, early_stopping=early_stopping
+    )
     searched = Study(
         question="How soon is the best found?",
         base=MODEL,

@@ -153,7 +153,7 @@ def machine() -> dict[str, Any]:
     """Describe the machine and versions of the figures."""
     from ablate.model.fast.product import prefers_mkl, prefers_onednn
     from ablate.model.native import library
-    from ablate.trial.environment import hardware
+    from ablate.trial.provenance.environment import hardware
 
     packages = ("torch", "ray", "optuna", "mlflow", "numpy", "pyarrow")
     return {

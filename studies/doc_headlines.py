@@ -74,7 +74,7 @@ small = Scale(
         },
     ),
     note="No model of this size writes headlines yet: they share a few common words with the real "
-    "ones (docs/log.md).",
+    "ones (docs/notes/log.md).",
 )
 
 study = Study(

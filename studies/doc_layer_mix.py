@@ -17,13 +17,14 @@ first two are Yang et al.'s own settings, their dropout on the mixture vectors i
 `laptop` scale everything is small: the widths, the text (the built-in corpus), J (divided by 5),
 and with them the regularizers (divided by 8); and Adam trains, because a model so small stays on a
 plateau under plain SGD for as long as luck has it. The last layer is narrow (8 units), so that a
-lower layer has something to add; with 32 units the arms agree to half a percent (docs/log.md).
+lower layer has something to add; with 32 units the arms agree to half a percent
+(docs/notes/log.md).
 
 `laptop` asks of MoS and three ways to place DOC's distributions: from layer 2, from layer 1, from
 both. On seeds 1 to 4, its widths, regularizers, rate and epochs were changed until a difference
-came out decided, and 5 to 12 decided which arms it has (docs/log.md): settings and arms favor a
-difference, though the seeds from 13 on had no part in the choice. That DOC (15,5,0,0) is higher did
-not repeat: on 24 further seeds, 25 to 48, it is +0.01 [-0.32, +0.34].
+came out decided, and 5 to 12 decided which arms it has (docs/notes/log.md): settings and arms favor
+a difference, though the seeds from 13 on had no part in the choice. That DOC (15,5,0,0) is higher
+did not repeat: on 24 further seeds, 25 to 48, it is +0.01 [-0.32, +0.34].
 
 It has twelve seeds. On seeds 1 to 4 the differences from MoS, paired by seed, had standard
 deviations of 0.04 to 0.09 nats; twelve pairs decide a difference of 1.1 standard deviations (4 to
@@ -34,8 +35,8 @@ comparisons. Four arms of twelve seeds take a fifth longer than ten arms of four
 widths and of its distributions and with a third of its regularization, for 8 epochs of Adam.
 `third_search` tried two learning rates and two ranges of the initial word vectors for each arm, for
 2 epochs. Both arms were best at the higher rate and the larger range. With the smaller range, DOC's
-distributions from layer 2 are saturated within 170 updates at that rate (docs/log.md, 2026-11-25).
-Large products are in bfloat16.
+distributions from layer 2 are saturated within 170 updates at that rate (docs/notes/log.md,
+2026-11-25). Large products are in bfloat16.
 """
 
 from dataclasses import replace

@@ -20,8 +20,8 @@ by 2 in training instead: the same network with Z halved, so that its columns' n
 paper's is 15, and W's stays 15. An RNN's R has no fixed norm.
 
 The paper names no learning rate, batch, window, initial weights or L1 weight, nor the rate of the
-dynamic model: those here are ours (docs/log.md). The rate is halved after an epoch that did not
-improve validation; the text has it the other way round.
+dynamic model: those here are ours (docs/notes/log.md). The rate is halved after an epoch that did
+not improve validation; the text has it the other way round.
 """
 
 from dataclasses import replace

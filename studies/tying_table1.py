@@ -158,8 +158,8 @@ small = replace(
     search=None,
     precision="bfloat16",
     note="Each arm's dropout, and the temperature and weight of its loss, come from one small "
-    "search (docs/log.md, 2026-11-24). Another search might choose others, so a verdict is of "
-    "these settings. The paper prints no number of epochs; these are 14.",
+    "search (docs/notes/log.md, 2026-11-24). Another search might choose others, so a verdict is "
+    "of these settings. The paper prints no number of epochs; these are 14.",
 )
 
 study = Study(

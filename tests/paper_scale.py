@@ -30,10 +30,11 @@ from ablate.store.store import Store
 from ablate.study.arms import arm_values
 from ablate.study.file import load
 from ablate.study.record import arm_stages
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale
 from ablate.trial.checkpoint import write_weights
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 from tests.support import places
 
 FILES = sorted((places.STUDIES).glob("*.py"))

@@ -21,7 +21,7 @@ from tests.test_imports import FLOORS
 
 PAGES = [
     places.ROOT / "README.md",
-    *sorted(page for page in places.DOCS.glob("*.md") if page.name != "log.md"),
+    *sorted(page for page in places.DOCS.rglob("*.md") if page.name != "log.md"),
     places.ROOT / "k8s" / "README.md",
     *places.ROOT.glob("CONTRIBUTING.md"),
 ]

@@ -6,12 +6,13 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 import ablate
+from ablate.public import HOMES
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from tests.support import places
@@ -22,7 +23,7 @@ STUDY = places.STUDIES / "doc_layer_mix.py"
 # The folders of `ablate/`, lowest first: each imports from floors below its own, never from its
 # own floor or from one above.
 FLOORS = [
-    ["redaction"],
+    ["public", "redaction"],
     ["errors"],
     ["config", "papers", "scores"],
     ["space", "store"],
@@ -36,6 +37,7 @@ FLOORS = [
     ["cli"],
 ]
 FLOOR_OF = {folder: floor for floor, folders in enumerate(FLOORS) for folder in folders}
+FLOOR_OF[""] = len(FLOORS)  # `ablate` itself, and `ablate.__main__`: nobody imports them
 # The registry imports techniques by name; only analyses may look into some of them.
 IMPORT_TECHNIQUES = {"components", "analysis"}
 # Packages from elsewhere, and the only folders that may import them.
@@ -76,16 +78,65 @@ def imports() -> Iterator[tuple[str, str, str]]:
 
 
 def _imported(node: ast.AST) -> list[str]:
+    """What it imports: a file, if the name is that of one, else the file that the name is from."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.module == "ablate":
-        return [f"ablate.{alias.name}" for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    if not isinstance(node, ast.ImportFrom) or node.module is None:
+        return []
+    return [_file_of(node.module, alias.name) for alias in node.names]
+
+
+def _file_of(module: str, name: str) -> str:
+    path = PACKAGE.parent.joinpath(*module.split("."), name)
+    is_file = path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+    return f"{module}.{name}" if is_file else module
+
+
+def circles(arrows: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Return each circle among files, in full: all that import one another, over any number."""
+    above: dict[str, set[str]] = {}
+    for importing, imported in arrows:
+        above.setdefault(importing, set()).add(imported)
+    reached = {file: _reached(file, above) for file in above}
+    found = {
+        frozenset(other for other in others if file in reached.get(other, ()))
+        for file, others in reached.items()
+    }
+    return sorted(sorted(circle) for circle in found if circle)
+
+
+def _reached(file: str, above: Mapping[str, set[str]]) -> set[str]:
+    reached, to_do = set(), [file]
+    while to_do:
+        new = above.get(to_do.pop(), set()) - reached
+        reached |= new
+        to_do += new
+    return reached
 
 
 def test_every_folder_has_a_floor():
     files = [*PACKAGE.glob("*.py"), *(file.parent for file in PACKAGE.glob("*/__init__.py"))]
-    assert {path.stem for path in files} - {"__init__", "__main__"} == set(FLOOR_OF)
+    assert {path.stem for path in files} - {"__init__", "__main__"} == set(FLOOR_OF) - {""}
+
+
+def test_circles_of_files_are_seen():
+    arrows = [("a", "b"), ("b", "a"), ("c", "a"), ("d", "e"), ("e", "f"), ("f", "d"), ("a", "g")]
+    assert circles(arrows) == [["a", "b"], ["d", "e", "f"]]
+    assert circles([("a", "b"), ("c", "b"), ("a", "c")]) == []
+
+
+@pytest.mark.slow
+def test_no_file_imports_one_that_imports_it():
+    """Imports inside functions and for types count too: what they hide is a circle all the same."""
+    arrows = [(module, imported) for _, module, imported in imports()]
+    assert circles(arrows) == []
+
+
+def test_editors_find_each_public_name_where_it_is_imported_from():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    shown = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    found = {alias.asname: node.module for node in shown for alias in node.names if alias.asname}
+    assert found == HOMES
 
 
 @pytest.mark.slow
@@ -93,7 +144,7 @@ def test_folders_import_from_floors_below_their_own():
     wrong = []
     for path, module, imported in imports():
         ours, theirs = folder_of(module), folder_of(imported)
-        if not imported.startswith("ablate.") or not ours or ours == theirs:
+        if imported.split(".")[0] != "ablate" or ours == theirs:
             continue
         if FLOOR_OF[theirs] >= FLOOR_OF[ours]:
             wrong.append(f"{path}: {ours} may not import {theirs}")
@@ -159,9 +210,10 @@ def ran(first: str, arguments: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def test_help_imports_nothing_heavy(tmp_path):
+@pytest.mark.parametrize(("option", "shown"), [("--help", "examples:"), ("--version", "ablate ")])
+def test_help_and_version_import_nothing_heavy(option, shown, tmp_path):
     forbidden = ("torch", "ray", "optuna", "mlflow", "numpy", "pyarrow", "rich", "scipy")
-    assert "examples:" in ran(AT_EXIT.format(forbidden=forbidden), ["--help"], tmp_path)
+    assert shown in ran(AT_EXIT.format(forbidden=forbidden), [option], tmp_path)
 
 
 @pytest.mark.parametrize("arguments", [["status"], ["spaces"], ["components"], ["data", "list"]])
@@ -259,7 +311,8 @@ def _run_empty_study(workspace) -> None:
     """A whole small study of trials that train nothing, in this process."""
     from ablate.study.designs import table
     from ablate.study.plan import make_plan
-    from ablate.study.words import Arm, Scale, Study
+    from ablate.study.study import Study
+    from ablate.study.words import Arm, Scale
 
     study = Study(
         question="What does it import?",

@@ -24,7 +24,8 @@ from ablate.space import space
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, open_workspace
 from ablate.study.designs import table
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale
 from ablate.trial import checkpoint
 from tests.support import places, small_studies
 
@@ -355,7 +356,7 @@ def test_a_bugs_traceback_has_no_secret(
 def test_an_exception_is_recorded_without_a_secret(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ablate.trial.stand_in import StandIn
+    from ablate.testing.stand_in import StandIn
 
     def broken(*_: object) -> None:
         raise ConnectionError(f"psql 'host=x password={SECRET}' or https://u:{SECRET}@host")
@@ -485,7 +486,7 @@ def test_a_file_that_a_record_names_is_run_only_after_trust(
 
 
 def test_trust_is_of_the_contents_and_not_of_the_path(evil: tuple[Path, Path]) -> None:
-    from ablate.trial import trust
+    from ablate.trial.provenance import trust
 
     file, _ = evil
     trust.remember([file])
@@ -502,7 +503,7 @@ def test_a_list_of_trust_that_others_can_write_is_not_believed(
 ) -> None:
     import hashlib
 
-    from ablate.trial import trust
+    from ablate.trial.provenance import trust
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file, _ = evil
@@ -530,7 +531,7 @@ def test_where_no_state_can_be_written_a_users_own_files_still_run(
 def test_a_user_without_a_home_folder_runs_their_own_files(
     evil: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ablate.trial import trust
+    from ablate.trial.provenance import trust
 
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -569,7 +570,7 @@ def test_a_runner_that_a_record_names_is_not_imported(
 ) -> None:
     """Not even when a study looks whether files of its trials were edited."""
     from ablate.store import journal as journals
-    from ablate.trial.user_sources import edited_since
+    from ablate.trial.provenance.user_sources import edited_since
 
     mark = tmp_path / "executed"
     code = f"open({str(mark)!r}, 'w').close()\n"
@@ -580,7 +581,7 @@ def test_a_runner_that_a_record_names_is_not_imported(
     trial = planted(workspace, runner=runner)
     for words in (["rerun", trial], ["rerun", trial, "--trust"]):
         assert ran(*words, workspace=workspace) == 2
-        assert "ablate study FILE" in capsys.readouterr().err
+        assert f"runner '{runner}' is none of ablate's own" in capsys.readouterr().err
     journal = journals.read(workspace.store, trial)
     assert journal is not None
     journal.note(sources={"evil.py": "0" * 16})

@@ -56,6 +56,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Analysis:
+    """Return the analysis of this name."""
     if name not in names():
         raise ConfigError(unknown("analysis", name, names()))
     return importlib.import_module(f"ablate.analysis.{name}").ANALYSIS

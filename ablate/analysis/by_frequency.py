@@ -35,6 +35,7 @@ def frequency_class(counts: np.ndarray) -> np.ndarray:
 
 
 def class_name(number: int) -> str:
+    """Return the frequencies of a class, as `10 to 99`."""
     if number == 0:
         return "0"
     return f"{10 ** (number - 1):,} to {10**number - 1:,}"
@@ -85,6 +86,7 @@ def run(*subjects: Subject, options: ByFrequencyOptions) -> Finding:
 
 
 def columns(num: int) -> list[str]:
+    """Return the headings for one trial, or for a pair."""
     return ["ppl"] if num == 1 else ["first ppl", "second ppl", "nats"]
 
 

@@ -93,6 +93,7 @@ class After:
     interval: tuple[float, float] | None  # of the second trial's nll minus the first's
 
     def row(self) -> list[Cell]:
+        """The table's row: word, number, losses, and the interval of a pair."""
         bounds = [] if len(self.nll) == 1 else self.interval or (None, None)
         return [self.word, self.num, *cells(self.nll), *bounds]
 

@@ -21,8 +21,8 @@ from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store, remake
 from ablate.trial.checkpoint import weights_key
-from ablate.trial.finished import finished
 from ablate.trial.run import load_modules
+from ablate.trial.training.finished import finished
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,17 @@ class Subject:
 
     @property
     def id(self) -> str:
+        """The trial's id."""
         return self.journal.trial.id
 
     @property
     def name(self) -> str:
+        """The trial's arm and seed."""
         return self.journal.trial.name
 
     @cached_property
     def config(self) -> Config:
+        """The trial's config, once its own modules are loaded."""
         load_modules(self.journal.trial.modules)
         return self.journal.trial.config
 

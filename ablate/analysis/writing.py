@@ -26,6 +26,7 @@ def check_number(name: str, chosen: Analysis, num: int) -> None:
 
 
 def range_text(low: int, high: int) -> str:
+    """Return `low to high`, or the one number."""
     return str(low) if low == high else f"{low} to {high}"
 
 
@@ -35,6 +36,7 @@ def text_rows(finding: Finding) -> list[list[str]]:
 
 
 def cell_text(cell: Cell) -> str:
+    """Return a cell as text, with four digits."""
     if cell is None:
         return ""
     if not isinstance(cell, float):

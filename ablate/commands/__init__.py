@@ -30,4 +30,5 @@ def summary(name: str) -> str:
 
 
 def load(name: str) -> ModuleType:
+    """Return a command's module, imported now."""
     return import_module(f"ablate.commands.{name}")

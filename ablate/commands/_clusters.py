@@ -25,6 +25,7 @@ ADDRESSES = ("auto", "local")
 
 
 def is_address(text: str) -> bool:
+    """Return whether a text is an address of Ray, and not a cluster's name."""
     return text in ADDRESSES or ":" in text
 
 

@@ -37,5 +37,6 @@ def _ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
 
 
 def warn(notes: Sequence[str]) -> None:
+    """Print notes on standard error."""
     for note in notes:
         print(f"ablate: {note}", file=sys.stderr)

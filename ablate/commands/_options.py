@@ -52,6 +52,7 @@ def executed_code(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add `--trust`, for commands that execute code which records name."""
     parser.add_argument(
         "--trust",
         action="store_true",
@@ -70,10 +71,12 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def table_format(options: argparse.Namespace) -> str:
+    """Return the chosen format under the name of its writer."""
     return "text" if options.format == "table" else options.format
 
 
 def count(text: str) -> int:
+    """Read a number of workers, threads or the like from the command line."""
     number = int(text)
     if not 1 <= number <= MOST:
         raise argparse.ArgumentTypeError(f"{text[:40]} is not from 1 to {MOST}")
@@ -81,6 +84,7 @@ def count(text: str) -> int:
 
 
 def threads(text: str) -> int:
+    """Read a number of threads from the command line."""
     number = count(text)
     if number > MOST_THREADS:
         raise argparse.ArgumentTypeError(f"{text} is not from 1 to {MOST_THREADS}")
@@ -88,6 +92,7 @@ def threads(text: str) -> int:
 
 
 def seed(text: str) -> int:
+    """Read a seed from the command line; a record holds 64 bits."""
     number = int(text)
     if abs(number) > LARGEST:
         raise argparse.ArgumentTypeError(f"{text[:40]}... is larger than 2**63 - 1")
@@ -146,4 +151,5 @@ def settle_cluster(options: argparse.Namespace) -> None:
 
 
 def default_cluster() -> str:
+    """Return `$RAY_ADDRESS`, else Ray's name for the cluster of this host."""
     return os.environ.get("RAY_ADDRESS") or "auto"

@@ -19,7 +19,7 @@ from ablate.config import fields
 from ablate.errors import ConfigError
 from ablate.store.journal import find
 from ablate.store.workspace import Workspace
-from ablate.trial import trust
+from ablate.trial.provenance import trust
 
 EXAMPLE = "ablate analyze next_words 3f2a9c 81bb02 --set num=5"
 
@@ -41,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the list of analyses, one analysis' page, or its findings on trials."""
     if options.analysis is None:
         return list_analyses()
     if not options.trials:

@@ -33,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return studies next to papers, or the effect of a change over all records."""
     names, form = list(options.names), _options.table_format(options)
     opened = _options.recorded(options)
     if options.results is not None and names:
@@ -66,6 +67,7 @@ def _verdicts(workspace: Workspace, key: str) -> Mapping[tuple[str, str, str], s
 def compare(
     workspace: Workspace, names: Sequence[str], slots: str | None, split: str | None, form: str
 ) -> str:
+    """Return the comparison in a format, brought up to date with the records."""
     from ablate.compare import formats
     from ablate.compare.records import pairs, pairs_table, side_by_side
     from ablate.compare.records import query as queries

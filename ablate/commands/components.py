@@ -20,6 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the list of slots, one slot's techniques, or one technique's page."""
     return show_components(options.slot, options.name, options.techniques)
 
 

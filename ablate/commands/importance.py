@@ -28,6 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return how much each hyperparameter mattered, for each search of a study."""
     from ablate.tune.search.importance import importances
 
     workspace = _options.workspace(options)

@@ -1,4 +1,4 @@
-"""Show every row of the papers' tables, the arm that reproduces it, and what it gave here."""
+"""Show every row of the papers' tables, the arm that reproduces the row, and our number."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the rows of the papers' tables, with the arms and numbers of the records."""
     from ablate.study.coverage import covered_rows
 
     for name in options.papers:

@@ -24,10 +24,10 @@ from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, StudyRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
-from ablate.study.chains import Chains
+from ablate.study.chains import confirm_search
 from ablate.study.file import load
-from ablate.study.plan import Plan, make_plan
-from ablate.study.searches import PlannedSearch
+from ablate.study.plan import make_plan
+from ablate.study.planned import Chains, Plan, PlannedSearch
 
 EXAMPLE = "ablate plan studies/x.py --scale paper"
 
@@ -39,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return what a study would train, and its cost."""
     return show_plan(options.file, options.scale, _options.workspace(options))
 
 
@@ -244,7 +245,7 @@ def _tokens_of_request(search: PlannedSearch, num_train: int) -> int:
 
 @dataclass(frozen=True)
 class SearchLeft:
-    """What a search has left to do, if it stops no trial early."""
+    """The work that a search has left, if the search stops no trial early."""
 
     planned: PlannedSearch
     record: SearchRecord
@@ -298,4 +299,4 @@ def _confirming(
     chosen = started.get(known.chosen or "")
     values = chosen.trial.values if chosen else {}
     winner = {key: value for key, value in values.items() if key not in search.words.changes}
-    return plan.confirmations(search, winner)
+    return confirm_search(plan, search, winner)

@@ -30,6 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Draw a study's plots, and return where they are."""
     return plot(_options.workspace(options), options.study, options.plots, options.to)
 
 

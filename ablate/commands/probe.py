@@ -24,7 +24,8 @@ from ablate.engine.cores import usable_cores
 from ablate.errors import TrialError
 from ablate.store.store import Store
 from ablate.study.file import load
-from ablate.study.plan import Plan, largest_trial, make_plan
+from ablate.study.plan import largest_trial, make_plan
+from ablate.study.planned import Plan
 
 EXAMPLE = "ablate probe studies/x.py"
 
@@ -36,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Measure trials with more threads or more workers; return the table."""
     data = _options.workspace(options).data
     return show_probe(make_plan(load(options.file), options.scale, data=data), data)
 
@@ -122,10 +124,10 @@ def _rate(trial: Trial, workers: int, data: str, seconds: float) -> float:
 
 
 def _train(order: Mapping[str, Any], seconds: float, together: Any, results: Any) -> None:
-    from ablate.trial import trust
+    from ablate.trial.provenance import trust
     from ablate.trial.run import load_modules
     from ablate.trial.task import Place
-    from ablate.trial.training import Training
+    from ablate.trial.training.training import Training
 
     try:
         trial = Trial.from_plain(order["trial"])

@@ -15,6 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the trials, code and machines behind an exported table."""
     from ablate.compare.table import provenance
 
     return provenance.show(_options.workspace(options).store, options.hash)

@@ -19,6 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Copy studies into a folder; return where they are and how to compare them."""
     from ablate.compare.publishing import README, publish
     from ablate.store.workspace import as_folder
 

@@ -18,10 +18,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the result of a query."""
     return query(_options.recorded(options), options.sql, _options.table_format(options))
 
 
 def query(workspace: Workspace, sql: str, form: str) -> str:
+    """Return the result of a query in a format, brought up to date with the records."""
     from ablate.compare.records import query as queries
 
     return queries.written(_mirror.ask(workspace, lambda mirror: queries.ask(mirror, sql)), form)

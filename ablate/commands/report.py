@@ -19,6 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Write a study's page, and return where it is."""
     return report(_options.workspace(options), options.study)
 
 

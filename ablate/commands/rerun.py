@@ -18,8 +18,8 @@ from ablate.store.leftovers import owned_folder
 from ablate.store.outcome import Status
 from ablate.store.store import Store, remake
 from ablate.store.workspace import Workspace
-from ablate.trial import trust
 from ablate.trial.checkpoint import weights_key
+from ablate.trial.provenance import trust
 from ablate.trial.run import load_recorded
 
 DIFFERS_BY_ATTEMPT = {"started", "from_epoch", "epochs_before", "pid", "computed_by"}
@@ -37,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Train a recorded trial again; return 0 if the results are the same."""
     return rerun_trial(options.trial, _options.workspace(options), trusted=options.trust)
 
 

@@ -27,6 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the list of search spaces, or one space, checked on request."""
     if options.name is None:
         return list_spaces()
     loaded = space.load(options.name)
@@ -73,7 +74,6 @@ def show_space(shown: Space, width: int = text.WIDTH) -> str:
     notes += [f"{row.name}: from {row.source}" for row in printed if row.source]
     conditions = [f"{row.name}: {row.condition}" for row in rows if row.condition]
     lines += _section("Only when", conditions, width)
-    lines += _section("Rules between rows", [rule.text for rule in shown.rules], width)
     return "\n".join([*lines, *_section("Notes", notes, width)])
 
 

@@ -30,6 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the progress of all studies, or of a single one."""
     return show_status(_options.workspace(options), options.study)
 
 

@@ -20,6 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return the list of shipped studies, or one study's page; or copy its file."""
     files = shipped()
     if options.name is None:
         if options.copy is not None:

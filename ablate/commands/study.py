@@ -47,6 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a study and print its table; return the exit status."""
     from ablate.engine.run import RunOptions
 
     command = resume_command(options)
@@ -81,7 +82,7 @@ def run_and_show(
         _print(ended, workspace)
     if ended.interrupted:
         raise _interrupted(ended.interrupted, command)
-    if lost := troubles(ended):
+    if lost := troubles(ended.record, ended.journals):
         raise TrialError(lost)
     return 0
 

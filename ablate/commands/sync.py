@@ -22,6 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Deliver everything that MLflow lacks; return the exit status."""
     return sync_records(_options.workspace(options))
 
 

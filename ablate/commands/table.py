@@ -33,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return a study's table in the chosen format."""
     return show_table(_options.workspace(options), options.study, options.format, options.effects)
 
 

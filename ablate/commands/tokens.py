@@ -54,6 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
+    """Return how trials differ token by token, or sentence by sentence."""
     return show_tokens(_options.workspace(options), options.trials, options.split)
 
 

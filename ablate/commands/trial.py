@@ -42,6 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Train a single config without a study; return the exit status."""
     workspace = _options.workspace(options)
     code = _options.executed_code(options)
     return run_config(options.config, options.seed, options.threads, workspace, code)
@@ -96,7 +97,7 @@ def _is_done(store: Store, trial_id: str) -> bool:
 def _check_text(trial: Trial, data: str) -> None:
     """Refuse a text that the trial's evaluators cannot read, before it trains."""
     from ablate.data.corpus import open_corpus
-    from ablate.trial.evaluation import check_text
+    from ablate.trial.training.evaluation import check_text
 
     if trial.config.listed.get("evaluator"):
         check_text(trial.config, open_corpus(trial.config.corpus, data, trial.seed))

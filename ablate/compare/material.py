@@ -24,6 +24,7 @@ class Material:
 
     @property
     def record(self) -> StudyRecord:
+        """The study's record."""
         return self.summary.record
 
 

@@ -25,6 +25,7 @@ from ablate.model.flow import (
     TrainingText,
 )
 from ablate.model.language_model import LanguageModel
+from ablate.model.loss import Loss
 from ablate.model.masks import Chance, Masks
 from ablate.model.optimizer import Optimizer
 from ablate.model.regularizer import Regularizer
@@ -35,7 +36,6 @@ from ablate.model.slots import (
     Encoder,
     Gate,
     Head,
-    Loss,
     Outputs,
     Words,
 )

@@ -71,10 +71,12 @@ class FieldInfo:
 
     @property
     def required(self) -> bool:
+        """Return whether the field has no default."""
         return self.default is REQUIRED
 
     @property
     def allowed(self) -> str:
+        """The allowed values, in words."""
         return _expected(self.type, self.limits)
 
 

@@ -82,6 +82,7 @@ class Trial:
 
     @property
     def name(self) -> str:
+        """The trial's name for people: arm and seed, or a search's settings."""
         if SAMPLED in self.tags:
             return f"{self.arm} {self.stage} ({self.tags[SAMPLED]})"
         return trial_name(self.arm, self.stage, self.seed) if self.arm else self.id
@@ -98,6 +99,7 @@ class Trial:
         return trial if runner == trial.runner else dataclasses.replace(trial, runner=runner)
 
     def parent_ids(self, role: str | None = None) -> list[str]:
+        """Return the ids of the trials that this one builds on, of a role or of all."""
         return [parent.id for parent in self.parents if role in (None, parent.role)]
 
 

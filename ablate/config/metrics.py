@@ -32,10 +32,16 @@ from ablate.config.fields import setting
 from ablate.errors import ConfigError, TrialError, wrong_value
 
 LARGEST_EXPONENT = 300.0  # so that squares of shown values do not overflow
+LARGEST_RECORDED = 700.0  # e to the power of 710 overflows
 LARGEST = 1e100  # what is reported beyond it has diverged: sums of squares would overflow
 SPLITS = ("valid", "test")
 SPLIT, TRAIN, MODEL, ARMS = "split", "train", "model", "arms"  # what a metric is of
 SHARE = 1e-6  # shares are moved at least this far from 0 and 1, where log odds are infinite
+
+
+def perplexity(nll: float, largest: float = LARGEST_RECORDED) -> float:
+    """e to the power of the nats per token, as trials record it: a finite number."""
+    return math.exp(min(nll, largest))
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ class Metric:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """What it is reported for: the splits, or `train`, `model` or `arms`."""
+        """The splits on which the metric is reported; or `train`, `model` or `arms`."""
         return SPLITS if self.of == SPLIT else (self.of,)
 
     def split_of(self, published: str | None) -> str | None:
@@ -100,7 +106,7 @@ class Metric:
         return replace(self, name=f"{self.name.rpartition('.')[0]}.{name}".lstrip("."))
 
     def by(self, evaluator: str) -> Metric:
-        """This metric as that evaluator reports it, if it does not give the trial's own numbers."""
+        """Return this metric under the name that another evaluator than the trial's reports."""
         return replace(self, name=f"{evaluator}.{self.name}")
 
     def loss(self, reported: float) -> float:
@@ -124,7 +130,7 @@ class Metric:
         """The number that people read."""
         value = -loss if self.better == "higher" else loss
         if self.scale == "log":
-            value = math.exp(min(value, LARGEST_EXPONENT))
+            value = perplexity(value, LARGEST_EXPONENT)
         elif self.scale == "logit":
             value = 1 / (1 + math.exp(min(-value, LARGEST_EXPONENT)))
         return self.factor * value
@@ -157,6 +163,7 @@ class Metric:
 
     @property
     def best_word(self) -> str:
+        """Which of two values is better, in a word."""
         return "higher" if self.better == "higher" else "lower"
 
     @property

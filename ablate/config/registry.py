@@ -64,6 +64,7 @@ class Technique:
 
     @property
     def doc(self) -> str:
+        """The docstring of the technique's class."""
         return (self.build.__doc__ or "").strip()
 
 

@@ -62,10 +62,12 @@ class Choice:
 
     @property
     def technique(self) -> registry.Technique:
+        """The technique that is registered under the name."""
         return registry.get(self.slot, self.name)
 
     @property
     def identity(self) -> dict[str, Any]:
+        """The choice's part of a trial's id: name, version, and values."""
         version = self.technique.version
         return {"name": self.name, "version": version, **fields.identity_fields(self.config)}
 
@@ -108,10 +110,12 @@ class Config:
 
     @property
     def corpus(self) -> CorpusConfig | PairsConfig:
+        """The section on the corpus; a task of your own has none."""
         return self.sections["corpus"]
 
     @property
     def embedding(self) -> EmbeddingConfig:
+        """The section on word vectors."""
         return self.sections["embedding"]
 
     @property
@@ -123,6 +127,7 @@ class Config:
 
     @property
     def training(self) -> TrainingConfig | PairTrainingConfig:
+        """The section on training."""
         return self.sections["training"]
 
     @property

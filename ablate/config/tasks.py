@@ -3,8 +3,7 @@
     @task("digits", config=DigitsConfig, metrics=(Metric("accuracy", better="higher"),))
     def train(run): ...
 
-A trial's id hashes the name of what runs it, never the path of the code, so that files may move. A
-custom runner of language models is named by "module:Class".
+A trial's id hashes the name of what runs it, never the path of the code, so that files may move.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from ablate.errors import ConfigError, unknown, wrong_value
 
 TRAINING, EVALUATION, COUNTING, FUNCTION = "training", "evaluation", "counting", "function"
 RUNNERS = {
-    TRAINING: "ablate.trial.training:Training",
-    EVALUATION: "ablate.trial.evaluation:Evaluation",
-    COUNTING: "ablate.trial.counting:Counting",
-    FUNCTION: "ablate.trial.function:Function",
-    "stand_in": "ablate.trial.stand_in:StandIn",
-    "noise": "ablate.trial.stand_in:Noise",
-    "slow": "ablate.trial.stand_in:Slow",
+    TRAINING: "ablate.trial.training.training:Training",
+    EVALUATION: "ablate.trial.training.evaluation:Evaluation",
+    COUNTING: "ablate.trial.training.counting:Counting",
+    FUNCTION: "ablate.trial.user.function:Function",
+    "stand_in": "ablate.testing.stand_in:StandIn",
+    "noise": "ablate.testing.stand_in:Noise",
+    "slow": "ablate.testing.stand_in:Slow",
 }
 # Ids, journals and records of format 1 contain these import paths instead of names.
 _PATHS = {
@@ -51,7 +50,6 @@ _PATHS = {
     "slow": "ablate.train.stand_in:Slow",
 }
 _NAMES = {path: name for name, path in _PATHS.items()}
-_own_runners: set[str] = set()  # of studies that the user runs
 
 
 ONE_EPOCH = {"training.epochs": 1}
@@ -201,7 +199,7 @@ def _taken(made: Kind, known: Kind) -> str:
 
 @contextlib.contextmanager
 def copying(kind: Kind) -> Iterator[None]:
-    """What the block registers under the kind's name is a copy of it, and replaces it."""
+    """Within the block, a task registered under the kind's name is a copy that replaces it."""
     _being_copied[kind.name] = kind
     try:
         yield
@@ -262,6 +260,7 @@ def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: i
 
 
 def kind_names() -> list[str]:
+    """Return the names of all registered tasks."""
     return sorted(_kinds)
 
 
@@ -282,18 +281,13 @@ def name_in_id(runner: str) -> str:
     return _PATHS.get(runner, runner)
 
 
-def allow_runner(name: str) -> None:
-    """Let a class that a study of the user's names run trials in this process."""
-    _own_runners.add(name)
-
-
 def find_runner(name: str) -> Any:
     """Import and return the class that runs such trials; a record may name only ours."""
-    if name not in RUNNERS and name not in _own_runners:
+    if name not in RUNNERS:
         raise ConfigError(
-            f"runner '{name}' is the import path of a study's own class, and whoever can write to "
-            "the store can write any path there, so it was not run. Instead: run its study (ablate "
-            f"study FILE). A record itself may name: {', '.join(RUNNERS)}."
+            f"runner '{name}' is none of ablate's own (older versions also ran a study's class). "
+            "Whoever can write to the store can write any name there, so it was not run; tables "
+            f"still show its trials. A record may name: {', '.join(RUNNERS)}."
         )
-    module, _, attribute = RUNNERS.get(name, name).partition(":")
+    module, _, attribute = RUNNERS[name].partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -33,6 +33,7 @@ class EncodedPairs:
 
 
 def stream_name(split: str, side: str) -> str:
+    """Return the name under which a side of a split is encoded."""
     return f"{split}.{side}"
 
 

@@ -35,7 +35,8 @@ import pyarrow as pa
 from ablate.data.texts import writing
 from ablate.errors import CorpusError
 from ablate.store.arrow import as_arrow
-from ablate.store.files import lock, read_regular, sha256, sha256_once
+from ablate.store.files import read_regular, sha256, sha256_once, sync
+from ablate.store.locks import locked_folder
 
 TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
 SOURCE_VOCABULARY, TEXTS = "source_vocabulary.arrow", "texts.arrow"
@@ -77,6 +78,7 @@ class Encoded:
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
+        """The words in the order of their ids."""
         return self._words(VOCABULARY)
 
     @cached_property
@@ -278,10 +280,8 @@ def _write_arrow(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -
 
 
 def _write_synced(path: Path, data: bytes | pa.Buffer) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    path.write_bytes(data)
+    sync(path)
 
 
 def _move(partial: Path, folder: Path) -> None:
@@ -303,17 +303,11 @@ def _move(partial: Path, folder: Path) -> None:
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Make the parent of `folder`, where one process at a time may write; the lock is released when
-    the process dies."""
-    with writing(f"the encoded corpus to {folder}"):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    """Make the parent of `folder`, where one process at a time may write. On a system without
+    locks, the renames are enough to be safe."""
+    with writing(f"the encoded corpus to {folder}"), locked_folder(folder.parent):
         _clear_abandoned(folder.parent)
-        handle = os.open(folder.parent, os.O_RDONLY)
-        try:
-            lock(handle)  # on a system without locks, the renames are enough to be safe
-            yield
-        finally:
-            os.close(handle)
+        yield
 
 
 def _clear_abandoned(folder: Path) -> None:

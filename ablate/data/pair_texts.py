@@ -104,11 +104,13 @@ class GrammarPairs:
     """The built-in corpus, generated once and checked against its digest."""
 
     def hashes(self) -> Mapping[str, str]:
+        """Return the pinned hash of the built-in pairs."""
         from ablate.data.grammar import pairs
 
         return {PAIRS: pairs.DIGEST}
 
     def pairs(self, split: str) -> Sides:
+        """Return both sides of a split, generated."""
         from ablate.data.grammar import pairs
 
         return pairs.generate()[split]
@@ -123,10 +125,12 @@ class PublishedPairs:
     target: str
 
     def hashes(self) -> Mapping[str, str]:
+        """Return the pinned hashes of the files for this direction."""
         pinned, sides = self.text.corpus.sha256, enumerate((self.source, self.target))
         return {f"{split}.{i}": pinned[f"{split}.{side}"] for i, side in sides for split in SPLITS}
 
     def pairs(self, split: str) -> Sides:
+        """Return both sides of a split, from files whose hashes are checked."""
         parts = [f"{split}.{side}" for side in (self.source, self.target)]
         for part in parts:
             self.text.check(part)
@@ -140,11 +144,13 @@ class PublishedHeadlines:
     text: PublishedText
 
     def hashes(self) -> Mapping[str, str]:
+        """Return the pinned hashes, and the version of the cleaning."""
         from ablate.data import headlines
 
         return {**self.text.corpus.sha256, "cleaning": str(headlines.VERSION)}
 
     def pairs(self, split: str) -> Sides:
+        """Return the texts and headlines of a split, cleaned."""
         from ablate.data import headlines
 
         for part in self.text.corpus.files:
@@ -162,6 +168,7 @@ class FolderPairs:
     cache: Path | None  # the data folder, which caches hashes
 
     def hashes(self) -> Mapping[str, str]:
+        """Return the hash of every file, from the cache if a file has not changed."""
         sides = enumerate((self.source, self.target))
         return {
             f"{split}.{i}": cached_sha256(self.path(split, side), self.cache)
@@ -170,6 +177,7 @@ class FolderPairs:
         }
 
     def path(self, split: str, side: str) -> Path:
+        """Return the file of one side of a split; an error names what the folder lacks."""
         path = self.folder / f"{split}.{side}"
         if not path.is_file():
             needed = ", ".join(f"{name}.{end}" for name in SPLITS for end in self._endings)
@@ -184,6 +192,7 @@ class FolderPairs:
         return self.source, self.target
 
     def pairs(self, split: str) -> Sides:
+        """Return both sides of a split, line by line."""
         return _matched(self.path(split, self.source), self.path(split, self.target))
 
 

@@ -8,9 +8,8 @@ network.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -36,7 +35,7 @@ from ablate.data.texts import (
 )
 from ablate.data.trees import token_lines
 from ablate.errors import CorpusError, unknown
-from ablate.store.files import PARTIAL, replace_synced
+from ablate.store.files import PARTIAL, partial_file, replace_synced
 
 Progress = Callable[[str, int, int | None], None]  # file, bytes so far, total bytes if known
 TIMEOUT_SECONDS = 30.0  # for the next bytes from a server
@@ -252,17 +251,16 @@ def _copy(
 def _new_file(text: PublishedText, part: str, origin: str) -> Iterator[BinaryIO]:
     """Open a file to write to, and move it into the data folder if it has the pinned hash."""
     path, expected = text.path(part), text.corpus.sha256[part]
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with writing(f"to {path.parent}"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(partial, "wb")  # noqa: SIM115 closed below, before it is hashed
-    try:
+    with ExitStack() as stack:
+        with writing(f"to {path.parent}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(partial_file(path))
         try:
             yield file
         finally:
             with writing(f"to {path.parent}"):  # what is still buffered
                 file.close()
-        actual = sha256(partial)
+        actual = sha256(Path(file.name))
         if actual != expected:
             raise CorpusError(
                 f"{origin} is not the published {part} text of {text.corpus.name}: its SHA-256 "
@@ -270,6 +268,4 @@ def _new_file(text: PublishedText, part: str, origin: str) -> Iterator[BinaryIO]
                 f"{text.corpus.name}` downloads it, `--from DIR` copies it from a folder."
             )
         with writing(f"to {path.parent}"):
-            replace_synced(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+            replace_synced(Path(file.name), path)

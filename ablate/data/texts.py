@@ -106,14 +106,17 @@ class GrammarText:
     level = "word"
 
     def origin(self, split: str) -> str:
+        """Return where a split comes from, for messages."""
         return "the built-in text"
 
     def hashes(self) -> Mapping[str, str]:
+        """Return the pinned hash of the built-in text."""
         from ablate.data.grammar import generate
 
         return {GRAMMAR: generate.DIGEST}
 
     def lines(self, split: str) -> Iterator[str]:
+        """Return a split's lines."""
         return iter(self._splits[split])
 
     def log_probabilities(self, split: str) -> list[float]:
@@ -136,14 +139,17 @@ class GrammarTreesText:
     level = "tree"
 
     def origin(self, split: str) -> str:
+        """Return where a split comes from, for messages."""
         return "the built-in trees"
 
     def hashes(self) -> Mapping[str, str]:
+        """Return the pinned hash of the built-in trees."""
         from ablate.data.grammar import trees
 
         return {GRAMMAR_TREES: trees.DIGEST}
 
     def lines(self, split: str) -> Iterator[str]:
+        """Return a split's trees, one per line."""
         return iter(self._splits[split])
 
     @cached_property
@@ -162,18 +168,23 @@ class PublishedText:
 
     @property
     def level(self) -> str:
+        """`word` or `character`, as published."""
         return self.corpus.level
 
     def origin(self, split: str) -> str:
+        """Return a split's file, for messages."""
         return str(self.path(split))
 
     def hashes(self) -> Mapping[str, str]:
+        """Return the pinned hashes of the corpus' files."""
         return self.corpus.sha256
 
     def path(self, part: str) -> Path:
+        """Return the file of a part, which may be missing."""
         return self.folder / self.corpus.name / self.corpus.files[part]
 
     def lines(self, split: str) -> Iterator[str]:
+        """Return a split's lines, from a file whose hash is checked."""
         self.check(split)
         return _lines(self.path(split))
 
@@ -198,9 +209,11 @@ class TreebankText(PublishedText):
     """The treebank's file, which has every split."""
 
     def origin(self, split: str) -> str:
+        """Return the treebank's file, for messages."""
         return str(self.path("trees"))
 
     def lines(self, split: str) -> Iterator[str]:
+        """Yield a split's trees: the sample's files are split by their numbers."""
         self.check("trees")
         before = max((last for last in LAST_FILES.values() if last < LAST_FILES[split]), default=0)
         with zipfile.ZipFile(self.path("trees")) as archive:
@@ -220,12 +233,15 @@ class FolderText:
     level = "any"
 
     def origin(self, split: str) -> str:
+        """Return a split's file, for messages."""
         return str(self.path(split))
 
     def hashes(self) -> Mapping[str, str]:
+        """Return the hash of every file, from the cache if a file has not changed."""
         return {split: cached_sha256(self.path(split), self.cache) for split in SPLITS}
 
     def path(self, split: str) -> Path:
+        """Return a split's file; an error names what the folder lacks."""
         path = self.source / f"{split}.txt"
         if not path.is_file():
             raise CorpusError(
@@ -234,6 +250,7 @@ class FolderText:
         return path
 
     def lines(self, split: str) -> Iterator[str]:
+        """Return a split's lines."""
         return _lines(self.path(split))
 
 
@@ -273,7 +290,7 @@ def without_cache(text: T) -> T:
 
 
 def changed(name: str) -> CorpusError:
-    """The error for a text whose hash is another one than the one it was known by."""
+    """Return the error for a text whose hash is no longer the recorded hash."""
     return CorpusError(
         f"the text of {name} changed while it was read, or its disk has changed it and kept its "
         "times. Try again. If the error remains, restore the text, or touch its files to use it as "
@@ -283,11 +300,12 @@ def changed(name: str) -> CorpusError:
 
 def replace_if_possible(path: Path, text: str) -> None:
     """Write a file that only saves time: completely, or not at all on a read-only disk."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text)
-        os.replace(partial, path)
+        with files.partial_file(path) as file:
+            file.write(text.encode())
+            file.flush()
+            os.replace(file.name, path)
 
 
 @contextmanager

@@ -20,8 +20,9 @@ from ablate.store.findings import SavedFinding
 from ablate.store.journal import Journal
 from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace
-from ablate.study.plan import Plan
-from ablate.study.words import Analyze, Study
+from ablate.study.planned import Plan
+from ablate.study.study import Study
+from ablate.study.words import Analyze
 
 NO_MODEL = (StageName.SEARCH, StageName.ENSEMBLE, StageName.MEASURE)
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from ablate.results.replication import counted
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
-
-if TYPE_CHECKING:
-    from ablate.engine.run import Ended
+from ablate.store.study_record import StudyRecord
 
 MOST_REASONS = 5  # `ablate status` has all
 SHOWN_LINES = 10  # of what a trial printed; its journal has more
 
 
-def troubles(ended: Ended) -> str:
+def troubles(record: StudyRecord, journals: Mapping[str, Journal]) -> str:
     """Return one message for all trials that failed or diverged, with each reason once."""
-    expected = _expected(ended)
-    known = [ended.journals[trial] for trial in expected if trial in ended.journals]
+    expected = _expected(record, journals)
+    known = [journals[trial] for trial in expected if trial in journals]
     lost = [journal for journal in known if journal.status in (Status.FAILED, Status.DIVERGED)]
     if not lost:
         return ""
@@ -32,12 +29,12 @@ def troubles(ended: Ended) -> str:
         lines += last_output(first)
     if len(reasons) > MOST_REASONS:
         more = counted(len(reasons) - MOST_REASONS, "more reason")
-        lines.append(f"{more}: ablate status {ended.record.key}")
+        lines.append(f"{more}: ablate status {record.key}")
     return "\n".join(lines)
 
 
 def _reasons(lost: Sequence[Journal]) -> dict[str, list[Journal]]:
-    """The trials by their reason, without those that only build on another one of them."""
+    """Group the failed trials by reason, without trials that failed because their parent did."""
     reasons: dict[str, list[Journal]] = {}
     for journal in lost:
         outcome = journal.outcome
@@ -46,11 +43,11 @@ def _reasons(lost: Sequence[Journal]) -> dict[str, list[Journal]]:
     return reasons
 
 
-def _expected(ended: Ended) -> list[str]:
+def _expected(record: StudyRecord, journals: Mapping[str, Journal]) -> list[str]:
     """Return the listed trials, and those of searches in which no trial succeeded."""
-    listed = [trial.id for trial in ended.record.trials]
-    succeeded = {t for t, journal in ended.journals.items() if journal.status == Status.COMPLETED}
-    failed = [s.trials for s in ended.record.searches if succeeded.isdisjoint(s.trials)]
+    listed = [trial.id for trial in record.trials]
+    succeeded = {t for t, journal in journals.items() if journal.status == Status.COMPLETED}
+    failed = [s.trials for s in record.searches if succeeded.isdisjoint(s.trials)]
     return list(dict.fromkeys([*listed, *(trial for trials in failed for trial in trials)]))
 
 

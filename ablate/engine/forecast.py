@@ -1,4 +1,4 @@
-"""How long what is left takes, by workers that take one job after another."""
+"""How long the remaining jobs take, for workers that take the jobs in turn."""
 
 from __future__ import annotations
 

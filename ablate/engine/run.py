@@ -41,10 +41,10 @@ from ablate.store.leftovers import owned_folder, sweep, sweep_partial, temporary
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
 from ablate.study.carried import Uncarried, carried, check_not_carrying
-from ablate.study.check import check
 from ablate.study.file import load as load_study
-from ablate.study.plan import Plan, kinds_of, largest_trial, make_plan
-from ablate.study.words import Study
+from ablate.study.plan import kinds_of, largest_trial, make_plan
+from ablate.study.planned import Plan
+from ablate.study.study import Study, check
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ def run(
             f"{ended.record.key}: {ended.interrupted}. Everything that was saved is kept; the same "
             "call resumes it."
         )
-    if lost := troubles(ended):
+    if lost := troubles(ended.record, ended.journals):
         if not any(arm.counts.completed for arm in ended.summary.arms):
             raise TrialError(lost)
         warnings.warn(lost, stacklevel=2)
@@ -341,7 +341,7 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
 def _check_texts(plan: Plan, workspace: Workspace) -> None:
     """Refuse what evaluators cannot read, before anything trains."""
     from ablate.data.corpus import open_corpus
-    from ablate.trial.evaluation import check_text
+    from ablate.trial.training.evaluation import check_text
 
     checked = set()
     for config in (*plan.configs.values(), *(trial.config for trial in plan.trials)):

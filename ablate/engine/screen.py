@@ -71,6 +71,7 @@ class Screen:
         self._guarded(lambda: self._presenter.close(self.board, self._clock()))
 
     def started(self, trial: Trial) -> None:
+        """Show that a trial runs."""
         now = self._clock()
         self._events.append(lambda: self.board.started(trial, now))
 
@@ -80,6 +81,7 @@ class Screen:
         epoch: Epoch | None,
         reached: float | None = None,  # epochs done, with the share of the one under way
     ) -> None:
+        """Show an epoch's metrics, or the share of an epoch that is done."""
         now = self._clock()
         if epoch is not None:
             self._events.append(lambda: self.board.progress(trial_id, epoch, now))
@@ -87,13 +89,16 @@ class Screen:
             self._events.append(lambda: self.board.reached(trial_id, reached, now))
 
     def finished(self, trial_id: str, journal: Journal) -> None:
+        """Show a trial's result."""
         now = self._clock()
         self._events.append(lambda: self._ended(trial_id, journal, now))
 
     def retried(self, trial_id: str, why: str) -> None:
+        """Show that a trial runs again, and why."""
         self._events.append(lambda: self._retrying(trial_id, why))
 
     def note(self, text: str) -> None:
+        """Show a message that stays."""
         self._events.append(lambda: Message(text))
 
     def planned(self, record: StudyRecord) -> None:
@@ -150,10 +155,12 @@ class Lines:
         self._num_done, self._began = 0, False
 
     def open(self, board: Board) -> None:
+        """Print how many trials there are."""
         arms = f"{len(board.arms)} arm{'s' if len(board.arms) > 1 else ''}"
         self._print(f"{board.record.key}: {board.total} trials of {arms}", board.start)
 
     def show(self, board: Board, messages: list[Message], now: float) -> None:
+        """Print the messages, and from time to time the progress."""
         if not self._began and (board.running or board.num_here):
             self._began = True
             before = len(board.ended) - board.num_here
@@ -165,6 +172,7 @@ class Lines:
         self._meanwhile(board, now)
 
     def close(self, board: Board, now: float) -> None:
+        """Print the last line."""
         self._print(closing_line(board, now), now)
 
     def _meanwhile(self, board: Board, now: float) -> None:
@@ -192,15 +200,18 @@ class Live:
         self._live = RichLive(console=console, auto_refresh=False, transient=True)
 
     def open(self, board: Board) -> None:
+        """Start the display."""
         self._live.start()
 
     def show(self, board: Board, messages: list[Message], now: float) -> None:
+        """Print the messages that stay above the display, and draw it again."""
         for message in messages:
             if message.stays:
                 self._print(message.text)
         self._live.update(view(board, now, self._console.height), refresh=True)
 
     def close(self, board: Board, now: float) -> None:
+        """Stop the display, and print the last line."""
         self._live.stop()
         self._print(closing_line(board, now))
 

@@ -19,8 +19,9 @@ from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.ensemble import Together
 from ablate.model.flow import Shapes, TrainingText
 from ablate.model.language_model import Embedding, LanguageModel, num_parameters
+from ablate.model.loss import Loss
 from ablate.model.regularizer import Regularizer
-from ablate.model.slots import Attention, Backbone, Loss
+from ablate.model.slots import Attention, Backbone
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ class Hypothesis:
     finished: bool
 
     def score(self, penalty: float) -> float:
+        """Return the log-probability, divided by a power of the length."""
         return self.log_prob / len(self.tokens) ** penalty
 
 

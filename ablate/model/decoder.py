@@ -49,9 +49,11 @@ class Decoder(nn.Module):
         self.ranges = {"weight": config.initial_range, "bias": config.bias_range}
 
     def matrix(self, embedding_VE: Tensor) -> Tensor:
+        """Return the output matrix: its own, or the word vectors if tied."""
         return embedding_VE if self.weight is None else self.weight
 
     def initialize(self, draw: Draw) -> None:
+        """Draw every parameter within its range."""
         for name, parameter in self.named_parameters():
             bound = self.ranges[name]
             parameter.data.uniform_(-bound, bound, generator=draw(name))

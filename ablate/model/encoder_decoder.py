@@ -55,6 +55,7 @@ class EncoderDecoder(LanguageModel):
         )
 
     def initial_state(self, rows: int) -> State:
+        """Raise an error: the state comes from a sentence (`read`)."""
         raise CombinationError(
             "an encoder-decoder starts from a sentence that it reads, and none was given. "
             "Instead: a model of the task 'language'."
@@ -78,6 +79,7 @@ class EncoderDecoder(LanguageModel):
         return (*states, *fed, memory_SBM, real_SB1.to(memory_SBM), *past, *gate)
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
+        """Run the decoder over words; its state contains the encoded sentence."""
         *decoder, vectors_SBM, real_SB1 = state
         memory = Memory(vectors_SBM, real_SB1)
         embedded_TBE, inputs_TBE = read_words(self.embedding, ids_TB, masks)

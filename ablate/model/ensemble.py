@@ -44,6 +44,7 @@ class Together(LanguageModel):
             object.__setattr__(self, name, part)  # so that nn.Module finds no parameters there
 
     def initial_state(self, rows: int) -> State:
+        """Return the states of all members, and the gate's."""
         states = (tensor for member in self.members for tensor in member.initial_state(rows))
         return (*states, *self.gate.initial_state(rows))
 

@@ -7,7 +7,6 @@ Several models are evaluated together, by the mean of their probabilities (an en
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ablate.config.metrics import perplexity
 from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError
 from ablate.model.flow import PairText, TrainingText
@@ -26,7 +26,7 @@ from ablate.model.regularizer import Regularizer
 
 class Pieces:
     """What an evaluation takes long to compute, by a key and in steps. A trial saves the values (an
-    array or plain data), and pauses between two steps: `ablate/trial/pieces.py`."""
+    array or plain data), and pauses between two steps: `ablate/trial/training/pieces.py`."""
 
     def __init__(self) -> None:
         self.so_far: dict[str, tuple[int, Any]] = {}  # steps done, and the value after them
@@ -79,6 +79,7 @@ class Reading:
         return tuple(self.regularizers[index]) if self.regularizers else ()
 
     def stream(self, split: str) -> Tensor:
+        """Return a split's tokens."""
         return self.text.stream(split)
 
     def evaluator(self, name: str) -> Evaluator:
@@ -120,7 +121,7 @@ class Evaluator(ABC):
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
         """The metrics recorded for a split, by name."""
         nll = -float(np.mean(reading.log_probs(name, split)))
-        return {"nll": nll, "ppl": math.exp(min(nll, 700))}
+        return {"nll": nll, "ppl": perplexity(nll)}
 
 
 def no_log_probs(name: str, does: str) -> CombinationError:

@@ -35,7 +35,9 @@ class TrainingText(Protocol):
     """What techniques may know about the text; `data.corpus.Corpus` implements it."""
 
     @property
-    def num_words(self) -> int: ...
+    def num_words(self) -> int:
+        """The size of the vocabulary."""
+        ...
 
     @property
     def separators(self) -> tuple[int, ...]:
@@ -65,7 +67,9 @@ class Ragged(Protocol):
     """Sentences of different lengths, one after the other."""
 
     @property
-    def tokens_N(self) -> Tensor: ...  # noqa: N802 (a shape)
+    def tokens_N(self) -> Tensor:  # noqa: N802 (a shape)
+        """All tokens, one sentence after another."""
+        ...
 
     @property
     def starts_P1(self) -> Tensor:  # noqa: N802
@@ -78,7 +82,9 @@ class PairText(TrainingText, Protocol):
     """Pairs of sentences; as a text it is the target's side. `data.pairs.Pairs` implements it."""
 
     @property
-    def num_source_words(self) -> int: ...
+    def num_source_words(self) -> int:
+        """The size of the vocabulary that is read."""
+        ...
 
     def sentences(self, split: str) -> tuple[Ragged, Ragged]:
         """The sentences of source and target; the last token of each is its `<eos>`."""

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from ablate.config.streams import Streams
 from ablate.model.flow import Draw, Features, Pass, Past, Shapes, State
 from ablate.model.masks import OFF, Masks
-from ablate.model.slots import Backbone, Bridge, Gate, Head, Loss, Words
+from ablate.model.slots import Backbone, Bridge, Gate, Head, ReadsWords, Words
 
 
 class Embedding(Words):
@@ -68,6 +68,7 @@ class LanguageModel(nn.Module):
         self.auxiliary = nn.ModuleDict()  # of regularizers, by name; empty in evaluation
 
     def initial_state(self, rows: int) -> State:
+        """Return the states of backbone and gate, and past outputs if the head reads any."""
         before = self.initial_past(rows)
         return (*self.backbone.initial_state(rows), *before, *self.gate.initial_state(rows))
 
@@ -94,7 +95,7 @@ class LanguageModel(nn.Module):
             mixture = replace(mixture, gate=signal)
         return Pass(features=features, mixture=mixture, state=(*after, *past, *gate_after))
 
-    def words_for(self, reader: Head | Loss) -> Tensor:
+    def words_for(self, reader: ReadsWords) -> Tensor:
         """All word vectors, [V, E]; none of them if they would have to be computed in vain."""
         if reader.reads_words or isinstance(self.embedding, Embedding):
             return self.embedding.matrix()
@@ -143,6 +144,7 @@ class LanguageModel(nn.Module):
         return 2 * (inner + self.head.num_experts * matrix)
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
+        """Return what the head may read at every token, and the state after the window."""
         embedded_TBE, inputs_TBE = read_words(self.embedding, ids_TB, masks)
         raw, masked, state = self.backbone(inputs_TBE, ids_TB, state, masks)
         features = Features(

@@ -132,12 +132,14 @@ class Masks:
         return x * self.chance.keep(name, shape, rate, x)
 
     def words(self, ids_TB: Tensor, embedded_TBE: Tensor, num_words: int) -> Tensor:
+        """Return the word vectors after every regularizer of words."""
         if self.chance is not None:
             for regularizer in self.regularizers:
                 embedded_TBE = regularizer.words(ids_TB, embedded_TBE, num_words, self.chance)
         return embedded_TBE
 
     def weight(self, name: str, weight: Tensor) -> Tensor:
+        """Return a parameter after every regularizer of weights."""
         if self.chance is not None:
             for regularizer in self.regularizers:
                 weight = regularizer.weight(name, weight, self.chance)

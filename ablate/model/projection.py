@@ -24,6 +24,7 @@ class Projection(nn.Module):
         return F.linear(x, self.weight, self.bias)
 
     def initialize(self, draw: Draw) -> None:
+        """Draw the parameters within one over the root of the width."""
         bound = self.weight.shape[1] ** -0.5
         for name, parameter in self.named_parameters():
             parameter.data.uniform_(-bound, bound, generator=draw(name))

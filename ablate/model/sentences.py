@@ -59,6 +59,7 @@ def padded(sentences: Ragged, chosen_B: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def source_batch(sentences: Ragged, chosen_B: Tensor, device: torch.device | str) -> Source:
+    """Return the chosen sentences as one padded batch to read."""
     ids_SB, lengths_B = padded(sentences, chosen_B)
     return Source(ids_SB.to(device), _real(ids_SB, lengths_B)[..., None].float().to(device))
 
@@ -66,6 +67,7 @@ def source_batch(sentences: Ragged, chosen_B: Tensor, device: torch.device | str
 def pair_batch(
     source: Ragged, target: Ragged, chosen_B: Tensor, eos: int, device: torch.device | str
 ) -> PairBatch:
+    """Return the chosen pairs as one padded batch, targets shifted by a word."""
     ids_TB, lengths_B = padded(target, chosen_B)
     first_1B = torch.full_like(ids_TB[:1], eos)
     kept_N = _real(ids_TB, lengths_B).flatten().nonzero()[:, 0]

@@ -5,7 +5,6 @@ backbone: from word vectors to a vector for every step and layer
 bridge:   between the backbone and the head
 head:     from features to a mixture of softmaxes over the vocabulary (one or many)
 gate:     scales the logits inside each expert of a head's mixture
-loss:     the scalar whose gradient trains the model, computed window by window
 
 A model that reads one sentence and writes another has two more:
 
@@ -16,7 +15,7 @@ attention: a last layer of the decoder, which looks at these vectors
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 from torch import Tensor, nn
 
@@ -26,14 +25,10 @@ from ablate.model.flow import (
     GateSignal,
     Memory,
     Mixture,
-    Pass,
     State,
     TrainingText,
 )
-from ablate.model.masks import Chance, Masks
-
-if TYPE_CHECKING:
-    from ablate.model.language_model import LanguageModel
+from ablate.model.masks import Masks
 
 Outputs = tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]  # before masks, after, last state
 
@@ -166,6 +161,13 @@ class Gate(nn.Module, ABC):
         """Draw every parameter of its own from the stream named after it."""
 
 
+class ReadsWords(Protocol):
+    """A head or a loss: both may ignore the word vectors that they are given."""
+
+    @property
+    def reads_words(self) -> bool: ...
+
+
 class Head(nn.Module, ABC):
     """Built as `Head(config, shapes)`. A tied head uses the word vectors that it is given."""
 
@@ -175,8 +177,7 @@ class Head(nn.Module, ABC):
 
     @property
     def reads_words(self) -> bool:
-        """Whether it reads the word vectors that it is given: unless its `decoder` has a matrix of
-        its own."""
+        """Whether the head reads the word vectors: unless its `decoder` has its own matrix."""
         decoder = getattr(self, "decoder", None)
         return decoder is None or decoder.weight is None
 
@@ -186,21 +187,3 @@ class Head(nn.Module, ABC):
 
     def initialize(self, draw: Draw) -> None:
         """Draw every parameter of its own from the stream named after it."""
-
-
-class Loss(ABC):
-    """Built as `Loss(config, text)`; `text` is None where only shapes are needed."""
-
-    reads_words = True  # False: it ignores the word vectors that it is given
-
-    @abstractmethod
-    def __init__(self, config: Any, text: TrainingText | None) -> None: ...
-
-    def check(self, model: LanguageModel) -> None:  # noqa: B027 (most train every model)
-        """Raise a `CombinationError` for a model that it cannot train."""
-
-    @abstractmethod
-    def __call__(
-        self, passed: Pass, targets_N: Tensor, embedding_VE: Tensor, chance: Chance
-    ) -> Tensor:
-        """The loss summed over the window's tokens, a scalar."""

@@ -94,6 +94,7 @@ class Row:
 
     @property
     def name(self) -> str:
+        """The row as the paper names it."""
         return f"{self.model} {self.variant}".strip()
 
 
@@ -115,6 +116,7 @@ class Paper:
 
     @property
     def tables(self) -> tuple[str, ...]:
+        """The names of the paper's tables and figures, in order."""
         return tuple(dict.fromkeys(x.table for x in (*self.cells, *self.words, *self.figures)))
 
 

@@ -33,6 +33,7 @@ def stop(process: subprocess.Popen[Any]) -> None:
 
 
 def main(command: list[str]) -> None:
+    """Run a command until it ends or standard input closes, then end its whole group."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     threading.Thread(target=lambda: os._exit(process.wait() % 256), daemon=True).start()
     while os.read(sys.stdin.fileno(), 1):

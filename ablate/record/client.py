@@ -9,7 +9,6 @@ failure the run is read again before anything else is sent.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import socket
 import tempfile
@@ -34,8 +33,8 @@ from ablate.record.tracking import (
     new_points,
 )
 from ablate.redaction import redacted
-from ablate.store.files import private_folder
-from ablate.store.leftovers import lock_file
+from ablate.store.files import own_temporary
+from ablate.store.locks import locked
 
 ORIGIN = "ablate.origin"  # who created a run: only its creator deletes duplicates
 EXPERIMENTS_SECONDS = 30.0  # after which the server's list of experiments is queried again
@@ -118,6 +117,7 @@ class ClientTracking:
         return RunLocation(known.run_id, known.experiment_id, home, known.created)
 
     def put_all(self, experiment_id: str, runs: Sequence[Run]) -> list[RunLocation]:
+        """Write runs one after another; return where each of them is."""
         return [self.put(experiment_id, run) for run in runs]
 
     def running(self, experiment_id: str) -> list[str]:
@@ -272,6 +272,14 @@ def open_client(uri: str, tracking: Any) -> Any:
         return tracking.MlflowClient(uri, registry_uri=uri)
 
 
+def status_of(uri: str) -> int:
+    """The HTTP status of a server's answer to what only those with access may ask."""
+    login = quiet.load("mlflow.utils.credentials").get_default_host_creds(uri)
+    ask = quiet.load("mlflow.utils.rest_utils").http_request
+    query, how = {"max_results": 1}, {"raise_on_status": False}
+    return ask(login, "/api/2.0/mlflow/experiments/search", "GET", params=query, **how).status_code
+
+
 def _connect(uri: str) -> None:
     """Connect to a database once. MLflow tries ten times, for 100 seconds, before it gives up."""
     sqlalchemy, dialect = quiet.load("sqlalchemy"), uri.partition("://")[0].partition("+")[0]
@@ -332,15 +340,13 @@ def _translate(error: Exception, uri: str) -> Away | Refused | None:
     return Away(f"{shown} cannot store records now: {text}")
 
 
-@contextlib.contextmanager
-def server_lock(uri: str) -> Iterator[None]:
-    """Lock a server among this user's processes on this host; a process that dies releases it."""
-    folder = private_folder(Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}")
-    with lock_file(folder / f"{digest(uri)}.lock"):
-        yield
+def server_lock(uri: str) -> contextlib.AbstractContextManager[None]:
+    """Lock a server among this user's processes on this host."""
+    return locked(own_temporary() / f"{digest(uri)}.lock", remove=True)
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a folder, and make the folders between."""
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

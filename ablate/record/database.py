@@ -38,7 +38,7 @@ from ablate.record.tracking import (
     new_points,
 )
 from ablate.redaction import redacted
-from ablate.store.files import PARTIAL
+from ablate.store.files import partial_file
 
 BUSY_SECONDS = 20.0  # to wait for another writer; the same as in MLflow
 
@@ -287,16 +287,12 @@ def _make_database(uri: str, artifacts: Path) -> None:
     if path.exists() and path.stat().st_size:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
-    try:
-        with partial.open("wb") as file:
-            file.write(_empty_database(artifacts))
-            file.flush()
-            os.fsync(file.fileno())
+    with partial_file(path) as file:
+        file.write(_empty_database(artifacts))
+        file.flush()
+        os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):  # another process was first
-            os.link(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+            os.link(file.name, path)
 
 
 def _empty_database(artifacts: Path) -> bytes:

@@ -39,6 +39,7 @@ class Entry:
 
     @property
     def sort_key(self) -> tuple[int, str]:
+        """The server's order: newest first, then by id."""
         return (-self.start, self.run_id)
 
 

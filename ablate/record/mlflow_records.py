@@ -54,6 +54,7 @@ class Delivery:
 
     @property
     def complete(self) -> bool:
+        """Return whether the server has everything."""
         return not (self.undelivered or self.refused or self.reason or self.error)
 
 
@@ -106,10 +107,11 @@ class Recorder:
 
     @property
     def is_open(self) -> bool:
+        """Return whether the study has its run on the server."""
         return bool(self._parent)
 
     def _held(self) -> set[str]:
-        """The trials of which the server has what the note says that it has."""
+        """Return the trials that the server still has as the delivery note lists them."""
         also_ours = runs.also_in(self.record)
         experiments = {self.record.key, *(home for _, _, home, _ in self._note.elsewhere())}
         return {
@@ -244,6 +246,7 @@ class Recorder:
         self._save_state(StudyStatus.FINISHED, **details)
 
     def save_pause(self) -> None:
+        """Mark the study's run as stopped, to be resumed."""
         self._save_state(StudyStatus.INTERRUPTED)
 
     @property

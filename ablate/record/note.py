@@ -23,7 +23,7 @@ SETTLED = (f"{Status.COMPLETED}:", f"{Status.PRUNED}:")  # prefixes of their mar
 
 
 class Note:
-    """The delivered trials of one study on one server: id -> mark of the delivered journal."""
+    """The trials of a study that a server has received: id -> mark of the delivered journal."""
 
     def __init__(self, store: Store, study_key: str, uri: str) -> None:
         self._store, self._uri = store, redacted(uri)
@@ -50,6 +50,7 @@ class Note:
         return saved if saved is not None and _is_note(saved) else {}
 
     def has(self, trial_id: str, mark: str) -> bool:
+        """Return whether the server got this very state of a trial's journal."""
         return self._trials.get(trial_id) == mark
 
     def agrees(self, trial_id: str, mark: str) -> bool:
@@ -83,6 +84,7 @@ class Note:
             self.forget(trial_id)
 
     def forget(self, trial_id: str) -> None:
+        """Drop a trial, which is then delivered again."""
         self._trials.pop(trial_id, None)
         self._changed = True
 

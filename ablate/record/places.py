@@ -40,6 +40,7 @@ def _names_host(uri: str) -> bool:
 
 
 def is_server(uri: str) -> bool:
+    """Return whether a URI leads to a server, and not to a database."""
     return uri.partition("://")[0].lower() in SERVERS
 
 

@@ -71,6 +71,7 @@ STATUSES = {
 
 
 def status_of(journal: Journal, running: bool) -> Status:
+    """Return a trial's status; without an outcome, the driver's say decides."""
     return journal.status or (Status.RUNNING if running else Status.INTERRUPTED)
 
 

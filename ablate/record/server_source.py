@@ -60,6 +60,7 @@ class ServerSource:
         self._runs: dict[str, Any] = {}
 
     def changes(self, known: Mapping[str, Seen]) -> tuple[dict[str, Seen], list[str]]:
+        """Return the runs that are new or changed, and the ids of those that are gone."""
         with translate_errors(self.uri), quiet.silent_warnings():
             experiments = read_experiments(self._client)
             self._experiments = [e.experiment_id for e in experiments if HOME in e.tags]
@@ -121,6 +122,7 @@ class ServerSource:
                 self._read_runs(f"tags.`{ALSO_IN}{runs.tag_key(key)}` LIKE '%'")
 
     def read(self, run_ids: list[str]) -> Iterator[list[Record]]:
+        """Yield records in batches, their learning curves fetched in bulk."""
         for first in range(0, len(run_ids), BULK):
             chunk = [self._runs[run_id] for run_id in run_ids[first : first + BULK]]
             with translate_errors(self.uri), quiet.silent_warnings():
@@ -156,7 +158,7 @@ class ServerSource:
         return steps
 
     def _history(self, name: str, run_ids: list[str]) -> list[tuple[str, int, float]]:
-        """A metric of many runs in one response if the server supports that, else one by one."""
+        """Return a metric's points of many runs, by a single request if the server can."""
         points = self._bulk(name, run_ids) if is_server(self.uri) else None
         if points is not None and len(points) < BULK_POINTS:
             return [(p["run_id"], int(p["step"]), float(p["value"])) for p in points]

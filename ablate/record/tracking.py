@@ -100,10 +100,12 @@ class Record:
 
     @property
     def is_trial(self) -> bool:
+        """Return whether the run is a trial's."""
         return TRIAL in self.tags
 
     @property
     def is_study(self) -> bool:
+        """Return whether the run is a study's."""
         return STUDY_RUN in self.tags
 
 

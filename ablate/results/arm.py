@@ -26,6 +26,7 @@ class Counts:
 
     @property
     def whole(self) -> bool:
+        """Return whether every planned result is there."""
         return self.completed == self.planned
 
     @property
@@ -48,7 +49,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What an arm's trials give of one metric; each mapping is by split (or `metric.of`)."""
+    """An arm's results in one metric; each mapping is by split (or `metric.of`)."""
 
     metric: Metric
     losses: Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
@@ -59,7 +60,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmResult:
-    """All that its study's trials say of an arm."""
+    """Everything that a study's trials say about an arm."""
 
     name: str
     is_base: bool
@@ -77,12 +78,13 @@ class ArmResult:
 
     @property
     def whole(self) -> bool:
+        """Return whether every planned result is there, and every model measured."""
         return self.counts.whole and not self.unmeasured
 
     @property
     def is_tested(self) -> bool:
-        """Return whether it will have as many results as a test needs, as one of several
-        searches of an ensemble may."""
+        """Return whether the arm will have enough results for a test; an ensemble of several
+        searches may."""
         return not self.is_base and (not self.together or self.counts.planned >= MIN_PAIRS)
 
     @property
@@ -92,14 +94,17 @@ class ArmResult:
 
     @property
     def cells(self) -> Mapping[str, Cell]:
+        """The cells of the metric that decides, by split."""
         return self.measured.cells
 
     @property
     def losses(self) -> Mapping[str, Mapping[int, float]]:
+        """The losses in the metric that decides, by split and seed."""
         return self.measured.losses
 
     @property
     def published(self) -> Mapping[str, float]:
+        """The published numbers of the metric that decides, by split."""
         return self.measured.published
 
 

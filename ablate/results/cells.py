@@ -44,6 +44,7 @@ class Cells:
         ]
 
     def ensembles(self) -> list[EnsembleResult]:
+        """Return the result of every ensemble of the study."""
         return [self._ensemble(t) for t in self._record.trials if t.stage == StageName.ENSEMBLE]
 
     def _arm(self, arm: ArmRecord) -> ArmResult:
@@ -184,7 +185,7 @@ class Cells:
         return {split: self._by_seed(finals, split, metric) for split in metric.splits}
 
     def _differences(self, arm: ArmRecord, metric: Metric) -> LossesBySplit:
-        """How many more parameters the arm has than the one it is compared with, for each seed."""
+        """Return, for each seed, how many more parameters the arm has than the compared arm."""
         other = arm.against or self._record.base_arm
         own = self._sizes(arm.name)
         theirs = next(iter(self._sizes(other).values()), None)
@@ -207,7 +208,7 @@ class Cells:
         return {index: loss for index, loss in sorted(values.items()) if loss is not None}
 
     def _value(self, trial_id: str, split: str, metric: Metric) -> float | None:
-        """What a trial reports, or what measured its model does."""
+        """Return a trial's own numbers, or those of the trial that measured its model."""
         own = self._loss(trial_id, split, metric)
         if own is not None or metric == self._metric:
             return own
@@ -232,4 +233,5 @@ class Cells:
         return sum(self._results[t].tokens for t in trial_ids if t in self._results)
 
     def seconds(self, trial_ids: Iterable[str]) -> float:
+        """Return how long the epochs of these trials took."""
         return sum(self._results[t].seconds for t in trial_ids if t in self._results)

@@ -88,4 +88,5 @@ def counted(num: int, unit: str) -> str:
 
 
 def plural(unit: str) -> str:
+    """Return several of a unit: seeds, or searches."""
     return "searches" if unit == "search" else f"{unit}s"

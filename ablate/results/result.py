@@ -16,7 +16,7 @@ MISSING = "missing"
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A trial's outcome, and what it cost so far."""
+    """A trial's outcome, and its cost so far."""
 
     status: Status | None  # None while it has no outcome
     metrics: Mapping[str, Any] = field(default_factory=dict)  # by `Metric.key`

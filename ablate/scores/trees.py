@@ -38,6 +38,7 @@ class Tree:
 
     @property
     def words(self) -> list[str]:
+        """The sentence."""
         return [tag.word or "" for tag in self.tags()]
 
     def __str__(self) -> str:

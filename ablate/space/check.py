@@ -10,9 +10,9 @@ from ablate.config import fields, registry
 from ablate.config.resolve import DEFAULT_TECHNIQUES, SECTIONS, SINGLE_SLOTS
 from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import ConfigError, SpaceError, unknown
+from ablate.space.conditions import Clause
 from ablate.space.links import possible_domains
 from ablate.space.row import Range, Row
-from ablate.space.rules import Clause
 
 
 def problems(rows: tuple[Row, ...], task: str = "") -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Reading a search-space file: from TOML to rows and rules, or an error with its line.
+"""Reading a search-space file: from TOML to rows, or an error with its line.
 
 All checks that need only the file are here. Those that need the registry's techniques (does a field
 exist, what are its limits) are in `check.py`.
@@ -17,25 +17,28 @@ from ablate.config.registry import LISTED_SLOTS
 from ablate.config.resolve import SINGLE_SLOTS
 from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import SpaceError, unknown, wrong_value
+from ablate.space.conditions import PREFIXES, is_field, key_of
 from ablate.space.links import (
-    Rule,
     check_corpora,
     check_fields,
     check_tied,
     names_in,
-    read_rule,
     sort_by_dependency,
     with_condition,
 )
 from ablate.space.row import Choices, Domain, Fixed, Range, Row, is_number
-from ablate.space.rules import PREFIXES, is_field, key_of
 from ablate.space.text import Lines, parse_toml, read_text
 
-TOP_KEYS = ("paper", "tables", "task", "note", "require")
+TOP_KEYS = ("paper", "tables", "task", "note")
 VALUE_KEYS = ("value", "choices", "range", "same_as")
 TEXT_KEYS = ("field", "same_as", "when", "description", "marker", "note", "source")
 ROW_KEYS = (*dict.fromkeys((*TEXT_KEYS, *VALUE_KEYS)), "scale", "integer", "printed")
 SCALES = ("linear", "log")
+_NO_RULES = (
+    "rules between rows (`require`) are no longer read. Instead: a row that must equal another one "
+    'has same_as = "ROW" in place of its values; a row whose values depend on another one is '
+    'written as several rows of the same field, each with a condition such as when = "ROW <= 3".'
+)
 _GIVE_ONE = f"Give exactly one of {', '.join(VALUE_KEYS)}."
 
 
@@ -47,12 +50,11 @@ class SpaceFile:
     tables: tuple[str, ...]
     note: str
     rows: tuple[Row, ...]
-    rules: tuple[Rule, ...]
     task: str = ""  # whose fields the rows set, if not a language model's
 
 
 def read(path: Path) -> SpaceFile:
-    """Read a file's rows and rules, and check them against each other."""
+    """Read a file's rows, and check them against each other."""
     text = read_text(path)
     lines = Lines(path, text)
     data = parse_toml(text, lines)
@@ -71,10 +73,9 @@ def read(path: Path) -> SpaceFile:
     check_fields(rows)
     names = names_in(rows, prefixes)
     rows = tuple(with_condition(row, rows, names, lines) for row in rows)
-    rules = tuple(read_rule(rule, rows, names, lines) for rule in top.get("require", ()))
     sort_by_dependency(rows)
     texts = {key: top.get(key, "") for key in ("paper", "note", "task")}
-    return SpaceFile(tables=tuple(top.get("tables", ())), rows=rows, rules=rules, **texts)
+    return SpaceFile(tables=tuple(top.get("tables", ())), rows=rows, **texts)
 
 
 def _prefixes(task: str) -> tuple[str, ...]:
@@ -87,6 +88,8 @@ def _prefixes(task: str) -> tuple[str, ...]:
 
 def _check_top(top: dict[str, Any], path: Path, lines: Lines) -> None:
     for key in top:
+        if key == "require":
+            raise SpaceError(f"{lines.key(key)}: {_NO_RULES}")
         if key not in TOP_KEYS:
             raise SpaceError(unknown("key", key, TOP_KEYS, lines.key(key)))
     for key in ("paper", "tables"):
@@ -96,9 +99,9 @@ def _check_top(top: dict[str, Any], path: Path, lines: Lines) -> None:
     for key in ("paper", "note", "task"):
         if not _is_text(top.get(key, "-")):
             raise SpaceError(wrong_value(key, top[key], "text", lines.key(key)))
-    for key in ("tables", "require"):
-        if not isinstance(top.get(key, []), list) or not all(map(_is_text, top.get(key, []))):
-            raise SpaceError(wrong_value(key, top[key], "list of text", lines.key(key)))
+    listed = top.get("tables", [])
+    if not isinstance(listed, list) or not all(map(_is_text, listed)):
+        raise SpaceError(wrong_value("tables", listed, "list of text", lines.key("tables")))
 
 
 def _row(name: str, table: dict[str, Any], lines: Lines, prefixes: Collection[str]) -> Row:

@@ -1,29 +1,20 @@
-"""Relations between the rows of a search space: corpora, conditions, rules, dependencies."""
+"""Relations between the rows of a search space: corpora, conditions, dependencies."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ablate.errors import SpaceError, nearest, unknown
+from ablate.space.conditions import Clause, Names, parse
 from ablate.space.row import Choices, Domain, Fixed, Range, Row, format_value
-from ablate.space.rules import Clause, Names, parse
 from ablate.space.text import Lines
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule between rows, and its location for errors."""
-
-    text: str
-    where: str
-    clauses: tuple[Clause, ...]
 
 
 def dependencies(row: Row, rows: Iterable[Row]) -> set[str]:
     """Return the names of the rows that must have a value before this one."""
-    names = {name for clause in row.when for name in clause.names}
+    names = {clause.left for clause in row.when}
     names |= {row.same_as} if row.same_as else set()
     return {other.name for other in rows if other.name in names or other.field in names}
 
@@ -87,7 +78,7 @@ def check_fields(rows: tuple[Row, ...]) -> None:
 
 
 def names_in(rows: tuple[Row, ...], prefixes: Collection[str]) -> Names:
-    """Return the names that conditions and rules between these rows may use."""
+    """Return the names that the conditions of these rows may use."""
     fields = [row.field for row in rows if row.field]
     return Names([row.name for row in rows], fields, prefixes)
 
@@ -99,23 +90,11 @@ def with_condition(row: Row, rows: tuple[Row, ...], names: Names, lines: Lines) 
     where = f"{lines.row(row.name, 'when')}: when"
     clauses = parse(row.condition, names, where)
     for clause in clauses:
-        _check_literals(clause, rows, where, "value")
+        _check_literals(clause, rows, where)
     return replace(row, when=clauses)
 
 
-def read_rule(text: str, rows: tuple[Row, ...], names: Names, lines: Lines) -> Rule:
-    where = lines.of_text(text, "require")
-    clauses = parse(text, names, f"{where}: require", names_right=True)
-    known = list(dict.fromkeys([*names.rows, *names.fields]))
-    for name in [name for clause in clauses for name in clause.names]:
-        if name not in known:
-            raise SpaceError(unknown("row or field of a row", name, known, f"{where}: require"))
-    for clause in clauses:
-        _check_literals(clause, rows, f"{where}: require", "row or value")
-    return Rule(text, where, clauses)
-
-
-def _check_literals(clause: Clause, rows: tuple[Row, ...], where: str, kind: str) -> None:
+def _check_literals(clause: Clause, rows: tuple[Row, ...], where: str) -> None:
     """Check that the left side can have the values that it is compared with."""
     domains = possible_domains(clause.left, rows)
     if not domains or clause.operator not in ("=", "!=", "in"):
@@ -125,12 +104,11 @@ def _check_literals(clause: Clause, rows: tuple[Row, ...], where: str, kind: str
             continue
         expected = list(dict.fromkeys(str(domain) for domain in domains))
         ends = [format_value(end) for domain in domains for end in domain.ends]
-        names = [row.name for row in rows] if kind != "value" else []
-        hint = nearest(str(value), [*ends, *names]) if isinstance(value, str) else None
+        hint = nearest(str(value), ends) if isinstance(value, str) else None
         raise SpaceError(
             f"{where}: '{clause.left}' is never {value!r}."
             + (f" Did you mean '{hint}'?" if hint else "")
-            + f" Expected: {', '.join(expected)}{', or a row' if names else ''}."
+            + f" Expected: {', '.join(expected)}."
         )
 
 

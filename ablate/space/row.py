@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ablate.space.rules import Clause, is_number, same
+from ablate.space.conditions import Clause, is_number, same
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,11 @@ class Fixed:
 
     @property
     def ends(self) -> tuple[Any, ...]:
+        """The value alone."""
         return (self.value,)
 
     def admits(self, value: Any) -> bool:
+        """Return whether it is this value."""
         return same(value, self.value)
 
     def __str__(self) -> str:
@@ -42,15 +44,19 @@ class Choices:
 
     @property
     def ends(self) -> tuple[Any, ...]:
+        """All choices."""
         return self.values
 
     def admits(self, value: Any) -> bool:
+        """Return whether it is a choice."""
         return any(same(value, choice) for choice in self.values)
 
     def num_points(self, num: int | None) -> int:
+        """Return the number of choices."""
         return len(self.values)
 
     def points(self, num: int | None) -> tuple[Any, ...] | None:
+        """Return all choices."""
         return self.values
 
     def __str__(self) -> str:
@@ -68,10 +74,12 @@ class Range:
 
     @property
     def ends(self) -> tuple[Any, ...]:
+        """The lowest and the highest value."""
         kind = int if self.integer else float
         return (kind(self.low), kind(self.high))
 
     def admits(self, value: Any) -> bool:
+        """Return whether it is a number in the range, whole if the range is."""
         if not is_number(value) or (self.integer and value != int(value)):
             return False
         return self.low <= value <= self.high

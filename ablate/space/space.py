@@ -6,8 +6,7 @@
     space.sample(suggest, "ptb")             one point of an open space; `suggest(row)` draws
     space.enumerate("ptb", points=3)         every combination
 
-A row is active only if its `when` holds; a condition on an inactive row never holds. A rule
-(`require`) applies when both of its rows are active.
+A row is active only if its `when` holds; a condition on an inactive row never holds.
 """
 
 from __future__ import annotations
@@ -31,16 +30,6 @@ Values = Mapping[str, Any]
 Suggest = Callable[[Row], Any]
 
 
-class SpaceViolation(SpaceError):
-    """A sampled combination that the paper's rules exclude: infeasible, sample again."""
-
-    def __init__(self, space: Space, rules: list[str], values: dict[str, Any]) -> None:
-        broken = next(rule for rule in space.rules if rule.text == rules[0])
-        super().__init__(f"{broken.where}: these values break the rule '{broken.text}': {values}.")
-        self.rules = rules
-        self.values = values
-
-
 @dataclass(frozen=True, kw_only=True)
 class Space(SpaceFile):
     """A file of rows, in the paper's order."""
@@ -49,6 +38,7 @@ class Space(SpaceFile):
 
     @property
     def name(self) -> str:
+        """The name of the space's file."""
         return self.path.stem
 
     @property
@@ -70,7 +60,7 @@ class Space(SpaceFile):
     @property
     def identity(self) -> str:
         """The meaning of the file: unchanged if only its prose or its path changes."""
-        return repr((self.rows, [rule.text for rule in self.rules]))
+        return repr((self.rows, []))  # where version 0.1.0 had rules between rows
 
     @cached_property
     def order(self) -> tuple[Row, ...]:
@@ -100,7 +90,7 @@ class Space(SpaceFile):
 
     def values(self, corpus: str | None = None, fixed: Values | None = None) -> dict[str, Any]:
         """Return the values that the file fixes, without open rows and rows that depend on them."""
-        return self._checked(next(self._assignments(corpus, fixed, None, lambda row: (None,))))
+        return self._flat(next(self._assignments(corpus, fixed, None, lambda row: (None,))))
 
     def sample(
         self,
@@ -113,10 +103,9 @@ class Space(SpaceFile):
 
         `fixed` (by field or by row name) sets rows without a call of `suggest`. `base` sets no row;
         it provides fields that conditions need and the file does not have.
-        Raises `SpaceViolation` if a rule is broken.
         """
         points = self._assignments(corpus, fixed, base, lambda row: (_suggestion(suggest, row),))
-        return self._checked(next(points))
+        return self._flat(next(points))
 
     def enumerate(
         self,
@@ -125,22 +114,12 @@ class Space(SpaceFile):
         points: int | None = None,
         base: Values | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Yield every combination that the rules allow, with `points` values of each range."""
+        """Yield every combination, with `points` values of each range."""
         if points is not None and not 2 <= points <= MOST_POINTS:
             expected = f"a whole number from 2 to {MOST_POINTS}"
             raise SpaceError(wrong_value("points", points, expected, f"{self.path}:1"))
-        every = self._assignments(corpus, fixed, base, lambda row: _points(row, points), skip=True)
+        every = self._assignments(corpus, fixed, base, lambda row: _points(row, points))
         return (self._flat(assigned) for assigned in every)
-
-    def violated(self, values: Values) -> list[str]:
-        """Return the rules that values (by row name or by field) break."""
-
-        def lookup(name: str) -> Any:
-            keys = [name, *(key for row in self._rows_called(name) for key in row.keys)]
-            return next((values[key] for key in keys if key in values), None)
-
-        broken = (r for r in self.rules if any(c.holds(lookup) is False for c in r.clauses))
-        return [rule.text for rule in broken]
 
     def excludes(self, row: Row, fixed: Values, base: Values) -> bool:
         """Return whether these values make the row inactive, whatever is chosen for other rows."""
@@ -171,15 +150,12 @@ class Space(SpaceFile):
         fixed: Values | None,
         base: Values | None,
         options: Callable[[Row], Iterable[Any]],
-        skip: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """Yield all assignments (row name -> value); `skip` those that break a rule."""
+        """Yield all assignments (row name -> value)."""
         rows = [row.at(self._corpus(corpus)) for row in self.order]
         outside = {**DEFAULT_TECHNIQUES, **(base or {}), **(fixed or {})}
 
         def assign_from(index: int, assigned: dict[str, Any]) -> Iterator[dict[str, Any]]:
-            if skip and self.violated(assigned):
-                return
             if index == len(rows):
                 yield assigned
                 return
@@ -206,14 +182,6 @@ class Space(SpaceFile):
             return outside[name]
 
         return lookup
-
-    def _checked(self, assigned: dict[str, Any]) -> dict[str, Any]:
-        """Return the values by field; raise if they break a rule."""
-        values = self._flat(assigned)
-        broken = self.violated(assigned)
-        if broken:
-            raise SpaceViolation(self, broken, values)
-        return values
 
     def _flat(self, assigned: dict[str, Any]) -> dict[str, Any]:
         """Return the values by field, in the paper's order."""

@@ -29,16 +29,20 @@ class Lines:
                 self.keys.setdefault((row, key[1].strip("\"'")), number)
 
     def number(self, row: str, key: str | None = None) -> int:
+        """Return the line of a row's key, or of the row if it has none."""
         header = next((number for number, name in self.rows if name == row), 1)
         return self.keys.get((row, key), header) if key else header
 
     def row(self, row: str, key: str | None = None) -> str:
+        """Return file, line and row, to start a message with."""
         return f"{self.path}:{self.number(row, key)}: row '{row}'"
 
     def key(self, key: str) -> str:
+        """Return file and line of a key above the rows."""
         return f"{self.path}:{self.keys.get((None, key), 1)}"
 
     def of_number(self, number: int) -> str:
+        """Return file, line and the row around it, to start a message with."""
         before = [name for start, name in self.rows if start <= number]
         return f"{self.path}:{number}" + (f": row '{before[-1]}'" if before else "")
 

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import threading
 import weakref
 from pathlib import Path
 
 from ablate.config.identity import digest
-from ablate.store.files import private_folder
+from ablate.store.files import own_temporary
+from ablate.store.locks import lock_byte, unlock_byte
 from ablate.store.store import Store
-
-try:
-    import fcntl
-except ImportError:  # a system without file locks
-    fcntl = None
 
 FILE = "running.lock"
 
@@ -36,16 +31,10 @@ class Claims:
 
     def claim(self, trial_id: str) -> bool:
         """Return whether no other process runs the trial; none will until it is released."""
-        if fcntl is None:
-            return True
-        try:
-            with _changing:
-                self._opened().lock(trial_id)
-                self.held.add(trial_id)
-        except BlockingIOError:
-            return False
-        except OSError:  # a file system without locks
-            return True
+        with _changing, contextlib.suppress(OSError):  # a store that cannot be written to
+            if not lock_byte(self._opened().handle, _byte(trial_id)):
+                return False
+            self.held.add(trial_id)
         return True
 
     def release(self, trial_id: str) -> None:
@@ -70,30 +59,24 @@ class Claims:
 
 def _of_remote(uri: str) -> Path:
     """This user's folder for the locks of a store that has none on this machine."""
-    own = private_folder(Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}")
-    return own / "claims" / digest(uri)
+    return own_temporary() / "claims" / digest(uri)
 
 
 class _File:
     """The lock file, opened once: whenever a process closes a file, it loses all locks on it."""
 
     def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         self.users: weakref.WeakSet[Claims] = weakref.WeakSet()
-        weakref.finalize(self, os.close, self._handle)
-
-    def lock(self, trial_id: str) -> None:
-        if fcntl is not None:
-            fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(trial_id))
+        weakref.finalize(self, os.close, self.handle)
 
     def unlock_unheld(self, trial_id: str) -> None:
         """Unlock the trial, unless another driver of this process runs it too."""
-        if fcntl is not None and not any(trial_id in user.held for user in self.users):
-            with contextlib.suppress(OSError):
-                fcntl.lockf(self._handle, fcntl.LOCK_UN, 1, _byte(trial_id))
+        if not any(trial_id in user.held for user in self.users):
+            unlock_byte(self.handle, _byte(trial_id))
 
     def inode(self) -> tuple[int, int]:
-        return _inode(os.fstat(self._handle))
+        return _inode(os.fstat(self.handle))
 
 
 _files: weakref.WeakValueDictionary[tuple[int, int], _File] = weakref.WeakValueDictionary()

@@ -1,21 +1,24 @@
-"""Atomic file writes, hashes, and file locks that are released when a process is killed."""
+"""Atomic file writes, folders and files of this user alone, and hashes."""
 
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import io
 import os
+import secrets
 import stat
 import tempfile
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from ablate.errors import StoreError
+from ablate.store.locks import lock
 
 PARTIAL = ".partial"
-POLL_SECONDS = 0.02
 _hashed: dict[str, tuple[list[int], str]] = {}  # by this process: path -> stamp, SHA-256
 
 
@@ -29,6 +32,11 @@ def private_folder(folder: Path) -> Path:
             f"is yours, remove what others put there, then: chmod 700 {folder}"
         )
     return folder
+
+
+def own_temporary() -> Path:
+    """This user's own folder for temporary files."""
+    return private_folder(Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}")
 
 
 def is_ours(path: Path, kind: int = stat.S_IFREG) -> bool:
@@ -53,17 +61,24 @@ def _is_shared() -> bool:
 
 def write_whole(path: Path, *parts: bytes | memoryview) -> None:
     """Write, sync, rename: readers see the old file or the new one, even after a crash."""
-    handle, partial = tempfile.mkstemp(dir=path.parent, suffix=PARTIAL)
-    try:
-        with os.fdopen(handle, "wb") as file:
+    with partial_file(path, mode=0o600) as file:
+        if _is_shared():
+            os.fchmod(file.fileno(), 0o640)
+        file.writelines(parts)
+        file.close()
+        replace_synced(Path(file.name), path)
+
+
+@contextmanager
+def partial_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A new file next to `path`, to be moved there once it is whole, and deleted otherwise."""
+    partial = path.with_name(f"tmp{secrets.token_hex(4)}{PARTIAL}")
+    with open(partial, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        try:
             lock(file, seconds=0)  # while its writer lives, nobody sweeps it
-            if _is_shared():
-                os.fchmod(handle, 0o640)
-            file.writelines(parts)
-        replace_synced(Path(partial), path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+            yield file
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def replace_synced(partial: Path, path: Path) -> None:
@@ -100,6 +115,15 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
+@functools.cache
+def cpuinfo() -> str:
+    """What Linux says of this machine's processors; empty on other systems."""
+    try:
+        return Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return ""
+
+
 def stamp(path: Path) -> list[int]:
     """Return size, times and inode, at least one of which changes with any usual modification."""
     status = os.stat(path)
@@ -123,27 +147,3 @@ def sha256_once(path: Path) -> str:
     """
     known = _hashed.get(str(path))
     return known[1] if known and known[0] == stamp(path) else sha256(path)
-
-
-def lock(file: IO | int, *, shared: bool = False, seconds: float | None = None) -> bool:
-    """Lock an open file; the lock is released when the file is closed or the process dies.
-
-    Waits up to `seconds` (None: forever), and returns whether the file was locked. On a system
-    without file locks it always returns True.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    end = None if seconds is None else time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(file, mode if end is None else mode | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if end is not None and time.monotonic() >= end:
-                return False
-            time.sleep(POLL_SECONDS)
-        except OSError:
-            return True

@@ -33,6 +33,7 @@ class _Findings:
 
 
 def write(store: Store, key: str, findings: Sequence[SavedFinding]) -> None:
+    """Save the findings of a study's analyses."""
     store.write_json(_path(key), {"findings": [dataclasses.asdict(each) for each in findings]})
 
 

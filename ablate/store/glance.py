@@ -41,6 +41,7 @@ def read_all(store: Store, trial_ids: Iterable[str]) -> dict[str, Glance]:
 
 
 def read(store: Store, trial_id: str) -> Glance | None:
+    """Return a trial's glance, or None without a journal."""
     data = store.read(journal.key(trial_id))
     if data is None:
         return None

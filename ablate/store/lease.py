@@ -8,15 +8,15 @@ that finds another holder's name there has lost the study, and stops.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ablate.errors import HeldError, StoreError
+from ablate.store.locks import Process, lives, name, this_process
 from ablate.store.store import Store
 
 BEAT_SECONDS = 5.0
@@ -106,19 +106,7 @@ def holder(store: Store, key: str) -> str | None:
     return name(stored)
 
 
-def this_process() -> dict[str, Any]:
-    """What a lease or a lock records of its holder."""
-    now = time.strftime("%H:%M:%S")
-    return {"host": socket.gethostname(), "pid": os.getpid(), "since": now}
-
-
-def name(process: Mapping[str, Any]) -> str:
-    if "pid" not in process:
-        return "another process"
-    return f"process {process.get('pid')} on {process.get('host')} since {process.get('since')}"
-
-
-def held_by(study: str, process: Mapping[str, Any]) -> HeldError:
+def held_by(study: str, process: Process) -> HeldError:
     return HeldError(
         f"{study} is already being run by {name(process)}. Wait for it, or stop it and run the "
         "same command again."
@@ -129,10 +117,6 @@ def _dead_here(holder: dict[str, Any]) -> bool:
     """Return whether the holder was a process on this host that has ended."""
     if holder.get("host") != socket.gethostname():
         return False
-    try:
-        os.kill(int(holder["pid"]), 0)
-    except ProcessLookupError:
-        return True
-    except (PermissionError, ValueError, TypeError):
-        pass
+    with contextlib.suppress(ValueError, TypeError):
+        return not lives(int(holder["pid"]))
     return False

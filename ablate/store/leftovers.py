@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ablate.store.files import PARTIAL, lock
+from ablate.store.files import PARTIAL
+from ablate.store.locks import lives, locked, unlocked
 
 OWNER = ".owner"  # the file that the owner of a folder has locked
 SHORT = ("/tmp", "/var/tmp")  # for sockets, if the user's own folder has a long path
@@ -34,31 +35,10 @@ def owned_folder(prefix: str, parent: Path) -> Iterator[Path]:
     """A temporary folder, which `sweep` leaves alone while this process lives."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
-        with _locked(folder / OWNER):
+        with locked(folder / OWNER):
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def lock_file(path: Path) -> Iterator[None]:
-    """Lock a file by its name, and remove it afterwards."""
-    with _locked(path):
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    while True:
-        path.parent.mkdir(exist_ok=True)  # swept before it was locked
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "a") as file:
-            lock(file)
-            if _is_at(file.fileno(), path):
-                yield
-                return
 
 
 def sweep(workspace: Path, folders: Iterable[Path]) -> None:
@@ -67,7 +47,7 @@ def sweep(workspace: Path, folders: Iterable[Path]) -> None:
     for folder in folders:
         _sweep_owned(folder, "ablate-")
         for path in _ours(folder.glob(f"ablate-{os.getuid()}/*.lock")):
-            with contextlib.suppress(OSError), _unlocked(path):
+            with contextlib.suppress(OSError), unlocked(path):
                 path.unlink()
     sweep_partial([*workspace.glob(f"*{PARTIAL}"), *(workspace / "data").rglob(f"*{PARTIAL}")])
 
@@ -75,7 +55,7 @@ def sweep(workspace: Path, folders: Iterable[Path]) -> None:
 def _sweep_owned(parent: Path, prefix: str) -> None:
     """Remove the folders of `owned_folder` whose owner is dead."""
     for folder in _ours(parent.glob(f"{prefix}*")):
-        with contextlib.suppress(OSError), _unlocked(folder / OWNER):
+        with contextlib.suppress(OSError), unlocked(folder / OWNER):
             shutil.rmtree(folder)
 
 
@@ -83,9 +63,9 @@ def sweep_partial(paths: Iterable[Path]) -> None:
     """Remove the files that nobody will finish."""
     for path in _ours(paths):
         writer = WRITER.search(path.name)
-        if writer is not None and _lives(int(writer[1])):
+        if writer is not None and lives(int(writer[1])):
             continue
-        with contextlib.suppress(OSError), _unlocked(path):
+        with contextlib.suppress(OSError), unlocked(path):
             if time.time() - path.stat().st_mtime > YOUNG_SECONDS:
                 path.unlink()
 
@@ -96,30 +76,3 @@ def _ours(paths: Iterable[Path]) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             if path.lstat().st_uid == os.getuid():
                 yield path
-
-
-@contextlib.contextmanager
-def _unlocked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file that nobody else has locked; else raise an `OSError`."""
-    with path.open("rb") as file:
-        if not lock(file, seconds=0):
-            raise BlockingIOError
-        yield
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    """Return whether an open file is still the one with this name."""
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True

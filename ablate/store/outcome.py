@@ -44,6 +44,7 @@ class Outcome:
             object.__setattr__(self, part, text and _encodable(redacted(text)))
 
     def to_plain(self) -> dict[str, Any]:
+        """Return the outcome as plain data, without its empty parts."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         return {name: value for name, value in parts.items() if value is not None}
 

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from ablate.errors import DamagedError, StoreError
 from ablate.redaction import keep_secret
 from ablate.store import checksum, files
+from ablate.store.locks import locked_folder
 
 T = TypeVar("T")
 OBJECT_STORES = ("s3", "gcs", "abfs")  # where an object is visible only once it is complete
@@ -82,7 +83,7 @@ class Store:
         self._patiently("write", key, lambda: self._write(key, *parts))
 
     def write_as_is(self, key: str, data: bytes) -> None:
-        """Write a copy of a file that is not in one of our formats, whatever it contains."""
+        """Write a copy of a file of any format, and add no checksum."""
         self._patiently("write", key, lambda: self._write(key, data))
 
     def read_as_is(self, key: str) -> bytes | None:
@@ -94,6 +95,7 @@ class Store:
         return self._sound(key, lambda data: data)
 
     def write_json(self, key: str, data: Mapping[str, Any]) -> None:
+        """Write plain data as JSON, with a checksum."""
         plain = {**data, checksum.FIELD: checksum.BLANK}
         self.write(key, json.dumps(plain, indent=1, sort_keys=True).encode())
 
@@ -119,6 +121,7 @@ class Store:
         return None
 
     def exists(self, key: str) -> bool:
+        """Return whether there is a file under the key."""
         if self.folder is not None:
             return (self.folder / _safe(key)).exists()
         return self._kind(key) != "NotFound"
@@ -138,12 +141,9 @@ class Store:
             yield
             return
         path = self.folder / _safe(prefix)
-        handle = self._patiently("write", prefix, lambda: _opened_folder(path))
-        try:
-            files.lock(handle)
+        with contextlib.ExitStack() as stack:
+            self._patiently("write", prefix, lambda: stack.enter_context(locked_folder(path)))
             yield
-        finally:
-            os.close(handle)
 
     def sweep(self, prefix: str) -> None:
         """Remove partial files that killed writers have left directly under `prefix`."""
@@ -281,11 +281,6 @@ def _local_folder(uri: str) -> Path | None:
     if uri.startswith("file://"):
         return Path(uri.removeprefix("file://"))
     return None if "://" in uri else Path(uri).absolute()
-
-
-def _opened_folder(path: Path) -> int:
-    path.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDONLY)
 
 
 def _open_remote(uri: str) -> tuple[Any, str, tuple[type[Exception], ...]]:

@@ -112,6 +112,7 @@ class StudyRecord:
 
     @property
     def key(self) -> str:
+        """The study's name with its scale: `name@scale`."""
         return study_key(self.name, self.scale)
 
     @property
@@ -134,6 +135,7 @@ class StudyRecord:
         return f"{self.num_seeds} seed{'' if self.num_seeds == 1 else 's'}{start}"
 
     def arm(self, name: str) -> ArmRecord:
+        """Return the arm of this name."""
         return next(arm for arm in self.arms if arm.name == name)
 
     def trials_of(self, arm: str) -> Sequence[PlannedTrial]:
@@ -183,6 +185,7 @@ def study_key(name: str, scale: str) -> str:
 
 
 def write(store: Store, record: StudyRecord) -> None:
+    """Save a study's record."""
     store.write_json(f"studies/{record.key}/study.json", dataclasses.asdict(record))
 
 
@@ -215,6 +218,7 @@ def names(store: Store) -> list[str]:
 
 
 def exists(store: Store, key: str) -> bool:
+    """Return whether the store has a study of this key."""
     return store.exists(f"studies/{key}/study.json")
 
 
@@ -248,6 +252,7 @@ def _ancestors(parents: Mapping[str, Sequence[str]], trial: str) -> set[str]:
 
 
 def from_plain(plain: Mapping[str, Any]) -> StudyRecord:
+    """Return a record from plain data, which its types check."""
     record = typed.read(StudyRecord, plain)
     judged_by, columns = plain.get("judged_by"), plain.get("columns", ())
     return dataclasses.replace(

@@ -63,6 +63,7 @@ def remember_reading(store: Store, trial_id: str, by: str, others: Sequence[str]
 
 
 def num_readings(store: Store, trial_id: str) -> int:
+    """Return how often a trial's test split has been read."""
     return len(_readings(store, trial_id))
 
 

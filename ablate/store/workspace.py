@@ -12,19 +12,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
 
 from ablate.config.fields import is_text
 from ablate.errors import HeldError, StoreError
 from ablate.redaction import keep_secret
-from ablate.store import lease
-from ablate.store.files import allow_group, lock
+from ablate.store import lease, locks
+from ablate.store.files import allow_group
 from ablate.store.lease import Lease
 from ablate.store.store import Store
 
@@ -42,22 +41,27 @@ class Workspace:
 
     @property
     def data(self) -> str:
+        """The folder of encoded and downloaded corpora."""
         return str(self.folder / "data")
 
     @property
     def store(self) -> Store:
+        """The store of trials and studies."""
         return Store(self.store_uri or str(self.folder / "store"))
 
     @property
     def tracking_uri(self) -> str:
+        """MLflow's address, or the workspace's own database."""
         return self.mlflow_uri or f"sqlite:///{self.folder / 'mlflow.db'}"
 
     @property
     def artifacts(self) -> Path:
+        """The folder of MLflow's artifacts."""
         return self.folder / "mlflow-artifacts"
 
     @property
     def searches(self) -> str:
+        """Where searches are stored: a database, or the workspace's folder."""
         return self.searches_url or f"folder:{self.folder / 'searches'}"
 
     def search_log(self, key: str) -> Path | None:
@@ -67,9 +71,11 @@ class Workspace:
 
     @property
     def code(self) -> Path:
+        """The folder of code that studies from Python carry along."""
         return self.folder / "code"
 
     def study_folder(self, key: str) -> Path:
+        """Return the folder of a study's tables and plots."""
         return self.folder / "studies" / key
 
 
@@ -131,37 +137,13 @@ def held(workspace: Workspace, key: str) -> Iterator[Lease | None]:
 
     Yields a lease if drivers on other hosts might run it too, else None.
     """
-    with _locked_here(workspace, key):
+    # `running_driver` locks the file for a moment
+    with locks.signed(_lock_of(workspace, key), 1.0, partial(lease.held_by, key)):
         if workspace.store.folder is not None:
             yield None
             return
         with Lease(workspace.store, key).held() as own:
             yield own
-
-
-@contextmanager
-def _locked_here(workspace: Workspace, key: str) -> Iterator[None]:
-    with _lock_file(_lock_folder(workspace, key)) as file:
-        if not lock(file, seconds=1.0):  # `running_driver` locks it for a moment
-            raise lease.held_by(key, _holder(file))
-        _write_holder(file)
-        yield
-
-
-def _write_holder(file: TextIO) -> None:
-    """Write who has locked the file, with no buffer that would be written again at its end."""
-    try:
-        os.ftruncate(file.fileno(), 0)
-        os.write(file.fileno(), json.dumps(lease.this_process()).encode())
-    except OSError as error:
-        raise _unwritable(Path(file.name), error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"cannot write {path}: {error.strerror or error}. Free some space, or choose another "
-        "folder with --workspace."
-    )
 
 
 @contextmanager
@@ -172,51 +154,27 @@ def log_held(workspace: Workspace, key: str) -> Iterator[None]:
     if log is None:
         yield
         return
-    with _lock_file(log.parent, f"{key}.driver.json") as file:
-        if not lock(file, seconds=0):
-            raise _log_in_use(log, _holder(file))
-        _write_holder(file)
+    with locks.signed(log.with_name(f"{key}.driver.json"), 0, partial(_log_in_use, log)):
         yield
 
 
-def _log_in_use(log: Path, process: Mapping[str, Any]) -> HeldError:
+def _log_in_use(log: Path, process: locks.Process) -> HeldError:
     return HeldError(
-        f"the searches in {log} are already being run by {lease.name(process)}, with another "
+        f"the searches in {log} are already being run by {locks.name(process)}, with another "
         "store. Wait for it, or stop it, and run the same command again; or choose another folder "
         "with --workspace, whose searches start from scratch."
     )
 
 
-def _lock_file(folder: Path, name: str = "driver.json") -> TextIO:
-    """Open the file that a driver locks."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return (folder / name).open("a+")
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-
-
-def _lock_folder(workspace: Workspace, key: str) -> Path:
+def _lock_of(workspace: Workspace, key: str) -> Path:
     """A study's lock is in its store if that is on a local disk, else in the workspace."""
     store = workspace.store.folder
-    return workspace.study_folder(key) if store is None else store / "studies" / key
+    folder = workspace.study_folder(key) if store is None else store / "studies" / key
+    return folder / "driver.json"
 
 
 def running_driver(workspace: Workspace, key: str) -> str | None:
     """The driver that runs the study now, or None."""
     if workspace.store.folder is None:
         return lease.holder(workspace.store, key)
-    try:
-        with (_lock_folder(workspace, key) / "driver.json").open() as file:
-            return None if lock(file, shared=True, seconds=0) else lease.name(_holder(file))
-    except OSError:  # never run, or not readable by this user
-        return None
-
-
-def _holder(file: TextIO) -> dict[str, Any]:
-    file.seek(0)
-    try:
-        stored = json.loads(file.read())
-    except ValueError:  # it has locked the file, and not written it yet
-        stored = {}
-    return stored if isinstance(stored, dict) else {}
+    return locks.holder(_lock_of(workspace, key))

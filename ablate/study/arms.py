@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ablate.config.identity import SAMPLED, Trial, make_trial
 from ablate.config.resolve import Config, kind_of, merge, resolve_near
@@ -13,11 +13,10 @@ from ablate.errors import SpaceError
 from ablate.space import space as spaces
 from ablate.store.study_record import PlannedTrial
 from ablate.study.inherit import check_rows
+from ablate.study.planned import Plan
 from ablate.study.record import arm_location, called
-from ablate.study.words import Arm, Scale, Study, Values
-
-if TYPE_CHECKING:
-    from ablate.study.plan import Plan
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale, Values
 
 
 def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
@@ -68,6 +67,7 @@ def find_space(study: Study, name: str) -> spaces.Space:
 
 
 def find_arm(study: Study, name: str) -> Arm:
+    """Return the arm of this name."""
     return next(arm for arm in study.design.arms if arm.name == name)
 
 

@@ -23,12 +23,12 @@ from ablate.config.tasks import MAIN, Kind, copying, find_kind
 from ablate.errors import AblateError, StudyError
 from ablate.store.files import write_whole
 from ablate.study.statements import Written, cells, literal, of_line, written
-from ablate.study.words import Study
-from ablate.trial import trust
-from ablate.trial.user_code import executed
+from ablate.study.study import Study
+from ablate.trial.provenance import trust
+from ablate.trial.user.user_code import executed
 
 _copied: list[str] = []  # the tasks whose copies are being executed
-_FROM_A_COMMAND = "ablate.trial.command"  # it looks for the folder of its script
+_FROM_A_COMMAND = "ablate.trial.user.command"  # it looks for the folder of its script
 
 
 class Uncarried(StudyError):

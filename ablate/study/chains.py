@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ablate.config.identity import Parent, Role, StageName, Trial
 from ablate.config.resolve import merge
 from ablate.store.study_record import PlannedTrial
 from ablate.study.arms import find_arm, plan_trial, planned_trial
+from ablate.study.planned import Chains, Plan, PlannedSearch
 from ablate.study.record import arm_stages, measure_values
-from ablate.study.searches import PlannedSearch, plan_evaluation_search
+from ablate.study.searches import plan_evaluation_search
 from ablate.study.words import Stage, Values
-
-if TYPE_CHECKING:
-    from ablate.study.plan import Plan
-
-
-@dataclass(frozen=True)
-class Chains:
-    """Trials for every seed of an arm, their roles in the study, and the searches that follow."""
-
-    trials: tuple[Trial, ...]
-    planned: tuple[PlannedTrial, ...]
-    searches: tuple[PlannedSearch, ...] = ()
 
 
 def chains(

@@ -8,7 +8,8 @@ from functools import cache
 
 from ablate import papers
 from ablate.study.file import load, shipped
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 from ablate.config import fields
 from ablate.errors import StudyError, unknown, wrong_value
-from ablate.study.check import check_num_arms
 from ablate.study.words import Arm, Design, Factors, Values
+
+MAX_ARMS = 10_000
 
 
 def table(*arms: Arm) -> Design:
@@ -140,3 +141,13 @@ def grid(space: str, corpus: str | None = None, *, points: int | None = None) ->
         arms.append(Arm(", ".join(f"{k} {v}" for k, v in levels.items()), values, levels=levels))
         check_num_arms(len(arms), f"grid of {table.name}: at least")
     return Design("grid", tuple(arms))
+
+
+def check_num_arms(num: int, where: str, what: str = "arms") -> None:
+    """Check how many arms a design has, before they are made."""
+    if num > MAX_ARMS:
+        shown = f"{num:,}" if num < 10**15 else "more than 10**15"
+        raise StudyError(
+            f"{where}: {shown} {what} are too many for one study. The limit is {MAX_ARMS:,}. "
+            "Instead: fewer factors or levels, or a search over a space."
+        )

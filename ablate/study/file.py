@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-import ablate
 from ablate.config.tasks import registers_task
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
-from ablate.study.words import Study
-from ablate.trial.user_code import executed, line_of
+from ablate.public import HOMES, imported
+from ablate.study.study import Study
+from ablate.trial.user.user_code import executed, line_of
 
 _PACKAGE = Path(__file__).parents[1]
 _WRONG_CALL = re.compile(
@@ -79,10 +79,10 @@ def _execute(file: Path) -> ModuleType:
 def _explain(error: TypeError, file: Path) -> AblateError | None:
     """Explain a wrong call of a class for studies; return None for any other TypeError."""
     match = _WRONG_CALL.match(str(error))
-    word = getattr(ablate, match["word"], None) if match else None
-    if match is None or not callable(word):
+    if match is None or match["word"] not in HOMES:
         return None
-    where, names = f"{file}:{line_of(error, file)}", list(inspect.signature(word).parameters)
+    parameters = inspect.signature(imported(match["word"])).parameters
+    where, names = f"{file}:{line_of(error, file)}", list(parameters)
     quoted = re.findall(r"'(\w+)'", match["details"])
     if match["what"] == "missing":
         return StudyError(f"{where}: {match['word']} needs {', '.join(quoted)}.")

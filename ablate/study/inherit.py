@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ablate.config.resolve import DEFAULT_TECHNIQUES, merge
 from ablate.errors import StudyError, unknown, wrong_value
 from ablate.space.row import Choices, Range, Row
 from ablate.space.space import Space
-
-if TYPE_CHECKING:
-    from ablate.study.searches import PlannedSearch
+from ablate.study.planned import Plan, PlannedSearch
 
 
 def check_rows(space: Space, rows: Mapping[str, Any]) -> None:
@@ -64,10 +62,10 @@ def _is_never_active(search: PlannedSearch, row: Row) -> bool:
         keys = (rows[name].name, rows[name].field or name)
         return next((search.fixed[key] for key in keys if key in search.fixed), None)
 
-    return any(clause.holds(lookup) is False or lost & {*clause.names} for clause in row.when)
+    return any(clause.holds(lookup) is False or clause.left in lost for clause in row.when)
 
 
-def inherit_winner(
+def _inherited(
     search: PlannedSearch, other: PlannedSearch, winner: Mapping[str, Any]
 ) -> PlannedSearch:
     """Return the search with the values of the other arm's winner, except what this arm sets.
@@ -84,3 +82,10 @@ def inherit_winner(
         if row.name not in over and not {row.name, row.field} & search.fixed.keys()
     }
     return replace(search, values=values, fixed={**search.fixed, **unsearched}, waits=False)
+
+
+def with_winner(plan: Plan, index: int, other: PlannedSearch, winner: Mapping[str, Any]) -> Plan:
+    """Return the plan after the search at `index` has inherited from another one's winner."""
+    searches = list(plan.searches)
+    searches[index] = _inherited(searches[index], other, winner)
+    return replace(plan, searches=tuple(searches))

@@ -10,7 +10,7 @@ continues another arm's builds on that arm's very trial.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,43 +18,17 @@ from ablate.config.identity import Trial
 from ablate.config.resolve import Config
 from ablate.config.tasks import Kind
 from ablate.errors import StudyError, unknown
-from ablate.store.study_record import StudyRecord, starting_order
+from ablate.store.study_record import SearchRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm
-from ablate.study.chains import Chains, chains, confirm_search
-from ablate.study.inherit import inherit_winner
+from ablate.study.chains import chains, confirm_search
+from ablate.study.planned import Chains, Plan, PlannedSearch
 from ablate.study.record import arm_location, make_record
-from ablate.study.searches import PlannedSearch, plan_search_trial, plan_searches, search_records
-from ablate.study.words import Arm, Scale, Study, Values
+from ablate.study.searches import plan_search_trial, plan_searches
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale, Values
 
 MAX_TRIALS = 20_000  # which take about a minute to plan
 MAX_SEARCHED = 200_000  # which take about four seconds to foresee
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A study at a scale, resolved: what is known of its trials before any of them runs."""
-
-    study: Study
-    scale_name: str
-    scale: Scale
-    record: StudyRecord
-    configs: Mapping[str, Config]  # by arm, before any search
-    trials: tuple[Trial, ...] = ()  # parents before their children
-    searches: tuple[PlannedSearch, ...] = ()
-
-    def confirmations(self, search: PlannedSearch, winner: Values) -> Chains:
-        """Plan the trials that confirm a search's winner."""
-        return confirm_search(self, search, winner)
-
-    def with_winner(self, index: int, other: PlannedSearch, winner: Values) -> Plan:
-        """Return the plan after the search at `index` has inherited from another one's winner."""
-        searches = list(self.searches)
-        searches[index] = inherit_winner(searches[index], other, winner)
-        return replace(self, searches=tuple(searches))
-
-    def search_trial(self, search: PlannedSearch, sampled: Values, index: int) -> Trial:
-        """Make the trial for values that a search's sampler suggested."""
-        return plan_search_trial(self, search, sampled, index)
 
 
 def make_plan(study: Study, scale_name: str | None = None, *, data: str, command: str = "") -> Plan:
@@ -77,7 +51,7 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     searches, notes = plan_searches(plan, scale.search, values)
     notes = (*plan.record.notes, *notes)
     plan = replace(plan, searches=searches)
-    records = search_records(plan, searches)
+    records = _search_records(plan, searches)
     return replace(plan, record=replace(plan.record, searches=records, notes=notes))
 
 
@@ -100,8 +74,7 @@ def _resolved(
 
 
 def _with_own_file(study: Study, configs: Mapping[str, Config]) -> Study:
-    """Return the study, with its file among those that workers execute if a module that it imports
-    registers a task of it."""
+    """Return the study; if an imported module registers its task, workers execute its file too."""
     from ablate.trial.run import load_own
 
     known = {str(Path(file).resolve()) for file in study.techniques}
@@ -134,11 +107,47 @@ def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
         planned |= {(p.id, p.arm, p.stage): p for p in chain.planned}
         searches += chain.searches
     plan = replace(plan, searches=(*plan.searches, *searches))
-    records = (*plan.record.searches, *search_records(plan, searches))
+    records = (*plan.record.searches, *_search_records(plan, searches))
     every = tuple(sorted(planned.values(), key=lambda planned: planned.seed_index))
     record = replace(plan.record, trials=every, searches=records)
     in_order = [trials[trial_id] for trial_id in starting_order(every)]
     return replace(plan, trials=tuple(in_order), record=record)
+
+
+def _search_records(plan: Plan, searches: Sequence[PlannedSearch]) -> tuple[SearchRecord, ...]:
+    """The records of searches that have not started.
+
+    Arms that differ only in a later stage share one search if it is synchronous, and the trials
+    that confirm it up to that stage.
+    """
+    seen: set[object] = set()
+    records = []
+    for search in searches:
+        chains = confirm_search(plan, search, {})  # no winner yet: nothing is sampled
+        new = [planned for planned in chains.planned if planned.id not in seen]
+        position = {planned.id: at for at, planned in enumerate(new)}
+        after = [[position[one] for one in t.parents if one in position] for t in new]
+        confirming = {
+            "confirming": tuple(planned.epochs for planned in new),
+            "confirming_after": tuple(map(tuple, after)),
+        }
+        same = (search.inherits and search.inherits.arm, *search.key.rsplit("/", 2)[1:])
+        shared = search.words.synchronous and same in seen
+        records.append(_search_record(search, shared=shared, **confirming))
+        seen |= {same, *(planned.id for planned in new)}
+    return tuple(records)
+
+
+def _search_record(search: PlannedSearch, **of_all: Any) -> SearchRecord:
+    return SearchRecord(
+        arm=search.arm,
+        repeat=search.repeat,
+        num_trials=search.words.trials,
+        seed_index=search.model.get("seed_index"),
+        inherits=search.inherits.arm if search.inherits else None,
+        over=tuple(search.inherits.over) if search.inherits else (),
+        **of_all,
+    )
 
 
 def _check_size(study: Study, scale_name: str, scale: Scale, arms: Sequence[Arm]) -> None:
@@ -225,7 +234,9 @@ def largest_trial(plan: Plan) -> Trial:
     For an arm that is searched, it has the values from before the search.
     """
     sizes = {arm.name: arm.num_parameters or 0 for arm in plan.record.arms}
-    searched = [plan.search_trial(search, {}, 0) for search in plan.searches if not search.parents]
+    searched = [
+        plan_search_trial(plan, search, {}, 0) for search in plan.searches if not search.parents
+    ]
     trained = [t for t in (*plan.trials, *searched) if not t.parents and sizes.get(t.arm)]
     if not trained:
         raise StudyError(f"{plan.record.key} trains nothing that could be measured.")

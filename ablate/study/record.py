@@ -15,8 +15,9 @@ from ablate.config.sections import CorpusConfig
 from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 from ablate.store.study_record import ArmRecord, StudyRecord
 from ablate.study.small import brief_stage
-from ablate.study.words import Arm, Scale, Stage, Study, Values
-from ablate.trial.user_code import raised
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale, Stage, Values
+from ablate.trial.user.user_code import raised
 
 
 def arm_location(study: Study, arm: str) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from ablate.config.identity import Parent, Trial, digest
+from ablate.config.identity import Parent, Trial
 from ablate.config.resolve import merge
 from ablate.config.streams import derived_seed
 from ablate.space import space as spaces
 from ablate.space.row import format_value
-from ablate.store.study_record import SearchRecord
 from ablate.study import treatments
 from ablate.study.arms import (
     base_values,
@@ -24,45 +22,11 @@ from ablate.study.arms import (
     scale_values,
 )
 from ablate.study.inherit import check_inherited, check_rows
+from ablate.study.planned import Plan, PlannedSearch
 from ablate.study.record import arm_location
-from ablate.study.words import Arm, Inherit, Search, Stage, Values
-
-if TYPE_CHECKING:
-    from ablate.study.plan import Plan
+from ablate.study.words import Arm, Search, Stage, Values
 
 LISTED = 60  # characters of what a trial's sample sets
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedSearch:
-    """One search of one arm: its starting values, the fixed ones among them, the sampler's seed."""
-
-    arm: str
-    repeat: int
-    values: Values  # the arm's values, before the search
-    fixed: Values  # those set by the arm or the scale: never searched, whatever the space contains
-    space: spaces.Space
-    words: Search
-    seed: int
-    parents: tuple[Parent, ...] = ()  # the finished model, in a search of how to evaluate it
-    model: Mapping[str, int] = field(default_factory=dict)  # that model's seed and seed_index
-    stage: str = "search"
-    column: str = ""  # the column of the space, if it has columns
-    inherits: Inherit | None = None
-    left: Values = field(default_factory=dict)  # fixed because they tell the arms apart
-    waits: bool = False  # until the search that it inherits from has a winner
-
-    @property
-    def key(self) -> str:
-        """A name for the sampler's records that is the same for every equal search."""
-        words = self.words
-        how = [words.sampler, words.early_stopping, words.synchronous, words.batch, self.seed]
-        how += [parent.id for parent in self.parents]
-        how += [dict(words.rows)] if words.rows else []
-        how += [list(self.inherits.over)] if self.inherits else []
-        how += [dict(self.left)] if self.left else []
-        hashed = digest([dict(self.values), self.space.identity, dict(words.changes), *how])
-        return f"{self.arm}/{self.repeat}/{hashed}"
 
 
 def plan_searches(
@@ -163,7 +127,7 @@ def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index:
 
 
 def _listed(search: PlannedSearch, sampled: Values) -> str:
-    """What a sample sets, as far as it fits a line: `dropout=0.1, Window=25`."""
+    """A sample's settings, cut at the length of a line: `dropout=0.1, Window=25`."""
     rows = search.space.open_rows(search.column if search.space.corpora else None)
     parts = [
         f"{row.name}={_brief(sampled[row.field])}"
@@ -175,39 +139,3 @@ def _listed(search: PlannedSearch, sampled: Values) -> str:
 
 def _brief(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else format_value(value)
-
-
-def search_records(plan: Plan, searches: Sequence[PlannedSearch]) -> tuple[SearchRecord, ...]:
-    """The records of searches that have not started.
-
-    Arms that differ only in a later stage share one search if it is synchronous, and the trials
-    that confirm it up to that stage.
-    """
-    seen: set[object] = set()
-    records = []
-    for search in searches:
-        chains = plan.confirmations(search, {})  # no winner yet: nothing is sampled
-        new = [planned for planned in chains.planned if planned.id not in seen]
-        position = {planned.id: at for at, planned in enumerate(new)}
-        after = [[position[one] for one in t.parents if one in position] for t in new]
-        confirming = {
-            "confirming": tuple(planned.epochs for planned in new),
-            "confirming_after": tuple(map(tuple, after)),
-        }
-        same = (search.inherits and search.inherits.arm, *search.key.rsplit("/", 2)[1:])
-        shared = search.words.synchronous and same in seen
-        records.append(_search_record(search, shared=shared, **confirming))
-        seen |= {same, *(planned.id for planned in new)}
-    return tuple(records)
-
-
-def _search_record(search: PlannedSearch, **of_all: Any) -> SearchRecord:
-    return SearchRecord(
-        arm=search.arm,
-        repeat=search.repeat,
-        num_trials=search.words.trials,
-        seed_index=search.model.get("seed_index"),
-        inherits=search.inherits.arm if search.inherits else None,
-        over=tuple(search.inherits.over) if search.inherits else (),
-        **of_all,
-    )

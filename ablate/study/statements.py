@@ -50,10 +50,12 @@ class Written:
 
     @property
     def is_future(self) -> bool:
+        """Return whether it imports from `__future__`, which must come first."""
         return self.text.startswith("from __future__ ")
 
     @property
     def is_star(self) -> bool:
+        """Return whether it imports all names of a module."""
         return self.text.startswith("from ") and self.text.endswith("*")
 
 

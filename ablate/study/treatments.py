@@ -34,6 +34,7 @@ class TunedArm:
     config: Config
 
     def sets(self, field: str) -> bool:
+        """Return whether the arm sets the field, or a choice around it."""
         return any(_whole(name) == _whole(field) for name in self.own)
 
     def changes(self, row: Row, fixed: Values) -> bool:
@@ -46,6 +47,7 @@ class TunedArm:
         return isinstance(row.domain, Choices | Range)
 
     def searches(self, field: str, left: Values) -> bool:
+        """Return whether the arm's search varies the field, with these values left alone."""
         rows = [row for row in self.space.rows if row.field == field]
         fixed = {**self.fixed, **left}
         return any(not isinstance(r.domain, Fixed) and self.changes(r, fixed) for r in rows)

@@ -1,4 +1,4 @@
-"""The classes that study files are written with.
+"""The classes that study files are written with; `Study` itself is in `ablate/study/study.py`.
 
     from ablate import Arm, Scale, Stage, Study, table
 
@@ -24,9 +24,7 @@ from typing import Any
 
 from ablate.config import fields
 from ablate.config.fields import setting
-from ablate.config.tasks import runner_name
-from ablate.errors import StudyError, unknown, wrong_value
-from ablate.study.check import check
+from ablate.errors import StudyError, wrong_value
 
 Values = Mapping[str, Any]
 Factors = Mapping[str, Mapping[str, Values]]  # factor -> level -> changes
@@ -111,6 +109,7 @@ class Stage(Word):
 
     @property
     def trains(self) -> bool:
+        """Return whether the stage trains, and does not only evaluate."""
         return self.kind == "train"
 
     def __post_init__(self) -> None:
@@ -238,38 +237,3 @@ class Scale(Word):
     stage_changes: Mapping[str, Values] = field(default_factory=dict)  # by stage, also arms' own
     brief: bool = False  # shorten every trial, as its kind of task says (see `smoke`)
     smoke: bool = False  # it only shows that everything runs: its numbers mean nothing
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study(Word):
-    """A question, and the design that answers it."""
-
-    question: str
-    design: Design
-    scales: Mapping[str, Scale]
-    base: str | Values
-    base_arm: str
-    paper: str = ""
-    tables: tuple[str, ...] = ()
-    techniques: tuple[str, ...] = ()  # files next to the study's that register custom techniques
-    metric: str = ""  # that decides, if not the task's first
-    columns: tuple[str, ...] = ()  # further metrics to show: "loss", "dynamic.nll"
-    # Evaluators that measure each finished model in a trial of their own, for columns.
-    measure: Values = field(default_factory=dict)
-    analyses: tuple[Analyze, ...] = ()  # made of finished models, for the study's page
-    runner: str | None = None  # a `Task` to run instead of training (see ablate/trial/task.py)
-    name: str = ""  # default: the name of the file
-    file: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.runner is not None:  # version 0.1.0 named ours by their import paths
-            object.__setattr__(self, "runner", runner_name(self.runner))
-        check(self)
-
-    def scale(self, name: str | None) -> tuple[str, Scale]:
-        """Return the name and the scale; without a name, the first one."""
-        chosen = name or next(iter(self.scales))
-        if chosen not in self.scales:
-            raise StudyError(unknown("scale", chosen, self.scales, self.file))
-        return chosen, self.scales[chosen]

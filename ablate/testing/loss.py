@@ -12,8 +12,7 @@ from ablate.testing.subject import Subject, require, require_finite
 
 
 def trains_every_parameter(subject: Subject) -> None:
-    """It is a finite scalar that gives every parameter a finite gradient, under every head that it
-    does not refuse."""
+    """The loss and every parameter's gradient are finite, under every head that the loss allows."""
     for head in _heads(subject):
         small = subject.small({"head": head})
         loss = small.summed_loss()

@@ -26,6 +26,7 @@ class Run:
         self.update = 0
 
     def go(self, updates: int) -> Run:
+        """Make updates, with a validation loss after each epoch; return the run."""
         for _ in range(updates):
             self.small.gradients()
             torch.nn.utils.clip_grad_norm_(self.small.model.parameters(), 0.01)
@@ -38,10 +39,12 @@ class Run:
 
     @property
     def weights(self) -> dict[str, Tensor]:
+        """Return a copy of the parameters."""
         return weights(self.small.model)
 
     @property
     def evaluated(self) -> dict[str, Tensor]:
+        """Return the parameters that the optimizer would evaluate."""
         with self.optimizer.evaluated_weights(self.small.model):
             return self.weights
 

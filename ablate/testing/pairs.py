@@ -32,7 +32,7 @@ def width_of_the_layers(subject: Subject) -> None:
 
 
 def source_matters(subject: Subject) -> None:
-    """What is written depends on what is read."""
+    """The written sentences depend on the sentences that are read."""
     small = subject.small()
     before = token_nll(small.run().mixture, small.targets)
     model = _model(small)

@@ -45,9 +45,11 @@ class RandomText:
         }
 
     def counts(self) -> Tensor:
+        """The frequency of every word in train."""
         return torch.bincount(self.splits["train"], minlength=VOCABULARY)
 
     def stream(self, split: str) -> Tensor:
+        """Return a split's tokens."""
         return self.splits[split]
 
 
@@ -66,6 +68,7 @@ class RandomPairs(RandomText):
     separators = ()
 
     def sentences(self, split: str) -> tuple[Sentences, Sentences]:
+        """Return both sides of a split."""
         return self._side(split, self.num_source_words, 1), self._side(split, VOCABULARY, 2)
 
     def _side(self, split: str, num_words: int, seed: int) -> Sentences:
@@ -79,20 +82,25 @@ class RandomPairs(RandomText):
         return Sentences(tokens_N, starts_P1)
 
     def stream(self, split: str) -> Tensor:
+        """Return the tokens of a split's target side."""
         return self.sentences(split)[1].tokens_N
 
     def counts(self) -> Tensor:
+        """The frequency of every target word in train."""
         return torch.bincount(self.stream("train"), minlength=VOCABULARY)
 
     def references(self, split: str) -> list[str]:
+        """Return the target sentences as texts."""
         target = self.sentences(split)[1]
         spans = itertools.pairwise(target.starts_P1.tolist())
         return [self.text(target.tokens_N[start:stop].tolist()) for start, stop in spans]
 
     def tokenized(self, sentence: str) -> str:
+        """Return a sentence as BLEU reads it: these are tokens already."""
         return sentence
 
     def text(self, tokens: Sequence[int]) -> str:
+        """Return tokens as a text, without the end of the sentence."""
         return " ".join(self.vocabulary[token] for token in tokens if token != self.eos)
 
 
@@ -139,15 +147,18 @@ class SmallModel:
             self.targets = self.batch.targets_N
 
     def run(self, masks: Masks = OFF) -> Any:
+        """Return the model's mixture over the batch."""
         if self.batch is not None:
             return forced(self.model, self.batch, masks)
         return self.model(self.ids, self.model.initial_state(ROWS), masks)
 
     def summed_loss(self, masks: Masks = OFF) -> Tensor:
+        """Return the loss over the batch; its draws are always the same."""
         chance = Chance(Streams(3), 0)
         return self.loss(self.run(masks), self.targets, self.model.words_for(self.loss), chance)
 
     def gradients(self) -> dict[str, Tensor]:
+        """Return the gradient of every parameter that has one."""
         self.model.zero_grad()
         self.summed_loss().backward()
         named = self.model.named_parameters()
@@ -164,10 +175,12 @@ class Subject:
 
     @cached_property
     def technique(self) -> Technique:
+        """The technique under test."""
         return registry.get(self.slot, self.name)
 
     @property
     def prefix(self) -> str:
+        """How the technique's fields start in a flat config."""
         return f"{self.slot}.{self.name}." if self.slot in LISTED_SLOTS else f"{self.slot}."
 
     @property
@@ -207,6 +220,7 @@ def require(holds: bool, problem: str) -> None:
 
 
 def require_finite(tensors: Mapping[str, Tensor], what: str) -> None:
+    """Raise an error that names the tensors with a value that is not finite."""
     wrong = [name for name, value in tensors.items() if not torch.isfinite(value).all()]
     require(not wrong, f"not finite: {what} of {', '.join(wrong)}.")
 
@@ -218,4 +232,5 @@ def require_equal(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], 
 
 
 def weights(model: torch.nn.Module) -> dict[str, Tensor]:
+    """Return a copy of a model's parameters."""
     return {name: p.detach().clone() for name, p in model.named_parameters()}

@@ -27,10 +27,12 @@ STORED = frozenset((*_FLOATS, *_INTEGERS))
 
 
 def last_key(trial_id: str) -> str:
+    """Return the store's key of a trial's last checkpoint."""
     return f"trials/{trial_id}/last.safetensors"
 
 
 def weights_key(trial_id: str) -> str:
+    """Return the store's key of a trial's final weights."""
     return f"trials/{trial_id}/weights.safetensors"
 
 
@@ -107,6 +109,7 @@ def sparse_parts(tensor: Tensor) -> tuple[Tensor, ...]:
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors under names that start with `prefix` and a dot."""
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
 
 

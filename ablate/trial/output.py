@@ -27,10 +27,12 @@ class Output:
 
     @property
     def lines(self) -> list[str]:
+        """Return the last lines without secrets, each cut at a length."""
         text = redacted("\n".join([*self._lines, *filter(str.strip, self._rests.values())]))
         return [line.rstrip()[:LONGEST_LINE] for line in text.splitlines()][-MOST_LINES:]
 
     def hear(self, name: str, text: str) -> None:
+        """Take in text from a stream; an unfinished line waits for its rest."""
         *whole, rest = (self._rests.get(name, "") + text).split("\n")
         self._lines.extend(line for line in map(_shown, whole) if line.strip())
         self._rests[name] = _shown(rest) + ("\r" if rest.endswith("\r") else "")

@@ -40,12 +40,13 @@ from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store, damaged
-from ablate.trial import checkpoint, trust
-from ablate.trial.environment import environment
+from ablate.trial import checkpoint
 from ablate.trial.output import Output
+from ablate.trial.provenance import trust
+from ablate.trial.provenance.environment import environment
+from ablate.trial.provenance.user_sources import sources
 from ablate.trial.task import Conclusion, Diverged, Place, Task, check_conclusion, check_epoch
-from ablate.trial.user_code import executed, text_of, user_frames
-from ablate.trial.user_sources import sources
+from ablate.trial.user.user_code import executed, text_of, user_frames
 
 log = logging.getLogger("ablate.trial")
 SAVE_SECONDS = 5.0  # the shortest time between checkpoints ...

@@ -17,7 +17,7 @@ from ablate.store.store import Store
 
 @dataclass(frozen=True)
 class Place:
-    """Where a trial finds what it needs: other trials' weights, and encoded corpora."""
+    """The store and the data folder of a trial: other trials' weights, and encoded corpora."""
 
     store: Store
     data: str
@@ -52,9 +52,11 @@ class AtOnce:
     finished = True
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
+        """Return no epoch: the whole task is its conclusion."""
         return None
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return nothing: a task without epochs starts again."""
         return {}, {}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a study may spend and what it has spent, saved in the store so that it survives a restart.
+"""A study's budget and its expenses so far, saved in the store to survive a restart.
 
 GPU-hours are reserved before a trial starts and replaced by what it used when it is done. The
 reservations of a driver that died stay, and the same trials resume under them, whatever is spent.
@@ -78,6 +78,7 @@ class Ledger:
 
     @property
     def gpu_hours(self) -> float:
+        """The GPU-hours that are spent or reserved."""
         return sum(self.spent.values()) + sum(self.reserved.values())
 
     def started(self, trial_id: str) -> None:
@@ -116,10 +117,12 @@ class Ledger:
             self.spent[trial_id] = self.spent.get(trial_id, 0.0) + used
 
     def write_if_limited(self) -> None:
+        """Save the account, if the study has a budget."""
         if self._limited:
             self.write()
 
     def write(self) -> None:
+        """Save the account."""
         self._unsaved = 0.0
         names = ("reserved", "spent", "seconds", "epochs_of")
         self.store.write_json(self._key, {name: getattr(self, name) for name in names})

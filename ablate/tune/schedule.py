@@ -21,9 +21,11 @@ from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
-from ablate.study.plan import Plan, with_chains
+from ablate.study.chains import confirm_search
+from ablate.study.plan import with_chains
+from ablate.study.planned import Plan
 from ablate.trial import checkpoint
-from ablate.trial.user_sources import Edited, edited_since, reused
+from ablate.trial.provenance.user_sources import Edited, edited_since, reused
 from ablate.tune.budget import Ledger
 from ablate.tune.search.arm import ArmSearch
 from ablate.tune.search.opened import OpenSearch, Searches
@@ -229,7 +231,7 @@ class Schedule:
             self._note_kept(journals.read(self.store, trial_id))
 
     def _note_kept(self, journal: Journal | None) -> None:
-        """Note once for each loop what it keeps without saving it."""
+        """Note, once for each loop, the variables that the loop keeps and does not save."""
         if journal is not None and journal.kept_outside.keys() - self._kept:
             self._kept |= journal.kept_outside.keys()
             for text in journals.kept_outside([journal]):
@@ -340,7 +342,7 @@ class Schedule:
         return any_finished
 
     def _confirm(self, search: ArmSearch, winner: Mapping[str, Any]) -> None:
-        chains = self.plan.confirmations(search.planned, winner)
+        chains = confirm_search(self.plan, search.planned, winner)
         self.plan = with_chains(self.plan, [chains])
         self._begin_searches()
         self._admit(chains.trials)
@@ -357,7 +359,7 @@ class Schedule:
             self._replay(search)
 
     def _replay(self, search: ArmSearch) -> None:
-        """Take in what an earlier run of the search has learned, and what it was training."""
+        """Take over the results of the search's earlier runs, and the trials they had started."""
         for trial_id in search.ended:
             journal = journals.read(self.store, trial_id)
             if journal is not None and journal.outcome is not None:
@@ -398,8 +400,8 @@ class Schedule:
         return True
 
     def _lacks_weights(self, trial: Trial) -> bool:
-        """Return whether a trial still to be run builds on weights of this one that are damaged,
-        were deleted, or were not saved by the study that ran it."""
+        """Return whether a trial that is still to run needs this trial's weights, and they are
+        damaged, deleted, or were never saved."""
         if trial.keep != Keep.WEIGHTS or self.plan.study.runner is not None:
             return False
         if not self._is_built_on(trial.id):
@@ -421,7 +423,7 @@ class Schedule:
         return status not in (None, Status.FAILED) and not self._lacks_weights(trial)
 
     def _record(self) -> None:
-        """Save the study's current plan, which replaces an earlier one only when it is whole."""
+        """Save the study's current plan; only a whole plan replaces an earlier run's record."""
         searches = self.searches.records(self.plan)
         notes = (*self._design_notes, *self.reused)
         record = replace(self.plan.record, searches=searches, notes=notes)

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.config.identity import Trial
-from ablate.config.tasks import allow_runner
 from ablate.data.travel import host_folder, receive, receive_files
 from ablate.errors import StoreError
 from ablate.store.files import allow_group
 from ablate.store.store import Store
-from ablate.trial import trust
+from ablate.trial.provenance import trust
 from ablate.trial.run import TrialRun
 from ablate.tune.cluster.parcel import unpacked
 
@@ -49,7 +48,7 @@ class Worker:
 def opened(order: Mapping[str, Any]) -> tuple[Trial, Store, str, dict[str, str]]:
     """An order's trial, store, folder of corpora, and paths of the user's files on this host.
 
-    It comes from the driver that the user started, so its code and its runner are trusted here.
+    It comes from the driver that the user started, so its code is trusted here.
     """
     allow_group()
     if "path" in order:  # modules are found where the driver finds them
@@ -62,7 +61,6 @@ def opened(order: Mapping[str, Any]) -> tuple[Trial, Store, str, dict[str, str]]
     data = receive(parcel, store) if parcel else order["data"] or host_folder()
     code = unpacked(order.get("modules", {})) | receive_files(order.get("files", {}), store)
     trust.accept(code.get(path, path) for path in trial.modules)
-    allow_runner(trial.runner)
     return trial, store, data, code
 
 

@@ -8,7 +8,8 @@ import os
 import time
 from pathlib import Path
 
-from ablate.trial.stand_in import StandIn
+from ablate.config.tasks import RUNNERS
+from ablate.testing.stand_in import StandIn
 from ablate.tune.worker import Worker
 
 SECONDS = float(os.environ["SLEEPERS_SECONDS"])  # a trial, in the mean
@@ -45,3 +46,6 @@ class Noting(Worker):
         result = call()
         self._file.write(f"{what} {start:.4f} {time.monotonic():.4f}\n")
         return result
+
+
+RUNNERS["sleeper"] = "sleeper:Sleeper"

@@ -2,6 +2,8 @@
 
 import os
 
+import sleeper
+
 from ablate import Arm, Scale, Study, table
 
 NUM_ARMS = 4
@@ -22,5 +24,6 @@ study = Study(
     design=table(*(Arm(f"arm {i}", {"training.window": 20 + i}) for i in range(NUM_ARMS))),
     # A GPU each: Ray hands them out as it would real ones, and nothing here looks for them.
     scales={"s": Scale(seeds=int(os.environ.get("SLEEPERS_SEEDS", "4")), gpus=1)},
-    runner="sleeper:Sleeper",
+    runner="sleeper",
+    techniques=(sleeper.__file__,),
 )

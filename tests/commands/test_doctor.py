@@ -284,6 +284,14 @@ def test_a_server_that_answers_is_asked_with_the_login(tmp_path):
     ]
 
 
+def test_a_server_is_asked_with_the_token_of_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t0ken")
+    with server(200) as (port, requests):
+        uri = f"http://127.0.0.1:{port}"
+        assert one(doctor_places.mlflow, open_workspace(str(tmp_path), mlflow=uri)).state == OK
+    assert [login for _, login in requests] == ["Bearer t0ken"]
+
+
 @pytest.mark.parametrize(
     ("status", "remedy"),
     [(401, "MLFLOW_TRACKING_USERNAME"), (403, "--allowed-hosts"), (404, "Is it an MLflow server")],

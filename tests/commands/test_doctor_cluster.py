@@ -7,7 +7,7 @@ import pytest
 from ablate import cli
 from ablate.commands.doctor import cluster as doctor_cluster
 from ablate.commands.doctor.finding import FAIL, OK
-from ablate.trial.environment import versions
+from ablate.trial.provenance.environment import versions
 
 OURS = {"ablate": "1", "torch": "2", "numpy": "2", "ray": "3", "pyarrow": "4"}
 

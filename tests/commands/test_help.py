@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import tomllib
 
 import pytest
 
 from ablate import cli, commands
+from tests.support import places
 from tests.support.golden import golden
 
 PARSER = cli.parser(*commands.names())
@@ -69,8 +71,9 @@ def test_every_option_is_explained():
     assert unexplained == []
 
 
-def test_the_version(capsys):
-    assert printed(capsys, "--version").startswith("ablate ")
+def test_the_version_is_that_of_the_project(capsys):
+    project = tomllib.loads((places.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert printed(capsys, "--version") == f"ablate {project['version']}\n"
 
 
 def test_a_misspelt_command_names_the_choices(capsys):

@@ -11,9 +11,9 @@ from ablate import Arm, Scale, Search, Study, table
 from ablate.commands.probe import show_probe, ways
 from ablate.config.identity import Trial
 from ablate.errors import StudyError, TrialError
-from ablate.study.check import check
 from ablate.study.plan import largest_trial, make_plan
-from ablate.trial.training import Training
+from ablate.study.study import check
+from ablate.trial.training.training import Training
 from ablate.tune.cluster import sharing
 from ablate.tune.cluster.sharing import measured_share, share
 

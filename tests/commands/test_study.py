@@ -19,9 +19,8 @@ def journal(trial_id: str, status: Status, **outcome: Any) -> Journal:
 def troubles(*known: Journal, listed: str = "", searched: tuple[str, ...] = ()) -> str:
     searches = [SimpleNamespace(trials=tuple(trials.split()), chosen=None) for trials in searched]
     trials = [SimpleNamespace(id=trial_id) for trial_id in listed.split()]
-    record = SimpleNamespace(trials=trials, searches=searches, key="q@s")
-    ended: Any = SimpleNamespace(record=record, journals={j.trial.id: j for j in known})
-    return failures.troubles(ended)
+    record: Any = SimpleNamespace(trials=trials, searches=searches, key="q@s")
+    return failures.troubles(record, {journal.trial.id: journal for journal in known})
 
 
 def test_a_search_that_a_budget_stopped_has_not_failed_with_one_of_its_trials():

@@ -234,7 +234,7 @@ def test_a_technique_that_ends_python_is_an_error_with_its_line(ablate, tmp_path
 def test_no_memory(ablate, tmp_path, monkeypatch):
     import torch
 
-    from ablate.trial.stand_in import StandIn
+    from ablate.testing.stand_in import StandIn
 
     def full(self, seconds):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")

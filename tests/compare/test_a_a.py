@@ -22,18 +22,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ablate.compare.statistics.paired import HIGHER, LOWER, t_test
+from ablate.compare.statistics.paired import t_test
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.summary import summarise
 from ablate.config import tasks
 from ablate.config.fields import setting
 from ablate.config.metrics import Metric
+from ablate.results.verdict import Verdict
 from ablate.store import journal as journals
 from ablate.store.study_record import SearchRecord
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
-from ablate.study.words import Arm, Scale, Search, Study
-from ablate.trial.stand_in import Noise
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale, Search
+from ablate.testing.stand_in import Noise
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
@@ -120,11 +122,9 @@ def tables(workspace, monkeypatch):
     return run
 
 
-def decided(summary: Summary) -> list[str]:
-    comparisons = [arm.comparison for arm in summary.arms if arm.comparison]
-    return [
-        comparison.verdict for comparison in comparisons if comparison.verdict in (LOWER, HIGHER)
-    ]
+def decided(summary: Summary) -> list[Verdict]:
+    verdicts = [arm.comparison.verdict for arm in summary.arms if arm.comparison]
+    return [verdict for verdict in verdicts if verdict.decided]
 
 
 def rate(summaries: list[Summary]) -> int:
@@ -206,10 +206,9 @@ def test_identical_arms_are_no_more_often_where_higher_is_better(by_hand):
     assert not_more_often_than(rate(summaries), STATED)
     assert not_more_often_than(sum(any(arm.best for arm in s.arms) for s in summaries), STATED)
     assert rate(summaries) > 0.02 * NUM  # it is not deaf
-    opposite = {LOWER: HIGHER, HIGHER: LOWER}
     for summary, each in zip(summaries[:200], losses, strict=False):
         in_nats = table_of(by_hand, each)
-        assert decided(summary) == [opposite[verdict] for verdict in decided(in_nats)]
+        assert decided(summary) == [verdict.opposite for verdict in decided(in_nats)]
 
 
 @pytest.mark.slow
@@ -282,5 +281,5 @@ def test_what_the_pipeline_lists_of_a_users_task_are_such_draws(tables_of_accura
 def test_an_arm_of_lower_accuracy_is_called_so(tables_of_accuracy):
     """A loss that is higher by forty spreads is an accuracy that is lower."""
     summary = tables_of_accuracy(1, last=5 + 40 * Noise.OWN)
-    assert summary.arm("arm 2").comparison.verdict == LOWER
+    assert summary.arm("arm 2").comparison.verdict == Verdict.LOWER
     assert summary.arm("arm 2").comparison.delta < 0

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from ablate.compare.plots.style import shortened
-from ablate.compare.statistics.paired import LOWER, MAX_PAIRS, UNDECIDED
+from ablate.compare.statistics.paired import MAX_PAIRS
 from ablate.compare.table.columns import decimals, p_value, with_interval, with_more
 from ablate.compare.text.figures import count, decimal, duration, signed
 from ablate.compare.text.plain import display_width, paragraph, printable
 from ablate.config.metrics import ACCURACY, PERPLEXITY
 from ablate.results.arm import Counts
 from ablate.results.replication import Replication
+from ablate.results.verdict import Verdict
 
 
 @pytest.mark.parametrize(
@@ -90,15 +91,15 @@ def test_an_interval_follows_its_difference():
     assert with_interval(-0.5, (-1.25, 0.25), 2) == "−0.50 [−1.25, +0.25]"
 
 
-def compared(verdict: str, more: int | None = None, reason: str = "") -> Any:
+def compared(verdict: Verdict, more: int | None = None, reason: str = "") -> Any:
     return SimpleNamespace(verdict=verdict, more=more, reason=reason)
 
 
 def test_a_verdict_says_how_many_more_pairs_would_decide_it():
-    assert with_more(compared(LOWER)) == LOWER
-    assert with_more(compared(UNDECIDED, 3)) == f"{UNDECIDED} +3"
-    assert with_more(compared(UNDECIDED)) == f"{UNDECIDED} >{MAX_PAIRS}"
-    assert with_more(compared(UNDECIDED, 3, reason="it lost seeds")) == UNDECIDED
+    assert with_more(compared(Verdict.LOWER)) == "lower"
+    assert with_more(compared(Verdict.UNDECIDED, 3)) == "undecided +3"
+    assert with_more(compared(Verdict.UNDECIDED)) == f"undecided >{MAX_PAIRS}"
+    assert with_more(compared(Verdict.UNDECIDED, 3, reason="it lost seeds")) == "undecided"
 
 
 @pytest.mark.parametrize(

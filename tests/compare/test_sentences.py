@@ -19,8 +19,9 @@ from ablate.store import tokens as saved
 from ablate.store.arrow import as_arrow, write_columns
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
-from ablate.study.words import Arm, Scale, Study
-from ablate.trial.stand_in import StandIn
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale
+from ablate.testing.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from tests.support import small_studies

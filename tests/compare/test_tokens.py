@@ -15,7 +15,8 @@ from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from tests.support import small_studies

@@ -20,7 +20,7 @@ from ablate.model.mixture import log_probs, summed_nll
 from ablate.model.optimizer import parameter_groups
 from ablate.store.store import Store
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -30,7 +30,7 @@ from ablate.model.mixture import (
 )
 from ablate.model.pointer import copied_targets
 from ablate.space import space
-from ablate.trial.evaluation import rows_nll
+from ablate.trial.training.evaluation import rows_nll
 
 V, LENGTH, ROWS = 7, 4, 2
 VALUES = {"head": "pointer_sentinel", "head.length": LENGTH, "head.bias_range": 0.3}

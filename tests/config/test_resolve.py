@@ -20,7 +20,8 @@ from ablate.config.resolve import SECTIONS, Config, merge, resolve
 from ablate.config.tasks import ENCODER_DECODER
 from ablate.errors import ConfigError
 from ablate.space.space import load
-from ablate.study.words import Arm, Budget, Design, Inherit, Scale, Search, Stage, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Budget, Design, Inherit, Scale, Search, Stage
 from tests.support import places
 from tests.support.golden import golden, regenerating
 

@@ -15,6 +15,7 @@ from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS, Published
 from ablate.data.texts import BUILT_IN
 from ablate.errors import CorpusError
+from ablate.store import files
 
 
 def names_in(folder):
@@ -209,21 +210,21 @@ def test_a_full_disk(tiny, own, tmp_path, monkeypatch):
         def write(self, _):
             raise OSError(28, "No space left on device")
 
-    def open_file(path, mode):
-        return FullDisk(path, mode) if mode == "wb" else io.FileIO(path, mode)
+    def open_file(path, mode, **how):
+        return FullDisk(path, mode, **how) if mode == "xb" else open(path, mode, **how)
 
-    monkeypatch.setattr(sources, "open", open_file, raising=False)
+    monkeypatch.setattr(files, "open", open_file, raising=False)
     with pytest.raises(CorpusError, match="No space left"):
         sources.get("tiny", tmp_path, from_dir=own)
     assert not (tmp_path / "tiny/tiny.train.txt").exists()
 
 
 def test_a_disk_that_is_full_when_the_last_bytes_are_written(tiny, own, tmp_path, monkeypatch):
-    def on_a_full_disk(path, mode):
-        return open("/dev/full" if mode == "wb" else path, mode)
+    def on_a_full_disk(path, mode, **how):
+        return open("/dev/full", "wb") if mode == "xb" else open(path, mode, **how)
 
     (own / "train.txt").write_text("few words, which stay in the buffer\n")
-    monkeypatch.setattr(sources, "open", on_a_full_disk, raising=False)
+    monkeypatch.setattr(files, "open", on_a_full_disk, raising=False)
     with pytest.raises(CorpusError, match=r"cannot write to .*No space left.*Free some space"):
         sources.get("tiny", tmp_path, from_dir=own)
 

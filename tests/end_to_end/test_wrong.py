@@ -21,6 +21,8 @@ from tests.support import places
 pytest.importorskip("ray")
 
 GOOD = """
+import runners
+
 from ablate import Arm, Scale, Search, Stage, Study, table
 
 BASE = {
@@ -40,7 +42,8 @@ study = Study(
     base_arm="a",
     design=table(Arm("a"), Arm("b", {"optimizer.learning_rate": 2.0})),
     scales={"small": Scale(seeds=2)},
-    runner="runners:Sloping",
+    runner="sloping",
+    techniques=(runners.__file__,),
 )
 """
 CONFIGURATION, CORPUS, STORE, TRIAL, RECORD, TECHNIQUE = 2, 3, 4, 5, 6, 8
@@ -60,7 +63,7 @@ def really(text: str = GOOD, **values: Any) -> str:
     small = {"corpus.train_tokens": 1000, "corpus.eval_tokens": 200, **values}
     more = "".join(f'    "{name}": {value!r},\n' for name, value in small.items())
     text = changed("BASE = {\n", "BASE = {\n" + more, text)
-    return changed('    runner="runners:Sloping",\n', "", text)
+    return changed('    runner="sloping",\n', "", text)
 
 
 def run(place: Any, text: str, *arguments: str, **options: Any) -> Any:
@@ -119,8 +122,9 @@ class TestStudyFile:
             ended.failed(CONFIGURATION, "unknown scale 'smal'. Did you mean 'small'?")
 
     def test_unknown_runner(self, place):
-        text = changed("runners:Sloping", "ruuners:Sloping")
-        run(place, text).failed(CONFIGURATION, "runner = 'ruuners:Sloping' is not allowed.")
+        text = changed("sloping", "runners:Sloping")
+        message = "runner = 'runners:Sloping' is not allowed.", "register the function that trains"
+        run(place, text).failed(CONFIGURATION, *message)
 
 
 class TestValues:
@@ -340,7 +344,7 @@ class TestTrials:
     """A trial that fails stops no other one, and the table says so."""
 
     def test_a_loss_that_is_no_number(self, place):
-        ended = run(place, changed("runners:Sloping", "runners:Broken"))
+        ended = run(place, changed("sloping", "broken"))
         message = (
             "2 of 4 trials failed or diverged",
             "2 x diverged, a seed 2 first: the training loss",
@@ -362,7 +366,7 @@ class TestTrials:
         ended.failed(TRIAL, "2 of 4 trials", "2 x diverged, b seed 1 first: the ", " loss became ")
 
     def test_out_of_memory(self, place):
-        text = changed("runners:Sloping", "runners:Hungry")
+        text = changed("sloping", "hungry")
         run(place, text).failed(TRIAL, "2 x failed, a seed 2 first: out of memory: a smaller")
         run(place, text).failed(TRIAL, "out of memory")  # tried again, once
 
@@ -552,7 +556,7 @@ class TestCommands:
         ended.failed(CORPUS, "unknown corpus 'ptbb'. Did you mean 'ptb'?")
 
     def test_two_drivers_of_one_study(self, place):
-        place.write("asked.py", changed("runners:Sloping", "slow"))
+        place.write("asked.py", changed("sloping", "slow"))
         first = place.start("study", "asked.py", "--local")
         while not journals.read_all(place.store):
             assert first.wait(0.05) is None

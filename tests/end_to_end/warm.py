@@ -29,8 +29,8 @@ def serve() -> None:
     import ablate.engine.screen
     import ablate.record.background
     import ablate.record.database
-    import ablate.trial.evaluation
-    import ablate.trial.training
+    import ablate.trial.training.evaluation
+    import ablate.trial.training.training
     import ablate.tune.cluster.drive
     import ablate.tune.local
     import ablate.tune.search.arm

@@ -21,7 +21,8 @@ from ablate.errors import HeldError, Interrupted, StoreError, TrialError
 from ablate.record.mlflow_records import Delivery
 from ablate.store import journal as journals
 from ablate.study.designs import table
-from ablate.study.words import Arm, Scale, Search, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale, Search
 from ablate.tune import local
 from ablate.tune.search.log import LoggedStorage
 from tests.support.claiming import is_free
@@ -37,7 +38,7 @@ def study() -> Study:
         base_arm="a",
         design=table(Arm("a")),
         scales={"s": Scale(seeds=1)},
-        runner="ablate.trial.stand_in:StandIn",
+        runner="stand_in",
     )
 
 

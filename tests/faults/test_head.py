@@ -184,6 +184,8 @@ def test_doctor_with_the_token(head, workspace, monkeypatch) -> None:
 # -- budgets --
 
 STUDY = """
+import costly
+
 from ablate import Arm, Budget, Scale, Study, table
 
 BASE = {
@@ -198,19 +200,23 @@ study = Study(
             seeds=4, gpus=1, budget=Budget(gpu_hours=4 / 1024, gpu_hours_per_trial=1 / 1024)
         ),
     },
-    runner="costly:Costly",
+    runner="costly",
+    techniques=("costly.py",),
 )
 """
 RUNNER = """
 import time
 
-from ablate.trial.stand_in import StandIn
+from ablate.config.tasks import RUNNERS
+from ablate.testing.stand_in import StandIn
 
 class Costly(StandIn):
     # Reports 1/1024 GPU-hours in total, which is exact in binary.
     def advance(self, seconds):
         time.sleep(0.4)
         return {**super().advance(seconds), "seconds": self.epoch * 3600 / 1024 / self.epochs}
+
+RUNNERS["costly"] = "costly:Costly"
 """
 
 

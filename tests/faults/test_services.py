@@ -35,7 +35,8 @@ from ablate.store import store as stores
 from ablate.store.store import Store
 from ablate.store.workspace import open_workspace
 from ablate.study.designs import table
-from ablate.study.words import Arm, Scale, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale
 from ablate.trial.run import TrialRun
 from tests.support import lab, small_studies
 

@@ -157,11 +157,6 @@ def dangling(file: Written) -> Iterator[Wrong]:
         line = f'when = "{target} = 1"'
         lines, number = (file.put(number, line), number) if number else file.add(row, line)
         yield Wrong("dangling when", lines, number, row, f"when: {rest}")
-        lines = [*file.lines, ""]
-        top = next(n for n, text in enumerate(lines, start=1) if text.startswith("tables"))
-        lines = [text for text in lines if not text.startswith(("require", "    ", "]"))]
-        lines.insert(top, f'require = ["{target} = {row}"]')
-        yield Wrong("dangling require", lines, top + 1, None, f"require: {rest}")
 
 
 def duplicate_fields(file: Written) -> Iterator[Wrong]:
@@ -216,7 +211,7 @@ def no_toml(file: Written) -> Iterator[Wrong]:
 
 def misplaced(file: Written) -> Iterator[Wrong]:
     for row, header in file.headers.items():
-        key = ("paper", "tables", "require")[header % 3]
+        key = ("paper", "tables", "task")[header % 3]
         lines, line = file.add(row, f'{key} = ["x"]')
         rest = f"the key '{key}' belongs above the first row."
         yield Wrong("misplaced", lines, line, row, rest)
@@ -287,18 +282,16 @@ OWN = ' A space over the settings of your own task has task = "..." instead.'
 BESIDE = {
     "paper = 7\ntables = []": ":1: paper = 7 is not allowed. Expected: text.",
     'paper = "p"\npapre = "p"\n': ":2: unknown key 'papre'. Did you mean 'paper'? Expected one of: "
-    "paper, tables, task, note, require.",
+    "paper, tables, task, note.",
     'tables = ["T"]\n': ":1: the key 'paper' is required and was not given." + OWN,
     'paper = "p"\n': ":1: the key 'tables' is required and was not given." + OWN,
     'paper = "p"\ntables = "T"\n': ":2: tables = 'T' is not allowed. Expected: list of text.",
     'paper = "p"\ntables = []\nnote = 3\n': ":3: note = 3 is not allowed. Expected: text.",
-    'paper = "p"\ntables = []\nrequire = [3]\n': ":3: require = [3] is not allowed. "
-    "Expected: list of text.",
     'paper = "p"\ntables = []\n': ':1: the file has no rows; one reads ["Row name"].',
     '[paper]\nvalue = 3\n["Row"]\nvalue = 3\n': ":1: paper = {'value': 3} is not allowed. "
     "Expected: not a table.",
     'paper = "p"\ntables = []\n[["Row"]]\nvalue = 3\n': ":1: unknown key 'Row'. "
-    "Expected one of: paper, tables, task, note, require.",
+    "Expected one of: paper, tables, task, note.",
     'paper = "p': ":1: this is not valid TOML: Unterminated string.",
     "": ":1: the key 'paper' is required and was not given." + OWN,
     "\x00": ":1: this is not valid TOML: Invalid statement (column 1).",

@@ -14,8 +14,9 @@ from ablate.commands.spaces import list_spaces, show_space
 from ablate.config.resolve import resolve
 from ablate.errors import SpaceError
 from ablate.space import space
+from ablate.space.links import possible_domains
 from ablate.space.row import Fixed, Range, Row
-from ablate.space.space import Space, SpaceViolation, load
+from ablate.space.space import Space, load
 from tests.support import places
 from tests.support.spaces import DOC, DUAL, MOS, SHIPPED, SMALL, draw
 
@@ -53,7 +54,8 @@ def test_dual_is_its_tables_in_order():
             low, high = map(float, typed["values"].split(".."))
             assert (row.domain.low, row.domain.high) == (low, high)
         else:
-            values = [end for domain in row.domains for end in domain.ends]
+            domains = possible_domains(row.name, ours)
+            values = [end for domain in domains for end in domain.ends]
             assert values == [float(value) for value in typed["values"].split("|")]
         starred = "*" if typed["applies_to"] == "dual only" else ""
         assert row.marker == starred
@@ -65,9 +67,8 @@ def test_the_best_published_dual_is_in_its_space():
     named = {name: float(text) for name, text in best.items() if name in _names(loaded)}
     assert len(named) >= 17
     for name, value in named.items():
-        domain = loaded[name].at("ptb").domain
-        assert domain is not None
-        assert domain.admits(value), name
+        rows = [row.at("ptb") for row in loaded.rows]
+        assert any(domain.admits(value) for domain in possible_domains(name, rows)), name
 
 
 def _best_of() -> tuple[str]:
@@ -131,15 +132,8 @@ def test_dual_names_registered_techniques_only():
 
 def test_dual_samples_only_what_can_exist():
     loaded, chance = load(DUAL), random.Random(0)
-    refused = 0
     for _ in range(300):
-        try:
-            values = loaded.sample(draw(chance), "ptb")
-        except SpaceViolation as violation:
-            refused += 1
-            assert violation.rules == ["Dual units = Embedding units"]
-            assert violation.values["bridge.units"] != violation.values["embedding.size"]
-            continue
+        values = loaded.sample(draw(chance), "ptb")
         dual = values["bridge"] == "dual"
         assert ("bridge.units" in values) == dual == ("bridge.input_dropout" in values)
         assert not dual or values["bridge.units"] == values["embedding.size"]
@@ -150,13 +144,12 @@ def test_dual_samples_only_what_can_exist():
         assert values["backbone.last_units"] == values["embedding.size"]
         assert isinstance(values.get("evaluator.dynamic.window", 5), int)
         assert values["training.batch_size"] == 32
-    assert 30 < refused < 120
 
 
 def test_a_search_can_be_narrowed_by_fixing():
     loaded = load(DUAL)
     fixed = {"backbone": "mogrifier", "bridge": "dual", "Dynamic evaluation": False}
-    fixed |= {"embedding.size": 850, "Dual units": 850, "optimizer.learning_rate": 1e-4}
+    fixed |= {"embedding.size": 850, "optimizer.learning_rate": 1e-4}
     suggested: list[str] = []
 
     def suggest(row: Row) -> Any:
@@ -188,8 +181,6 @@ def test_a_file_prints_as_its_table(name, width):
         assert row.printed or page.index(f"\n{row.name}  ", after)
         assert row.field is None or f"  {row.field}" in page
         assert " ".join(row.condition.split()) in " ".join(page.split())
-    for rule in loaded.rules:
-        assert rule.text in page
 
 
 def test_doc_prints_a_column_for_each_corpus():

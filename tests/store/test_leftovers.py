@@ -6,24 +6,25 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from ablate.store import leftovers
-from ablate.store.files import write_whole
-from ablate.store.leftovers import lock_file, owned_folder, sweep, sweep_partial
+from ablate.store import files, leftovers
+from ablate.store.files import partial_file, write_whole
+from ablate.store.leftovers import owned_folder, sweep, sweep_partial
+from ablate.store.locks import lock
 from tests.support import places
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from ablate.store.leftovers import lock_file, owned_folder
+from ablate.store.leftovers import owned_folder
+from ablate.store.locks import locked
 
 folder = Path(sys.argv[1])
 with owned_folder("ablate-ray-", folder), owned_folder("tune-", folder / "ray"):
-    with lock_file(folder / f"ablate-{sys.argv[2]}" / "server-x.lock"):
+    with locked(folder / f"ablate-{sys.argv[2]}" / "server-x.lock", remove=True):
         print("ready", flush=True)
         time.sleep(600)
 """
@@ -69,7 +70,7 @@ def test_partial_files_are_removed_unless_somebody_writes_them(tmp_path, monkeyp
     (tmp_path / f"mlflow.db.{dead.pid}.partial").touch()
     (tmp_path / f"text.{os.getpid()}.partial").touch()
     with (tmp_path / "written.partial").open("w") as file:
-        leftovers.lock(file)
+        lock(file)
         sweep_partial(tmp_path.glob("*.partial"))
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == [f"text.{os.getpid()}.partial", "written.partial"]
@@ -83,58 +84,25 @@ def test_a_partial_file_that_is_young_may_not_be_locked_yet(tmp_path) -> None:
 
 def test_a_file_that_is_being_written_is_locked(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(leftovers, "YOUNG_SECONDS", -1.0)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    real, left = os.fdopen, []
-
-    def opened(*args):
-        class Slow:
-            def __enter__(self):
-                self.file = real(*args)
-                return self
-
-            def __exit__(self, *_):
-                self.file.close()
-
-            def fileno(self):
-                return self.file.fileno()
-
-            def __getattr__(self, name):
-                sweep_partial(tmp_path.glob("*.partial"))
-                left.append(len(list(tmp_path.glob("*.partial"))))
-                return getattr(self.file, name)
-
-        return Slow()
-
-    monkeypatch.setattr(os, "fdopen", opened)
-    write_whole(tmp_path / "a", b"data")
-    assert left == [1] and (tmp_path / "a").read_bytes() == b"data"
+    with partial_file(tmp_path / "a") as file:
+        file.write(b"data")
+        sweep_partial(tmp_path.glob("*.partial"))
+        assert [str(path) for path in tmp_path.iterdir()] == [file.name]
+    assert not list(tmp_path.iterdir())  # nobody moved it
 
 
-def test_a_lock_file_is_held_by_one_at_a_time_and_is_gone_afterwards(tmp_path) -> None:
-    """Though each removes the file that others may be waiting for."""
-    inside, most = [0], [0]
+def test_a_whole_file_is_written_to_a_partial_one(tmp_path, monkeypatch) -> None:
+    seen, real = [], files.replace_synced
 
-    def work() -> None:
-        for _ in range(30):
-            with lock_file(tmp_path / "l.lock"):
-                inside[0] += 1
-                most[0] = max(most[0], inside[0])
-                sweep(tmp_path, [tmp_path])
-                inside[0] -= 1
+    def noted(partial, path):
+        seen.append((partial.suffix, partial.read_bytes(), path.exists()))
+        real(partial, path)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1] and list(tmp_path.iterdir()) == []
-
-
-def test_a_lock_file_that_is_a_link_is_refused(tmp_path) -> None:
-    (tmp_path / "l.lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError), lock_file(tmp_path / "l.lock"):
-        pass
-    assert not (tmp_path / "elsewhere").exists()
+    monkeypatch.setattr(files, "replace_synced", noted)
+    write_whole(tmp_path / "a", b"da", b"ta")
+    assert seen == [(".partial", b"data", False)]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_long_folder_for_temporary_files_is_not_used_for_rays_sockets(monkeypatch) -> None:

@@ -283,8 +283,7 @@ def study_mutations():
         "tables='Table 3'": r"tables = 'Table 3' is not allowed\. Expected: list of text",
         "techniques='own.py'": r"techniques = 'own\.py' is not allowed",
         "techniques=('nonsuch.py',)": r"asked\.py: unknown file of techniques 'nonsuch\.py'",
-        "runner='nonsuch:Task'": r"runner = 'nonsuch:Task' is not allowed",
-        "runner='os'": r"runner = 'os' is not allowed",
+        "runner='nonsuch:Task'": r"runner = 'nonsuch:Task' is not allowed\..* with @task",
         "runner=print": r"runner = <built-in function print> is not allowed",
         "papre='x'": r"unknown field of Study 'papre'.*'paper'",
     }

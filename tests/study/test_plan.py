@@ -21,10 +21,14 @@ from ablate.data.corpus import vocabulary_size
 from ablate.errors import AblateError, ConfigError, StudyError
 from ablate.space.space import load
 from ablate.store.study_record import from_plain
+from ablate.study.chains import confirm_search
 from ablate.study.designs import table
-from ablate.study.plan import Plan, make_plan
+from ablate.study.plan import make_plan
+from ablate.study.planned import Plan
+from ablate.study.searches import plan_search_trial
 from ablate.study.small import smoke
-from ablate.study.words import Arm, Scale, Search, Stage, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Scale, Search, Stage
 from tests.support.golden import golden
 
 SMALL = {
@@ -279,12 +283,14 @@ def searched(tmp_path: Path):
 def test_a_searched_arm_is_confirmed_on_seeds_that_no_other_repeat_has(searched, first, data: str):
     plan = make_plan(searched(repeats=2, first_seed=first), data=data)
     assert plan.trials == () and len(plan.searches) == 4
-    sampled = [plan.search_trial(search, {}, index) for search in plan.searches for index in (0, 1)]
+    sampled = [
+        plan_search_trial(plan, search, {}, index) for search in plan.searches for index in (0, 1)
+    ]
     assert not any(trial.reads_test for trial in sampled)
     assert all(trial.keep == "nothing" for trial in sampled)
     seeds = []
     for search in plan.searches[:1] + plan.searches[2:3]:
-        chains = plan.confirmations(search, {"optimizer.learning_rate": 2.0})
+        chains = confirm_search(plan, search, {"optimizer.learning_rate": 2.0})
         seeds += [planned.seed for planned in chains.planned if planned.final]
     assert seeds == [first, first + 1, first + 2, first + 3]
     assert not {trial.seed for trial in sampled} & set(seeds)
@@ -293,25 +299,28 @@ def test_a_searched_arm_is_confirmed_on_seeds_that_no_other_repeat_has(searched,
 def test_a_search_s_trial_is_named_after_what_it_tries(searched, data: str):
     plan = make_plan(searched(), data=data)
     search, values = plan.searches[1], {"optimizer.learning_rate": 2.000001}
-    trial = plan.search_trial(search, values, 0)
+    trial = plan_search_trial(plan, search, values, 0)
     assert trial.name == "window search (Rate=2)"
-    assert trial.id == replace(trial, tags={}).id == plan.search_trial(search, values, 0).id
+    assert trial.id == replace(trial, tags={}).id == plan_search_trial(plan, search, values, 0).id
     fixed = replace(search, fixed={"Rate": 3.0})
-    assert plan.search_trial(fixed, values, 0).name == f"window search seed {trial.seed}"
+    assert plan_search_trial(plan, fixed, values, 0).name == f"window search seed {trial.seed}"
 
 
 def test_a_search_asks_the_same_wherever_its_confirmation_starts(searched, data: str):
     plans = [make_plan(searched(first_seed=first), data=data) for first in (1, 13)]
     one, other = ([search.key for search in plan.searches] for plan in plans)
     assert one == other
-    first, again = (plan.search_trial(plan.searches[0], {}, 0).id for plan in plans)
+    first, again = (plan_search_trial(plan, plan.searches[0], {}, 0).id for plan in plans)
     assert first == again
 
 
 def test_arms_are_searched_with_the_same_seeds(searched, data: str):
     plan = make_plan(searched(), data=data)
     a, window = plan.searches
-    pairs = [(plan.search_trial(a, {}, i), plan.search_trial(window, {}, i)) for i in range(3)]
+    pairs = [
+        (plan_search_trial(plan, a, {}, i), plan_search_trial(plan, window, {}, i))
+        for i in range(3)
+    ]
     assert all(one.seed == other.seed and one.id != other.id for one, other in pairs)
 
 
@@ -323,7 +332,7 @@ def test_a_searched_arm_s_own_stage_goes_on_from_what_another_arm_is_confirmed_b
     arms = (Arm("more", then=(GATE,)), Arm("other", {"training.window": 3}, then=(GATE,)))
     plan = make_plan(study_with(*arms, search=Search(space=str(file), trials=4)), data=data)
     won = {"optimizer.learning_rate": 2.0}
-    confirmed = {search.arm: plan.confirmations(search, won) for search in plan.searches}
+    confirmed = {search.arm: confirm_search(plan, search, won) for search in plan.searches}
     base = {trial.id for trial in confirmed["a"].trials}
     trained = {trial.id for trial in confirmed["more"].trials if trial.stage == "train"}
     assert trained == base and len(base) == 2
@@ -483,13 +492,13 @@ def test_an_evaluation_is_searched_for_each_finished_model(data: str, tmp_path: 
     assert placed(plan, "a") == [("train", False)] * 2
     assert not any(trial.reads_test for trial in plan.trials)
     assert [search.parents[0].id for search in plan.searches] == ids(plan)
-    sampled = plan.search_trial(plan.searches[0], {"evaluator.standard.batch_size": 2}, 0)
+    sampled = plan_search_trial(plan, plan.searches[0], {"evaluator.standard.batch_size": 2}, 0)
     assert (sampled.reads_test, sampled.keep, sampled.parents) == (
         False,
         "nothing",
         plan.searches[0].parents,
     )
-    (result,) = plan.confirmations(plan.searches[0], {"evaluator.standard.batch_size": 2}).trials
+    (result,) = confirm_search(plan, plan.searches[0], {"evaluator.standard.batch_size": 2}).trials
     assert (result.reads_test, result.seed, result.stage) == (True, 1, "how")
     assert len({search.key for search in plan.searches}) == 2
     planned = [(search.repeat, search.seed, search.model) for search in plan.searches]

@@ -27,7 +27,8 @@ from ablate.study.arms import arm_values
 from ablate.study.chains import chains
 from ablate.study.file import load
 from ablate.study.plan import Plan, make_plan
-from ablate.study.words import Arm, Inherit, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Inherit
 from tests.support import places
 
 FOLDER = places.STUDIES

@@ -9,6 +9,7 @@ from ablate.config import tasks
 from ablate.errors import ConfigError, StudyError
 from ablate.study.file import load
 from ablate.study.plan import make_plan
+from ablate.study.searches import plan_search_trial
 
 ACCURACY = Metric("accuracy", better="higher", shown="accuracy in %", factor=100)
 SECONDS = Metric("seconds_taken", shown="seconds")
@@ -90,7 +91,7 @@ def test_a_smoke_scale_has_one_epoch_and_a_short_search(sums, tmp_path):
     assert [trial.values["sums.epochs"] for trial in listed.trials] == [1] * 4
     tuned = make_plan(study, "tuned", data=str(tmp_path))
     assert [search.words.trials for search in tuned.searches] == [2, 2]
-    trial = tuned.search_trial(tuned.searches[0], {"sums.rate": 0.3}, 0)
+    trial = plan_search_trial(tuned, tuned.searches[0], {"sums.rate": 0.3}, 0)
     assert trial.config.sections["sums"] == SumsConfig(rate=0.3, epochs=1)
 
 

@@ -42,7 +42,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         ],
     },
     "bucket-store-gpu": {
-        "images": [{"name": "ablate", "newTag": "0.1.0-cuda"}],
+        "images": [{"name": "ablate", "newTag": "0.2.0-cuda"}],
         "resources": ["../k8s/base", "../k8s/ray"],
         "components": [
             "../k8s/components/autoscaling",

@@ -16,7 +16,7 @@ SHIPPED = (DOC, MOS, DUAL)
 SMALL = """\
 paper = "somebody2020"
 tables = ["Table 1"]
-require = ["Units <= Width", "Depth in [1, 2, 3] and Width >= 2"]
+# Every kind of row.
 
 ["Rate"]
 field = "optimizer.learning_rate"

@@ -12,7 +12,8 @@ from ablate.errors import DamagedError, RecordError
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.study.designs import table
-from ablate.study.words import Arm, Budget, Scale, Search, Stage, Study
+from ablate.study.study import Study
+from ablate.study.words import Arm, Budget, Scale, Search, Stage
 from ablate.trial import checkpoint
 from ablate.tune import local
 from ablate.tune.schedule import Listener

@@ -13,10 +13,10 @@ from ablate.errors import AblateError
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.workspace import make_folders, open_workspace
-from ablate.study.check import check
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
-from ablate.study.words import Arm, Budget, Inherit, Scale, Search, Stage, Study
+from ablate.study.study import Study, check
+from ablate.study.words import Arm, Budget, Inherit, Scale, Search, Stage
 from ablate.tune import local
 from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search.arm import ArmSearch, open_search

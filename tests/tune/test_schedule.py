@@ -23,22 +23,21 @@ from optuna.trial import TrialState
 
 from ablate.config.identity import Trial
 from ablate.engine.board import Board
-from ablate.errors import AblateError, RecordError, SpaceError, StudyError, TrialError
+from ablate.errors import AblateError, RecordError, StudyError, TrialError
 from ablate.record.quiet import silent_warnings
-from ablate.space.space import SpaceViolation
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
-from ablate.study.check import check
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
-from ablate.study.words import Arm, Budget, Scale, Search, Stage, Study
+from ablate.study.study import Study, check
+from ablate.study.words import Arm, Budget, Scale, Search, Stage
+from ablate.testing.stand_in import StandIn
 from ablate.trial import checkpoint
 from ablate.trial import run as trial_run
-from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune import schedule as schedules
 from ablate.tune.budget import Ledger
@@ -1104,18 +1103,6 @@ def test_without_early_stopping_no_epoch_is_reported(workspace, tmp_path):
     assert search._open[first.id].study.get_trials()[0].intermediate_values == {}
 
 
-def test_a_space_that_refuses_everything_is_given_up(workspace, tmp_path, monkeypatch):
-    rule = SimpleNamespace(text="rate < 1", where="rates.toml")
-    space: Any = SimpleNamespace(rules=[rule])
-
-    def refuse(self: ArmSearch, suggestion: Any) -> None:
-        raise SpaceViolation(space, ["rate < 1"], {})
-
-    monkeypatch.setattr(ArmSearch, "_sample", refuse)
-    with pytest.raises(SpaceError, match=r"^200 combinations in a row .* rule 'rate < 1'"):
-        scheduled(search_study(tmp_path), workspace).next()
-
-
 def test_a_search_that_is_opened_again_knows_its_results_and_where_trials_stopped(
     workspace, tmp_path
 ):
@@ -1230,10 +1217,10 @@ def test_a_batch_that_was_begun_is_filled_and_no_more_than_the_trials_there_are(
 
 @pytest.mark.parametrize(
     ("keep", "runner", "lacks"),
-    [("weights", None, True), ("nothing", None, False), ("weights", "own", False)],
+    [("weights", None, True), ("nothing", None, False), ("weights", "stand_in", False)],
 )
 def test_only_a_trial_that_keeps_weights_can_lack_them(keep, runner, lacks):
-    """A runner of the study's own keeps what it likes."""
+    """A runner that a study names keeps what it likes."""
     plan = SimpleNamespace(study=SimpleNamespace(runner=runner))
     known = {"built_on": True, "missing": False}
     schedule: Any = SimpleNamespace(plan=plan, _is_built_on=known.get, _has_weights={})

@@ -21,6 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Print the checks; return the exit status of the gravest one."""
     from ablate.commands.doctor import examine
 
     if options.cluster == "":

@@ -15,7 +15,7 @@ from typing import Any
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.commands.doctor.places import ray_client
 from ablate.store.workspace import Workspace
-from ablate.trial.environment import versions
+from ablate.trial.provenance.environment import versions
 
 SECONDS = 50.0
 SAME = ("ablate", "torch", "numpy", "ray", "pyarrow")  # versions that all hosts must share
@@ -25,7 +25,7 @@ import json, subprocess, sys
 import ray
 
 def examine():
-    from ablate.trial.environment import versions
+    from ablate.trial.provenance.environment import versions
     import subprocess
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10)

@@ -45,6 +45,7 @@ class Requirement:
 
 
 def python(workspace: Workspace) -> Iterator[Finding]:
+    """Yield whether this Python is new enough."""
     version = f"{platform.python_version()} ({sys.executable})"
     if sys.version_info < PYTHON:
         needed = ".".join(map(str, PYTHON))

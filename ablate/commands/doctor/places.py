@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -10,9 +9,8 @@ import socket
 import sqlite3
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -20,6 +18,8 @@ from urllib.parse import quote, unquote, urlsplit
 from ablate.commands.doctor import database as doctor_database
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.commands.doctor.machine import existing
+from ablate.record import quiet
+from ablate.record.client import status_of
 from ablate.record.places import check_uri, is_server
 from ablate.store import checksum
 from ablate.store.files import read_regular, write_whole
@@ -96,35 +96,20 @@ def mlflow(workspace: Workspace) -> Iterator[Finding]:
         yield _database(uri, "Move it away: `ablate sync` rebuilds it from the store.")
         return
     try:
-        with urllib.request.urlopen(_request(uri), timeout=NETWORK_SECONDS):
-            yield Finding(OK, f"{uri} answers")
-    except urllib.error.HTTPError as error:
-        error.close()
-        yield Finding(FAIL, f"{uri} answers {error.code}", _http_remedy(error.code), 6)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "reason", error)
+        code = status_of(uri)
+    except quiet.load("mlflow.exceptions").MlflowException as error:
         later = "Training continues without it; `ablate sync` delivers what it missed."
-        yield Finding(FAIL, f"{uri} does not answer: {why}", later, 6)
+        yield Finding(FAIL, f"{uri} does not answer: {_first_cause(error)}", later, 6)
+        return
+    if code == HTTPStatus.OK:
+        yield Finding(OK, f"{uri} answers")
+    else:
+        yield Finding(FAIL, f"{uri} answers {code}", _http_remedy(code), 6)
 
 
-def _request(uri: str) -> urllib.request.Request:
-    """Return a request that a server answers only for users with write access."""
-    query = "/api/2.0/mlflow/experiments/search?max_results=1"
-    request = urllib.request.Request(_without_login(uri).rstrip("/") + query)
-    parts, environment = urlsplit(uri), os.environ
-    user = unquote(parts.username or "") or environment.get("MLFLOW_TRACKING_USERNAME")
-    password = unquote(parts.password or "") or environment.get("MLFLOW_TRACKING_PASSWORD", "")
-    if user:
-        login = base64.b64encode(f"{user}:{password}".encode()).decode()
-        request.add_header("Authorization", f"Basic {login}")
-    elif token := environment.get("MLFLOW_TRACKING_TOKEN"):
-        request.add_header("Authorization", f"Bearer {token}")
-    return request
-
-
-def _without_login(uri: str) -> str:
-    parts = urlsplit(uri)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+def _first_cause(error: BaseException) -> BaseException:
+    cause = error.__cause__ or error.__context__
+    return _first_cause(cause) if cause else error
 
 
 def _http_remedy(code: int) -> str:

@@ -7,8 +7,8 @@ rows of a table alone, every number unrounded.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -19,12 +19,27 @@ BEST = "{best}"  # in a note: each writer puts the mark that it gives to the bes
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading (of one line or two), and how it is set."""
+    """A column: its heading (of one line or two), what is in it, and how it is set.
 
-    heading: str
+    Programs get the columns that have a name, and the values themselves.
+    """
+
+    heading: str = ""
+    of: Callable[[Any], Any] = str  # its value, from what a row is about
+    text: Callable[[Any], Any] | None = None  # the value as people read it
+    name: str = ""
     left: bool = False  # aligned left
     wraps: bool = False  # shares the width that the others leave; the first column, if none does
     drop: int | None = None  # dropped where a terminal is too narrow, lowest number first
+
+    def about(self, part: Callable[[Any], Any]) -> Column:
+        """The column in a table whose rows have what it is about as a part, or None instead."""
+        return replace(self, of=lambda row: None if (it := part(row)) is None else self.of(it))
+
+    def shown(self, row: Any) -> Any:
+        """What people read of a row: nothing, where there is no value."""
+        value = self.of(row)
+        return "" if value is None else self.text(value) if self.text else value
 
 
 @dataclass(frozen=True)
@@ -62,6 +77,18 @@ class Table:
         return [note.replace(BEST, mark) for note in notes]
 
 
+def for_people(columns: Sequence[Column], rows: Iterable[Any], **more: Any) -> Table:
+    """A table from what each of its rows is about."""
+    columns = [column for column in columns if column.heading]
+    return Table(columns, [[column.shown(row) for column in columns] for row in rows], **more)
+
+
+def for_programs(columns: Sequence[Column], rows: Iterable[Any]) -> Table:
+    named = [column for column in columns if column.name]
+    values = [[column.of(row) for column in named] for row in rows]
+    return table_of_values([column.name for column in named], values)
+
+
 def table_of(
     headings: Sequence[str], rows: Sequence[Sequence[Any]], left: Container[str] = (), **more: Any
 ) -> Table:
@@ -96,6 +123,7 @@ def names() -> list[str]:
 
 
 def writer(name: str) -> ModuleType:
+    """Return the module that writes a format."""
     return import_module(f"{__name__}.{name}")
 
 

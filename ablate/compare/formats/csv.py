@@ -18,6 +18,7 @@ STARTS_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def write(table: Table) -> str:
+    """Return the table as CSV, with all digits."""
     return "\n".join(_line(row) for row in (table.headings, *table.rows))
 
 

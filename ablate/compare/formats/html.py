@@ -17,6 +17,7 @@ STYLE = (
 
 
 def write(table: Table) -> str:
+    """Return the table as a page of its own."""
     title, question, reference = map(escape, (table.title, table.question, table.reference))
     lines = [
         "<!doctype html>",
@@ -46,6 +47,7 @@ def grid(table: Table) -> list[str]:
 
 
 def small(notes: Iterable[str]) -> list[str]:
+    """Return notes as paragraphs in small print."""
     return [f"<p><small>{escape(note)}</small></p>" for note in notes]
 
 

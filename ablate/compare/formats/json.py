@@ -15,6 +15,7 @@ EXACT = True
 
 
 def write(table: Table) -> str:
+    """Return the table's rows as a list of JSON objects, with all digits."""
     names = _numbered(table.headings)
     rows = [dict(zip(names, map(_plain, row), strict=True)) for row in table.rows]
     return json.dumps(rows, indent=1, ensure_ascii=False, default=str)

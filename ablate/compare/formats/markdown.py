@@ -10,6 +10,7 @@ from ablate.compare.text.plain import printable
 
 
 def write(table: Table) -> str:
+    """Return the table in Markdown, its notes as lists."""
     reference = [table.reference] if table.reference else []
     sections = [
         [f"### {_escaped(table.title)}"] if table.title else [],

@@ -29,6 +29,7 @@ DPI = 150
 
 
 def get(name: str) -> ModuleType:
+    """Return the module that draws a plot."""
     if name not in NAMES:
         raise ConfigError(unknown("plot", name, NAMES))
     return importlib.import_module(f"{__name__}.{name}")
@@ -54,6 +55,7 @@ def written(figure: Figure, kind: str) -> bytes:
 
 
 def save(file: Path, data: bytes) -> None:
+    """Write a file, and make its folder if necessary."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)

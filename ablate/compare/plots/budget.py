@@ -62,6 +62,7 @@ def _across(points: Sequence[Point], spent: str) -> list[float]:
 
 
 def caption(material: Material) -> str:
+    """Return what the curves show, and which arms are not drawn."""
     curves = budget_curves(material.record, material.journals)
     spoilt = sum(curve.num_spoilt for curve in curves)
     lost = f" {spoilt} diverged or were stopped early and count as the worst." if spoilt else ""

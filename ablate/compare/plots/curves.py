@@ -124,6 +124,7 @@ def _epochs(final: str, parents: Mapping[str, Sequence[str]], material: Material
 
 
 def caption(material: Material) -> str:
+    """Return what the curves show, and which arms are not drawn."""
     curves, metric = _curves(material), material.summary.metric
     logarithmic = curves and style.is_logarithmic(metric, _best([*curves.values()], metric))
     log = "is logarithmic, and " if logarithmic else ""

@@ -93,6 +93,7 @@ def _row(axes: Any, row: int, comparison: Comparison, reach: float) -> None:
 
 
 def caption(material: Material) -> str:
+    """Return which differences and intervals these are, and which arms are left out."""
     replication = material.summary.replication
     other = ", or from the one in brackets," if columns.elsewhere_noted(material.summary) else ""
     path = material.record.design == "path"

@@ -80,6 +80,7 @@ def _cell(material: Material, design: Design, at: dict[str, str]) -> tuple[float
 
 
 def caption(material: Material) -> str:
+    """Return what the lines and bars show, and how many pairs are left out."""
     percent = 100 * (1 - material.summary.alpha)
     replication = material.summary.replication
     design = design_of(material.record, material.summary.arms)

@@ -137,6 +137,7 @@ def _name(cell: papers.Cell) -> str:
 
 
 def caption(material: Material) -> str:
+    """Return what is drawn, and why published numbers are missing."""
     record, summary = material.record, material.summary
     text = f"Parameters and {summary.unit} of {summary.split}; bars: one spread over seeds."
     left = chosen.left_out([*_ours(material)], MOST_ARMS, material)

@@ -145,6 +145,7 @@ def _trials(arm: str, material: Material) -> list[Journal]:
 
 
 def caption(material: Material) -> str:
+    """Return what the lines show, and how many trials are left out."""
     return (
         "Every trial of a search as a line, over its settings, to its result on validation "
         "(best at the bottom). Bold: the best; dotted: stopped early, diverged or failed. "

@@ -83,6 +83,7 @@ def line(index: int) -> dict[str, Any]:
 
 
 def marker(index: int) -> dict[str, Any]:
+    """Return the colour and marker of a line; where colours repeat, markers differ."""
     turn, position = divmod(index, MAX_LINES)
     return {"color": COLOURS[position], "marker": MARKERS[(position + turn) % MAX_LINES]}
 
@@ -122,6 +123,7 @@ def counts(axis: Any) -> None:
 
 
 def whole_numbers(axis: Any) -> None:
+    """Put an axis' ticks at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(8, integer=True))
@@ -164,4 +166,5 @@ def spread(positions: Sequence[float], gap: float) -> list[float]:
 
 
 def shortened(name: str, most: int = 34) -> str:
+    """Return a name cut to fit a legend."""
     return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -71,29 +71,37 @@ NEUTRAL = {  # fields that cannot change the result of a trial
 }
 
 
+Setting = tuple[str, str]  # a field and its value
+# What is named of a trial, and then of what it builds on.
+Variant = tuple[tuple[Setting, ...], ...]
+NOTHING: Variant = ((),)
+
+
 class Unnamed(NamedTuple):
     """The unnamed fields of a regularizer that has named ones."""
 
     present: bool
     inert: bool  # without the named fields it would do nothing
-    values: str
+    values: tuple[str | None, ...]
 
     def agrees(self, other: Unnamed) -> bool:
+        """Return whether two trials may be paired, as far as these fields go."""
         if self.present and other.present:
             return self.values == other.values
         return self.present == other.present or (self if self.present else other).inert
 
 
 class Lineage(NamedTuple):
-    """What decides the pairs of a trial, from the trial and all that it builds on."""
+    """The values that decide a trial's pairs: the trial's own, and those of its ancestors."""
 
     setting: str  # hash of everything but the seeds, the variant and `unnamed`
     unnamed: tuple[Unnamed, ...] = ()
-    variant: str = ""  # the named fields, as text
+    variant: Variant = NOTHING
     computed_by: frozenset[str] = frozenset()
     seeds: tuple[str, ...] = ()  # of all that it builds on
 
     def agrees(self, other: Lineage) -> bool:
+        """Return whether all unnamed fields allow a pair."""
         pairs = zip(self.unnamed, other.unnamed, strict=True)
         return all(ours.agrees(theirs) for ours, theirs in pairs)
 
@@ -120,10 +128,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Change:
-    """What a change bought on one corpus, in the direction and on the scale of its metric."""
+    """The effect of a change on one corpus, in the direction and on the scale of the metric."""
 
-    before: str
-    after: str
+    before: Variant
+    after: Variant
     corpus: str
     metric: Metric
     difference: Difference | None  # not of losses; None: every pair has a diverged trial
@@ -137,6 +145,7 @@ class Change:
 
     @property
     def num_pairs(self) -> int:
+        """The number of pairs behind the difference."""
         return self.difference.num_pairs if self.difference else 0
 
 
@@ -162,7 +171,8 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
     groups = _groups(finals)
     common = _common(groups)
     changes = sorted(
-        _changes(groups, common), key=lambda c: (-c.num_pairs, c.corpus, c.before, c.after)
+        _changes(groups, common),
+        key=lambda c: (-c.num_pairs, c.corpus, texts(c.before), texts(c.after)),
     )
     return Exchange(
         names=tuple(names),
@@ -214,7 +224,7 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
     own = _hash([*(n for n in PLACE if n != "seed"), *(c for c in rest if c not in aside)])
     query = (
         f"SELECT trial, {own}, [{', '.join(_unnamed(*columns) for columns in partly)}], "
-        f"CAST(seed AS VARCHAR), {_text(sorted(named))}, corpus, _judged_by, "
+        f"CAST(seed AS VARCHAR), {_texts(sorted(named))}, corpus, _judged_by, "
         f"{views.reported(mirror, literal(split))}, study, computed_by, sources, parents, "
         "status, reads_test, stage "
         "FROM trials LEFT JOIN _judged ON study_key = _study_key ORDER BY trial"
@@ -223,7 +233,7 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
         kinds = kinds_of(db)
         found = [_Row(*row) for row in db.execute(query).fetchall()]
     rows = {row.trial: row._replace(kind=kinds[row.trial]) for row in found}
-    lineage_of = _lineages(rows)
+    lineage_of = _lineages(rows, sorted(named))
     return [
         Point(
             trial=row.trial,
@@ -246,9 +256,9 @@ class _Row(NamedTuple):
 
     trial: str
     own: str
-    unnamed: list[tuple[bool, bool, str]]
+    unnamed: list[tuple[bool, bool, list[str | None]]]
     seed: str | None
-    variant: str
+    named: list[str | None]
     corpus: str | None
     judged_by: str | None
     reported: float | None
@@ -272,8 +282,8 @@ class _Row(NamedTuple):
         return self.metric.loss(self.reported)
 
     def is_paired(self, split: str) -> bool:
-        """Return whether it has a loss of its own on the split, or would have one if it had not
-        diverged."""
+        """Return whether the trial has a loss of its own on the split, or has none only because
+        it diverged."""
         if self.stage == StageName.MEASURE:
             return False
         if self.status == Status.DIVERGED:
@@ -305,7 +315,7 @@ def _unnamed(unnamed: Sequence[str], named: Sequence[str]) -> str:
     strengths = [c for c in unnamed if " " not in c]
     numbers = (f"TRY_CAST(CAST({quoted(c)} AS VARCHAR) AS DOUBLE)" for c in strengths)
     inert = " AND ".join([f"coalesce({number}, 0) = 0" for number in numbers]) or "true"
-    return f"row({present}, {inert}, {_text(unnamed)})"
+    return f"row({present}, {inert}, {_texts(unnamed)})"
 
 
 def _hash(columns: Sequence[str]) -> str:
@@ -314,14 +324,13 @@ def _hash(columns: Sequence[str]) -> str:
     return f"concat(hash({one}), '-', hash(0, {other}))"
 
 
-def _text(columns: Iterable[str]) -> str:
-    """SQL for the columns that are set, with their values."""
-    parts = [f"{literal(f'{name}=')} || CAST({quoted(name)} AS VARCHAR)" for name in columns]
-    return f"concat_ws(chr(31), {', '.join(parts)})"
+def _texts(columns: Iterable[str]) -> str:
+    """SQL for columns' values as text, null where one is not set."""
+    return f"[{', '.join(f'CAST({quoted(name)} AS VARCHAR)' for name in columns)}]"
 
 
-def _lineages(rows: Mapping[str, _Row]) -> Callable[[str], Lineage]:
-    """The lineage of a trial, by its id."""
+def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str], Lineage]:
+    """The lineage of a trial, by its id; `named` are the fields of which rows have the values."""
 
     @cache
     def lineage_of(trial: str) -> Lineage:
@@ -329,8 +338,11 @@ def _lineages(rows: Mapping[str, _Row]) -> Callable[[str], Lineage]:
             return Lineage(trial)
         row = rows[trial]
         recorded = [journal.UNKNOWN] if row.computed_by is None else row.computed_by.split("; ")
-        unnamed, ways = [Unnamed(*values) for values in row.unnamed], journal.ways(recorded)
-        content, variants, seeds = [row.own], [row.variant], []
+        ways = journal.ways(recorded)
+        unnamed = [Unnamed(there, inert, tuple(values)) for there, inert, values in row.unnamed]
+        own = tuple((n, v) for n, v in zip(named, row.named, strict=True) if v is not None)
+        variants: list[Variant] = [(own,)]
+        content, seeds = [row.own], []
         for parent in row.parents.split(", ") if row.parents else ():
             role, _, parent_id = parent.partition(":")
             before = lineage_of(parent_id)
@@ -340,10 +352,15 @@ def _lineages(rows: Mapping[str, _Row]) -> Callable[[str], Lineage]:
             variants.append(before.variant)
             ways |= before.computed_by
         setting = hashlib.md5(json.dumps(content).encode(), usedforsecurity=False).hexdigest()
-        variant = chr(30).join(dict.fromkeys(variants))
+        variant = tuple(itertools.chain.from_iterable(dict.fromkeys(variants)))
         return Lineage(setting, tuple(unnamed), variant, ways, tuple(seeds))
 
     return lineage_of
+
+
+def texts(variant: Variant) -> list[list[str]]:
+    """The settings of a variant, such as `head=mos`, for each stage."""
+    return [[f"{name}={value}" for name, value in stage] for stage in variant]
 
 
 Group = dict[tuple[Any, ...], Point]  # trials that differ only in what is named
@@ -358,20 +375,20 @@ def _groups(points: Iterable[Point]) -> list[Group]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _common(groups: Iterable[Group]) -> dict[str, int]:
-    """Variant -> the number of groups that have it; the most common first."""
+def _common(groups: Iterable[Group]) -> list[Variant]:
+    """The variants, those that the most groups have first."""
     variants = ({variant for variant, _ in group} for group in groups)
     common = Counter(itertools.chain.from_iterable(variants))
-    return dict(sorted(common.items(), key=lambda item: (-item[1], item[0])))
+    return sorted(common, key=lambda variant: (-common[variant], texts(variant)))
 
 
-def _changes(groups: Iterable[Group], common: Mapping[str, int]) -> list[Change]:
+def _changes(groups: Iterable[Group], common: Sequence[Variant]) -> list[Change]:
     """The pairs of each group, by what changed."""
-    compared = set(itertools.islice(common, MOST_VALUES))
-    pairs: dict[tuple[str, str, str, Any], list[tuple[Point, Point]]] = defaultdict(list)
+    ranks = {variant: rank for rank, variant in enumerate(common[:MOST_VALUES])}
+    pairs: dict[tuple[Variant, Variant, str, Any], list[tuple[Point, Point]]] = defaultdict(list)
     for group in groups:
-        chosen = (item for item in group.items() if item[0][0] in compared)
-        ordered = sorted(chosen, key=lambda item: (-common[item[0][0]], item[0][0]))
+        chosen = (item for item in group.items() if item[0][0] in ranks)
+        ordered = sorted(chosen, key=lambda item: ranks[item[0][0]])
         for ((before, _), a), ((after, _), b) in itertools.combinations(ordered, 2):
             if before != after and a.lineage.agrees(b.lineage):
                 pairs[before, after, a.corpus, a.judged_by].append((a, b))
@@ -381,7 +398,9 @@ def _changes(groups: Iterable[Group], common: Mapping[str, int]) -> list[Change]
     ]
 
 
-def _change(before: str, after: str, corpus: str, pairs: list[tuple[Point, Point]]) -> Change:
+def _change(
+    before: Variant, after: Variant, corpus: str, pairs: list[tuple[Point, Point]]
+) -> Change:
     metric = pairs[0][0].metric
     whole = [(a.lineage, b.lineage) for a, b in pairs if None not in (a.loss, b.loss)]
     losses = [(a.loss, b.loss) for a, b in pairs if a.loss is not None and b.loss is not None]

@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from ablate.compare.formats import Table, table_of, table_of_values, text
-from ablate.compare.records.pairs import MOST_VALUES, Change, Exchange
+from ablate.compare.records.pairs import (
+    MOST_VALUES,
+    NOTHING,
+    Change,
+    Exchange,
+    Setting,
+    Variant,
+    texts,
+)
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import within
@@ -67,7 +75,7 @@ def _ambiguous(brief: Sequence[Hashable], changes: Sequence[Change]) -> list[boo
     Between trials with and without a history, it is the history that is told.
     """
     rows = [(name, *_place(change)) for name, change in zip(brief, changes, strict=True)]
-    history = [chr(30) in change.before + change.after for change in changes]
+    history = [len(change.before) > 1 or len(change.after) > 1 for change in changes]
     of_all, of_kind = Counter(rows), Counter(zip(rows, history, strict=True))
     return [
         of_kind[row, has] > 1 or (has and of_all[row] > 1)
@@ -80,24 +88,20 @@ def _place(change: Change) -> tuple[str, str]:
     return change.corpus, _unit(change.metric)
 
 
-def _in_full(variant: str) -> str:
+def _in_full(variant: Variant) -> str:
     """All that is named of a trial, and then of what it builds on: it need not be the same."""
-    stages = (stage.replace(chr(31), ", ") or NOT_SET for stage in variant.split(chr(30)))
-    return ", trained on from ".join(stages)
+    return ", trained on from ".join(", ".join(stage) or NOT_SET for stage in texts(variant))
 
 
-def describe_change(before: str, after: str) -> tuple[str, str]:
+def describe_change(before: Variant, after: Variant) -> tuple[str, str]:
     """Two variants, each by what the other does not have."""
-    ours, theirs = _parts_changed(before, after)
-    return ", ".join(ours) or NOT_SET, ", ".join(theirs) or NOT_SET
+    ours, theirs = (_in_full((settings,)) for settings in _changed(before, after))
+    return ours, theirs
 
 
-def _parts_changed(before: str, after: str) -> tuple[list[str], list[str]]:
-    one, other = (
-        dict.fromkeys(part for part in variant.replace(chr(30), chr(31)).split(chr(31)) if part)
-        for variant in (before, after)
-    )
-    return [part for part in one if part not in other], [part for part in other if part not in one]
+def _changed(before: Variant, after: Variant) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
+    one, other = (dict.fromkeys(itertools.chain(*variant)) for variant in (before, after))
+    return tuple(s for s in one if s not in other), tuple(s for s in other if s not in one)
 
 
 class Wording:
@@ -111,7 +115,7 @@ class Wording:
         self._slot = exchanged.names[0] if len(exchanged.names) == 1 else ""
         values: dict[str, set[str]] = {}
         for change in exchanged.changes:
-            for field, value in itertools.chain(*_fields_changed(change)):
+            for field, value in itertools.chain(*_changed(change.before, change.after)):
                 values.setdefault(field, set()).add(value)
         self._silent = {
             field
@@ -128,7 +132,7 @@ class Wording:
         return f"{_in_full(change.before)} → {_in_full(change.after)}"
 
     def _brief(self, change: Change) -> str:
-        before, after = map(dict, _fields_changed(change))
+        before, after = map(dict, _changed(change.before, change.after))
         return f"{self._side(before, after)} → {self._side(after, before)}"
 
     def _side(self, variant: Mapping[str, str], other: Mapping[str, str]) -> str:
@@ -149,14 +153,6 @@ class Wording:
             return text
         name = technique.removeprefix(f"{self._slot}.")
         return f"{name} ({text})" if said else name
-
-
-def _fields_changed(change: Change) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    before, after = (
-        [(field, value) for field, _, value in (part.partition("=") for part in parts)]
-        for parts in _parts_changed(change.before, change.after)
-    )
-    return before, after
 
 
 def _is_zero(value: str) -> bool:
@@ -331,7 +327,7 @@ def _left_out(exchanged: Exchange) -> list[str]:
         return []
     trials = dict.fromkeys(point for change in exchanged.changes for point in change.diverged)
     named = [
-        f"{p.trial} ({p.study}, {describe_change('', p.lineage.variant)[1]}, seed {p.seed})"
+        f"{p.trial} ({p.study}, {describe_change(NOTHING, p.lineage.variant)[1]}, seed {p.seed})"
         for p in [*trials][:SHOWN]
     ]
     more = f", and {len(trials) - SHOWN} more" if len(trials) > SHOWN else ""

@@ -183,7 +183,7 @@ def _kind_of(statement: Any) -> str:
 
 
 def _explains_reading(sql: str) -> bool:
-    """ANALYZE runs what it explains, so that must be a SELECT too."""
+    """Return whether ANALYZE explains a SELECT: ANALYZE runs the statement that it explains."""
     try:
         explained = duckdb().extract_statements(re.sub(EXPLAIN, "", sql, count=1, flags=re.I))
     except duckdb().Error:
@@ -205,7 +205,7 @@ def _from_whole_files(mirror: Mirror) -> Iterator[None]:
 
 
 def _explained(db: Any, error: Exception) -> str:
-    """What was wrong, in one message, with the nearest spelling of an unknown name."""
+    """Return the error of a query, with the nearest spelling of an unknown name."""
     text = str(error)
     if "file system operations are disabled" in text or "external extensions" in text.lower():
         return f"the query reads a file or the network, which is refused. {INSTEAD}."

@@ -8,37 +8,46 @@ or why there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from ablate.compare.formats import Column, Table
+from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.records.row import OURS, Place, Row
 from ablate.compare.text.figures import count
 from ablate.config.metrics import SPLITS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One number of an arm or a model; a column in which no line has anything is left out."""
+class Line(NamedTuple):
+    """One number of an arm or a model, which is named in the first of its lines for a metric."""
 
-    name: str
-    parameters: str
-    metric: str
-    split: str
-    ours: str
-    published: str
-    verdict: str
+    row: Row
+    place: Place
+    again: bool = False
+
+    @property
+    def beside(self) -> tuple[str, str]:
+        return self.row.beside.get(self.place, ("", ""))
 
 
-COLUMNS = {
-    "name": Column("arm or model", left=True, wraps=True),
-    "parameters": Column("params"),
-    "metric": Column("metric", left=True, wraps=True),
-    "split": Column("split", left=True),
-    "ours": Column("ours"),
-    "published": Column("published"),
-    "verdict": Column("verdict", left=True, wraps=True),
-}
+def _once(of: Callable[[Line], str]) -> Callable[[Line], str]:
+    return lambda line: "" if line.again else of(line)
+
+
+def _parameters(line: Line) -> str:
+    return "" if line.row.parameters is None else count(line.row.parameters)
+
+
+METRIC = Column("metric", _once(lambda line: line.place[2]), left=True, wraps=True)
+COLUMNS = (
+    Column("arm or model", _once(lambda line: line.row.name), left=True, wraps=True),
+    Column("params", _once(_parameters)),
+    METRIC,
+    Column("split", lambda line: line.place[1], left=True),
+    Column("ours", lambda line: line.row.values.get((*line.place, OURS))),
+    Column("published", lambda line: line.beside[0]),
+    Column("verdict", lambda line: line.beside[1], left=True, wraps=True),
+)
 
 
 def tables(rows: Sequence[Row]) -> Table:
@@ -63,46 +72,28 @@ def _corpora(row: Row) -> set[str]:
 
 
 def _table(source: str, corpus: str, rows: Sequence[Row]) -> Table:
+    """A column in which no line has anything is left out."""
     lines = [line for row in rows for line in _lines(row, corpus)]
-    units = list(dict.fromkeys(line.metric for line in lines))
-    lines = [line for unit in units for line in lines if line.metric == unit]
+    units = list(dict.fromkeys(line.place[2] for line in lines))
+    lines = [line for unit in units for line in lines if line.place[2] == unit]
     named = units[0] if len(units) == 1 else ""
-    shown = [
-        field
-        for field in COLUMNS
-        if any(getattr(line, field) for line in lines) and not (named and field == "metric")
-    ]
-    return Table(
-        [COLUMNS[field] for field in shown or ["name"]],
-        [[getattr(line, field) for field in shown] for line in _without_repetition(lines)],
-        title=" · ".join(filter(None, [source, corpus, named])),
-    )
+    columns = [column for column in COLUMNS if any(map(column.of, lines))]
+    if named:
+        columns.remove(METRIC)
+    title = " · ".join(filter(None, [source, corpus, named]))
+    return for_people(columns or COLUMNS[:1], _named_once(lines), title=title)
 
 
 def _lines(row: Row, corpus: str) -> list[Line]:
     order = {split: at for at, split in enumerate(SPLITS)}
     places = [place for place in _places(row) if place[0] == corpus]
     return [
-        Line(
-            name=row.name,
-            parameters="" if row.parameters is None else count(row.parameters),
-            metric=place[2],
-            split=place[1],
-            ours=row.values.get((*place, OURS), ""),
-            published=row.beside.get(place, ("", ""))[0],
-            verdict=row.beside.get(place, ("", ""))[1],
-        )
+        Line(row, place)
         for place in sorted(places, key=lambda place: order.get(place[1], len(order)))
     ]
 
 
-def _without_repetition(lines: Iterable[Line]) -> list[Line]:
-    """An arm is named once, above its other lines of the same metric."""
-    shown: list[Line] = []
-    before = None
-    for line in lines:
-        named = (line.name, line.parameters, line.metric)
-        again = replace(line, name="", parameters="", metric="")
-        shown.append(again if named == before else line)
-        before = named
-    return shown
+def _named_once(lines: Sequence[Line]) -> Iterator[Line]:
+    named = [(line.row.name, _parameters(line), line.place[2]) for line in lines]
+    for line, own, before in zip(lines, named, [None, *named], strict=False):
+        yield line._replace(again=own == before)

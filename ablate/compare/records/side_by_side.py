@@ -38,7 +38,7 @@ def side_by_side(
     split: str | None = None,
     verdicts: Callable[[str], Verdicts] | None = None,
 ) -> Table:
-    """Our numbers and the published ones, of one split or both, in one wide table.
+    """Return our numbers next to published numbers, on a single split or both, as a wide table.
 
     With the `verdicts` of a study, by its key, the tables are for a reader.
     """
@@ -127,7 +127,7 @@ def _add_columns(
     units: Mapping[str, str],
     cells: Sequence[dict[str, Any]],
 ) -> None:
-    """Add what the study shows besides the metric that decides, and the published numbers of it."""
+    """Add the study's other metrics, and their published numbers."""
     for metric in record.columns:
         unit = next((units[name] for name in metric.published if name in units), metric.shown)
         of_metric = [cell for cell in cells if cell["metric"] == metric.name]
@@ -147,7 +147,7 @@ def _add_columns(
 def _difference(
     rows: Mapping[str, Row], record: StudyRecord, arm: ArmRecord, metric: Metric
 ) -> dict[str, str]:
-    """How many more parameters an arm has than the one it is compared with, if that is asked."""
+    """Return how many more parameters an arm has than the compared arm, if the metric says so."""
     other = rows.get(arm.against or record.base_arm)
     own = rows[arm.name].parameters
     if metric.of != ARMS or other is None or other.name == arm.name:

@@ -18,11 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.paired import HIGHER, LOWER, NO_VERDICT, UNDECIDED, Difference
+from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
 from ablate.results.replication import Replication
+from ablate.results.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,9 @@ class Judge:
         tested = not self.replication.of_settings_found
         return statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
 
-    def word(self, verdict: str) -> str:
+    def read(self, verdict: Verdict) -> Verdict:
         """A verdict on losses, as one on what people read: higher accuracy is a lower loss."""
-        opposite = {LOWER: HIGHER, HIGHER: LOWER} if self.metric.better == "higher" else {}
-        return opposite.get(verdict, verdict)
+        return verdict.opposite if self.metric.better == "higher" else verdict
 
     def comparison(
         self,
@@ -67,9 +67,11 @@ class Judge:
         """
         withheld = self.replication.of_settings_found
         reason = self.replication.searches if withheld else reason
-        verdict = UNDECIDED if reason else statistics.verdict(difference, p_holm, self.alpha)
+        verdict = self.read(statistics.verdict(difference, p_holm, self.alpha))
+        if reason:
+            verdict = Verdict.WITHHELD if withheld else Verdict.UNDECIDED
         more = None
-        if verdict == UNDECIDED and not reason:
+        if verdict == Verdict.UNDECIDED and not reason:
             more = statistics.more_pairs(difference.deltas, alpha=self.alpha, comparisons=family)
         interval, is_cut = None, False
         if difference.interval is not None:
@@ -82,10 +84,10 @@ class Judge:
             interval=interval,
             is_cut=is_cut,
             p_holm=p_holm,
-            verdict=NO_VERDICT if withheld else self.word(verdict),
+            verdict=verdict,
             reason=reason,
             more=more,
-            directed=self.metric.directed,
+            helps=verdict.favours(self.metric),
         )
 
 
@@ -157,20 +159,20 @@ def _best(arms: Sequence[ArmResult], judge: Judge) -> str | None:
     differences = [_difference(first, arm, judge) for arm in with_values if arm is not first]
     corrected = statistics.holm([d and d.p for d in differences])
     pairs = zip(differences, corrected, strict=True)
-    lowest = all(statistics.verdict(d, p, judge.alpha) == LOWER for d, p in pairs)
+    lowest = all(statistics.verdict(d, p, judge.alpha) == Verdict.LOWER for d, p in pairs)
     return first.name if lowest else None
 
 
-def _reservation(arm: ArmResult, base: ArmResult, difference: Difference, verdict: str) -> str:
+def _reservation(arm: ArmResult, base: ArmResult, difference: Difference, verdict: Verdict) -> str:
     """Why the test cannot decide, or not in this arm's favour; empty if it can."""
     missing = arm.counts.missing + base.counts.missing
     if missing:
         return f"{missing} to run"
     if set(arm.trials) == set(base.trials):
         return "same trials"
-    if arm.counts.selected and verdict != HIGHER:
+    if arm.counts.selected and verdict != Verdict.HIGHER:
         return "lost seeds"
-    if base.counts.selected and verdict != LOWER:
+    if base.counts.selected and verdict != Verdict.LOWER:
         return "other arm lost seeds"
     if difference.is_constant:
         return "no spread"

@@ -61,7 +61,7 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
         yet = " yet" if any(arm.counts.missing for arm in arms) else ""
         return Effects(notes=(f"Effects: no seed has completed in every arm{yet}.",))
     family = _family(design.contrasts(), arms, judge)
-    decided = [e for e in family if e.kind == "interaction" and e.decided]
+    decided = [e for e in family if e.kind == "interaction" and e.verdict.decided]
     chosen = {name for effect in decided for name in (effect.name, *effect.aliases)}
     within = design.simple(chosen) if record.design == "factorial" else []
     different = {contrast.name: contrast for pair in within for contrast in pair}

@@ -32,14 +32,13 @@ import numpy as np
 from ablate.errors import MissingDependency, needs
 from ablate.results.replication import MIN_PAIRS
 from ablate.results.spread import ROUNDING, mean, spread
+from ablate.results.verdict import Verdict
 
 try:
     from scipy import special
 except ImportError as error:  # the core runs without scipy; tables need it
     raise MissingDependency(needs("comparing arms needs", "scipy")) from error
 
-LOWER, HIGHER, UNDECIDED = "lower", "higher", "undecided"
-NO_VERDICT = "no verdict"  # the table cannot give any, whatever the values
 EXACT_FLIPS = 12  # at most 2^12 sign patterns are enumerated
 NUM_FLIPS = 20_000  # sampled beyond that
 POWER = 0.8
@@ -59,6 +58,7 @@ class Difference:
 
     @property
     def num_pairs(self) -> int:
+        """The number of pairs."""
         return len(self.deltas)
 
     @property
@@ -69,6 +69,7 @@ class Difference:
 
     @property
     def p_sign_flip(self) -> float | None:
+        """The p-value of an exact test that flips the differences' signs."""
         return None if self.p is None else sign_flip_test(self.deltas)
 
     @property
@@ -104,13 +105,13 @@ def _without_noise(deltas: Sequence[float], noise: float) -> tuple[float, ...]:
     return tuple(0.0 if abs(delta) < noise else float(delta) for delta in deltas)
 
 
-def verdict(difference: Difference | None, p_holm: float | None, alpha: float = 0.05) -> str:
+def verdict(difference: Difference | None, p_holm: float | None, alpha: float = 0.05) -> Verdict:
     """lower or higher if the corrected test says so, otherwise undecided."""
     if difference is None or p_holm is None or difference.num_pairs < MIN_PAIRS:
-        return UNDECIDED
+        return Verdict.UNDECIDED
     if p_holm > alpha or difference.mean == 0:
-        return UNDECIDED
-    return LOWER if difference.mean < 0 else HIGHER
+        return Verdict.UNDECIDED
+    return Verdict.LOWER if difference.mean < 0 else Verdict.HIGHER
 
 
 def t_interval(deltas: Sequence[float], alpha: float = 0.05) -> tuple[float, float] | None:
@@ -205,6 +206,7 @@ def _power(effect: float, num: int, level: float) -> float:
 
 @lru_cache(maxsize=256)
 def t_quantile(probability: float, free: int) -> float:
+    """Return a quantile of Student's t with `free` degrees of freedom."""
     return float(special.stdtrit(free, probability))
 
 

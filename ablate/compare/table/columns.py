@@ -1,76 +1,103 @@
-"""The columns of a study's table, and how their numbers are written."""
+"""The columns of a study's table and of its tests, and how their numbers are written."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from operator import attrgetter
 
 from ablate.compare.formats import Best, Column
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, signed
-from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS
+from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS, Metric
 from ablate.results.arm import Cell
+from ablate.results.verdict import Verdict
 
-ArmColumn = tuple[Column, Callable[[ArmSummary], Any]]  # and its cell for an arm
 
-
-def arm_columns(summary: Summary) -> list[ArmColumn]:
+def arm_columns(summary: Summary) -> list[Column]:
     """The columns that this table has values for."""
     digits, decides = decimals(summary), summary.split
     splits = [s for s in SPLITS if any(s in arm.cells for arm in summary.arms)] or [decides]
-    p_columns = [
-        _of_comparison(Column("Holm\np", drop=2), lambda c: p_value(c.p_holm)),
-        _of_comparison(Column("sign-flip\np", drop=1), lambda c: p_value(c.difference.p_sign_flip)),
-    ]
+    compared = (c.about(attrgetter("comparison")) for c in columns_of_tests(summary))
+    tests = {column.name: column for column in compared}
+    p_columns = [tests["p_holm"], tests["p_sign_flip"]]
     return [
-        (Column("arm", left=True), lambda arm: arm.name),
-        *([] if all(arm.counts.whole for arm in summary.arms) else [(Column("n"), _completed)]),
-        (Column("params", drop=4), lambda arm: count(arm.num_parameters)),
+        Column("arm", lambda arm: arm.name, left=True),
+        *([] if all(arm.counts.whole for arm in summary.arms) else [Column("n", _completed)]),
+        Column("params", lambda arm: count(arm.num_parameters), drop=4),
         *(_split_column(split, decides, digits) for split in splits),
-        *_other_metrics(summary),
+        *(_other_metric(*other, summary.split) for other in enumerate(summary.record.columns)),
         *([_floor_column(summary)] if summary.floor else []),
-        (Column(_delta_heading(summary)), lambda arm: delta(arm, digits)),
+        Column(_delta_heading(summary), lambda arm: delta(arm, digits)),
         *([] if summary.replication.of_settings_found else p_columns),
-        _of_comparison(Column("effect\nsize", drop=0), lambda c: _effect_size(c, summary)),
-        (Column("verdict", left=True), verdict),
+        replace(tests["effect_size"], text=lambda g: signed(g, 1)),
+        Column("verdict", verdict, left=True),
     ]
 
 
-def _of_comparison(column: Column, show: Callable[[Comparison], str]) -> ArmColumn:
-    return column, lambda arm: show(arm.comparison) if arm.comparison else ""
+def columns_of_tests(summary: Summary) -> list[Column]:
+    """All that a test says: columns about a `Comparison`."""
+    metric, replication, scale = summary.metric, summary.replication, scale_of(summary.metric)
+    interval, ends = attrgetter("difference.interval"), metric.natural_interval
+    interval_of = "settings found" if replication.of_settings_found else "arms"
+    delta = Column(metric.scale_name, metric.natural, _in_nats, f"delta_{scale}")
+    size = Column("effect\nsize", metric.natural, lambda g: signed(g, 2), "effect_size", drop=0)
+    return [
+        Column("pairs", lambda c: c.difference.num_pairs, name="pairs"),
+        Column(name="paired_by", of=lambda _: replication.unit),
+        delta.about(attrgetter("difference.mean")),
+        Column(interval_heading(summary), ends, _interval).about(interval),
+        Column(name=f"low_{scale}", of=lambda interval: ends(interval)[0]).about(interval),
+        Column(name=f"high_{scale}", of=lambda interval: ends(interval)[1]).about(interval),
+        Column(name="interval_of", of=lambda _: interval_of),
+        Column("t-test\np", lambda c: c.difference.p, p_value, "p"),
+        Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip", drop=1),
+        Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", drop=2),
+        size.about(attrgetter("difference.effect_size")),
+        Column("verdict", lambda c: c.verdict, name="verdict"),
+        *(Column(name=name, of=attrgetter(name)) for name in ("reason", "more")),
+    ]
 
 
-def _split_column(split: str, decides: str, digits: int) -> ArmColumn:
+def scale_of(metric: Metric) -> str:
+    """What programs get differences in: nats, or `scaled` as the metric's own scale."""
+    return "nats" if metric.reports_scaled else "scaled"
+
+
+def _in_nats(difference: float) -> str:
+    return signed(difference, 4)
+
+
+def _interval(interval: tuple[float, float]) -> str:
+    return f"[{', '.join(map(_in_nats, interval))}]"
+
+
+def _split_column(split: str, decides: str, digits: int) -> Column:
     def cell(arm: ArmSummary) -> str | Best:
         text = mean_and_spread(arm.cells.get(split), digits)
         return Best(text) if arm.best and split == decides else text
 
-    return Column(split, drop=None if split == decides else 6), cell
+    return Column(split, cell, drop=None if split == decides else 6)
 
 
-def _other_metrics(summary: Summary) -> list[ArmColumn]:
-    """Further metrics that the study shows, on the split that decides."""
-    return [_other_metric(index, summary) for index in range(len(summary.record.columns))]
-
-
-def _other_metric(index: int, summary: Summary) -> ArmColumn:
-    metric = summary.record.columns[index]
-    split = summary.split if metric.of == SPLIT else metric.of
+def _other_metric(index: int, metric: Metric, decides: str) -> Column:
+    """A further metric that the study shows, on the split that decides."""
+    split = decides if metric.of == SPLIT else metric.of
 
     def cell(arm: ArmSummary) -> str:
         return mean_and_spread(arm.others[index].cells.get(split), metric.digits)
 
-    return Column(metric.shown + (f"\n{split}" if metric.of == SPLIT else ""), drop=7), cell
+    return Column(metric.shown + (f"\n{split}" if metric.of == SPLIT else ""), cell, drop=7)
 
 
-def _floor_column(summary: Summary) -> ArmColumn:
-    column = Column("above\nfloor", drop=5)
-    return column, lambda arm: above_floor(arm.cells.get(summary.split), summary)
+def _floor_column(summary: Summary) -> Column:
+    split = summary.split
+    return Column("above\nfloor", lambda arm: above_floor(arm.cells.get(split), summary), drop=5)
 
 
 def mean_and_spread(cell: Cell | None, digits: int) -> str:
+    """Return `mean±spread`, or a dash without a value."""
     if cell is None:
         return NONE
     spread = "" if cell.spread is None else f"±{decimal(cell.spread, digits)}"
@@ -88,6 +115,7 @@ def above_floor(cell: Cell | None, summary: Summary) -> str:
 
 
 def verdict(arm: ArmSummary) -> str:
+    """Return an arm's verdict with the seeds that would decide it; the base arm has none."""
     if arm.comparison is None:
         return NONE if not arm.is_base else ""
     return with_more(arm.comparison)
@@ -95,7 +123,7 @@ def verdict(arm: ArmSummary) -> str:
 
 def with_more(tested: Comparison) -> str:
     """lower, higher, or undecided and how many more pairs would probably decide it."""
-    if tested.reason or tested.verdict != statistics.UNDECIDED:
+    if tested.reason or tested.verdict != Verdict.UNDECIDED:
         return tested.verdict
     more = f">{statistics.MAX_PAIRS}" if tested.more is None else f"+{tested.more}"
     return f"{tested.verdict} {more}"
@@ -133,6 +161,7 @@ def elsewhere_noted(summary: Summary) -> dict[str, str]:
 
 
 def delta(arm: ArmSummary, digits: int) -> str:
+    """Return an arm's difference with its interval, or that it is the base arm."""
     if arm.is_base:
         return "base arm"
     if arm.comparison is None:
@@ -140,12 +169,8 @@ def delta(arm: ArmSummary, digits: int) -> str:
     return with_interval(arm.comparison.delta, arm.comparison.interval, digits)
 
 
-def _effect_size(comparison: Comparison, summary: Summary) -> str:
-    size = comparison.difference.effect_size
-    return "" if size is None else signed(summary.metric.natural(size), 1)
-
-
 def with_interval(delta: float, interval: tuple[float, float] | None, digits: int) -> str:
+    """Return `+0.12 [-0.03, +0.27]`, or the number alone."""
     text = signed(delta, digits)
     if interval is None:
         return text
@@ -154,6 +179,7 @@ def with_interval(delta: float, interval: tuple[float, float] | None, digits: in
 
 
 def p_value(p: float | None) -> str:
+    """Return p without its leading zero, or nothing if there was no test."""
     if p is None:
         return ""
     return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".lstrip("0")

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ablate.compare.formats import BEST
-from ablate.compare.statistics.paired import MIN_PAIRS, UNDECIDED
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
-from ablate.results.replication import counted, plural
+from ablate.results.replication import MIN_PAIRS, counted, plural
+from ablate.results.verdict import Verdict
 
 _WITHHELD = {
     "to run": "some of its trials or {other}'s are still to run",
@@ -76,6 +76,7 @@ def _hole(arm: ArmSummary) -> str:
 
 
 def ensembles(summary: Summary) -> Iterable[str]:
+    """Yield the result of every ensemble of an arm's models."""
     for ensemble in summary.ensembles:
         result = _result(ensemble, summary)
         yield f"ensemble of {ensemble.num_members} × {ensemble.arm}: {result}"
@@ -159,7 +160,7 @@ def cut_intervals(metric: Metric, names: Sequence[str]) -> Iterable[str]:
 def _excludes_0(comparison: Comparison) -> bool:
     """Return whether an interval that excludes 0 goes with a test that decided nothing."""
     low, high = comparison.interval or (0.0, 0.0)
-    undecided = comparison.verdict == UNDECIDED and not comparison.reason
+    undecided = comparison.verdict == Verdict.UNDECIDED and not comparison.reason
     return undecided and low * high > 0
 
 

@@ -11,109 +11,96 @@ on the split that decides, against the arm that `against` names, and with the ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import NamedTuple
 
-from ablate.compare.formats import Table, table_of_values
-from ablate.compare.table.rows import ArmSummary, Comparison, Effect, Summary
-from ablate.config.metrics import SPLITS, Metric
-from ablate.results.arm import Measured
-
-
-def tested(metric: Metric) -> list[str]:
-    """The columns of a test. Differences are on the metric's scale: nats, or `scaled`."""
-    scale = _scale(metric)
-    return [
-        *("pairs", "paired_by", f"delta_{scale}", f"low_{scale}", f"high_{scale}", "interval_of"),
-        *("p", "p_sign_flip", "p_holm", "effect_size", "verdict", "reason", "more"),
-    ]
+from ablate.compare.formats import Column, Table, for_programs
+from ablate.compare.table.columns import columns_of_tests, scale_of
+from ablate.compare.table.rows import ArmSummary, Comparison, Summary
+from ablate.config.metrics import SPLITS
+from ablate.results.arm import Cell, Measured
 
 
-def _scale(metric: Metric) -> str:
-    return "nats" if metric.reports_scaled else "scaled"
+class _Number(NamedTuple):
+    """A metric of an arm on a split; if it decides, with its test."""
+
+    arm: ArmSummary
+    measured: Measured
+    split: str
+    decides: bool
+
+    @property
+    def cell(self) -> Cell | None:
+        return self.measured.cells.get(self.split)
+
+    @property
+    def tested(self) -> Comparison | None:
+        return self.arm.comparison if self.decides else None
 
 
 def arms(summary: Summary, key: str) -> Table:
     """The split that decides has a row for every arm, with or without a value."""
-    rows = [
-        _arm(summary, arm, split, key)
-        for arm in summary.arms
-        for split in SPLITS
-        if split in arm.cells or split == summary.split
+    return for_programs(_arm_columns(summary, key), _numbers(summary))
+
+
+def _numbers(summary: Summary) -> Iterator[_Number]:
+    for arm in summary.arms:
+        for split in SPLITS:
+            if split in arm.cells or split == summary.split:
+                yield _Number(arm, arm.measured, split, split == summary.split)
+    for arm in summary.arms:
+        for measured in arm.others:
+            for split in measured.metric.splits:
+                if split in measured.cells or split in measured.published:
+                    yield _Number(arm, measured, split, False)
+
+
+def _arm_columns(summary: Summary, key: str) -> list[Column]:
+    record, metric = summary.record, summary.metric
+
+    def loss(number: _Number) -> float | None:
+        of_metric = number.measured is number.arm.measured
+        return metric.natural(number.cell.loss) if number.cell and of_metric else None
+
+    def verdict(number: _Number) -> str | None:
+        return summary.verdicts.get((number.arm.name, number.measured.metric.name, number.split))
+
+    return [
+        Column(name="study", of=lambda _: record.key),
+        Column(name="arm", of=lambda n: n.arm.name),
+        Column(name="split", of=lambda n: n.split),
+        Column(name="unit", of=lambda n: n.measured.metric.shown),
+        Column(name="mean", of=lambda n: n.cell and n.cell.mean),
+        Column(name="spread", of=lambda n: n.cell and n.cell.spread),
+        Column(name="seeds", of=lambda n: n.cell.num if n.cell else 0),
+        Column(name="planned", of=lambda n: n.arm.counts.planned),
+        Column(name="searches", of=lambda _: summary.replication.num_searches),
+        Column(name=scale_of(metric), of=loss),
+        Column(name="against", of=lambda n: n.tested and (n.arm.against or record.base_arm)),
+        *(column.about(attrgetter("tested")) for column in columns_of_tests(summary)),
+        Column(name="best", of=lambda n: n.arm.best and n.decides),
+        Column(name="published", of=lambda n: n.measured.published.get(n.split)),
+        Column(name="published_verdict", of=verdict),
+        Column(name="num_parameters", of=lambda n: n.arm.num_parameters),
+        Column(name="holes", of=lambda n: _num_holes([n.arm])),
+        Column(name="table", of=lambda _: key),
     ]
-    rows += [
-        _other(summary, arm, measured, split, key)
-        for arm in summary.arms
-        for measured in arm.others
-        for split in measured.metric.splits
-        if split in measured.cells or split in measured.published
-    ]
-    metric = summary.metric
-    names = ["study", "arm", "split", "unit", "mean", "spread", "seeds", "planned", "searches"]
-    names += [_scale(metric), "against", *tested(metric), "best"]
-    names += ["published", "published_verdict", "num_parameters", "holes", "table"]
-    return table_of_values(names, rows)
 
 
 def effects(summary: Summary, key: str) -> Table:
     """Main effects and interactions, then those within the interactions that are decided."""
-    every = summary.effects.every if summary.effects else ()
-    names = ["study", "effect", "kind", "aliases", "split", *tested(summary.metric)]
-    rows = [_effect(summary, effect, key) for effect in every]
-    return table_of_values([*names, "holes", "table"], rows)
-
-
-def _arm(summary: Summary, arm: ArmSummary, split: str, key: str) -> list[Any]:
-    cell, decides = arm.cells.get(split), split == summary.split
-    measured = (cell.mean, cell.spread, cell.num) if cell else (None, None, 0)
-    verdict = summary.verdicts.get((arm.name, summary.metric.name, split))
-    return [
-        *(summary.record.key, arm.name, split, summary.unit, *measured, arm.counts.planned),
-        *(summary.replication.num_searches, cell and summary.metric.natural(cell.loss)),
-        (arm.against or summary.record.base_arm) if decides and arm.comparison else None,
-        *_tested(summary, arm.comparison if decides else None),
-        *(arm.best and decides, arm.published.get(split), verdict, arm.num_parameters),
-        *(_num_holes([arm]), key),
+    columns = [
+        Column(name="study", of=lambda _: summary.record.key),
+        Column(name="effect", of=lambda effect: effect.name),
+        Column(name="kind", of=lambda effect: effect.kind),
+        Column(name="aliases", of=lambda effect: " = ".join(effect.aliases)),
+        Column(name="split", of=lambda _: summary.split),
+        *columns_of_tests(summary),
+        Column(name="holes", of=lambda _: _num_holes(summary.arms)),
+        Column(name="table", of=lambda _: key),
     ]
-
-
-def _other(
-    summary: Summary, arm: ArmSummary, measured: Measured, split: str, key: str
-) -> list[Any]:
-    """A row of a metric that does not decide: it has no test."""
-    cell, metric = measured.cells.get(split), measured.metric
-    values = (cell.mean, cell.spread, cell.num) if cell else (None, None, 0)
-    return [
-        *(summary.record.key, arm.name, split, metric.shown, *values, arm.counts.planned),
-        *(summary.replication.num_searches, None, None, *_tested(summary, None), False),
-        measured.published.get(split),
-        summary.verdicts.get((arm.name, metric.name, split)),
-        *(arm.num_parameters, _num_holes([arm]), key),
-    ]
-
-
-def _effect(summary: Summary, effect: Effect, key: str) -> list[Any]:
-    return [
-        *(summary.record.key, effect.name, effect.kind, " = ".join(effect.aliases)),
-        *(summary.split, *_tested(summary, effect), _num_holes(summary.arms), key),
-    ]
-
-
-def _tested(summary: Summary, comparison: Comparison | Effect | None) -> list[Any]:
-    """The statistics, in the order of `tested`."""
-    metric, replication = summary.metric, summary.replication
-    if comparison is None:
-        return [None] * len(tested(metric))
-    difference = comparison.difference
-    interval, size = difference.interval, difference.effect_size
-    interval_of = "settings found" if replication.of_settings_found else "arms"
-    return [
-        *(difference.num_pairs, replication.unit, metric.natural(difference.mean)),
-        *(*(metric.natural_interval(interval) if interval else (None, None)), interval_of),
-        *(difference.p, difference.p_sign_flip, comparison.p_holm),
-        None if size is None else metric.natural(size),
-        *(comparison.verdict, comparison.reason, comparison.more),
-    ]
+    return for_programs(columns, summary.effects.every if summary.effects else ())
 
 
 def _num_holes(arms: Iterable[ArmSummary]) -> int:

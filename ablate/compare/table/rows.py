@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ablate.compare.statistics.paired import HIGHER, LOWER, Difference
+from ablate.compare.statistics.paired import Difference
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult, EnsembleResult
 from ablate.results.replication import Replication
+from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
 
@@ -24,19 +25,10 @@ class Comparison:
     interval: tuple[float, float] | None
     is_cut: bool  # the interval, at the end of what the metric can be
     p_holm: float | None
-    verdict: str  # lower, higher, undecided; or no verdict, if the table cannot give one
+    verdict: Verdict
     reason: str = ""  # why it is undecided, if not because of the test
     more: int | None = None  # pairs; None where decided, where no number would do, or unknown
-    directed: bool = True  # one direction is better
-
-    @property
-    def decided(self) -> bool:
-        return self.verdict in (LOWER, HIGHER)
-
-    @property
-    def helps(self) -> bool | None:
-        """Return whether it is decided to be better, or worse; None if neither is."""
-        return self.difference.mean < 0 if self.decided and self.directed else None
+    helps: bool | None = None  # decided to be better, or worse; None if neither is
 
 
 @dataclass(frozen=True, kw_only=True)

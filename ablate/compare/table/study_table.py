@@ -4,17 +4,18 @@ it: a factorial's effects, published numbers, every test in full."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter, itemgetter
 
-from ablate.compare.formats import Table, table_of
+from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
-from ablate.compare.table.rows import ArmSummary, Comparison, Effect, Summary
-from ablate.compare.text.figures import NONE, signed
+from ablate.compare.table.rows import ArmSummary, Effect, Summary
+from ablate.compare.text.figures import NONE
 from ablate.config.metrics import SPLIT
 from ablate.results.replication import plural
 
-NATS, SIZE = 4, 2  # decimals
 EFFECT_SIZE = "Effect size: Hedges' g, the mean over the spread of the differences."
 
 
@@ -22,13 +23,12 @@ def study_table(
     summary: Summary, *, other_scales: Sequence[Table] = (), reference: str = ""
 ) -> Table:
     """A row for each arm; below it effects, published numbers, and the study's other scales."""
-    columns, cells = zip(*shown.arm_columns(summary), strict=True)
     further = [table for table in (_effects(summary), *_published(summary)) if table is not None]
     record = summary.record
     source = ", ".join([record.paper, *record.tables]) if record.paper else ""
-    return Table(
-        columns,
-        [[cell(arm) for cell in cells] for arm in summary.arms],
+    return for_people(
+        shown.arm_columns(summary),
+        summary.arms,
         title=f"{record.key} · {source}" if source else record.key,
         question=record.question,
         settings=list(notes.settings(summary)),
@@ -46,17 +46,20 @@ def _effects(summary: Summary) -> Table | None:
     effects = summary.effects
     if effects is None or not effects.effects:
         return None
-    digits = shown.decimals(summary)
-    tested = not summary.replication.of_settings_found
-    headings = ["effect", f"Δ, {summary.split} [{shown.interval_heading(summary)}]"]
-    headings += ["Holm p", "verdict"] if tested else ["verdict"]
-    rows = []
-    for effect in effects.every:
-        delta = shown.with_interval(effect.delta, effect.interval, digits)
-        p = [shown.p_value(effect.p_holm)] if tested else []
-        reason = f" ({effect.reason})" if effect.reason else ""
-        rows.append([effect.names, delta, *p, f"{shown.with_more(effect)}{reason}"])
-    return table_of(headings, rows, left=["verdict"], notes=[*effects.readings, *effects.notes])
+    digits, tests = shown.decimals(summary), shown.columns_of_tests(summary)
+    p_holm = [replace(column, heading="Holm p") for column in tests if column.name == "p_holm"]
+    delta = f"Δ, {summary.split} [{shown.interval_heading(summary)}]"
+    columns = [
+        Column("effect", attrgetter("names"), left=True),
+        Column(delta, lambda e: shown.with_interval(e.delta, e.interval, digits)),
+        *([] if summary.replication.of_settings_found else p_holm),
+        Column("verdict", _with_reason, left=True),
+    ]
+    return for_people(columns, effects.every, notes=[*effects.readings, *effects.notes])
+
+
+def _with_reason(effect: Effect) -> str:
+    return f"{shown.with_more(effect)}{f' ({effect.reason})' if effect.reason else ''}"
 
 
 def _published(summary: Summary) -> Iterator[Table]:
@@ -68,19 +71,24 @@ def _published(summary: Summary) -> Iterator[Table]:
                 name = split  # the deciding metric is the table's unit and needs no name
                 if index:
                     name = f"{metric.shown}, {split}" if metric.of == SPLIT else metric.shown
-                headings = [f"{name}, next to the paper", "ours", "published", "verdict"]
-                rows = [[arm.name, *_against_paper(summary, arm, index, split)] for arm in arms]
-                yield table_of(headings, rows, left=["verdict"])
+                yield for_people(_next_to_paper(summary, name, index, split), arms)
 
 
-def _against_paper(summary: Summary, arm: ArmSummary, index: int, split: str) -> list[str]:
-    measured = arm.every[index]
-    metric = measured.metric
+def _next_to_paper(summary: Summary, name: str, index: int, split: str) -> list[Column]:
+    record, metric = summary.record, (summary.metric, *summary.record.columns)[index]
     digits = metric.digits if index else shown.decimals(summary)
+
+    def published(arm: ArmSummary) -> str:
+        return as_printed(record, split, metric, arm.every[index].published[split])
+
+    def verdict(arm: ArmSummary) -> str:
+        return summary.verdicts.get((arm.name, metric.name, split), NONE)
+
     return [
-        shown.mean_and_spread(measured.cells.get(split), digits),
-        as_printed(summary.record, split, metric, measured.published[split]),
-        summary.verdicts.get((arm.name, metric.name, split), NONE),
+        Column(f"{name}, next to the paper", attrgetter("name"), left=True),
+        Column("ours", lambda a: shown.mean_and_spread(a.every[index].cells.get(split), digits)),
+        Column("published", published),
+        Column("verdict", verdict, left=True),
     ]
 
 
@@ -88,16 +96,13 @@ def every_test(summary: Summary) -> Table | None:
     """All differences, of arms and then of effects; None where there is none."""
     effects = summary.effects.every if summary.effects else ()
     arms = [(_less_another(summary, arm.name), arm.comparison) for arm in summary.arms]
-    rows = [_test(summary, name, comparison) for name, comparison in arms if comparison]
-    rows += [_test(summary, effect.names, effect) for effect in effects]
-    headings = [
-        f"difference, {summary.split}",
-        "pairs",
-        summary.metric.scale_name,
-        shown.interval_heading(summary),
+    rows = [*arms, *((effect.names, effect) for effect in effects)]
+    columns = [
+        Column(f"difference, {summary.split}", itemgetter(0), left=True),
+        *(column.about(itemgetter(1)) for column in shown.columns_of_tests(summary)),
     ]
-    headings += ["t-test p", "sign-flip p", "Holm p", "effect size", "verdict"]
-    return table_of(headings, rows, notes=[_about_tests(summary)]) if rows else None
+    compared = [(name, tested) for name, tested in rows if tested]
+    return for_people(columns, compared, notes=[_about_tests(summary)]) if compared else None
 
 
 def _less_another(summary: Summary, arm: str) -> str:
@@ -106,24 +111,8 @@ def _less_another(summary: Summary, arm: str) -> str:
     return arm if other is None else f"{arm}, less {other}"
 
 
-def _test(summary: Summary, name: str, tested: Comparison | Effect) -> list[str]:
-    difference, natural = tested.difference, summary.metric.natural
-    natural_interval = summary.metric.natural_interval
-    size, interval = difference.effect_size, difference.interval
-    return [
-        *(name, str(difference.num_pairs), signed(natural(difference.mean), NATS)),
-        "" if interval is None else _interval(natural_interval(interval)),
-        *map(shown.p_value, (difference.p, difference.p_sign_flip, tested.p_holm)),
-        *("" if size is None else signed(natural(size), SIZE), tested.verdict),
-    ]
-
-
-def _interval(interval: tuple[float, float]) -> str:
-    return f"[{', '.join(signed(end, NATS) for end in interval)}]"
-
-
 def _about_tests(summary: Summary) -> str:
-    """What is paired, which interval and test these are, and what is corrected over what."""
+    """Describe the pairs, the intervals, the test, and the families of Holm's correction."""
     replication = summary.replication
     compared = [arm.comparison for arm in summary.arms if arm.comparison]
     effects = summary.effects.every if summary.effects else ()

@@ -30,6 +30,7 @@ def duration(seconds: float) -> str:
 
 
 def decimal(number: float, digits: int) -> str:
+    """Return a number with this many digits, or in powers of ten if it is huge."""
     return f"{number:.{digits}f}" if abs(number) < 1e7 else f"{number:.1e}"
 
 

@@ -1,15 +1,17 @@
 """Long short-term memory, any number of layers, by our kernels or by torch's fused ones.
 
-    i, f, o = sigmoid(...), g = tanh(...), each of x W_ih' + b_ih + h W_hh' + b_hh
+    a = (m x) W_ih' + b_ih + (m' h) W_hh' + b_hh,    split into a_i, a_f, a_g and a_o
+    i = sigmoid(a_i),    f = sigmoid(a_f),    g = tanh(a_g),    o = sigmoid(a_o)
     c' = f c + i g,    h' = o tanh(c')
 
-The weights are passed to the kernel at every call, so a regularizer can transform them (the weight
-drop of AWD-LSTM) without touching the parameters. The masks between layers may be fresh at every
-step (Zaremba et al. 2014) or locked over the window (Merity et al. 2018). If the gates read the
-state under a mask (Gal & Ghahramani 2016), or if our kernels are available, our code steps through
-time instead:
+m and m' are the masks under which the gates read the input and the state (Gal & Ghahramani 2016),
+one for all gates or one for each; they are 1 without this dropout, and c is never masked. Masked
+layers, and windows for which our kernels are available, are stepped through by our own code
+(`ablate/model/fast/lstm_steps.py`), all others by torch's fused kernel.
 
-    x W_ih' + h W_hh'  becomes, gate by gate,  (m x) W_ih' + (m' h) W_hh',    c is never masked
+The weights are passed to either at every call, so a regularizer can transform them (the weight drop
+of AWD-LSTM) without touching the parameters. The masks between layers may be fresh at every step
+(Zaremba et al. 2014) or locked over the window (Merity et al. 2018).
 """
 
 from __future__ import annotations

@@ -1,10 +1,16 @@
 """Mogrifier LSTM: input and state gate each other before every step (Melis et al. 2020).
 
-    x <- 2 sigmoid(Q_r h + q_r) x    for r = 1, 3, ... rounds
-    h <- 2 sigmoid(R_r x + r_r) h    for r = 2, 4, ...
+    x <- 2 sigmoid(A_r (m_r (B_r h)) + q_r) x    for r = 1, 3, ... rounds
+    h <- 2 sigmoid(A_r (m_r (B_r x)) + q_r) h    for r = 2, 4, ...
 
-always with the newest x and h; then an LSTM step whose gates read these, with c unchanged. The
-matrix of a round is factorized, Q = A B, if `rank` is not 0. Without rounds this is the LSTM.
+    a = x W_ih' + h W_hh' + b,    split into a_i, a_f, a_g and a_o
+    i = sigmoid(a_i),    f = sigmoid(a_f),    g = tanh(a_g),    o = sigmoid(a_o)
+    c' = f c + i g,    h' = o tanh(c')
+
+Each round reads the newest x and h, and the gates of the LSTM step read what the rounds leave; c is
+in no round. The first h is under the mask of the variational dropout, and m_r is the mask of
+`dropout`. If `rank` is 0, there is no B_r. If `capped`, min(i, 1 - f) stands in place of i. Without
+rounds this is the LSTM.
 """
 
 from __future__ import annotations
@@ -42,7 +48,7 @@ class MogrifierConfig(LstmConfig):
 
 
 def gated(target_BM: Tensor, read_BN: Tensor, gating: Round) -> Tensor:
-    """2 sigmoid(Q read + q) target: one round."""
+    """Return the target of one round, scaled by the gate that reads the other vector."""
     if gating.right is not None:
         read_BN = F.linear(read_BN, gating.right)
     if gating.mask is not None:

@@ -1,13 +1,15 @@
 """Recurrent highway network: several micro-steps for every word (Zilly et al. 2017).
 
-    h = tanh(W_h [x, s] + b_h),    t = sigmoid(W_t [x, s] + b_t)        Eq. 7-8
-    s <- h t + s (1 - t)                                                Eq. 6, carry gate 1 - t
+    h = tanh(V_h x + W_h (m s) + b_h),    t = sigmoid(V_t x + W_t (m' s) + b_t)    Eq. 7-8
+    s <- h t + s (1 - t),    where 1 - t is the carry gate                         Eq. 6
 
-Only the first micro-step reads x; each micro-step has its own matrices and biases. If every t is 0
-the state does not change. The masks on x and s, as the matrices read them, are either shared by h
-and t, as in the authors' TensorFlow code, or separate (`gate_masks` of the variational dropout), as
-in their Torch code: first the mask of h, then that of t. Either way the window has its own backward
-pass; only x's product, all steps at once, is left to autograd.
+Only the first micro-step has the terms in x; each micro-step has its own W and b. If every t is 0
+the state does not change. h and t read x and s under the same masks, as in the authors' TensorFlow
+code (m = m'), or under separate ones, as in their Torch code (`gate_masks` of the variational
+dropout: first the mask of h, then that of t). Without this dropout the masks are 1.
+
+The window has a backward pass of its own (`ablate/model/fast/rhn_window.py`); only x's product, all
+steps at once, is left to autograd.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class RhnConfig:
 
 
 def micro_step(pre_BD: Tensor, s_BH: Tensor) -> Tensor:
-    """s <- h t + s (1 - t), from the pre-activations of h and t side by side."""
+    """Return the next state, from the pre-activations of h and t side by side."""
     h, t = pre_BD.chunk(2, -1)
     t = t.sigmoid()
     return h.tanh() * t + s_BH * (1 - t)

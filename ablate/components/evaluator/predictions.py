@@ -58,6 +58,7 @@ class Spectrum:
 
     @property
     def rank(self) -> int:
+        """The number of singular values above the tolerance."""
         return numerical_rank(self.singular_values, self.tolerance)
 
 
@@ -67,6 +68,7 @@ def numerical_rank(singular_values: np.ndarray, tolerance: float) -> int:
 
 
 def default_tolerance(shape: tuple[int, ...]) -> float:
+    """Return numpy's tolerance for a matrix' rank, relative to its norm."""
     return max(shape) * float(np.finfo(np.float64).eps)
 
 

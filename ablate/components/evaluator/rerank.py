@@ -43,13 +43,21 @@ JUDGED = ("valid", "test")
 class ParsedText(TrainingText, Protocol):
     """What a corpus of trees has besides its tokens; `data.corpus.Corpus` implements it."""
 
-    def trees(self, split: str) -> list[Tree]: ...
+    def trees(self, split: str) -> list[Tree]:
+        """Return the split's trees."""
+        ...
 
-    def num_sentences(self, split: str) -> int: ...
+    def num_sentences(self, split: str) -> int:
+        """Return the number of the split's sentences."""
+        ...
 
-    def tree_ids(self, tree: Tree) -> list[int]: ...
+    def tree_ids(self, tree: Tree) -> list[int]:
+        """Return a tree as the ids of its symbols and words."""
+        ...
 
-    def candidates_folder(self, num: int) -> Path: ...
+    def candidates_folder(self, num: int) -> Path:
+        """Return the folder with `num` candidates of each sentence."""
+        ...
 
 
 def digest_of_candidates(folder: str) -> str:
@@ -87,6 +95,7 @@ class Judged:
     brackets: tuple[Brackets, ...]
 
     def chosen(self, weight: float) -> Brackets:
+        """Return the brackets of the best tree, with this weight of the parser's score."""
         scores_C = (1 - weight) * self.model_C + weight * self.parser_C
         return self.brackets[int(scores_C.argmax())]
 

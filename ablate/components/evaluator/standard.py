@@ -11,13 +11,13 @@ divides by n, so the loss it prints is (n - 1)/n of the mean.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from ablate.components import Evaluator, LanguageModel, Reading, register, setting
+from ablate.config.metrics import perplexity
 from ablate.config.tasks import PAIRS, TEXT
 from ablate.model.evaluator import mean_over_models
 from ablate.model.reading import stream_log_probs
@@ -77,4 +77,4 @@ class Standard(Evaluator):
             return exact
         num_tokens = len(reading.stream(split))
         nll = awd_rows_nll(exact["nll"], num_tokens, self.config.batch_size)
-        return {"nll": nll, "ppl": math.exp(min(nll, 700)), "exact_nll": exact["nll"]}
+        return {"nll": nll, "ppl": perplexity(nll), "exact_nll": exact["nll"]}

@@ -6,14 +6,13 @@ epoch is another number: with dropout on, and by weights that were still changin
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from ablate.components import Evaluator, Reading, register, setting
-from ablate.config.metrics import TRAIN_PERPLEXITY
+from ablate.config.metrics import TRAIN_PERPLEXITY, perplexity
 from ablate.model.evaluator import mean_over_models, no_log_probs
 from ablate.model.reading import WINDOW, stream_log_probs
 
@@ -55,4 +54,4 @@ class TrainText(Evaluator):
             reading.models, lambda model: stream_log_probs(model, text_N, self.config.rows, WINDOW)
         )
         nll = -float(np.mean(log_probs))
-        return {TRAIN_PERPLEXITY.name: nll, "ppl": math.exp(min(nll, 700))}
+        return {TRAIN_PERPLEXITY.name: nll, "ppl": perplexity(nll)}

@@ -45,6 +45,7 @@ class GateMatrix(nn.Module):
         )
 
     def initialize(self, draw: Draw) -> None:
+        """Draw the matrix; the bias starts at 0."""
         self.weight.data.uniform_(-self.initial_range, self.initial_range, generator=draw("weight"))
         self.bias.data.zero_()
 

@@ -35,6 +35,7 @@ class Memory(nn.Module):
         return output_TBG, (h, c)
 
     def initialize(self, draw: Draw) -> None:
+        """Draw the matrices; the bias starts at 0."""
         bound = self.initial_range
         for name in ("weight_ih", "weight_hh"):
             self.get_parameter(name).data.uniform_(-bound, bound, generator=draw(name))

@@ -62,6 +62,7 @@ class Sentinel(nn.Module):
         self.weight = nn.Parameter(torch.empty(units))
 
     def initialize(self, draw: Draw) -> None:
+        """Draw the vector, within one over the root of its width."""
         bound = len(self.weight) ** -0.5
         self.weight.data.uniform_(-bound, bound, generator=draw("weight"))
 

@@ -13,7 +13,6 @@ With "inverse_sqrt_epoch" the rate is learning_rate / sqrt(e + 1) instead.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import final
 
@@ -21,6 +20,7 @@ import torch
 from torch import nn
 
 from ablate.components import CombinationError, Optimizer, register, setting
+from ablate.config.metrics import perplexity
 from ablate.model.optimizer import parameter_groups
 
 
@@ -142,6 +142,6 @@ class Sgd(Optimizer):
             return False
         better = valid_nll < self.last_valid
         if self.config.least_fall:
-            fall = math.exp(min(self.last_valid, 700)) - math.exp(min(valid_nll, 700))
+            fall = perplexity(self.last_valid) - perplexity(valid_nll)
             better = fall >= self.config.least_fall
         return better == (self.config.validation == "better")

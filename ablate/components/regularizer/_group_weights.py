@@ -36,6 +36,7 @@ class GroupWeights:
 
     @property
     def off(self) -> bool:
+        """Return whether no group has a weight."""
         return not self.everything and not self.by_group
 
 

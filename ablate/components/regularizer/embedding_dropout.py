@@ -26,6 +26,7 @@ class EmbeddingDropoutConfig:
 
     @property
     def off(self) -> bool:
+        """Return whether no word is dropped."""
         return self.rate == 0
 
 

@@ -84,6 +84,7 @@ class Discriminator(nn.Module):
         return self.score(self.hidden(E_VE).relu()).squeeze(1)
 
     def loss(self, E_VE: Tensor) -> Tensor:
+        """Return the loss of telling frequent words from rare ones by their vectors."""
         return cross_entropy(self(E_VE), self.frequent_V)  # type: ignore[arg-type]
 
     def step(self, E_VE: Tensor, rate: float) -> None:

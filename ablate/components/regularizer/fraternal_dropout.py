@@ -39,10 +39,12 @@ class FraternalDropoutConfig:
 
     @property
     def off(self) -> bool:
+        """Return whether the penalty has no weight."""
         return self.kappa == 0
 
 
 def mean_squared_difference(first: Tensor, second: Tensor) -> Tensor:
+    """Return the mean squared difference of two tensors."""
     return (first - second).square().mean()
 
 

@@ -35,6 +35,7 @@ class MixtureBalanceConfig:
 
     @property
     def off(self) -> bool:
+        """Return whether the penalty has no weight."""
         return self.weight == 0
 
 

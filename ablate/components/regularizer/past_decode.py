@@ -74,6 +74,7 @@ class PastDecoder(nn.Module):
         self.bias = nn.Parameter(torch.empty(num_words)) if bias else None
 
     def initialize(self, draw: Draw) -> None:
+        """Set the bias, if there is one, to 0; the matrix is shared."""
         if self.bias is not None:
             self.bias.data.zero_()
 

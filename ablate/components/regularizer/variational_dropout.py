@@ -50,6 +50,7 @@ class VariationalDropoutConfig:
 
     @property
     def off(self) -> bool:
+        """Return whether all rates are 0."""
         return not any(self.rates.values())
 
     @property

@@ -91,6 +91,7 @@ class Translator:
         }
 
     def translate(self, sentence: str) -> str:
+        """Return the translation of a sentence of the grammar."""
         return " ".join(self._sentence(_Reader(sentence.split(), self._category)))
 
     def _sentence(self, words: _Reader) -> Iterator[str]:
@@ -155,6 +156,7 @@ def _stems() -> list[str]:
 
 @cache
 def translator() -> Translator:
+    """Return a translator for the built-in pairs."""
     return Translator(_grammar())
 
 

@@ -1,4 +1,4 @@
-"""What a probabilistic grammar with hidden topics is, and how one line is drawn from it.
+"""A probabilistic grammar with hidden topics, and how to draw a line from the grammar.
 
 A line is a leftmost derivation: the stack of symbols still to be said starts as the grammar's
 start symbol; a rule replaces a symbol by others, a category says one word. The hidden topic
@@ -63,6 +63,7 @@ class Wheel(Generic[Item]):
         self.cumulative = tuple(accumulate(weights))
 
     def draw(self, stream: random.Random) -> Item:
+        """Return an item, drawn in proportion to its weight."""
         drawn = int(stream.random() * self.cumulative[-1])
         return self.items[bisect_right(self.cumulative, drawn)]
 

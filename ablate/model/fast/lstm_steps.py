@@ -1,9 +1,6 @@
-"""An LSTM layer over a window, with masks on the input and the state that its gates read.
+"""The LSTM layer of `ablate/components/backbone/lstm.py` over a window, masks included.
 
-    i, f, o = sigmoid(a_i), sigmoid(a_f), sigmoid(a_o),    g = tanh(a_g)
-    c_t = f c_{t-1} + i g,    h_t = o tanh(c_t)
-
-Back through time, given d h and d c of a step,
+That file has the formula. Back through time, given d h and d c of a step,
 
     d a_o = d h h_t (1 - o),    d c += d h (o - h_t tanh c_t),
     d a_i = d c g i (1 - i),    d a_f = d c c_{t-1} f (1 - f),    d a_g = d c i (1 - g^2)

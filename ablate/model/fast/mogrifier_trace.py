@@ -53,6 +53,7 @@ class Trace:
 
     @property
     def last_h(self) -> int:
+        """The number of the last value that is an h."""
         return (len(self.values) - 2) // 2 * 2 + 1
 
 

@@ -1,13 +1,11 @@
-"""A Mogrifier LSTM layer over a window, with its gradient through time in closed form.
+"""The layer of `ablate/components/backbone/mogrifier.py` over a window, with its own gradient.
 
-The values in the rounds are numbered v_0 = x, v_1 = h (masked), and
-
-    v_{r+1} = 2 g_r v_{r-1},    g_r = sigmoid(A_r (m_r (B_r v_r)) + q_r)
-
-so round r reads v_r, and the last two values enter the gates. Going back, with d the gradient of
-v_{r+1}, the gradient of the round's pre-activation is d v_{r+1} (1 - g_r), and that of v_{r-1} gets
-2 d g_r. Nothing here depends on x alone, so no product of the input can be moved out of the loop;
-each matrix's gradient is a single product after the last step back.
+That file has the formula. Here the values of x and h in the rounds are numbered: v_0 = x, v_1 = h
+(masked), and round r reads v_r, has the gate g_r (the sigmoid) and gives v_{r+1} = 2 g_r v_{r-1};
+the last two values enter the LSTM's gates. Going back, with d the gradient of v_{r+1}, the gradient
+of the round's pre-activation is d v_{r+1} (1 - g_r), and that of v_{r-1} gets 2 d g_r. Nothing here
+depends on x alone, so no product of the input can be moved out of the loop; each matrix's gradient
+is a single product after the last step back.
 
 Shape suffixes: D = 4H, the gates i, f, g, o side by side; K units between a round's two matrices;
 others as in `flow.py`.

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from ablate.store.files import cpuinfo
 
 
 def products_in(precision: str, device: str) -> AbstractContextManager[Any]:
@@ -39,8 +40,7 @@ def rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
 @cache
 def has_fast_bfloat16() -> bool:
     """Return whether this machine's processor multiplies bfloat16 faster than float32."""
-    info = Path("/proc/cpuinfo")
-    return not info.exists() or multiplies_bfloat16(info.read_text())
+    return multiplies_bfloat16(cpuinfo())
 
 
 @cache
@@ -50,12 +50,12 @@ def onednn_has_bfloat16() -> bool:
     return torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def multiplies_bfloat16(cpuinfo: str) -> bool:
+def multiplies_bfloat16(processor: str) -> bool:
     """Return whether the processor that Linux describes so multiplies bfloat16 faster than float32.
 
     Intel's need AMX for that, AMD's only AVX-512. What others do was not measured: torch decides.
     """
-    words = set(cpuinfo.split())
+    words = set(processor.split())
     if words.isdisjoint({"GenuineIntel", "AuthenticAMD"}):
         return True
     return "amx_bf16" in words or {"AuthenticAMD", "avx512_bf16"} <= words

@@ -11,13 +11,13 @@ Factors in half precision are multiplied as they are; results and sums are float
 from __future__ import annotations
 
 from functools import cache, partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from ablate.model.native.library import usable
 from ablate.model.native.product import FEWEST_ROWS, PANEL, add_product_, multiply
+from ablate.store.files import cpuinfo
 
 NARROW_FOR_MKL = 128  # with fewer columns our kernel is as fast on Intel's processors
 NARROW = 320  # with fewer columns oneDNN is faster, and its result is transposed
@@ -180,16 +180,11 @@ def _by_onednn(x: Tensor) -> bool:
 @cache
 def prefers_mkl() -> bool:
     """Return whether this is an Intel processor, with MKL in torch."""
-    return _made_by("GenuineIntel") and torch.backends.mkl.is_available()
+    return "GenuineIntel" in cpuinfo() and torch.backends.mkl.is_available()
 
 
 @cache
 def prefers_onednn() -> bool:
     """Return whether this is an AMD processor, with oneDNN's linear map available in torch."""
     offered = hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    return _made_by("AuthenticAMD") and offered and torch.backends.mkldnn.is_available()
-
-
-def _made_by(vendor: str) -> bool:
-    info = Path("/proc/cpuinfo")
-    return info.exists() and vendor in info.read_text()
+    return "AuthenticAMD" in cpuinfo() and offered and torch.backends.mkldnn.is_available()

@@ -1,13 +1,14 @@
-"""A recurrent highway layer over a window, with its gradient through time in closed form.
+"""The layer of `ablate/components/backbone/rhn.py` over a window, its gradient in closed form.
 
-With h and t of a micro-step, its input state s and its result s', the gradient d of s' gives
+With h, t and m of a micro-step as in that file, its input state s and its result s', the gradient d
+of s' gives
 
     d pre_h = d t (1 - h^2),    d pre_t = d (s' - s) (1 - t),    d s = d (1 - t) + m (d pre) W
 
 since s' - s = t (h - s). All factors except d are known before a step back starts, so they are
 computed for all its micro-steps at once, and each matrix's gradient is one product at the end.
 
-If h and t read s under different masks, m and m', each has its share of every product:
+If m and m' differ, h and t have each their share of every product:
 
     d s = d (1 - t) + m (d pre_h) W_h + m' (d pre_t) W_t
 

@@ -89,6 +89,7 @@ class Buffers:
         self._tensors = [first, *(torch.empty_like(first) for _ in range(more))]
 
     def of(self, num_tokens: int) -> list[Tensor]:
+        """Return the buffers' first rows, for a chunk of this many tokens."""
         return [tensor[:num_tokens] for tensor in self._tensors]
 
 

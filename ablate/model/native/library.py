@@ -31,7 +31,8 @@ import torch
 from torch import Tensor
 
 from ablate.errors import StoreError
-from ablate.store.files import is_ours, lock, private_folder, replace_synced, write_whole
+from ablate.store.files import cpuinfo, is_ours, private_folder, replace_synced, write_whole
+from ablate.store.locks import locked
 
 SOURCES = Path(__file__).parent
 FLAGS = ("-O3", "-std=c++17", "-fno-math-errno", "-fPIC", "-shared")
@@ -127,8 +128,7 @@ def _library_file(compiler: str, version: str) -> Path:
     folder = private_folder(cache / "ablate")
     target = folder / f"native-{_digest(version)}.so"
     if not _is_sound(target):
-        with (folder / "native.lock").open("w") as file:
-            lock(file)
+        with locked(folder / "native.lock"):
             if not _is_sound(target):
                 _build(compiler, target)
     return target
@@ -212,12 +212,9 @@ def _digest(version: str) -> str:
 
 def _processor() -> str:
     """The processor's features; different machines may share a home directory."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine() + platform.processor()
     relevant = ("flags", "Features", "model", "cpu family", "CPU part")
-    return platform.machine() + "".join(sorted({x for x in lines if x.startswith(relevant)}))
+    lines = {line for line in cpuinfo().splitlines() if line.startswith(relevant)}
+    return platform.machine() + ("".join(sorted(lines)) or platform.processor())
 
 
 def pointer(tensor: Tensor | None) -> ctypes.c_void_p:

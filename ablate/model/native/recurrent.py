@@ -51,6 +51,7 @@ def packed(weights: Sequence[Tensor], shares: int = 1, *, back: bool = False) ->
 
 
 def scan_forward(w: Tensor, before: Tensor, r: Tensor, x: Tensor) -> None:
+    """Fill in x with the state after every step: w_t + r x_{t-1}."""
     units = before.numel()
     run("scan_forward", units, len(w), units, w, before, r, x, least=SCAN_UNITS)
 
@@ -64,5 +65,6 @@ def scan_backward(
     d_before: Tensor,
     d_r: Tensor,
 ) -> None:
+    """Fill in the gradients of `scan_forward`, given that of x."""
     units, tensors = before.numel(), (outer, x, before, r, slope, d_before, d_r)
     run("scan_backward", units, len(x), units, *tensors, least=SCAN_UNITS)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablate.config import metrics
-from ablate.config.metrics import ARMS, LARGEST_EXPONENT, PERPLEXITY, Metric
+from ablate.config.metrics import ARMS, LARGEST_EXPONENT, PERPLEXITY, Metric, perplexity
 from ablate.record.runs import StudyStatus, tag_key
 from ablate.results.arm import Measured
 from ablate.results.cells import Cells
@@ -66,6 +66,7 @@ class Study:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
+        """The metric that decides, then the columns."""
         return (self.record.metric, *self.record.columns)
 
 
@@ -86,6 +87,7 @@ class Changes:
             self.tags.update(json.loads(also_in) if also_in else ())
 
     def touch(self, study: Study) -> bool:
+        """Return whether the changes concern a study: its run, its record or a trial."""
         if study.run_id in self.runs or study.key in self.studies or study.tag in self.tags:
             return True
         return study.listed and any(trial.id in self.trials for trial in study.record.trials)
@@ -117,7 +119,7 @@ def _record(text: str | None) -> StudyRecord | None:
 
 
 def _without_record(row: Row) -> StudyRecord:
-    """What the tags of a study's run say of it."""
+    """Return a study's record from the tags of its run alone."""
     name, _, scale = row["study_key"].partition("@")
     texts = dict.fromkeys(("question", "paper", "file", "command", "corpus_digest"), "")
     return StudyRecord(
@@ -197,7 +199,7 @@ def _of_nats(metric: Metric, losses: Sequence[float]) -> dict[str, float | None]
     """What only language models have: nats, perplexities and bits."""
     if metric.name != PERPLEXITY.name or not metric.reports_scaled or not losses:
         return {}
-    perplexities = [math.exp(min(loss, LARGEST_EXPONENT)) for loss in losses]
+    perplexities = [perplexity(loss, LARGEST_EXPONENT) for loss in losses]
     return {
         "nll": mean(losses),
         "nll_spread": spread(losses),

@@ -85,6 +85,7 @@ class DatabaseSource:
             ) from error
 
     def close(self) -> None:
+        """Close the connection, if there is one."""
         if self._db is not None:
             self._db.close()
 

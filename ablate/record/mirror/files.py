@@ -24,14 +24,8 @@ from pathlib import Path
 
 from ablate.errors import StoreError
 from ablate.store import checksum
-from ablate.store.files import (
-    lock,
-    read_regular,
-    replace_synced,
-    sha256,
-    sha256_once,
-    write_whole,
-)
+from ablate.store.files import read_regular, replace_synced, sha256, sha256_once, write_whole
+from ablate.store.locks import lock
 
 FORMAT = 6  # of the files: a mirror in another format is rebuilt
 MANIFEST = "manifest.json"
@@ -62,6 +56,7 @@ class Manifest:
 
     @property
     def files(self) -> list[str]:
+        """The names of all files that the mirror consists of."""
         return [
             name for name in (self.trials, self.studies, self.arms, self.seen, *self.epochs) if name
         ]
@@ -74,6 +69,7 @@ class Folder:
         self.path = path
 
     def path_to(self, name: str) -> Path:
+        """Return the path of a file of the mirror."""
         return self.path / name
 
     def read(self) -> Manifest | None:
@@ -121,6 +117,7 @@ class Folder:
         manifest.seals[name] = [path.stat().st_size, sha256(path)]
 
     def partial(self, name: str) -> Path:
+        """Return where a file is written before it takes its name."""
         return self.path_to(f"{name}.partial")
 
     def write(self, manifest: Manifest, replaced: Iterable[str] = ()) -> None:

@@ -46,9 +46,11 @@ class StoreSource:
         self._runs[record.key] = _study_run(record, known, min(starts, default=0))
 
     def read(self, run_ids: list[str]) -> Iterator[list[Record]]:
+        """Yield the trials' records, read from their journals."""
         yield [_record(run_id, self._runs[run_id]) for run_id in run_ids]
 
     def close(self) -> None:
+        """Drop the records that were read."""
         self._runs.clear()
 
 

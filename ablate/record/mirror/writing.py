@@ -42,10 +42,12 @@ Kinds = Mapping[str, str]
 
 
 def quoted(name: str) -> str:
+    """Return a name as SQL quotes it."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 

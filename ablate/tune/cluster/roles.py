@@ -54,6 +54,7 @@ class Drive(FIFOScheduler):
 
     @property
     def stopping(self) -> bool:
+        """Return whether no further trial starts."""
         return self.failure is not None or self.schedule.stopping
 
     @property
@@ -69,6 +70,7 @@ class Drive(FIFOScheduler):
         return nothing and not self.schedule.elsewhere
 
     def next(self) -> Trial | None:
+        """Return the next trial to start, or None: nothing is due, or no worker is free."""
         if self.over or len(self.live) >= self.workers or self._had_nothing_just_now():
             return None
         trial = self._again.pop(0) if self._again else self.guard(self.schedule.next)
@@ -117,6 +119,7 @@ class Drive(FIFOScheduler):
             self.ended(trial)
 
     def ended(self, trial: TuneTrial) -> None:
+        """Forget a trial of Tune's, whose worker is free."""
         self.live.pop(trial.trial_id, None)
         self._trials.pop(trial.trial_id, None)
         self._nothing_since = None

@@ -10,7 +10,7 @@ import torch
 from ablate.errors import TrialError
 from ablate.trial.run import load_modules
 from ablate.trial.task import Place
-from ablate.trial.training import Training
+from ablate.trial.training.training import Training
 from ablate.tune.worker import opened
 
 UPDATES = 3  # the optimizer allocates its memory in the first

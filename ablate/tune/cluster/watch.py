@@ -61,6 +61,7 @@ class Watch:
 
     @property
     def has_seen_a_death(self) -> bool:
+        """Return whether a part of Ray has died."""
         return self._died is not None
 
     def close(self) -> None:

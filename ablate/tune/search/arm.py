@@ -33,25 +33,23 @@ from ablate.errors import RecordError, SpaceError, StudyError, TrialError
 from ablate.record.quiet import silent_warnings
 from ablate.redaction import redacted
 from ablate.space.row import Choices, Range, Row
-from ablate.space.space import SpaceViolation
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
-from ablate.study.plan import Plan
-from ablate.study.searches import PlannedSearch
+from ablate.study.planned import Plan, PlannedSearch
+from ablate.study.searches import plan_search_trial
 from ablate.study.words import Search
 from ablate.trial.task import validation_of
 from ablate.tune.search.log import LoggedStorage, damaged
 from ablate.tune.search.patient import PatientStorage, patiently
 
-MAX_REFUSALS = 200  # combinations that a space's `require` may refuse in a row
 MAX_REPEATS = 3  # repeated combinations; after that they are drawn at random
 MAX_DRAWS = 20  # refused repeats; after that one is accepted: a space may be finite
 
 
 @contextlib.contextmanager
 def answering(url: str) -> Iterator[None]:
-    """Turn the errors of a database that does not answer, or is full, into one that names it."""
+    """Raise a `RecordError` with the database's address if the database fails or is full."""
     try:
         yield
     except (SQLAlchemyError, StorageInternalError, ImportError) as error:
@@ -134,7 +132,7 @@ class ArmSearch:
         """
         if not {"ablate.trial", "ablate.index"} <= frozen.user_attrs.keys():
             return True
-        trial = self.plan.search_trial(self.planned, *_suggested(frozen))
+        trial = plan_search_trial(self.plan, self.planned, *_suggested(frozen))
         return trial.id == frozen.user_attrs["ablate.trial"]
 
     def _load_earlier(self) -> None:
@@ -183,7 +181,7 @@ class ArmSearch:
             self._ask_more()
 
     def _issued(self, sampled: dict[str, Any], index: int) -> Trial:
-        trial = self.plan.search_trial(self.planned, sampled, index)
+        trial = plan_search_trial(self.plan, self.planned, sampled, index)
         self.trials[trial.id] = trial
         self.sampled[trial.id] = sampled
         self._asked = max(self._asked, index + 1)
@@ -256,36 +254,34 @@ class ArmSearch:
                 self._storage.sync()
 
     def _ask_one(self) -> Trial | None:
-        """Ask Optuna until the space accepts the values and no earlier trial has the same ones.
+        """Ask Optuna until no earlier trial has the same values.
 
         None if a finite space gives a trial of this search again: that has its result, or will.
         """
-        index, refused, repeats = self._asked, None, 0
-        for attempt in range(MAX_REFUSALS):
-            seed = derived_seed("ask", self.planned.seed, index, attempt) % 2**32
+        index = self._asked
+        suggestion, sampled = self._drawn(index)
+        num_before = len(self.trials)
+        trial = self._issued(sampled, index)
+        suggestion.set_user_attr("ablate.values", json.dumps(sampled))
+        suggestion.set_user_attr("ablate.trial", trial.id)
+        suggestion.set_user_attr("ablate.index", index)  # the last: with it, all is there
+        if len(self.trials) == num_before:
+            self.study.tell(suggestion, state=TrialState.FAIL)
+            return None
+        self._open[trial.id] = suggestion
+        return trial
+
+    def _drawn(self, index: int) -> tuple[optuna.Trial, dict[str, Any]]:
+        repeats = 0
+        while True:
+            seed = derived_seed("ask", self.planned.seed, index, repeats) % 2**32
             self.study.sampler = _sampler(self.planned.words, seed, at_random=repeats > MAX_REPEATS)
             suggestion = self.study.ask()
-            try:
-                sampled = self._sample(suggestion)
-            except SpaceViolation as violation:
-                self.study.tell(suggestion, state=TrialState.FAIL)
-                refused = violation
-                continue
-            if repeats < MAX_DRAWS and sampled in self.sampled.values():
-                self.study.tell(suggestion, state=TrialState.FAIL)
-                repeats += 1
-                continue
-            num_before = len(self.trials)
-            trial = self._issued(sampled, index)
-            suggestion.set_user_attr("ablate.values", json.dumps(sampled))
-            suggestion.set_user_attr("ablate.trial", trial.id)
-            suggestion.set_user_attr("ablate.index", index)  # the last: with it, all is there
-            if len(self.trials) == num_before:
-                self.study.tell(suggestion, state=TrialState.FAIL)
-                return None
-            self._open[trial.id] = suggestion
-            return trial
-        raise SpaceError(f"{MAX_REFUSALS} combinations in a row were refused. The last: {refused}")
+            sampled = self._sample(suggestion)
+            if repeats == MAX_DRAWS or sampled not in self.sampled.values():
+                return suggestion, sampled
+            self.study.tell(suggestion, state=TrialState.FAIL)
+            repeats += 1
 
     def _sample(self, suggestion: optuna.Trial) -> dict[str, Any]:
         return self.planned.space.sample(
@@ -388,7 +384,7 @@ def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:
     if planned.words.early_stopping == "asha":
         return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
     if planned.words.early_stopping == "hyperband":
-        most = plan.search_trial(planned, {}, 0).config.num_epochs
+        most = plan_search_trial(plan, planned, {}, 0).config.num_epochs
         if most is None:
             raise StudyError(
                 "hyperband needs to know how many epochs a trial has. Instead: give the task's "

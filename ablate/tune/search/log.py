@@ -41,6 +41,7 @@ class LoggedStorage(JournalStorage):
             raise damaged(path, f"{type(error).__name__}: {error}") from error
 
     def sync(self) -> None:
+        """Force the log's lines to the disk."""
         self._lines.sync()
 
 
@@ -111,4 +112,5 @@ def _refused(path: Path, verb: str, error: OSError) -> StoreError:
 
 
 def damaged(path: Path, why: str) -> RecordError:
+    """Return the error for a log that cannot be read."""
     return RecordError(f"the searches in {path} are damaged ({why}). {MOVE_AWAY}")

@@ -11,8 +11,8 @@ from ablate.errors import DamagedError
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord
-from ablate.study.plan import Plan
-from ablate.study.searches import PlannedSearch
+from ablate.study.inherit import with_winner
+from ablate.study.planned import Plan, PlannedSearch
 from ablate.tune.search.arm import ArmSearch
 
 OpenSearch = Callable[[PlannedSearch, Plan], ArmSearch]
@@ -48,7 +48,7 @@ class Searches:
             winner = other.winner() if other is not None and other.over else None
             if other is None or winner is None:
                 return plan
-            plan = plan.with_winner(index, other.planned, other.sampled[winner[0]])
+            plan = with_winner(plan, index, other.planned, other.sampled[winner[0]])
         search = self._open_search(plan.searches[index], plan)
         search.check_whole(self._started_before.get(search.key, 0))
         self.opened[index] = search

@@ -7,6 +7,8 @@ timing, so that only each trial by itself can be compared.
 
 from __future__ import annotations
 
+import stormy_runner
+
 from ablate import Arm, Scale, Search, Study, table
 
 BASE = {
@@ -34,6 +36,9 @@ study = Study(
         "exact": searched(sampler="random"),
         "pruned": searched(early_stopping="asha"),
     },
-    runner="stormy_runner:Sloping",
-    techniques=("saves.py",),
+    runner="sloping",
+    techniques=(
+        stormy_runner.__file__,
+        "saves.py",
+    ),
 )

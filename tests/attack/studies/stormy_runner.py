@@ -4,7 +4,8 @@ import os
 import time
 
 from ablate.config.resolve import resolve
-from ablate.trial.stand_in import StandIn
+from ablate.config.tasks import RUNNERS
+from ablate.testing.stand_in import StandIn
 
 
 class Sloping(StandIn):
@@ -17,3 +18,6 @@ class Sloping(StandIn):
     def _nll(self, epoch):
         rate = resolve(self.trial.values)["optimizer"].config.learning_rate
         return super()._nll(epoch) + abs(rate - 3.0) / 10
+
+
+RUNNERS["sloping"] = "stormy_runner:Sloping"

@@ -73,7 +73,7 @@ def test_deltas_are_where_the_table_has_them(study, tuned):
     drawn = [line for line in axes.lines if line.get_marker() in ("o", "s", "D")]
     for line, arm in zip(drawn, reversed(arms), strict=True):
         assert line.get_xdata()[0] == arm.comparison.delta
-        decided = arm.comparison.verdict in (statistics.LOWER, statistics.HIGHER)
+        decided = arm.comparison.verdict.decided
         assert (line.get_markerfacecolor() != "white") == decided
     assert any(line.get_markerfacecolor() != "white" for line in drawn) == (not tuned)
     ends = [tuple(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 2][1:]

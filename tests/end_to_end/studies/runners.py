@@ -3,7 +3,8 @@
 import torch
 
 from ablate.config.resolve import resolve
-from ablate.trial.stand_in import Slow, StandIn
+from ablate.config.tasks import RUNNERS
+from ablate.testing.stand_in import Slow, StandIn
 from ablate.trial.task import Diverged
 
 
@@ -37,3 +38,12 @@ class Broken(StandIn):
         if self.epoch == 1 and self.trial.seed == 2:
             raise Diverged("the training loss became nan")
         return super().advance(seconds)
+
+
+# Studies name them, import this file, and bring it to their workers.
+RUNNERS |= {
+    "sloping": "runners:Sloping",
+    "slowly_sloping": "runners:SlowlySloping",
+    "hungry": "runners:Hungry",
+    "broken": "runners:Broken",
+}

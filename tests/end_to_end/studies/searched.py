@@ -1,5 +1,7 @@
 """A search for each of two arms, one that repeats exactly and one that keeps all workers busy."""
 
+import runners
+
 from ablate import Arm, Scale, Search, Study, table
 
 BASE = {
@@ -27,6 +29,9 @@ study = Study(
         "synchronous": searched(synchronous=True, batch=3),
         "asynchronous": searched(early_stopping="asha"),
     },
-    runner="runners:Sloping",
-    techniques=("deadly.py",),
+    runner="sloping",
+    techniques=(
+        runners.__file__,
+        "deadly.py",
+    ),
 )

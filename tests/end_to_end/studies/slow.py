@@ -1,5 +1,7 @@
 """Three arms, trained in no time to speak of, then trained on: twelve trials."""
 
+import runners
+
 from ablate import Arm, Scale, Stage, Study, table
 
 BASE = {
@@ -24,6 +26,6 @@ study = Study(
         Arm("c", {"optimizer.learning_rate": 4.0}),
     ),
     scales={"s": Scale(seeds=2, stages=(Stage("finetune", {"training.clip": 0.5}),))},
-    runner="runners:SlowlySloping",
-    techniques=("often.py", "deadly.py"),
+    runner="slowly_sloping",
+    techniques=(runners.__file__, "often.py", "deadly.py"),
 )

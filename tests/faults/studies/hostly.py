@@ -5,7 +5,8 @@ import sys
 import time
 
 from ablate.config.resolve import resolve
-from ablate.trial.stand_in import StandIn
+from ablate.config.tasks import RUNNERS
+from ablate.testing.stand_in import StandIn
 
 DRIVERS = "/tmp/driver"  # the driver's folder, on its own host
 
@@ -29,3 +30,6 @@ class Sloping(StandIn):
     def _nll(self, epoch):
         rate = resolve(self.trial.values)["optimizer"].config.learning_rate
         return super()._nll(epoch) + abs(rate - 3.0) / 10
+
+
+RUNNERS["sloping"] = "hostly:Sloping"

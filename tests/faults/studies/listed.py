@@ -2,6 +2,8 @@
 
 import os
 
+import hostly  # noqa: F401  (it adds a runner)
+
 from ablate import Arm, Scale, Stage, Study, table
 
 BASE = {
@@ -40,6 +42,6 @@ study = Study(
         "short": scale(1, 20),
         "middle": scale(1, 150),
     },
-    runner="hostly:Sloping",
+    runner="sloping",
     techniques=("words.py",),
 )

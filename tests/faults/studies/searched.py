@@ -2,6 +2,8 @@
 
 import os
 
+import hostly  # noqa: F401  (it adds a runner)
+
 from ablate import Arm, Scale, Search, Study, table
 
 BASE = {
@@ -24,6 +26,6 @@ study = Study(
     scales={
         "s": Scale(seeds=2, search=Search(space="rates.toml", trials=14, early_stopping="asha"))
     },
-    runner="hostly:Sloping",
+    runner="sloping",
     techniques=("words.py",),
 )

@@ -118,7 +118,9 @@ def test_a_wrong_clock_hides_nothing(recorded, rows_of):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
     update_mirror(recorded.workspace)
     for year in ("1999", "2026", "2099"):
-        journal = recorded.trial(f"t{year}", CONFIG, started=f"{year}-01-02T03:04:05Z", seed=year)
+        journal = recorded.trial(
+            f"t{year}", CONFIG, started=f"{year}-01-02T03:04:05Z", seed=int(year)
+        )
         recorded.study(f"study{year}", {"a": [journal]})
         result = rows_of(recorded, f"SELECT trial FROM trials WHERE trial = 't{year}'")
         assert result == [(f"t{year}",)]

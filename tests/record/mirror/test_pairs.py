@@ -206,10 +206,21 @@ def test_an_unknown_slot_names_the_nearest(recorded):
 
 
 def test_the_change_is_told_by_what_differs():
-    sep = chr(31)
-    before, after = f"head=mos{sep}head.experts=15", f"head=mos{sep}head.experts=20"
+    before, after = (((("head", "mos"), ("head.experts", num)),) for num in ("15", "20"))
     assert pairs_table.describe_change(before, after) == ("head.experts=15", "head.experts=20")
-    assert pairs_table.describe_change("", "gate=iog") == ("not set", "gate=iog")
+    gate = ((("gate", "iog"),),)
+    assert pairs_table.describe_change(pairs.NOTHING, gate) == ("not set", "gate=iog")
+
+
+def test_a_value_is_told_whole_whatever_is_in_it(recorded):
+    values = ("one\x1ftwo", "one\x1fthree\x1e")
+    trials = {
+        text: [recorded.trial(f"t{len(text)}", {**BASE, "head.note": text})] for text in values
+    }
+    recorded.study("one", trials)
+    (change,) = pairs.exchange(update_mirror(recorded.workspace), ["head.note"]).changes
+    sides = pairs_table.describe_change(change.before, change.after)
+    assert {*sides} == {f"head.note={text}" for text in values}
 
 
 def balanced(weight: float, mode: str) -> dict:
@@ -584,7 +595,7 @@ def test_a_field_of_many_values_is_compared_for_the_most_common_ones(recorded, m
     result = pairs.exchange(update_mirror(recorded.workspace), ["backbone.units"])
     assert [change.num_pairs for change in result.changes] == [3, 3, 3] and result.num_values == 10
     assert {value for c in result.changes for value in (c.before, c.after)} == {
-        f"backbone.units={units}" for units in (12, 15, 17)
+        ((("backbone.units", units),),) for units in ("12", "15", "17")
     }
     text = " ".join(pairs_table.plain_text(result).split())
     assert "10 values: only the 3 with the most trials are compared." in text

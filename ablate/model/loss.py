@@ -1,0 +1,30 @@
+"""Losses: the scalar whose gradient trains the model, computed window by window."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor
+
+from ablate.model.flow import Pass, TrainingText
+from ablate.model.language_model import LanguageModel
+from ablate.model.masks import Chance
+
+
+class Loss(ABC):
+    """Built as `Loss(config, text)`; `text` is None where only shapes are needed."""
+
+    reads_words = True  # False: it ignores the word vectors that it is given
+
+    @abstractmethod
+    def __init__(self, config: Any, text: TrainingText | None) -> None: ...
+
+    def check(self, model: LanguageModel) -> None:  # noqa: B027 (most train every model)
+        """Raise a `CombinationError` for a model that it cannot train."""
+
+    @abstractmethod
+    def __call__(
+        self, passed: Pass, targets_N: Tensor, embedding_VE: Tensor, chance: Chance
+    ) -> Tensor:
+        """The loss summed over the window's tokens, a scalar."""

@@ -1,0 +1,40 @@
+"""The names that users import from `ablate`, and the file that each is defined in."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+HOMES = {
+    "Analyze": "ablate.study.words",
+    "Arm": "ablate.study.words",
+    "Budget": "ablate.study.words",
+    "Design": "ablate.study.words",
+    "Inherit": "ablate.study.words",
+    "Metric": "ablate.config.metrics",
+    "Run": "ablate.trial.user.function",
+    "Scale": "ablate.study.words",
+    "Search": "ablate.study.words",
+    "Stage": "ablate.study.words",
+    "Study": "ablate.study.study",
+    "factorial": "ablate.study.designs",
+    "fractional_factorial": "ablate.study.designs",
+    "grid": "ablate.study.designs",
+    "leave_one_out": "ablate.study.designs",
+    "load": "ablate.engine.run",
+    "one_at_a_time": "ablate.study.designs",
+    "path": "ablate.study.designs",
+    "recipe": "ablate.study.words",
+    "run": "ablate.engine.run",
+    "setting": "ablate.config.fields",
+    "smaller": "ablate.study.small",
+    "smoke": "ablate.study.small",
+    "table": "ablate.study.designs",
+    "task": "ablate.config.tasks",
+    "task_command": "ablate.trial.user.command",
+}
+
+
+def imported(name: str) -> Any:
+    """Import a public name on first use: running a study needs packages that words do not."""
+    return getattr(import_module(HOMES[name]), name)

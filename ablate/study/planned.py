@@ -1,0 +1,67 @@
+"""What is planned of a study, as data: its trials, its searches, and what follows a search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ablate.config.identity import Parent, Trial, digest
+from ablate.config.resolve import Config
+from ablate.space.space import Space
+from ablate.store.study_record import PlannedTrial, StudyRecord
+from ablate.study.study import Study
+from ablate.study.words import Inherit, Scale, Search, Values
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSearch:
+    """One search of one arm: its starting values, the fixed ones among them, the sampler's seed."""
+
+    arm: str
+    repeat: int
+    values: Values  # the arm's values, before the search
+    fixed: Values  # those set by the arm or the scale: never searched, whatever the space contains
+    space: Space
+    words: Search
+    seed: int
+    parents: tuple[Parent, ...] = ()  # the finished model, in a search of how to evaluate it
+    model: Mapping[str, int] = field(default_factory=dict)  # that model's seed and seed_index
+    stage: str = "search"
+    column: str = ""  # the column of the space, if it has columns
+    inherits: Inherit | None = None
+    left: Values = field(default_factory=dict)  # fixed because they tell the arms apart
+    waits: bool = False  # until the search that it inherits from has a winner
+
+    @property
+    def key(self) -> str:
+        """A name for the sampler's records that is the same for every equal search."""
+        words = self.words
+        how = [words.sampler, words.early_stopping, words.synchronous, words.batch, self.seed]
+        how += [parent.id for parent in self.parents]
+        how += [dict(words.rows)] if words.rows else []
+        how += [list(self.inherits.over)] if self.inherits else []
+        how += [dict(self.left)] if self.left else []
+        hashed = digest([dict(self.values), self.space.identity, dict(words.changes), *how])
+        return f"{self.arm}/{self.repeat}/{hashed}"
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Trials for every seed of an arm, their roles in the study, and the searches that follow."""
+
+    trials: tuple[Trial, ...]
+    planned: tuple[PlannedTrial, ...]
+    searches: tuple[PlannedSearch, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A study at a scale, resolved: what is known of its trials before any of them runs."""
+
+    study: Study
+    scale_name: str
+    scale: Scale
+    record: StudyRecord
+    configs: Mapping[str, Config]  # by arm, before any search
+    trials: tuple[Trial, ...] = ()  # parents before their children
+    searches: tuple[PlannedSearch, ...] = ()

@@ -1,0 +1,1 @@
+"""Training and judging a language model, or counting an n-gram model."""

@@ -1,0 +1,52 @@
+"""An n-gram model evaluated as an arm: counted in one step, nothing trained.
+
+Interpolated modified Kneser-Ney, mixed with a unigram cache whose weight is tuned on the
+validation text and then used on test. Evaluators that read counts answer with the same mixture.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ablate.config.identity import Trial
+from ablate.config.metrics import perplexity
+from ablate.config.sections import NgramConfig
+from ablate.data.corpus import open_corpus
+from ablate.errors import ConfigError
+from ablate.model import ngram
+from ablate.model.evaluator import Reading
+from ablate.trial.checkpoint import weights_digest
+from ablate.trial.task import AtOnce, Conclusion, Place, splits_of
+from ablate.trial.training.evaluation import metrics_beside
+
+
+class Counting(AtOnce):
+    """A `Task` for trials with model = "ngram"."""
+
+    def __init__(self, trial: Trial, place: Place) -> None:
+        config = trial.config
+        if "ngram" not in config.sections:
+            raise ConfigError(f"trial {trial.id} counts n-grams, and has model != 'ngram'.")
+        self.trial = trial
+        self.config: NgramConfig = config.sections["ngram"]
+        self.corpus = open_corpus(config.corpus, place.data, trial.seed)
+
+    def conclude(self) -> Conclusion:
+        """Count the n-grams, tune their weights on valid, and judge the splits."""
+        corpus, config = self.corpus, self.config
+        ngrams = ngram.fit(corpus.splits["train"], corpus.num_words, corpus.eos, config.order)
+        counts = ngram.tuned(ngrams, config.cache_window, corpus.splits["valid"])
+        splits = splits_of(self.trial)
+        log_probs = {split: counts.log_probs(corpus.splits[split]) for split in splits}
+        metrics = {f"weight_{part}": weight for part, weight in counts.weights.items()}
+        for split, values in log_probs.items():
+            nll = -float(values.mean())
+            metrics |= {f"{split}_nll": nll, f"{split}_ppl": perplexity(nll)}
+        reading = Reading((), corpus, counts=counts)
+        metrics |= metrics_beside(reading, self.trial.config, splits)
+        return Conclusion(
+            metrics=metrics,
+            num_parameters=ngrams.num_ngrams,
+            digest=weights_digest({s: torch.from_numpy(p) for s, p in log_probs.items()}),
+            token_log_probs=log_probs,
+        )

@@ -1,0 +1,173 @@
+"""Reading one text as a stream: windows of it, with the state carried from each to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ablate.config.identity import Trial
+from ablate.config.sections import TrainingConfig
+from ablate.config.streams import Streams
+from ablate.data.batches import (
+    Window,
+    batchify,
+    circular_starts,
+    circular_window,
+    rotated,
+    spread,
+    whole_windows,
+    window_lengths,
+)
+from ablate.data.corpus import Corpus
+from ablate.errors import CorpusError
+from ablate.model.fast.precision import full
+from ablate.model.flow import Pass, State
+from ablate.model.language_model import LanguageModel
+from ablate.trial.training.evaluation import rows_nll
+from ablate.trial.training.updates import Part, Update
+
+
+class Stream:
+    """A `Reader` of a corpus, as rows side by side."""
+
+    def __init__(self, trial: Trial, corpus: Corpus, streams: Streams) -> None:
+        self.config: TrainingConfig = trial.config.sections["training"]
+        self.corpus, self.streams, self.device = corpus, streams, trial.device
+        self.train_rows = self._rows("train", self.config.batch_size)
+        self.valid_rows = self._rows("valid", self.config.valid_batch_size)
+        self.state: State = ()
+
+    def _rows(self, split: str, rows: int) -> Tensor:
+        """A split, cut into rows: a GPU gets all of it, once; a CPU maps the file, unless the rows
+        are spread."""
+        cut = spread if self.config.batching == "zaremba" else batchify
+        return cut(self.corpus.stream(split), rows).to(self.device)
+
+    @property
+    def num_updates(self) -> int:
+        """The number of windows in the epoch."""
+        return len(self.windows)
+
+    @property
+    def tokens_per_update(self) -> int:
+        """The tokens of a window of the usual length."""
+        return self.config.batch_size * self.config.window
+
+    def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
+        """Cut the epoch's windows, and start from the initial state."""
+        shuffles = self.config.partial_shuffle
+        self.epoch, self.epoch_rows = epoch, self._shuffled(epoch) if shuffles else self.train_rows
+        self.windows = self._cut_windows(epoch)
+        self.state = model.initial_state(self.config.batch_size)
+
+    def _shuffled(self, epoch: int) -> Tensor:
+        """The training rows, each rotated by a number of steps of its own."""
+        steps, rows = self.train_rows.shape
+        generator = self.streams.generator("partial_shuffle", epoch)
+        starts_B = torch.randint(steps, (rows,), generator=generator, device=generator.device)
+        return rotated(self.train_rows, starts_B.to(self.train_rows.device))
+
+    def _cut_windows(self, epoch: int) -> list[Window]:
+        training = self.config
+        if training.batching == "zaremba":
+            return whole_windows(len(self.train_rows), training.window)
+        rng = np.random.Generator(
+            np.random.PCG64(self.streams.python("windows", epoch).getrandbits(63))
+        )
+        cut = window_lengths(
+            rng,
+            len(self.train_rows),
+            training.window,
+            training.variable_window,
+            training.max_window_excess,
+        )
+        if not cut:
+            raise CorpusError(
+                f"rows of {len(self.train_rows)} tokens are too short to train on: they need at "
+                "least 3. Instead: a smaller training.batch_size, or more text."
+            )
+        return cut
+
+    def update(self, number: int, model: LanguageModel) -> Update:
+        """A window. The rate follows its drawn length."""
+        training, window = self.config, self.windows[number]
+        rows = self._tokens(window)
+        self._reset(number, model)
+        averaged = window.length if training.loss_reduction == "mean" else 1
+        spans = torch.arange(rows.shape[1]).chunk(training.accumulate)
+        return Update(
+            parts=[self._part(rows, span, model) for span in spans],
+            per_token=1 / averaged / training.batch_size,
+            rate=window.drawn / training.window if training.variable_window else 1.0,
+            ended=self._carry,
+        )
+
+    def _tokens(self, window: Window) -> Tensor:
+        """The inputs of a window and the last target, [T + 1, B]."""
+        return self.epoch_rows[window.start : window.start + window.length + 1].to(torch.long)
+
+    def _reset(self, number: int, model: LanguageModel) -> None:
+        """Reset the states of random rows: whole rows, in all layers (Melis et al. 2018, lamb)."""
+        if not self.config.state_reset:
+            return
+        rows = self.config.batch_size
+        generator = self.streams.generator(f"state_reset/{self.epoch}", number)
+        reset_B = torch.rand(rows, generator=generator, device=generator.device)
+        reset_1B = (reset_B < self.config.state_reset)[None].to(self.device)
+        self.state = tuple(
+            torch.where(reset_1B.view(1, rows, *[1] * (old.dim() - 2)), initial, old)
+            for initial, old in zip(model.initial_state(rows), self.state, strict=True)
+        )
+
+    def _part(self, rows: Tensor, chosen: Tensor, model: LanguageModel) -> Part:
+        span = slice(int(chosen[0]), int(chosen[-1]) + 1)
+        inputs_TB, targets_TB = rows[:-1, span], rows[1:, span]
+        state = tuple(tensor[:, span].contiguous() for tensor in self.state)
+        return Part(
+            share=len(chosen) / rows.shape[1],
+            targets_N=targets_TB.reshape(-1),
+            run=lambda masks: model(inputs_TB, state, masks),
+        )
+
+    def _carry(self, passes: list[Pass]) -> None:
+        """The states after a window become those before the next."""
+        after = zip(*(passed.state for passed in passes), strict=True)
+        joined = (torch.cat(tensors, dim=1) for tensors in after)
+        self.state = tuple(full(tensor.detach()) for tensor in joined)
+
+    def valid_nll(self, model: LanguageModel) -> float:
+        """Return the model's loss on valid, in nats per token."""
+        return rows_nll(model, self.valid_rows, self.config.valid_window)
+
+    def saved(self) -> dict[str, Tensor]:
+        """Return the state that the next window starts from."""
+        return {f"state.{index}": tensor for index, tensor in enumerate(self.state)}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Start the next window from a saved state."""
+        self.state = tuple(tensors[f"state.{index}"] for index in range(len(self.state)))
+
+
+class CircularStream(Stream):
+    """A stream each of whose rows reads the whole text in a circle, through all epochs."""
+
+    def __init__(self, trial: Trial, corpus: Corpus, streams: Streams) -> None:
+        super().__init__(trial, corpus, streams)
+        text_S, rows = corpus.stream("train"), self.config.batch_size
+        shift = streams.python("circular").random()
+        self.starts_B = circular_starts(text_S, rows, corpus.eos, shift).to(self.device)
+        self.text_S = text_S.to(self.device)
+
+    def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
+        """Go on where the epoch before ended, with the states carried over."""
+        updates = self.config.circular_updates(len(self.text_S))
+        steps, self.epoch = self.config.window, epoch
+        starts = (steps * (epoch * updates + number) for number in range(updates))
+        self.windows = [Window(start, steps, steps) for start in starts]
+        self.state = self.state or model.initial_state(self.config.batch_size)
+
+    def _tokens(self, window: Window) -> Tensor:
+        return circular_window(self.text_S, self.starts_B, window.start, window.length)

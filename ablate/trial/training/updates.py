@@ -1,0 +1,68 @@
+"""What a training reads: the batches of an epoch, update by update.
+
+`Stream` (`stream.py`) reads windows of one text, and `Pairs` (`pairs.py`) batches of sentence
+pairs. The loop in `training.py` knows neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from ablate.model.flow import Pass
+from ablate.model.language_model import LanguageModel
+from ablate.model.masks import Masks
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of an update's rows, whose gradients are added up."""
+
+    share: float
+    targets_N: Tensor
+    run: Callable[[Masks], Pass]  # a forward pass
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update: its parts, and how their losses count."""
+
+    parts: list[Part]
+    per_token: float  # multiplies the loss, which is summed over tokens
+    rate: float  # multiplies the learning rate
+    ended: Callable[[list[Pass]], None]  # gets the first pass of each part
+
+
+class Reader(Protocol):
+    """Reads the training text of a trial, and validates on another."""
+
+    @property
+    def num_updates(self) -> int:
+        """The number of updates of the epoch."""
+        ...
+
+    @property
+    def tokens_per_update(self) -> int:
+        """How many tokens an update has, about."""
+        ...
+
+    def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
+        """Prepare an epoch's updates."""
+
+    def update(self, number: int, model: LanguageModel) -> Update:
+        """An update of the epoch, by its number."""
+        ...
+
+    def valid_nll(self, model: LanguageModel) -> float:
+        """Mean nats per token of the validation text."""
+        ...
+
+    def saved(self) -> dict[str, Tensor]:
+        """The state that the next update needs."""
+        ...
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over the tensors of `saved`."""

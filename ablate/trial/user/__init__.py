@@ -1,0 +1,1 @@
+"""Running what users wrote: a function, a command, the files of both."""

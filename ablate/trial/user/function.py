@@ -1,0 +1,371 @@
+"""A trial that runs a function of the user's: whatever it trains, `ablate` sees its numbers.
+
+    @task("digits", config=DigitsConfig, metrics=(Metric("accuracy", better="higher"),))
+    def train(run):
+        model, optimizer = ...
+        for epoch in run.epochs(model, optimizer, total=run.config.epochs):
+            ...
+            yield {"valid_accuracy": ...}
+        return {"test_accuracy": ...}
+
+Each `yield` ends an epoch. `run.epochs` saves the state of the objects that it is given, and puts
+it back when an interrupted trial resumes; without it, the trial starts from scratch. The global
+generators are seeded at the start of every epoch, so that a resumed trial draws the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+
+from ablate.config.identity import Trial, digest, is_as_planned
+from ablate.config.metrics import Metric, is_usable
+from ablate.config.streams import Streams
+from ablate.errors import TrialError, nearest
+from ablate.trial.checkpoint import weights_digest
+from ablate.trial.task import Conclusion, Diverged, Place
+from ablate.trial.user.epoch_loop import check_yields_last
+from ablate.trial.user.kept_outside import Watch
+from ablate.trial.user.plain_state import (
+    is_plain,
+    join,
+    load_state,
+    members,
+    read_state,
+    shown,
+    split,
+)
+from ablate.trial.user.user_code import line_of
+
+RESERVED = ("epoch", "seconds")  # what an epoch's record has besides what the function yields
+
+
+@dataclass
+class Run:
+    """What a task's function is given."""
+
+    config: Any  # the task's config, checked
+    seed: int
+    streams: Streams  # named random generators: run.streams.generator("shuffle", epoch)
+    device: str  # "cpu" or "cuda"
+    precision: str  # "float32" or "bfloat16", as the scale says; the function does it
+    data: Path  # a folder on this host for what trials download, shared by them
+    reads_test: bool  # whether this trial may evaluate the test split
+    _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
+    _epoch: int = field(default=0, init=False)  # of the loop over `epochs`
+    _first: list[list[Any]] = field(default_factory=list, init=False)  # what dicts among them hold
+    _begins: Callable[[], None] | None = field(default=None, init=False)  # called by the loop
+    _resume: tuple[list[Any], dict[str, Tensor]] | None = field(default=None, init=False)
+
+    def epochs(self, *saved: Any, total: int) -> Iterator[int]:
+        """Count epochs from 1 to `total`, saving the state of `saved` after each.
+
+        When an interrupted trial resumes, it restores that state and goes on counting.
+        """
+        if self._saved:
+            raise TrialError("run.epochs() was called twice. Call it once, with all objects.")
+        for thing in saved:
+            split(read_state(thing), None)  # refuse what cannot be saved before training it
+        self._saved, self._first = saved, [members(thing) for thing in saved]
+        if self._resume is not None:
+            self._restore(*self._resume)
+        if self._begins is not None:
+            self._begins()
+        for epoch in range(self._epoch + 1, total + 1):
+            self._epoch = epoch
+            self.streams.seed_global("epoch", epoch)
+            yield epoch
+        self.streams.seed_global("conclude")
+
+    def _restore(self, states: list[Any], tensors: dict[str, Tensor]) -> None:
+        if len(states) != len(self._saved):
+            raise TrialError(
+                f"run.epochs() was given {len(self._saved)} objects; the checkpoint has the state "
+                f"of {len(states)}. Was the function edited? Raise its version."
+            )
+        for thing, first, state in zip(self._saved, self._first, states, strict=True):
+            joined = join(state, tensors, first)
+            if joined is not thing:
+                load_state(thing, joined)
+        self._resume = None
+
+    def _state(self, tensors: dict[str, Tensor]) -> list[Any]:
+        """The state of what `epochs` was given, its tensors by their names in `tensors`."""
+        pairs = zip(self._saved, self._first, strict=True)
+        return [split(read_state(thing), tensors, first) for thing, first in pairs]
+
+
+class Function:
+    """A `Task` that runs a function, one epoch for each of its yields."""
+
+    def __init__(self, trial: Trial, place: Place) -> None:
+        torch.set_num_threads(trial.threads)
+        kind = trial.config.kind
+        if kind.function is None:
+            raise TrialError(f"the task '{kind.name}' has no function to run.")
+        _check_files(trial)
+        self.trial, self.metrics, self.function = trial, kind.metrics, kind.function
+        self.where = ":".join(map(str, kind.where))
+        self.run = Run(
+            config=trial.config.sections[kind.name],
+            seed=trial.seed,
+            streams=Streams(trial.seed, trial.device),
+            device=trial.device,
+            precision=trial.precision,
+            data=Path(place.data),
+            reads_test=trial.reads_test,
+        )
+        self.epoch, self.seconds, self.finished = 0, 0.0, False
+        self.last: dict[str, float] = {}  # the metrics of the last epoch
+        self.result: Mapping[str, float] | None = None
+        self._running: Generator[Any, None, Any] | None = None
+        self._watch = Watch(self.function)
+        self.run._begins = self._watch.begin
+
+    @property
+    def kept_outside(self) -> dict[str, Any] | None:
+        """The variables that the loop keeps from epoch to epoch, and that are not saved."""
+        return self._watch.found
+
+    def advance(self, seconds: float) -> dict[str, Any] | None:
+        """Run the function to its next yield, or to its end."""
+        start = time.monotonic()
+        self.run.streams.seed_global("epoch", self.epoch + 1)
+        running = self._generator()  # outside: what it refuses has its line already
+        try:
+            yielded = next(running)
+        except StopIteration as end:
+            self.result = self._numbers(end.value or {}, self.where, "returned")
+            self.finished = True
+            return None
+        except TrialError as error:
+            file = self.trial.config.kind.where[0]
+            line = line_of(error, Path(file))
+            raise TrialError(f"{file}:{line}: {error}" if line else str(error)) from None
+        self._check_dicts()
+        if self.run._epoch:
+            self._watch.look(self.run._saved)
+        self.last = self._numbers(yielded, self._line(), "yielded")
+        self.epoch += 1
+        self.seconds += time.monotonic() - start
+        return {"epoch": self.epoch, **self.last, "seconds": round(self.seconds, 3)}
+
+    def _generator(self) -> Generator[Any, None, Any]:
+        if self._running is None:
+            check_yields_last(self.function)
+            started = self.function(self.run)
+            own = isinstance(started, Generator)
+            self._running = started if own else _returning(started)
+            self._watch.follow(self._running)
+        return self._running
+
+    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The state of what `run.epochs` was given; without it, a trial starts from scratch."""
+        if not self.run._saved:
+            return None
+        tensors: dict[str, Tensor] = {}
+        try:
+            states = self.run._state(tensors)
+        except TrialError as error:
+            raise TrialError(f"{self._line()}: {error}") from None
+        plain = {
+            "states": states,
+            "loop": self.run._epoch,
+            "epoch": self.epoch,
+            "seconds": self.seconds,
+            "last": self.last,
+        }
+        return tensors, plain
+
+    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        """Give the function's next run the state of the last saved epoch."""
+        self.epoch, self.seconds, self.last = plain["epoch"], plain["seconds"], plain["last"]
+        self.run._epoch = plain["loop"]
+        self.run._resume = plain["states"], tensors
+
+    def _check_dicts(self) -> None:
+        """Refuse at once a value in a dict of `run.epochs` that no checkpoint can restore."""
+        trained = None
+        for thing, first in zip(self.run._saved, self.run._first, strict=True):
+            if is_plain(thing):
+                trained = _memory(_modules(self.run._saved)) if trained is None else trained
+                try:
+                    split(thing, None)
+                    _check_copies(thing, first, trained)
+                except TrialError as error:
+                    raise TrialError(f"{self._line()}: {error}") from None
+
+    def conclude(self) -> Conclusion:
+        """The metrics that the function returned, after those of its last epoch."""
+        result = {**self.last, **(self.result or {})}
+        if not self.trial.reads_test:
+            result = {name: value for name, value in result.items() if not name.startswith("test_")}
+        self._check(result)
+        weights = _weights(self.run._saved)
+        own = weights_digest(weights) if weights else digest(result)
+        num_parameters = _num_parameters(self.run._saved)
+        return Conclusion(metrics=result, num_parameters=num_parameters, digest=own)
+
+    def _check(self, result: Mapping[str, float]) -> None:
+        splits = ("valid", "test") if self.trial.reads_test else ("valid",)
+        missing = [m.key(s) for m in self.metrics[:1] for s in splits if m.key(s) not in result]
+        if not missing:
+            return
+        never = "" if self.epoch else " never yielded, and"
+        raise TrialError(
+            f"{self.where}: the task's function{never} ended without "
+            f"{unmet(self.metrics[0], missing[0], result)}"
+        )
+
+    def _numbers(self, given: Any, where: str, how: str) -> dict[str, float]:
+        """Check what the function yielded or returned, and convert its values to floats."""
+        if not isinstance(given, Mapping):
+            raise TrialError(
+                f"{where}: the task's function {how} {shown(given)}, which is not a mapping of "
+                f"names to numbers. Expected: {_example(self.metrics[0])}."
+            )
+        numbers: dict[str, float] = {}
+        for name, value in given.items():
+            _check_name(name, where)
+            try:
+                numbers[name] = float(value.item() if hasattr(value, "item") else value)
+            except OverflowError:
+                numbers[name] = math.inf  # an integer that no float can be
+            except (TypeError, ValueError, RuntimeError):
+                raise TrialError(
+                    f"{where}: the task {how} {name} = {shown(value)}, which is not a number."
+                ) from None
+            if not math.isfinite(numbers[name]):
+                raise Diverged(f"{where}: {name} became {numbers[name]}")
+        for metric in self.metrics:
+            for split_name in ("valid", "test"):
+                if metric.key(split_name) in numbers:
+                    _check_metric(metric, numbers[metric.key(split_name)], where)
+        return numbers
+
+    def _line(self) -> str:
+        """The file and line of the yield that the function has stopped at."""
+        frame = getattr(self._running, "gi_frame", None)
+        file = self.trial.config.kind.where[0]
+        own = frame is not None and str(Path(frame.f_code.co_filename).resolve()) == file
+        return f"{file}:{frame.f_lineno}" if own and frame else self.where
+
+
+def _check_files(trial: Trial) -> None:
+    """Refuse files that were edited after the trial got its id from their contents."""
+    files = trial.config.files
+    if files and not is_as_planned(trial):
+        raise TrialError(
+            f"{', '.join(files.values())} changed after this trial was planned, or the version of "
+            f"the task '{trial.config.kind.name}' did. Run the study again: it plans new trials."
+        )
+
+
+def _returning(result: Any) -> Generator[Any, None, Any]:
+    """A function without a yield, as a generator that only returns."""
+    return result
+    yield
+
+
+def _check_name(name: Any, where: str) -> None:
+    if not isinstance(name, str) or name in RESERVED or not name.strip() or not name.isprintable():
+        raise TrialError(
+            f"{where}: {shown(name)} cannot name a number of a task. Expected: a printable string "
+            f"that is not empty, other than {' and '.join(RESERVED)}, which ablate writes itself."
+        )
+
+
+def _check_metric(metric: Metric, value: float, where: str) -> None:
+    try:
+        metric.loss(value)
+    except TrialError as error:
+        raise TrialError(f"{where}: {error}") from None
+    if not is_usable(value):
+        raise Diverged(f"{where}: {metric.name} became {value:g}, which is too large to compare")
+
+
+def unmet(metric: Metric, key: str, given: Iterable[str]) -> str:
+    """The end of a message on a result that lacks the metric's `key`, with what it has instead."""
+    names, right = list(given), [metric.key(split) for split in ("valid", "test")]
+    match = nearest(key, [name for name in names if name not in right])
+    hint = f" '{match}' may be misspelt." if match else ""
+    shown = ", ".join(names) or "nothing"
+    return f"'{key}'. Given: {shown}.{hint} Expected: {_example(metric, key)}."
+
+
+def _example(metric: Metric, key: str = "") -> str:
+    return f'{{"{key or metric.key("valid")}": 0.9}}'
+
+
+def _modules(saved: tuple[Any, ...]) -> dict[int, torch.nn.Module]:
+    """The modules among the saved objects, by their number."""
+    numbered = enumerate(saved)
+    return {index: thing for index, thing in numbered if isinstance(thing, torch.nn.Module)}
+
+
+def _weights(saved: tuple[Any, ...]) -> dict[str, Tensor]:
+    """The tensors of the modules among the saved objects."""
+    return {
+        f"{index}.{name}": tensor
+        for index, module in _modules(saved).items()
+        for name, tensor in module.state_dict().items()
+        if isinstance(tensor, Tensor) and not is_lazy(tensor)
+    }
+
+
+def _num_parameters(saved: tuple[Any, ...]) -> int | None:
+    """The parameters of the modules, of which copies (the best so far, a mean) have none."""
+    modules = list(_modules(saved).values())
+    if not modules:
+        return None
+    groups = (getattr(thing, "param_groups", ()) for thing in saved)
+    trained = {id(p) for each in groups for group in each for p in group["params"]}
+    originals = [_sizes(module) for module in modules if _is_trained(module, trained)]
+    counted = [
+        module
+        for module in modules
+        if _is_trained(module, trained) or _sizes(module) not in originals
+    ]
+    parameters = {id(p): p for module in counted for p in module.parameters() if not is_lazy(p)}
+    return sum(parameter.numel() for parameter in parameters.values())
+
+
+def _is_trained(module: torch.nn.Module, trained: set[int]) -> bool:
+    return any(id(parameter) in trained for parameter in module.parameters())
+
+
+def _sizes(module: torch.nn.Module) -> list[tuple[int, ...]]:
+    return [tuple(p.shape) for p in module.parameters() if not is_lazy(p)]
+
+
+def _memory(modules: Mapping[int, torch.nn.Module]) -> set[int]:
+    """Where the modules' tensors lie."""
+    tensors = (tensor for module in modules.values() for tensor in module.state_dict().values())
+    return {place for tensor in tensors if (place := _place(tensor))}
+
+
+def _place(tensor: Any) -> int:
+    """Where a tensor lies; 0 if it has no memory of its own, or is none."""
+    if not isinstance(tensor, Tensor) or is_lazy(tensor) or tensor.layout != torch.strided:
+        return 0
+    return tensor.untyped_storage().data_ptr()
+
+
+def _check_copies(thing: dict[Any, Any], first: Sequence[Any], trained: set[int]) -> None:
+    """Refuse weights in a dict that are the ones in training: as the best so far they go on
+    changing, until the trial is cut."""
+    known = {id(member) for member in first}
+    for member in members(thing):
+        if id(member) not in known and _place(member) in trained - {0}:
+            raise TrialError(
+                "a dict given to run.epochs() holds the weights in training, not a copy, so they "
+                "go on changing. Instead: copy.deepcopy(model.state_dict())."
+            )

@@ -1,0 +1,227 @@
+"""Commands as trials: what they print, how they fail, and that nothing of them is left running."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ablate import run
+from ablate.config import tasks
+from ablate.config.identity import make_trial
+from ablate.config.resolve import resolve
+from ablate.errors import ConfigError
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.trial.run import TrialRun
+from ablate.trial.user.user_code import executed
+
+SCRIPT = """
+import argparse, json, random
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--seed", type=int, default=0)
+options = parser.parse_args()
+chance = random.Random(options.seed)
+print("reading data ... {not json}")
+for epoch in range(3):
+    luck = chance.random() * options.lr / 100
+    print(json.dumps({"valid_accuracy": 0.5 + options.lr + epoch / 10 + luck, "loss": 2.0}))
+print('{"a line": "that is cut')
+print(json.dumps([1, 2]))
+print(json.dumps({"test_accuracy": 0.6 + options.lr + luck}))
+"""
+DECLARED = """\
+from ablate import Metric, task_command
+METRIC = Metric("accuracy", better="higher")
+"""
+STUDY = """
+from ablate import Arm, Metric, Scale, Study, table, task_command
+
+task_command(
+    "classifier",
+    "python train.py --lr {lr} --seed {seed}",
+    settings={"lr": 0.1},
+    metrics=Metric("accuracy", better="higher"),
+)
+study = Study(
+    question="Does a higher rate help?",
+    base={"task": "classifier"},
+    base_arm="low",
+    design=table(Arm("low"), Arm("high", {"classifier.lr": 0.2})),
+    scales={"laptop": Scale(seeds=3)},
+)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_tasks(monkeypatch):
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "classifier.py").write_text(STUDY)
+    return tmp_path
+
+
+def run_command(command: str, folder: Path, *, seconds: float = 60.0, **settings) -> Journal:
+    """Run one trial of a command that a file in the folder registers."""
+    declaration = f"task_command('own', {command!r}, settings={settings!r}, metrics=METRIC)"
+    (folder / "own.py").write_text(f"{DECLARED}{declaration}")
+    executed(folder / "own.py", "own")
+    values = {"task": "own"}
+    trial = make_trial(resolve(values), values=values, seed=3, corpus_digest="", reads_test=True)
+    going, deadline = TrialRun(trial, Store(str(folder / "store")), "data"), time.time() + seconds
+    while not going.advance(seconds=1).done:
+        assert time.time() < deadline
+    return going.journal
+
+
+def test_a_script_that_nobody_touched_is_compared(folder, workspace):
+    summary = run(folder / "classifier.py", workspace=str(workspace.folder), local=True)
+    high = summary.arm("high").comparison
+    draws = [[chance.random() for _ in range(3)][-1] for chance in map(random.Random, (1, 2, 3))]
+    expected = 0.1 + 0.1 * sum(draws) / 3 / 100  # what the script's test line adds up to
+    assert high.verdict == "higher" and round(high.delta - expected, 9) == 0
+    assert len(set(summary.arm("low").values.values())) == 3, "each seed its own luck"
+
+
+def test_its_lines_are_epochs_and_the_result(folder):
+    journal = run_command("python train.py --lr {lr} --seed {seed}", folder, lr=0.1)
+    assert journal.status == Status.COMPLETED
+    assert [round(e.metrics["valid_accuracy"], 1) for e in journal.epochs] == [0.6, 0.7, 0.8]
+    assert all(epoch.metrics["loss"] == 2.0 for epoch in journal.epochs)
+    result = journal.outcome.metrics
+    assert result["valid_accuracy"] == journal.epochs[-1].metrics["valid_accuracy"]
+    assert round(result["test_accuracy"], 1) == 0.7
+
+
+def test_seeds_that_a_command_ignores_give_one_result_and_no_verdict(folder, workspace):
+    study = folder / "classifier.py"
+    study.write_text(STUDY.replace(" --seed {seed}", ""))
+    with pytest.raises(ConfigError, match=r"classifier.py:\d+: .*\{seed\}"):
+        run(study, workspace=str(workspace.folder), local=True)
+
+
+def test_a_failing_command_shows_its_last_lines(folder):
+    (folder / "broken.py").write_text("print('step 7')\nraise ValueError('no such layer')\n")
+    outcome = run_command("python broken.py --seed {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    first, *rest = outcome.reason.splitlines()
+    assert first == f"{folder / 'own.py'}:3: the command ended with status 1"
+    assert rest[0] == f"$ {shlex.join([sys.executable, 'broken.py', '--seed', '3'])}"
+    assert "step 7" in outcome.reason and "ValueError: no such layer" in outcome.reason
+
+
+def test_a_killed_command_names_the_signal(folder):
+    outcome = run_command("sh -c 'echo step 7; kill -9 $$; echo {seed}'", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert "the command was killed by SIGKILL" in outcome.reason and "step 7" in outcome.reason
+
+
+def test_no_such_program(folder):
+    outcome = run_command("no-such-program --seed {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert outcome.reason.splitlines() == [
+        f"{folder / 'own.py'}:3: the command cannot be run: No such file or directory",
+        "$ no-such-program --seed 3",
+    ]
+
+
+def test_a_command_that_prints_no_result(folder):
+    outcome = run_command("echo nothing of note {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert outcome.reason.splitlines() == [
+        f"{folder / 'own.py'}:3: the command printed no JSON line with 'valid_accuracy'. "
+        'Given: nothing. Expected: {"valid_accuracy": 0.9}.',
+        "$ echo nothing of note 3",
+        "nothing of note 3",
+    ]
+
+
+def test_a_command_that_prints_another_name(folder):
+    (folder / "other.py").write_text("""print('{"valid_acuracy": 0.5}')""")
+    outcome = run_command("python other.py {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert "Given: valid_acuracy. 'valid_acuracy' may be misspelt." in outcome.reason
+
+
+def test_a_wrong_number_names_the_declaration(folder):
+    (folder / "wrong.py").write_text("""print('{"valid_accuracy": "high"}')""")
+    outcome = run_command("python wrong.py {seed}", folder).outcome
+    assert outcome.status == Status.FAILED
+    assert f"{folder / 'own.py'}:3: " in outcome.reason
+    assert "valid_accuracy = 'high', which is not a number" in outcome.reason
+
+
+def test_nan_diverges_and_the_command_ends(folder):
+    (folder / "nan.py").write_text(
+        "import os, time\nopen('pid', 'w').write(str(os.getpid()))\n"
+        """print('{"valid_accuracy": NaN}')\ntime.sleep(300)\n"""
+    )
+    assert run_command("python nan.py {seed}", folder).outcome.status == Status.DIVERGED
+    pid, deadline = int((folder / "pid").read_text()), time.time() + 60
+    while running(pid):
+        assert time.time() < deadline, "the command still runs"
+        time.sleep(0.05)
+
+
+def running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_an_unknown_setting_in_a_command_is_refused(folder):
+    with pytest.raises(ConfigError, match="unknown setting 'lrr'"):
+        run_command("python train.py --lr {lrr} --seed {seed}", folder, lr=0.1)
+
+
+@pytest.mark.parametrize("name", ["seed", "device", "data"])
+def test_a_setting_cannot_replace_what_the_trial_gives(folder, name):
+    command = "python train.py --seed {seed} {device} {data}"
+    with pytest.raises(ConfigError, match=f"'own': a setting cannot be called '{name}'"):
+        run_command(command, folder, **{name: 3})
+
+
+def test_a_setting_that_the_command_never_names_is_refused(folder):
+    with pytest.raises(ConfigError, match=r"does not name \{lr\}, so arms that differ in it"):
+        run_command("python train.py --seed {seed}", folder, lr=0.1)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("{0}", "unknown setting '0'"),
+        ("{}", "unknown setting ''"),
+        ("{lr!z}", "cannot be filled in: "),
+        ("{lr:q}", "cannot be filled in: "),
+        ("{lr", "cannot be filled in: "),
+        ("lr}", "cannot be filled in: "),
+        ("{lr.real}", "unknown setting 'lr.real'"),
+        ("{lr:{}}", "cannot be filled in: "),
+    ],
+)
+def test_what_cannot_be_filled_in_is_refused_where_it_is_declared(folder, part, message):
+    """`{0}` was an IndexError of the first trial."""
+    with pytest.raises(ConfigError, match=message):
+        run_command(f"python train.py --lr {{lr}} --seed {{seed}} '{part}'", folder, lr=0.1)
+
+
+def test_a_line_that_is_nested_too_deeply_is_no_result(folder):
+    deep = "print('{\"a\": ' * 99_999)"
+    (folder / "deep.py").write_text(
+        f'{deep}\nprint(\'{{"valid_accuracy": 1, "test_accuracy": 1}}\')'
+    )
+    journal = run_command("python deep.py {seed}", folder)
+    assert journal.metrics["test_accuracy"] == 1
