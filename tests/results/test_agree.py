@@ -7,6 +7,7 @@ from the mirror. Whatever became of the trials, both must say the same of each a
 from __future__ import annotations
 
 import math
+import shutil
 import tempfile
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,7 @@ from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.store.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
 from ablate.store.workspace import open_workspace
+from tests.support import places
 
 ACCURACY = Metric("accuracy", better="higher", scale="logit", factor=100)
 RANK = Metric("rank.rank", better="neither", scale="log")
@@ -209,6 +211,19 @@ def test_a_table_and_a_query_say_the_same(studies):
             known = journals.read_all(store, record.trial_ids())
             assert mirrored(store, folder, record.key) == expected(record, known)
             assert lost(store, folder, record) == not_there(record, known)
+
+
+@pytest.mark.slow
+def test_what_was_recorded_agrees_too(tmp_path):
+    """The published results, and a workspace of version 0.1.0."""
+    shutil.unpack_archive(places.GOLDEN / "workspace_0.1.0.tar.xz", tmp_path, filter="data")
+    for store in (Store(str(places.ROOT / "results")), Store(str(tmp_path / "workspace/store"))):
+        keys = study_record.names(store)
+        assert keys
+        for key in keys:
+            record = study_record.read(store, key)
+            known = journals.read_all(store, record.trial_ids())
+            assert mirrored(store, str(tmp_path / "asked"), key) == expected(record, known), key
 
 
 def lost(store: Store, folder: str, record: StudyRecord) -> dict[tuple[str, str], int]:
