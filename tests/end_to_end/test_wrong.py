@@ -113,7 +113,7 @@ class TestStudyFile:
     def test_unknown_word(self, place):
         text = changed("import Arm, Scale", "import Arm, Scael, Scale")
         message = "unknown word of ablate 'Scael'. Did you mean 'Scale'?"
-        run(place, text).failed(CONFIGURATION, "asked.py:2: ", message)
+        run(place, text).failed(CONFIGURATION, f"asked.py:{line_of(text, 'Scael')}: ", message)
 
     def test_unknown_scale(self, place):
         place.write("asked.py", GOOD)
@@ -437,7 +437,7 @@ class TestUsersOwn:
     def _with_noise(self, place, name: str, noise: str) -> Any:
         place.write(f"{name}.py", noise.replace("{name}", name))
         text = really(**{f"regularizer.{name}.size": 0.5})
-        text = changed("base=BASE,", f'base=BASE, techniques=("{name}.py",),', text)
+        text = changed("(runners.__file__,)", f'(runners.__file__, "{name}.py")', text)
         return run(place, text)
 
     def test_in_a_technique_while_it_trains(self, place):
@@ -467,7 +467,7 @@ class TestUsersOwn:
 
     def test_a_file_of_techniques_that_is_not_there(self, place):
         place.write("noises.py", NOISE)
-        text = changed("base=BASE,", 'base=BASE, techniques=("noise.py",),')
+        text = changed("(runners.__file__,)", '("noise.py",)')
         message = "asked.py: unknown file of techniques 'noise.py'. Did you mean 'noises.py'?"
         run(place, text).failed(CONFIGURATION, message)
 
