@@ -42,6 +42,7 @@ from ablate.tune import local
 from ablate.tune import schedule as schedules
 from ablate.tune.budget import Ledger
 from ablate.tune.schedule import Listener, Schedule
+from ablate.tune.search import arm
 from ablate.tune.search.arm import ArmSearch, _pruner, _sampler, open_search
 from ablate.tune.search.log import _Lines
 from ablate.tune.search.opened import Searches
@@ -1026,7 +1027,7 @@ def test_a_model_is_needed_until_the_search_of_how_to_judge_it_is_over(search, b
     assert Searches.will_build_on(searches, "another", plan) is False
 
 
-def test_how_a_search_stops_early(tmp_path, data):
+def test_how_a_search_stops_early(tmp_path, data, monkeypatch):
     def pruner_of(early_stopping, **changes) -> Any:
         words = {"early_stopping": early_stopping, "changes": changes}
         plan = make_plan(search_study(tmp_path, **words), "s", data=data)
@@ -1039,10 +1040,10 @@ def test_how_a_search_stops_early(tmp_path, data):
     assert pruner_of("hyperband", **{"training.epochs": 9})._max_resource == 9
     assert isinstance(pruner_of(None), NopPruner)
     unknown: Any = SimpleNamespace(config=SimpleNamespace(num_epochs=None))
-    plan: Any = SimpleNamespace(search_trial=lambda planned, sampled, index: unknown)
-    words = Search(space="x", trials=4, early_stopping="hyperband")
+    monkeypatch.setattr(arm, "plan_search_trial", lambda *of: unknown)
+    planned: Any = SimpleNamespace(words=Search(space="x", trials=4, early_stopping="hyperband"))
     with pytest.raises(StudyError, match="how many epochs a trial has"):
-        _pruner(SimpleNamespace(words=words), plan)  # type: ignore[arg-type]
+        _pruner(planned, None)  # type: ignore[arg-type]
 
 
 def test_what_runs_or_is_done_already_is_passed_over(workspace, monkeypatch):
