@@ -168,10 +168,10 @@ def measure_questions(workspace: Any) -> dict[str, dict[str, float]]:
     }
     for slots in ("head", "head,gate", "backbone.units"):
         queries[f"compare --except {slots}"] = lambda slots=slots: compare(
-            workspace, (), slots, "valid", "table"
+            workspace, (), slots, "valid", "text"
         )
     queries["compare STUDY PAPER"] = lambda: compare(
-        workspace, ("study0", "takase2018doc"), None, "valid", "table"
+        workspace, ("study0", "takase2018doc"), None, "valid", "text"
     )
     figures = {}
     for name, question in queries.items():

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ablate.config.identity import StageName
-from ablate.record.mirror.arms import STUDY_FACTS, TRIAL_FACTS, Study, planned_trials, study_of
+from ablate.record.mirror.arms import (
+    STUDY_FACTS,
+    TRIAL_FACTS,
+    listed_trials,
+    plain_record,
+    planned_trials,
+    study_of,
+)
 
 FINAL = "final"
 SMOKE = "smoke"
@@ -19,7 +26,7 @@ Row = Mapping[str, Any]
 
 def kinds_of(db: Any) -> dict[str, str]:
     """Trial -> its kind; `db` sees the mirror's views."""
-    studies = [study_of(row) for row in _rows(db, STUDY_FACTS, "_studies")]
+    studies = _rows(db, STUDY_FACTS, "_studies")
     trials = _rows(db, (*TRIAL_FACTS, "scale"), "_trials")
     counts = _counts(studies, trials)
     return {row["trial"]: _kind(row, counts.get(row["trial"])) for row in trials}
@@ -31,15 +38,20 @@ def _rows(db: Any, columns: Iterable[str], view: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _counts(studies: Iterable[Study], trials: Sequence[Row]) -> dict[str, tuple[bool, bool]]:
+def _counts(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, tuple[bool, bool]]:
     """Trial -> is it final in a study, and are all of its studies at smoke scales?"""
     counts: dict[str, tuple[bool, bool]] = {}
     for study in studies:
-        smoke = study.record.smoke or study.record.scale == SMOKE
-        for planned in planned_trials(study, trials):
-            final, only_smoke = counts.get(planned.id, (False, True))
-            counts[planned.id] = final or (planned.final and not smoke), only_smoke and smoke
+        plain = plain_record(study)
+        smoke = plain.get("smoke") is True or study["study_key"].endswith(f"@{SMOKE}")
+        for trial, counted in listed_trials(study, plain) or _tagged(study, trials):
+            final, only_smoke = counts.get(trial, (False, True))
+            counts[trial] = final or (counted and not smoke), only_smoke and smoke
     return counts
+
+
+def _tagged(study: Row, trials: Sequence[Row]) -> list[tuple[str, bool]]:
+    return [(planned.id, planned.final) for planned in planned_trials(study_of(study), trials)]
 
 
 def _kind(row: Row, counted: tuple[bool, bool] | None) -> str:

@@ -86,11 +86,35 @@ class Changes:
             self.studies.add(study_key)
             self.tags.update(json.loads(also_in) if also_in else ())
 
-    def touch(self, study: Study) -> bool:
-        """Return whether the changes concern a study: its run, its record or a trial."""
-        if study.run_id in self.runs or study.key in self.studies or study.tag in self.tags:
+    def touch(self, study: Row) -> bool:
+        """Return whether a study, by its row of `studies`, may have other results now."""
+        if study["run_id"] in self.runs or study["study_key"] in self.studies:
             return True
-        return study.listed and any(trial.id in self.trials for trial in study.record.trials)
+        if tag_key(study["study_key"]) in self.tags:
+            return True
+        listed = listed_trials(study, plain_record(study))
+        return any(trial in self.trials for trial, _ in listed)
+
+
+def plain_record(row: Row) -> Mapping[str, Any]:
+    """A study's record as it was stored; empty if it cannot be read.
+
+    Not the typed record: thousands are looked at, and most studies have not changed.
+    """
+    with contextlib.suppress(ValueError):
+        plain = json.loads(row["record"] or "{}")
+        return plain if isinstance(plain, dict) else {}
+    return {}
+
+
+def listed_trials(row: Row, plain: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """The ids of the trials that a study's record lists, and whether each is final; none while
+    the study runs, when its trials' tags decide."""
+    if row["status"] == StudyStatus.RUNNING:
+        return []
+    with contextlib.suppress(TypeError, KeyError):
+        return [(trial["id"], trial["final"]) for trial in plain.get("trials", ())]
+    return []
 
 
 def study_of(row: Row) -> Study:
@@ -156,7 +180,8 @@ def arm_rows(study: Study, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     record = study.record if study.listed else _as_tagged(study, rows)
     by_trial = {row["trial"]: row for row in rows}
     ids = {planned.id for planned in record.trials} & by_trial.keys()
-    results = {trial: _result(study, by_trial[trial]) for trial in ids}
+    columns = {key: _column(key) for key in _keys(study)}
+    results = {trial: _result(columns, by_trial[trial]) for trial in ids}
     reasons = {arm.name: arm.not_comparable for arm in record.arms}
     everywhere = max((c for trial in ids if (c := by_trial[trial]["corpus"])), default=study.corpus)
     for arm in Cells(record, results).arms():
@@ -209,13 +234,13 @@ def _of_nats(metric: Metric, losses: Sequence[float]) -> dict[str, float | None]
     }
 
 
-def _result(study: Study, row: Row) -> Result:
+def _result(columns: Mapping[str, str], row: Row) -> Result:
+    """`columns`: the key of each of the study's metrics, and its column in lower case."""
     reported = {name.lower(): value for name, value in row.items() if value is not None}
-    keys = {key: _column(key) for key in _keys(study)}
     size = row["num_parameters"]
     return Result(
         status=None if row["status"] in UNENDED else Status(row["status"]),
-        metrics={key: reported[column] for key, column in keys.items() if column in reported},
+        metrics={key: reported[column] for key, column in columns.items() if column in reported},
         num_parameters=None if size is None else int(size),
     )
 

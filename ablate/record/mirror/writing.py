@@ -7,6 +7,7 @@ every column to its type.
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ from ablate.record.mirror.records import (
 from ablate.record.tracking import Record
 
 SMALL = 100_000  # segments with fewer rows are merged ...
+SHARED = ""  # no study has this key
 MANY = 8  # ... once there are this many
 Kinds = Mapping[str, str]
 
@@ -151,13 +153,10 @@ class Generation:
 
     def _write_arms(self) -> str:
         """Write the rows of `arms`; those of studies that have not changed stay as they are."""
-        studies = [
-            study_of(row)
-            for row in self._rows(STUDY_FACTS, parquet(self.folder, self.manifest.studies))
-        ]
+        studies = self._rows(STUDY_FACTS, parquet(self.folder, self.manifest.studies))
         changes, old = self._changes(), self.before.arms
-        touched = [study for study in studies if not old or changes.touch(study)]
-        unchanged = {study.key for study in studies} - {study.key for study in touched}
+        touched = [study_of(row) for row in studies if not old or changes.touch(row)]
+        unchanged = {row["study_key"] for row in studies} - {study.key for study in touched}
         new = self.folder.path_to("arms.jsonl")
         with new.open("w") as file:
             for row in self._arm_rows(touched):
@@ -196,9 +195,13 @@ class Generation:
         query = f"({trials}) WHERE {wanted}{shared}"
         rows = self._rows(facts, query, [[*listed], [*tagged]])
         by_trial = {row["trial"]: row for row in rows}
+        by_tags: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            by_tags[SHARED if row["also_in"] else row["study_key"]].append(row)
         for study in studies:
             ids = (trial.id for trial in study.record.trials)
-            own = [by_trial[t] for t in ids if t in by_trial] if study.listed else rows
+            tagged = [*by_tags[study.key], *by_tags[SHARED]]
+            own = [by_trial[t] for t in ids if t in by_trial] if study.listed else tagged
             yield from arm_rows(study, own)
 
     def _rows(
