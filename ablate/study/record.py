@@ -93,11 +93,8 @@ def make_record(
         first_seed=scale.first_seed,
         base_arm=study.base_arm,
         arms=tuple(
-            replace(
-                _arm_record(study, scale, arm, last[arm.name], shown, data),
-                not_comparable=_why_not(study, scale, values[arm.name]),
-            )
-            for arm in arms
+            replace(record, not_comparable=_why_not(study, scale, values[record.name]))
+            for record in (_arm_record(study, scale, a, last[a.name], shown, data) for a in arms)
         ),
         trials=(),
         design=study.design.kind,

@@ -24,10 +24,10 @@ def examine(workspace: Workspace, address: str | None = None) -> int:
 
         chosen["ray"] = cluster(address)
     # This one spends seconds waiting for a process of its own: the others run meanwhile.
-    begun = {n: Running(check, workspace) for n, check in chosen.items() if n == "devices"}
+    started = {n: Running(check, workspace) for n, check in chosen.items() if n == "devices"}
     for name, check in chosen.items():
-        known = begun[name].findings(name) if name in begun else outcome(name, check, workspace)
-        for finding in known:
+        early = started.get(name)
+        for finding in early.findings(name) if early else outcome(name, check, workspace):
             findings.append(finding)
             print(_line(name, finding), flush=True)
     failures = [finding for finding in findings if finding.state == FAIL]
