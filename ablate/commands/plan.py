@@ -19,7 +19,6 @@ from ablate.engine.forecast import Forecast
 from ablate.results.replication import counted
 from ablate.store import journal as journals
 from ablate.store import study_record
-from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, StudyRecord
 from ablate.store.workspace import Workspace
@@ -55,7 +54,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     plan = replace(plan, record=_so_far(plan, searches))
     known = journals.read_all(workspace.store, plan.record.trial_ids())
     known = journals.labelled(known, {trial.id: trial for trial in plan.trials})
-    done = {trial_id: journal for trial_id, journal in known.items() if _is_done(journal)}
+    done = {trial_id: journal for trial_id, journal in known.items() if journal.is_done}
     return "\n".join(
         [
             f"{plan.record.key}: {plan.record.question}",
@@ -84,11 +83,6 @@ def _state(plan: Plan, done: Mapping[str, journals.Journal]) -> str:
     searched = ", with those of searches and what confirms their winners" if plan.searches else ""
     left = f"{'up to ' if record.to_come.total() else ''}{num - len(done)} left"
     return f"{counted(num, 'trial')}{searched}: {len(done)} done, {left}"
-
-
-def _is_done(journal: journals.Journal | None) -> bool:
-    """Return whether a run of the study leaves the trial as it is: it tries failed ones again."""
-    return journal is not None and journal.status not in (None, Status.FAILED)
 
 
 def _read(plan: Plan) -> str:
@@ -246,10 +240,11 @@ def _left(plan: Plan, store: Store) -> list[SearchLeft]:
     for search, planned in zip(plan.searches, plan.record.searches, strict=True):
         known = _known(search, planned, stored)
         started = journals.read_all(store, known.trials)
-        asked = known.unrequested + sum(not _is_done(started.get(t)) for t in known.trials)
+        asked = known.unrequested + len(known.trials) - sum(j.is_done for j in started.values())
         chains = _confirming(plan, search, known, started)
-        done = journals.read_all(store, [trial.id for trial in chains.trials])
-        new = [t for t in chains.trials if t.id not in seen and not _is_done(done.get(t.id))]
+        ends = journals.read_all(store, [trial.id for trial in chains.trials])
+        seen |= {trial_id for trial_id, journal in ends.items() if journal.is_done}
+        new = [trial for trial in chains.trials if trial.id not in seen]
         left.append(SearchLeft(search, known, 0 if planned.shared else asked, chains, new))
         seen |= {trial.id for trial in new}
     return left

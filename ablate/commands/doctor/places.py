@@ -11,7 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding, first_cause
+from ablate.commands.doctor.finding import FAIL, OK, Finding, first_cause
 from ablate.commands.doctor.machine import existing
 from ablate.errors import AblateError, RecordError, StoreError
 from ablate.record import quiet
@@ -23,12 +23,6 @@ from ablate.store.store import Store
 from ablate.store.workspace import Workspace
 
 CHECK_SECONDS = 2.0  # of a database of gigabytes, a check reads all
-NEEDED = 5  # connections of a driver: those of its searches, and a spare one
-FREE = """
-select current_setting('max_connections')::int
-  - current_setting('superuser_reserved_connections')::int
-  - (select count(*) from pg_stat_activity where backend_type = 'client backend')
-"""
 FILL = """
 create temporary table ablate_doctor on commit drop as
 select repeat(md5(number::text), 32) from generate_series(1, 2000) as number
@@ -126,7 +120,10 @@ def database(url: str, if_damaged: str) -> Finding:
         if url.startswith("sqlite"):
             return _sqlite(Path(unquote(urlsplit(url).path)[1:]), if_damaged)
         with connected(url) as connection:
-            free = _free_connections(connection) if url.startswith("postgres") else NEEDED
+            if url.startswith("postgres"):  # only writing shows that the disk is full
+                connection.exec_driver_sql("set statement_timeout = '8s'")
+                connection.exec_driver_sql(FILL)
+                connection.rollback()
     except sqlite3.Error as error:
         in_use = isinstance(error, sqlite3.OperationalError)  # locked, or not readable
         remedy = "Does another program use it?" if in_use else if_damaged
@@ -137,8 +134,6 @@ def database(url: str, if_damaged: str) -> Finding:
         said = " ".join(str(first_cause(error)).split())
         remedy = next(remedy for words, remedy in REMEDIES.items() if words in said)
         return Finding(FAIL, f"{url}: {said}", remedy, 6)
-    if free < NEEDED:
-        return Finding(WARN, f"{url} answers, and has {free} free connections", MORE_CONNECTIONS)
     return Finding(OK, f"{url} answers")
 
 
@@ -159,16 +154,6 @@ def _sqlite(file: Path, if_damaged: str) -> Finding:
     if result != "ok":
         return Finding(FAIL, f"{file} is damaged: {result}", if_damaged, 6)
     return Finding(OK, f"{file} can be read ({file.stat().st_size / 1e6:.1f} MB{part})")
-
-
-def _free_connections(connection: object) -> int:
-    """How many connections are free. What is written is rolled back: only writing shows that the
-    disk is full."""
-    run = connection.exec_driver_sql  # type: ignore[attr-defined]
-    run("set statement_timeout = '8s'")
-    free = run(FREE).scalar()
-    run(FILL)
-    return free
 
 
 def corpora(workspace: Workspace) -> Iterator[Finding]:
