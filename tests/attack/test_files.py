@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from ablate.commands.doctor import places
+from ablate.commands.doctor.examine import checks
 from ablate.commands.doctor.finding import FAIL, OK, Finding
 from tests.attack.files import KINDS, attack, zero_last_quarter
 from tests.attack.workspace import KEY, Pristine, ablate, build, results, runs_by_trial
@@ -72,7 +72,8 @@ def test_what_is_advised_about_a_damaged_file_works(made, file):
 
 def _checked(made: Pristine, check: str) -> list[Finding]:
     """What `ablate doctor` says of the workspace."""
-    return list(getattr(places, check)(made.workspace))
+    (chosen,) = (each for each in checks("") if each.name == check)
+    return chosen.findings(made.workspace)
 
 
 @pytest.mark.parametrize("check", ["searches", "mlflow"])

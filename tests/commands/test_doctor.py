@@ -353,7 +353,7 @@ def test_a_damaged_journal_is_named(workspace):
     make_journal(trials[0]).write(workspace.store)
     assert one("studies", workspace).found.startswith("1 can be read")
     workspace.store.write(journals.key(trials[1]), b"{")
-    damaged, _ = outcome("studies", workspace)
+    damaged = one("studies", workspace)
     assert (damaged.state, damaged.exit_code) == (FAIL, 4)
     assert journals.key(trials[1]) in damaged.found
 
