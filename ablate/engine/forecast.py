@@ -113,7 +113,7 @@ class Running:
 
 
 class Forecast:
-    """What trials of a study took so far, and what those that are left will take.
+    """Predicts what a study's trials will take from what its ended and running trials took.
 
     `epoch_seconds`: of each arm, as its operations suggest. `searched_epochs`: of each trial that
     the search of an arm requests. Both are optional; the record of the study comes first.
@@ -157,9 +157,9 @@ class Forecast:
         self._kind(trial)
 
     def ended(self, journal: Journal, now: float = 0.0) -> Running | None:
-        """Learn what a trial took, and return it as it ran here; None if another driver ran it.
+        """Learn what an ended trial took. Return its progress here; None if it ran elsewhere.
 
-        What was not seen from start to end took what its own clock says.
+        A trial that was not seen from start to end took what its own clock says.
         """
         running = self.running.pop(journal.trial.id, None)
         if journal.status not in (Status.COMPLETED, Status.PRUNED):
