@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,6 +135,12 @@ def recorded(options: argparse.Namespace) -> Workspace:
             "wrote, or a store."
         )
     return replace(opened, store_uri=store.uri, mlflow_uri=f"{STORE}{store.uri}")
+
+
+def show_progress(text: str, over: bool) -> None:
+    """Write a line over the one before it; a file or a pipe gets none. `over`: it is the last."""
+    if sys.stderr.isatty():
+        print(f"\r{text}", end="\n" if over else "", file=sys.stderr, flush=True)
 
 
 def settle_cluster(options: argparse.Namespace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from ablate.commands import _options
@@ -103,9 +102,7 @@ def _make_candidates(name: str, folder: Path, num: int) -> None:
 
 
 def _parsing(done: int, of: int) -> None:
-    if sys.stderr.isatty():
-        end = "\n" if done == of else ""
-        print(f"\r{done:,} of {of:,} sentences parsed", end=end, file=sys.stderr, flush=True)
+    _options.show_progress(f"{done:,} of {of:,} sentences parsed", over=done == of)
 
 
 def _named_trees() -> list[str]:
@@ -116,10 +113,8 @@ def _named_trees() -> list[str]:
 
 
 def _progress(file: str, done: int, total: int | None) -> None:
-    if sys.stderr.isatty():
-        whole = f" of {total / MEGABYTE:.1f}" if total else ""
-        end = "\n" if done == total else ""
-        print(f"\r{file}: {done / MEGABYTE:.1f}{whole} MB", end=end, file=sys.stderr, flush=True)
+    whole = f" of {total / MEGABYTE:.1f}" if total else ""
+    _options.show_progress(f"{file}: {done / MEGABYTE:.1f}{whole} MB", over=done == total)
 
 
 def _ready(folder: str) -> list[str]:

@@ -12,14 +12,13 @@ from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.compare.text.figures import duration
 from ablate.config.identity import Role, Trial
-from ablate.config.resolve import merge, resolve
+from ablate.config.resolve import Config, merge, resolve
 from ablate.engine.analyses import check_analyses
 from ablate.engine.cores import room_for
-from ablate.engine.forecast import Job, search_jobs, seconds_until_done, starting_after
+from ablate.engine.forecast import Forecast
 from ablate.results.replication import counted
 from ablate.store import journal as journals
 from ablate.store import study_record
-from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, StudyRecord
 from ablate.store.workspace import Workspace
@@ -55,7 +54,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     plan = replace(plan, record=_so_far(plan, searches))
     known = journals.read_all(workspace.store, plan.record.trial_ids())
     known = journals.labelled(known, {trial.id: trial for trial in plan.trials})
-    done = {trial_id: journal for trial_id, journal in known.items() if _is_done(journal)}
+    done = {trial_id: journal for trial_id, journal in known.items() if journal.is_done}
     return "\n".join(
         [
             f"{plan.record.key}: {plan.record.question}",
@@ -65,7 +64,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
             *_arms(plan, done),
             "",
             *_searches(plan),
-            *_cost(plan, searches, done, workspace),
+            _cost(plan, searches, done, workspace),
         ]
     )
 
@@ -84,11 +83,6 @@ def _state(plan: Plan, done: Mapping[str, journals.Journal]) -> str:
     searched = ", with those of searches and what confirms their winners" if plan.searches else ""
     left = f"{'up to ' if record.to_come.total() else ''}{num - len(done)} left"
     return f"{counted(num, 'trial')}{searched}: {len(done)} done, {left}"
-
-
-def _is_done(journal: journals.Journal | None) -> bool:
-    """Return whether a run of the study leaves the trial as it is: it tries failed ones again."""
-    return journal is not None and journal.status not in (None, Status.FAILED)
 
 
 def _read(plan: Plan) -> str:
@@ -155,92 +149,77 @@ def _not_searched(plan: Plan) -> list[str]:
 def _cost(
     plan: Plan,
     searches: Sequence[SearchLeft],
-    done: dict[str, journals.Journal],
+    done: Mapping[str, journals.Journal],
     workspace: Workspace,
-) -> list[str]:
+) -> str:
+    """What is left, and how long it takes."""
+    asked = {one.planned.arm: _request(one.planned) for one in searches}
+    epochs = {arm: config.num_epochs if config else 0 for arm, config in asked.items()}
+    tokens, epoch_seconds = _operations(plan, searches, asked, done, workspace)
+    forecast = Forecast(epoch_seconds, epochs)
+    forecast.take_record(plan.record)
+    for journal in done.values():
+        forecast.ended(journal)
+    left, workers = plan.record.trial_ids() - done.keys(), room_for(plan.scale.threads)
+    seconds = forecast.seconds_left({arm.name for arm in plan.record.arms}, left, workers)
+    if seconds is None:
+        return f"{_state(plan, done)}; the time is known when one has finished"
+    num = sum(bool(journal.epochs) for journal in done.values())
+    basis = (
+        f"from {counted(num, 'finished trial')}" if num else "estimated from this machine's speed"
+    )
+    return (
+        f"{_state(plan, done)}; {tokens}about {duration(seconds)} with "
+        f"{counted(workers, 'worker')} ({basis}){_unknown(plan, done)}"
+    )
+
+
+def _operations(
+    plan: Plan,
+    searches: Sequence[SearchLeft],
+    asked: Mapping[str, Config | None],
+    done: Mapping[str, journals.Journal],
+    workspace: Workspace,
+) -> tuple[str, Mapping[str, float]]:
+    """Return the training tokens left, and the seconds of an epoch that operations suggest by arm.
+
+    Of a task that counts none, both are empty.
+    """
     from ablate.data.corpus import num_tokens, source_vocabulary_size, vocabulary_size
 
     first = next(iter(plan.configs.values()))
     if not first.kind.assembles and "corpus" not in first.sections:
-        return [_time(plan, searches, done)]
+        return "", {}
     vocabulary = vocabulary_size(first.corpus, workspace.data)
     read = source_vocabulary_size(first.corpus, workspace.data)
     num_train = num_tokens(first.corpus, workspace.data)["train"]
     configs = plan.configs.items()
     work = {arm: cost.flops_per_token(config, vocabulary, read) for arm, config in configs}
-    left = [trial for trial in plan.trials if trial.id not in done]
-    more = [trial for search in searches for trial in search.confirming]
-    trained = [trial for trial in (*left, *more) if not trial.parent_ids(Role.MEMBER)]
-    tokens = {trial.id: cost.training_tokens(trial.config, num_train) for trial in trained}
-    requested = [_tokens_of_request(search.planned, num_train) for search in searches]
-    listed = [done[trial.id] for trial in plan.trials if trial.id in done]  # not of searches
-    rate = cost.measured_rate(listed, work)
-    basis = "from this study's finished trials" if rate else "estimated from this machine's speed"
-    each = cost.seconds_per_token(work, rate, plan.scale.threads, plan.scale.precision)
-    took = {trial.id: tokens[trial.id] * each[trial.arm] for trial in trained}
-    took |= _of_evaluations(plan, done)
-    jobs = _jobs(left, took)
-    for search, num in zip(searches, requested, strict=True):
-        jobs += _jobs_of(search, num * each[search.planned.arm], took)
-    workers = room_for(plan.scale.threads)
-    seconds = seconds_until_done(jobs, workers)
-    total = sum(tokens.values())
-    total += sum(s.num_requests * num for s, num in zip(searches, requested, strict=True))
-    unknown = sum(trial.id not in took for trial in left)
-    without = f", without {counted(unknown, 'evaluation')}" if unknown else ""
-    return [
-        f"{_state(plan, done)}; {total / 1e6:,.1f}M training tokens left: about "
-        f"{duration(seconds)} with {counted(workers, 'worker')} ({basis}){without}"
-    ]
-
-
-def _jobs(trials: Sequence[Trial], took: Mapping[str, float]) -> list[Job]:
-    return [Job(trial.id, took.get(trial.id, 0.0), trial.parent_ids()) for trial in trials]
-
-
-def _jobs_of(search: SearchLeft, seconds: float, took: Mapping[str, float]) -> list[Job]:
-    """Return what a search may request and what confirms its winner; `seconds`: of a request."""
-    model = [parent.id for parent in search.planned.parents]
-    of_search = search_jobs(search.record, search.num_requests, seconds, model)
-    return [*of_search, *starting_after(_jobs(search.confirming, took), of_search)]
-
-
-def _of_evaluations(plan: Plan, done: dict[str, journals.Journal]) -> dict[str, float]:
-    """Return the seconds of each evaluation left that has been done on other seeds."""
-    took: dict[tuple[str, str], list[float]] = {}
-    for journal in done.values():
-        if journal.outcome is not None and journal.outcome.seconds is not None:
-            kind = (journal.trial.arm, journal.trial.stage)
-            took.setdefault(kind, []).append(journal.outcome.seconds)
-    return {
-        trial.id: sum(took[trial.arm, trial.stage]) / len(took[trial.arm, trial.stage])
-        for trial in plan.trials
-        if trial.id not in done and (trial.arm, trial.stage) in took
+    each = cost.seconds_per_token(work, plan.scale.threads, plan.scale.precision)
+    epoch_seconds = {
+        arm: each[arm] * cost.training_tokens(config, num_train) / (config.num_epochs or 1)
+        for arm, config in configs
     }
+    trials = {trial.id: trial for trial in plan.trials if trial.id not in done}
+    trials |= {trial.id: trial for search in searches for trial in search.confirming}
+    trained = [trial for trial in trials.values() if not trial.parent_ids(Role.MEMBER)]
+    total = sum(cost.training_tokens(trial.config, num_train) for trial in trained)
+    for search in searches:
+        if config := asked[search.planned.arm]:
+            total += search.num_requests * cost.training_tokens(config, num_train)
+    return f"{total / 1e6:,.1f}M training tokens left: ", epoch_seconds
 
 
-def _time(plan: Plan, searches: Sequence[SearchLeft], done: Mapping[str, journals.Journal]) -> str:
-    """What is left of trials whose cost is only known when some have finished."""
-    known = [j.epochs[-1].seconds or 0.0 for j in done.values() if j.epochs]
-    left = [trial for trial in plan.trials if trial.id not in done]
-    workers = room_for(plan.scale.threads)
-    about = "the time is known when one has finished"
-    if known:
-        each = sum(known) / len(known)
-        took = {trial.id: each for s in searches for trial in s.confirming}
-        jobs = _jobs(left, took | {trial.id: each for trial in left})
-        for search in searches:
-            jobs += _jobs_of(search, each, took)
-        on = f"with {counted(workers, 'worker')} (from {len(known)} finished)"
-        about = f"about {duration(seconds_until_done(jobs, workers))} {on}"
-    return f"{_state(plan, done)}; {about}"
+def _unknown(plan: Plan, done: Mapping[str, journals.Journal]) -> str:
+    """How many evaluations the time leaves out, since none has been made."""
+    judged = [trial.id for trial in plan.trials if trial.parent_ids(Role.MEMBER)]
+    none = judged and done.keys().isdisjoint(judged)
+    return f", without {counted(len(judged), 'evaluation')}" if none else ""
 
 
-def _tokens_of_request(search: PlannedSearch, num_train: int) -> int:
-    """Return the training tokens of a trial that the search may request, if none stops early."""
-    if search.parents:  # it is a way to evaluate a finished model
-        return 0
-    return cost.training_tokens(resolve(merge(search.values, search.words.changes)), num_train)
+def _request(search: PlannedSearch) -> Config | None:
+    """The settings of a trial that the search may request; None if it evaluates a model."""
+    return None if search.parents else resolve(merge(search.values, search.words.changes))
 
 
 @dataclass(frozen=True)
@@ -261,10 +240,11 @@ def _left(plan: Plan, store: Store) -> list[SearchLeft]:
     for search, planned in zip(plan.searches, plan.record.searches, strict=True):
         known = _known(search, planned, stored)
         started = journals.read_all(store, known.trials)
-        asked = known.unrequested + sum(not _is_done(started.get(t)) for t in known.trials)
+        asked = known.unrequested + len(known.trials) - sum(j.is_done for j in started.values())
         chains = _confirming(plan, search, known, started)
-        done = journals.read_all(store, [trial.id for trial in chains.trials])
-        new = [t for t in chains.trials if t.id not in seen and not _is_done(done.get(t.id))]
+        ends = journals.read_all(store, [trial.id for trial in chains.trials])
+        seen |= {trial_id for trial_id, journal in ends.items() if journal.is_done}
+        new = [trial for trial in chains.trials if trial.id not in seen]
         left.append(SearchLeft(search, known, 0 if planned.shared else asked, chains, new))
         seen |= {trial.id for trial in new}
     return left

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from ablate.commands import _options
@@ -44,9 +43,7 @@ def sync_records(workspace: Workspace) -> int:
 
 
 def _progress(key: str, done: int, of: int) -> None:
-    if sys.stderr.isatty():
-        end = "\n" if done == of else ""
-        print(f"\r{key}: {done:,} of {of:,} trials", end=end, file=sys.stderr, flush=True)
+    _options.show_progress(f"{key}: {done:,} of {of:,} trials", over=done == of)
 
 
 def _state(delivery: Delivery) -> str:

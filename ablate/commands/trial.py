@@ -80,18 +80,15 @@ def run_config(
 def _claimed(store: Store, trial_id: str) -> Iterator[None]:
     """Keep other processes from running the trial; a finished trial needs no such claim."""
     with contextlib.closing(Claims(store)) as claims:
-        if not claims.claim(trial_id) and not _is_done(store, trial_id):
-            raise HeldError(
-                f"trial {trial_id} is being run by another process, for a study or by "
-                "`ablate trial`. Wait for it, or stop it, and run the same command again: it "
-                "shows the result of the other one, or resumes where that stopped."
-            )
+        if not claims.claim(trial_id):
+            known = journals.read(store, trial_id)
+            if known is None or not known.is_done:
+                raise HeldError(
+                    f"trial {trial_id} is being run by another process, for a study or by "
+                    "`ablate trial`. Wait for it, or stop it, and run the same command again: it "
+                    "shows the result of the other one, or resumes where that stopped."
+                )
         yield
-
-
-def _is_done(store: Store, trial_id: str) -> bool:
-    journal = journals.read(store, trial_id)
-    return journal is not None and journal.status not in (None, Status.FAILED)
 
 
 def _check_text(trial: Trial, data: str) -> None:

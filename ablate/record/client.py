@@ -268,7 +268,8 @@ def open_client(uri: str, tracking: Any) -> Any:
     """MLflow's client of a server or a database that answers."""
     with translate_errors(uri), quiet.silent_warnings():
         if not is_server(uri):
-            _connect(uri)
+            with connected(uri):
+                pass
         return tracking.MlflowClient(uri, registry_uri=uri)
 
 
@@ -280,13 +281,15 @@ def status_of(uri: str) -> int:
     return ask(login, "/api/2.0/mlflow/experiments/search", "GET", params=query, **how).status_code
 
 
-def _connect(uri: str) -> None:
+@contextlib.contextmanager
+def connected(uri: str) -> Iterator[Any]:
     """Connect to a database once. MLflow tries ten times, for 100 seconds, before it gives up."""
     sqlalchemy, dialect = quiet.load("sqlalchemy"), uri.partition("://")[0].partition("+")[0]
     limits = {"connect_timeout": CONNECT_SECONDS} if dialect in ("postgresql", "mysql") else {}
     engine = sqlalchemy.create_engine(uri, connect_args=limits)
     try:
-        engine.connect().close()
+        with engine.connect() as connection:
+            yield connection
     finally:
         engine.dispose()
 

@@ -15,7 +15,6 @@ class Lines:
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
-        self.text = text
         self.rows: list[tuple[int, str]] = []
         self.keys: dict[tuple[str | None, str], int] = {}
         row = None
@@ -45,13 +44,6 @@ class Lines:
         """Return file, line and the row around it, to start a message with."""
         before = [name for start, name in self.rows if start <= number]
         return f"{self.path}:{number}" + (f": row '{before[-1]}'" if before else "")
-
-    def of_text(self, item: str, key: str) -> str:
-        """Locate an item of the top-level list `key`."""
-        start = self.keys.get((None, key), 1)
-        lines = enumerate(self.text.split("\n"), start=1)
-        number = next((n for n, line in lines if n >= start and item in line), start)
-        return f"{self.path}:{number}"
 
 
 def read_text(path: Path) -> str:

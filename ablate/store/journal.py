@@ -56,6 +56,11 @@ class Journal:
         return None if self.outcome is None else self.outcome.status
 
     @property
+    def is_done(self) -> bool:
+        """Whether a run leaves the trial as it is: a failed one is tried again."""
+        return self.status not in (None, Status.FAILED)
+
+    @property
     def metrics(self) -> Mapping[str, Any]:
         """The trial's final metrics; empty if it has none."""
         return {} if self.outcome is None else self.outcome.metrics

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ablate.config.resolve import Config
 from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import PAIRS
-from ablate.store.journal import Journal
 
 FORWARD_PASSES = 3  # that a training step takes, about
 # The speed of a whole training step relative to a matrix product, as measured: small models spend
@@ -49,22 +48,8 @@ def flops_per_token(config: Config, vocabulary: int, source_vocabulary: int = 0)
     return FORWARD_PASSES * assembly.model.flops_per_token()
 
 
-def measured_rate(journals: Iterable[Journal], flops: Mapping[str, float]) -> float | None:
-    """Return the median operations per second of trials; `flops`: per token, by arm."""
-    rates = [
-        flops[journal.trial.arm] * sum(epoch.tokens or 0 for epoch in journal.epochs) / seconds
-        for journal in journals
-        if journal.trial.arm in flops and (seconds := _seconds(journal)) > 1
-    ]
-    return sorted(rates)[len(rates) // 2] if rates else None
-
-
-def seconds_per_token(
-    flops: Mapping[str, float], rate: float | None, threads: int, precision: str
-) -> dict[str, float]:
-    """Return each arm's seconds per training token, at this rate or as this machine's suggests."""
-    if rate is not None:
-        return {arm: number / rate for arm, number in flops.items()}
+def seconds_per_token(flops: Mapping[str, float], threads: int, precision: str) -> dict[str, float]:
+    """Return each arm's seconds per training token, as this machine's speed suggests."""
     machine = matrix_rate(threads, precision)
     return {
         arm: number / (machine * efficiency(number, precision)) if number else 0.0
@@ -92,7 +77,3 @@ def matrix_rate(threads: int, precision: str) -> float:
         torch.mm(left, right)
         rounds += 1
     return 2 * MATRIX**3 * rounds / (time.perf_counter() - start)
-
-
-def _seconds(journal: Journal) -> float:
-    return (journal.epochs[-1].seconds or 0.0) if journal.epochs else 0.0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 import shutil
-import subprocess
 
 import pytest
 
-from ablate.commands.doctor import places, studies
+from ablate.commands.doctor.examine import checks
 from ablate.commands.doctor.finding import FAIL, OK, Finding
-from ablate.store.files import PARTIAL
 from tests.attack.files import KINDS, attack, zero_last_quarter
 from tests.attack.workspace import KEY, Pristine, ablate, build, results, runs_by_trial
 
@@ -74,7 +72,8 @@ def test_what_is_advised_about_a_damaged_file_works(made, file):
 
 def _checked(made: Pristine, check: str) -> list[Finding]:
     """What `ablate doctor` says of the workspace."""
-    return list(getattr(places, check)(made.workspace))
+    (chosen,) = (each for each in checks("") if each.name == check)
+    return chosen.findings(made.workspace)
 
 
 @pytest.mark.parametrize("check", ["searches", "mlflow"])
@@ -83,26 +82,10 @@ def test_what_doctor_advises_about_damaged_searches_and_records_works(made, chec
     file = made.work / {"searches": f"searches/{KEY}.log", "mlflow": "mlflow.db"}[check]
     file.write_bytes(b"no line of it is as it was\n" * 50)
     (finding,) = _checked(made, check)
-    assert finding.state == FAIL and finding.remedy.startswith("Move it away: ")
+    assert finding.state == FAIL and "Move " in finding.found + finding.remedy
     file.rename(file.with_suffix(".away"))
     remedy = ("sync",) if check == "mlflow" else ("study", made.study, "--local")
     assert ablate(*remedy, "--workspace", str(made.work)).status == 0
     assert [finding.state for finding in _checked(made, check)] == [OK]
     assert results(made.workspace.store) == made.results
     assert runs_by_trial(made.work / "mlflow.db") == made.runs
-
-
-def test_what_doctor_says_may_be_deleted_is_not_missed(made):
-    made.restore("training")
-    folder = made.work / "store/trials"
-    for trial in list(folder.iterdir())[:2]:
-        (trial / f"tmp1{PARTIAL}").write_bytes(b"half")
-    (made.work / "ray/tune-x").mkdir(parents=True)
-    (finding,) = studies.leftovers(made.workspace)
-    words, _, paths = finding.remedy.partition(": ")
-    assert words == "They may be deleted" and paths.startswith("rm -r ")
-    subprocess.run(paths.split(), check=True)
-    (finding,) = studies.leftovers(made.workspace)
-    assert finding.state == OK
-    assert ablate("study", made.study, "--local", "--workspace", str(made.work)).status == 0
-    assert results(made.workspace.store) == made.results

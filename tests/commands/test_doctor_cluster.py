@@ -77,16 +77,16 @@ def test_which_cluster_is_checked(monkeypatch, tmp_path, words, set_to, address)
     assert addresses == [address]
 
 
-def test_ray_client_is_refused_as_a_study_does(workspace) -> None:
-    (finding,) = list(doctor_cluster.cluster("ray://127.0.0.1:10001")(workspace))
+def test_ray_client_is_refused_as_a_study_does() -> None:
+    (finding,) = doctor_cluster.cluster("ray://127.0.0.1:10001")
     assert (finding.state, finding.exit_code) == (FAIL, 5) and "Ray Client" in finding.found
 
 
-def test_no_token(workspace, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def test_no_token(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
-    (finding,) = list(doctor_cluster.cluster("127.0.0.1:9")(workspace))
+    (finding,) = doctor_cluster.cluster("127.0.0.1:9")
     assert finding.state == FAIL and "no token" in finding.found
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablate.engine.forecast import Job, seconds_until_done
+from ablate.engine.forecast import Forecast, Job, seconds_until_done
+from tests.engine.test_screen import ended, epoch, record_of
 
 
 @pytest.mark.parametrize(
@@ -59,3 +62,57 @@ def test_it_lies_between_what_no_schedule_can_beat_and_what_every_one_can(jobs, 
     seconds = seconds_until_done(jobs, workers)
     assert max(chain, share) <= seconds + 1e-9
     assert seconds <= share + chain * (1 - 1 / workers) + 1e-9
+
+
+EPOCHS = {"base": 4, "doc": 2, "judged": 0, "followed": 0}
+
+
+def learned(forecast: Forecast, arm: str, seconds: float, here: bool) -> None:
+    """Learn that a trial of the arm took these seconds."""
+    trial = replace(ended(f"{arm}-0").trial, values={"training.epochs": EPOCHS[arm]})
+    number = EPOCHS[arm]
+    epochs = [*map(epoch, range(1, number)), replace(epoch(number), seconds=seconds)]
+    journal = replace(ended(f"{arm}-0"), trial=trial, epochs=epochs if number else [])
+    if not number and journal.outcome:
+        journal = replace(journal, outcome=replace(journal.outcome, seconds=seconds))
+    if here:
+        forecast.started(trial, 0.0)
+    forecast.ended(journal, seconds)
+
+
+def planned(arms=tuple(EPOCHS), **words) -> Forecast:
+    record, forecast = record_of(num_seeds=2, arms=arms), Forecast(**words)
+    trials = tuple(replace(trial, epochs=EPOCHS[trial.arm]) for trial in record.trials)
+    forecast.take_record(replace(record, trials=trials))
+    return forecast
+
+
+def test_what_evaluates_follows_evaluations_and_what_trains_follows_trainings():
+    """Here training takes three times as long as there, and evaluation half as long."""
+    forecast = planned()
+    for arm, seconds in {"base": 100, "doc": 50, "judged": 40, "followed": 60}.items():
+        learned(forecast, arm, seconds, here=False)
+    assert forecast.seconds_left({}, ["followed-1"], 1) == 60
+    learned(forecast, "base", 300, here=True)
+    assert forecast.seconds_left({}, ["followed-1"], 1) == pytest.approx(3 * 60)  # by training
+    learned(forecast, "judged", 20, here=True)
+    assert forecast.seconds_left({}, ["followed-1"], 1) == pytest.approx(60 / 2)
+    assert forecast.seconds_left({}, ["doc-1"], 1) == pytest.approx(3 * 50)
+    running = replace(ended("base-1").trial, values={"training.epochs": 4})
+    forecast.started(running, 0.0)  # one that runs counts less than one that has ended here
+    forecast.running["base-1"].update(replace(epoch(1), seconds=600.0), record_of().metric, 600.0)
+    assert forecast.seconds_left({}, ["doc-1"], 1) == pytest.approx(3 * 50)
+    assert forecast.seconds_left({}, ["judged-1"], 1) == 20
+
+
+def test_operations_say_it_alone_until_a_trial_has_ended_and_then_in_proportion():
+    """An epoch of `doc` counts three times as much as one of `base`, and takes as many seconds."""
+    forecast = planned(("base", "doc"), epoch_seconds={"base": 10.0, "doc": 30.0})
+    assert forecast.seconds_left({}, ["base-0", "doc-0"], 1) == pytest.approx(4 * 10 + 2 * 30)
+    learned(forecast, "base", 80, here=False)
+    assert forecast.seconds_left({}, ["base-1"], 1) == pytest.approx(80)
+    assert forecast.seconds_left({}, ["doc-0"], 1) == pytest.approx(2 * 2 * 30)
+
+
+def test_without_operations_nothing_is_known_until_a_trial_has_ended():
+    assert planned().seconds_left({}, ["base-0"], 1) is None

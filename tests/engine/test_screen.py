@@ -358,8 +358,8 @@ def test_time_left_of_other_arms_follows_from_an_epoch_of_this_one():
 def test_a_model_that_several_arms_judge_is_waited_for_once():
     clock = Clock()
     record = record_of(num_seeds=1, arms=("base", "dynamic", "with counts"))
-    base, dynamic, counts = (replace(t, epochs=0) for t in record.trials)
-    trained = replace(base, epochs=4)
+    base, dynamic, counts = (replace(t, epochs=0, stage="judged") for t in record.trials)
+    trained = replace(base, epochs=4, stage="train")
     shared = [replace(trained, arm=t.arm, final=False) for t in (dynamic, counts)]
     planned = (trained, shared[0], dynamic, shared[1], counts)
     early = replace(record.trials[0], id="early-0", arm="early", epochs=4)

@@ -24,7 +24,6 @@ from pathlib import Path
 import pytest
 
 from ablate.commands.doctor import cluster as doctor_cluster
-from ablate.commands.doctor import examine as doctor
 from ablate.commands.doctor.finding import FAIL, OK, Finding
 from ablate.store import journal as journals
 from ablate.store.store import Store
@@ -157,7 +156,7 @@ def _examined(head: Head, workspace, monkeypatch, token: str | None, mode: str |
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
     if token is not None:
         monkeypatch.setenv("RAY_AUTH_TOKEN", token)
-    return doctor.outcome("ray", doctor_cluster.cluster(head.gcs), workspace)
+    return list(doctor_cluster.cluster(head.gcs))
 
 
 @pytest.mark.parametrize("mode", ["token", None])

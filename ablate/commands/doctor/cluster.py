@@ -1,4 +1,4 @@
-"""`ablate doctor --cluster ADDRESS`: checks a Ray cluster by a small task on every host.
+"""The check of `ablate doctor` of Ray: of a cluster, by a small task on every host.
 
 It connects in a separate process, which can be killed if the cluster does not answer.
 """
@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
-from ablate.commands.doctor.places import ray_client
-from ablate.store.workspace import Workspace
 from ablate.trial.provenance.environment import versions
 
 SECONDS = 50.0
 SAME = ("ablate", "torch", "numpy", "ray", "pyarrow")  # versions that all hosts must share
 TOKEN = "RAY_AUTH_TOKEN"
+IS_IT_UP = (
+    "Is the cluster up, the address right, and this host inside its network? Without a cluster, "
+    "unset RAY_ADDRESS; without Ray: --local."
+)
+WRONG_TOKEN = f"Set RAY_AUTH_MODE=token and {TOKEN} to the cluster's (Secret ablate-ray)."
+ONE_IMAGE = "Give driver and workers one image: other versions may compute other numbers."
 QUERY = """
 import json, subprocess, sys
 import ray
@@ -49,31 +55,34 @@ print("HOSTS " + json.dumps(results))
 """
 
 
-def cluster(address: str) -> Any:
-    """Return the check of one cluster."""
-
-    def check(workspace: Workspace) -> Iterator[Finding]:
-        if address.startswith("ray://"):
-            yield ray_client("the address", address)
-            return
-        mode = os.environ.get("RAY_AUTH_MODE", "")
-        if mode.lower() == "token" and not os.environ.get(TOKEN) and not _token_file():
-            yield Finding(FAIL, "there is no token for Ray", f"Set {TOKEN} (Secret ablate-ray).", 5)
-            return
+def cluster(address: str) -> Iterator[Finding]:
+    """Check the cluster at this address; an empty one: there is none."""
+    if address in ("", "local"):
+        yield Finding(OK, "no cluster set: a study starts Ray on this machine")
+        return
+    if address.startswith("ray://"):
+        remedy = "Use the address of the cluster itself (HOST:6379), from a machine inside it."
+        yield Finding(FAIL, f"{address} is an address of Ray Client", remedy, 5)
+        return
+    by_token = os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
+    if by_token and not os.environ.get(TOKEN) and not _token_file():
+        yield Finding(FAIL, "there is no token for Ray", WRONG_TOKEN, 5)
+        return
+    if ":" in address:  # without a listener, Ray would try for most of a minute
+        parts = urlsplit(f"//{address}")
         try:
-            done = subprocess.run(
-                [sys.executable, "-c", QUERY, address],
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            text = f"the Ray at {address} has not answered within {SECONDS:g} s"
-            yield Finding(FAIL, text, "Is the cluster up, and this host inside its network?", 5)
+            socket.create_connection((parts.hostname or "", parts.port or 6379), timeout=8).close()
+        except OSError as error:
+            yield Finding(FAIL, f"{address} does not answer: {error}", IS_IT_UP, 5)
             return
-        yield from interpret(done.stdout, done.stderr, address)
-
-    return check
+    command = [sys.executable, "-c", QUERY, address]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        text = f"the Ray at {address} has not answered within {SECONDS:g} s"
+        yield Finding(FAIL, text, IS_IT_UP, 5)
+        return
+    yield from interpret(done.stdout, done.stderr, address)
 
 
 def _token_file() -> bool:
@@ -88,16 +97,14 @@ def interpret(out: str, err: str, address: str) -> list[Finding]:
         return compare(json.loads(hosts[0]), versions())
     last = (err.strip().splitlines() or ["it printed nothing"])[-1][:300]
     if "token" in err.lower() and ("auth" in err.lower() or "invalid" in err.lower()):
-        remedy = f"Set RAY_AUTH_MODE=token and {TOKEN} to the cluster's (Secret ablate-ray)."
-        return [Finding(FAIL, f"the Ray at {address} refuses the token: {last}", remedy, 5)]
+        found = f"the Ray at {address} refuses the token: {last}"
+        return [Finding(FAIL, found, WRONG_TOKEN, 5)]
     if "Version mismatch" in err:  # Ray accepts only its own versions of Ray and Python
         other = " ".join(err[err.index("Version mismatch") :].split())[:300]
-        remedy = "Give driver and cluster one image, or install the cluster's versions here."
-        return [Finding(FAIL, f"the Ray at {address} has other versions: {other}", remedy, 7)]
-    remedy = "Is the cluster up, the address right, and Ray's version the same?"
-    return [
-        Finding(FAIL, f"the Ray at {address} does not accept this connection: {last}", remedy, 5)
-    ]
+        found = f"the Ray at {address} has other versions: {other}"
+        return [Finding(FAIL, found, ONE_IMAGE, 7)]
+    found = f"the Ray at {address} does not accept this connection: {last}"
+    return [Finding(FAIL, found, IS_IT_UP, 5)]
 
 
 def compare(hosts: Sequence[Mapping[str, Any]], ours: Mapping[str, str]) -> list[Finding]:
@@ -106,27 +113,18 @@ def compare(hosts: Sequence[Mapping[str, Any]], ours: Mapping[str, str]) -> list
     gpus = sum(host["ray"].get("GPU", 0) for host in hosts)
     findings = [Finding(OK, f"{len(hosts)} hosts with {cpus:g} CPUs and {gpus:g} GPUs for trials")]
     for host in hosts:
-        findings += _versions(host, ours)
-        findings += _gpus(host)
+        name, theirs, seen = host["host"], host["versions"], host["ray"].get("GPU", 0)
+        other = [
+            f"{each} {theirs.get(each, 'missing')} (here {ours.get(each, 'missing')})"
+            for each in SAME
+            if theirs.get(each) != ours.get(each)
+        ]
+        if other:
+            findings.append(Finding(FAIL, f"{name} has {', '.join(other)}", ONE_IMAGE, 7))
+        if host["gpus"] > seen:
+            remedy = "Start its Ray with --num-gpus, or name nvidia.com/gpu."
+            text = f"{name} has {host['gpus']} GPUs, and Ray sees {seen:g}"
+            findings.append(Finding(FAIL, text, remedy, 5))
     if not cpus:
         findings.append(Finding(WARN, "no host has CPUs now", "An autoscaler may start some."))
     return findings
-
-
-def _versions(host: Mapping[str, Any], ours: Mapping[str, str]) -> Iterator[Finding]:
-    theirs = host["versions"]
-    other = [
-        f"{name} {theirs.get(name, 'missing')} (here {ours.get(name, 'missing')})"
-        for name in SAME
-        if theirs.get(name) != ours.get(name)
-    ]
-    if other:
-        remedy = "Give driver and workers one image: other versions may compute other numbers."
-        yield Finding(FAIL, f"{host['host']} has {', '.join(other)}", remedy, 7)
-
-
-def _gpus(host: Mapping[str, Any]) -> Iterator[Finding]:
-    known, present = host["ray"].get("GPU", 0), host["gpus"]
-    if present > known:
-        text = f"{host['host']} has {present} GPUs, and Ray sees {known:g}"
-        yield Finding(FAIL, text, "Start its Ray with --num-gpus, or name nvidia.com/gpu.", 5)

@@ -1,99 +1,68 @@
 """`ablate doctor`: checks for everything that a study needs, with a remedy for what is missing.
 
-A check examines one thing and yields findings. No check changes anything or takes longer than
-`PATIENCE_S`, and no password is ever shown.
+No check changes anything or takes longer than `PATIENCE_S`, and no password is ever shown.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 
-from ablate.commands.doctor.finding import FAIL, OK, WARN, Check, Finding
-from ablate.errors import AblateError, to_install
+from ablate.commands.doctor import cluster, machine, places
+from ablate.commands.doctor.finding import FAIL, WARN, Check, Finding
 from ablate.store.workspace import Workspace
 
 PATIENCE_S = 60.0
+OTHER_FOLDER = "Free some space, or choose another folder with --workspace (or ABLATE_WORKSPACE)."
+
+
+def checks(address: str) -> list[Check]:
+    """Return every check, in the order in which they are shown. `address`: of a Ray cluster."""
+    return [
+        Check("packages", machine.packages),
+        Check("disk", machine.disk, OTHER_FOLDER),
+        Check("workspace", places.folder, OTHER_FOLDER),
+        Check("store", places.store),
+        Check("mlflow", places.mlflow),
+        Check("searches", places.searches),
+        Check("ray", lambda _: cluster.cluster(address)),
+        Check("corpora", places.corpora),
+        Check("studies", places.studies),
+        Check("devices", machine.devices),
+    ]
 
 
 def examine(workspace: Workspace, address: str | None = None) -> int:
     """Print a line for each finding; return the exit code of the first failure, or 0."""
+    chosen = checks(os.environ.get("RAY_ADDRESS", "") if address is None else address)
     findings: list[Finding] = []
-    chosen = checks()
-    if address is not None:
-        from ablate.commands.doctor.cluster import cluster
-
-        chosen["ray"] = cluster(address)
-    # This one spends seconds waiting for a process of its own: the others run meanwhile.
-    started = {n: Running(check, workspace) for n, check in chosen.items() if n == "devices"}
-    for name, check in chosen.items():
-        early = started.get(name)
-        for finding in early.findings(name) if early else outcome(name, check, workspace):
+    for running in [Running(check, workspace) for check in chosen]:  # all of them at once
+        for finding in running.findings():
             findings.append(finding)
-            print(_line(name, finding), flush=True)
+            print(_line(running.check.name, finding), flush=True)
     failures = [finding for finding in findings if finding.state == FAIL]
     num_warnings = sum(finding.state == WARN for finding in findings)
     print(f"\n{_counted(len(failures), 'failure')}, {_counted(num_warnings, 'warning')}")
     return failures[0].exit_code if failures else 0
 
 
-def checks() -> dict[str, Check]:
-    """Return every check by name, each after the ones that it depends on; the slowest is last."""
-    from ablate.commands.doctor import machine, places, studies
-
-    return {
-        "python": machine.python,
-        "packages": machine.packages,
-        "disk": machine.disk,
-        "workspace": places.folder,
-        "store": places.store,
-        "mlflow": places.mlflow,
-        "searches": places.searches,
-        "ray": places.ray,
-        "corpora": studies.corpora,
-        "studies": studies.studies,
-        "leftovers": studies.leftovers,
-        "devices": machine.devices,
-    }
-
-
 class Running:
-    """A check that runs in a thread."""
+    """A check that runs in a thread, so that one that hangs is left behind."""
 
     def __init__(self, check: Check, workspace: Workspace) -> None:
-        self._found: list[Finding] = []
+        self.check, self._found = check, list[Finding]()
         self._thread = threading.Thread(
-            target=lambda: self._found.extend(_findings(check, workspace)), daemon=True
+            target=lambda: self._found.extend(check.findings(workspace)), daemon=True
         )
         self._thread.start()
 
-    def findings(self, name: str, patience: float = PATIENCE_S) -> list[Finding]:
-        """Return the check's findings in bounded time; an error in the check is a finding too."""
+    def findings(self, patience: float = PATIENCE_S) -> list[Finding]:
+        """Return the check's findings in bounded time."""
         self._thread.join(patience)
         if self._thread.is_alive():
-            late = Finding(
-                FAIL, f"no answer within {patience:g} s", "Is the network up, and the disk?"
-            )
-            return [late]
-        return self._found or [Finding(OK, f"no finding for {name}")]
-
-
-def outcome(
-    name: str, check: Check, workspace: Workspace, patience: float = PATIENCE_S
-) -> list[Finding]:
-    """Run a check, and return its findings."""
-    return Running(check, workspace).findings(name, patience)
-
-
-def _findings(check: Check, workspace: Workspace) -> list[Finding]:
-    try:
-        return list(check(workspace))
-    except AblateError as error:
-        return [Finding(FAIL, str(error), exit_code=error.exit_code)]
-    except ModuleNotFoundError as error:
-        missing = f"the package {error.name} is not installed"
-        return [Finding(FAIL, missing, to_install(error.name or ""), 7)]
-    except Exception as error:
-        return [Finding(FAIL, f"{type(error).__name__}: {error}", "This is a bug in ablate.")]
+            late = f"no answer within {patience:g} s"
+            return [Finding(FAIL, late, "Is the network up, and the disk?")]
+        return self._found
 
 
 def _line(name: str, finding: Finding) -> str:

@@ -1,10 +1,11 @@
-"""What a check of `ablate doctor` returns."""
+"""What `ablate doctor` is made of: checks, and what they find."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ablate.errors import AblateError, to_install
 from ablate.redaction import redacted
 from ablate.store.workspace import Workspace
 
@@ -25,4 +26,30 @@ class Finding:
         object.__setattr__(self, "remedy", redacted(self.remedy))
 
 
-Check = Callable[[Workspace], Iterable[Finding]]
+@dataclass(frozen=True)
+class Check:
+    """Something that a study needs: how to find out about it, and the way out if an error does."""
+
+    name: str
+    run: Callable[[Workspace], Iterable[Finding]]
+    way_out: str = "This is a bug in ablate."
+
+    def findings(self, workspace: Workspace) -> list[Finding]:
+        """Run the check; an error is a finding, too."""
+        try:
+            return list(self.run(workspace))
+        except AblateError as error:
+            return [Finding(FAIL, str(error), exit_code=error.exit_code)]
+        except ModuleNotFoundError as error:
+            missing = f"the package {error.name} is not installed"
+            return [Finding(FAIL, missing, to_install(error.name or ""), 7)]
+        except Exception as error:
+            cause = first_cause(error)
+            found = f"{type(cause).__name__}: {cause}"
+            return [Finding(FAIL, found, self.way_out)]
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The error that the others come from."""
+    cause = error.__cause__ or error.__context__
+    return first_cause(cause) if cause else error

@@ -1,227 +1,173 @@
-"""Checks of `ablate doctor` of workspace, store, tracking server, databases and Ray."""
+"""Checks of `ablate doctor` of the places of a study: what it writes to, and what it has there."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import socket
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from ablate.commands.doctor import database as doctor_database
-from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
+from ablate.commands.doctor.finding import FAIL, OK, Finding, first_cause
 from ablate.commands.doctor.machine import existing
+from ablate.errors import RecordError, StoreError
 from ablate.record import quiet
-from ablate.record.client import status_of
+from ablate.record.client import connected, status_of
 from ablate.record.places import check_uri, is_server
-from ablate.store import checksum
-from ablate.store.files import read_regular, write_whole
+from ablate.store import glance, study_record
+from ablate.store.files import write_whole
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace
 
-NETWORK_SECONDS = 8.0
 CHECK_SECONDS = 2.0  # of a database of gigabytes, a check reads all
-SLOW_MS = 100.0  # for a synced write; a trial makes about ten
-DRIVERS = {"postgresql": ("psycopg2", "psycopg"), "mysql": ("pymysql", "MySQLdb")}
-PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
-OTHER_FOLDER = "Choose another folder with --workspace (or ABLATE_WORKSPACE)."
+FILL = """
+create temporary table ablate_doctor on commit drop as
+select repeat(md5(number::text), 32) from generate_series(1, 2000) as number
+"""
+MORE_CONNECTIONS = "Raise its max_connections, or close some; drivers wait until then."
+PASSWORD = "Set PGPASSWORD to the password of the user that the URL names."
+REMEDIES = {  # by words of the database
+    "too many": MORE_CONNECTIONS,
+    "slots are reserved": MORE_CONNECTIONS,
+    "No space left": "Give its volume more space, or delete what is old; drivers wait until then.",
+    "password authentication": PASSWORD,
+    "no password": PASSWORD,
+    "": "Is the database up, and is this its host?",
+}
+ANSWERS = {
+    401: "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the token.",
+    403: "Add this host, with its port, to the server's --allowed-hosts.",
+}
 
 
 def folder(workspace: Workspace) -> Iterator[Finding]:
-    """Check that the workspace can be written, and how fast."""
-    path = workspace.folder
-    if path.exists() and not path.is_dir():
-        yield Finding(FAIL, f"{path} is not a folder", OTHER_FOLDER)
-    elif path.exists():
-        yield _write_durably(path)
+    """Whether the workspace can be written."""
+    path, probe = workspace.folder, workspace.folder / f".doctor-{os.getpid()}"
+    if path.exists():
+        write_whole(probe, b"probe")
+        probe.unlink()
+        yield Finding(OK, f"{path} is writable")
     elif (parent := existing(path)).is_dir() and os.access(parent, os.W_OK):
         yield Finding(OK, f"{path} will be created by the first study")
     else:
-        yield Finding(FAIL, f"{path} cannot be created: {parent} is not writable", OTHER_FOLDER)
-
-
-def _write_durably(path: Path) -> Finding:
-    probe = path / f".doctor-{os.getpid()}"
-    start = time.perf_counter()
-    try:
-        write_whole(probe, b"x" * 4096)
-        probe.unlink()
-    except OSError as error:
-        return Finding(FAIL, f"{path} cannot be written: {error.strerror}", OTHER_FOLDER)
-    milliseconds = 1000 * (time.perf_counter() - start)
-    speed = f"{path} is writable; a durable write takes {milliseconds:.1f} ms"
-    if milliseconds > SLOW_MS:
-        return Finding(WARN, speed, "A local disk would be faster for very short trials.")
-    return Finding(OK, speed)
+        raise PermissionError(f"{path} cannot be created: {parent} is not writable")
 
 
 def store(workspace: Workspace) -> Iterator[Finding]:
-    """Check that trials can be written, in the workspace or at the given URI."""
-    uri = workspace.store_uri
+    """Whether trials can be written, in the workspace or at the given URI."""
+    uri, probe = workspace.store_uri, f"doctor-{os.getpid()}/probe"
     if uri is None:
         yield Finding(OK, "in the workspace")
         return
-    probe = f"doctor-{os.getpid()}/probe"
-    try:
-        opened = Store(uri)
-        opened.write(probe, b"probe")
-        read = opened.read(probe)
-        opened.delete(probe.partition("/")[0])
-    except Exception as error:
-        yield Finding(FAIL, str(error), _store_remedy(uri))
-        return
+    opened = Store(uri)
+    opened.write(probe, b"probe")
+    read = opened.read(probe)
+    opened.delete(probe.partition("/")[0])
     if read != b"probe":
-        yield Finding(FAIL, f"{uri} does not return what was written", _store_remedy(uri))
-    else:
-        yield Finding(OK, f"{uri} can be written and read")
-
-
-def _store_remedy(uri: str) -> str:
-    if "://" not in uri or uri.startswith("file:"):
-        return "Choose another location with --store (or ABLATE_STORE)."
-    return "Check the URI, and the credentials that its kind of filesystem reads."
+        raise StoreError(
+            f"{uri} does not return what was written. Choose another store with --store (or "
+            "ABLATE_STORE)."
+        )
+    yield Finding(OK, f"{uri} can be written and read")
 
 
 def mlflow(workspace: Workspace) -> Iterator[Finding]:
-    """Check that the tracking server answers, or that the database can be opened."""
+    """Whether the tracking server answers, or the database can be opened."""
     uri = check_uri(workspace.tracking_uri)
     if not is_server(uri):
-        yield _database(uri, "Move it away: `ablate sync` rebuilds it from the store.")
+        yield database(uri, "Move it away: `ablate sync` rebuilds it from the store.")
         return
     try:
         code = status_of(uri)
     except quiet.load("mlflow.exceptions").MlflowException as error:
-        later = "Training continues without it; `ablate sync` delivers what it missed."
-        yield Finding(FAIL, f"{uri} does not answer: {_first_cause(error)}", later, 6)
-        return
+        raise RecordError(
+            f"{uri} does not answer: {first_cause(error)}. Training continues without it; `ablate "
+            "sync` delivers what it missed."
+        ) from error
     if code == HTTPStatus.OK:
         yield Finding(OK, f"{uri} answers")
     else:
-        yield Finding(FAIL, f"{uri} answers {code}", _http_remedy(code), 6)
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    cause = error.__cause__ or error.__context__
-    return _first_cause(cause) if cause else error
-
-
-def _http_remedy(code: int) -> str:
-    if code == 401:
-        return "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the token."
-    if code == 403:
-        return "Add this host, with its port, to the server's --allowed-hosts."
-    return "Is it an MLflow server, and is the path right?"
+        remedy = ANSWERS.get(code, "Is it an MLflow server, and is the path right?")
+        yield Finding(FAIL, f"{uri} answers {code}", remedy, 6)
 
 
 def searches(workspace: Workspace) -> Iterator[Finding]:
-    """Check that Optuna's records can be read."""
-    remedy = "Move it away: searches start from scratch, and reuse trials that are done."
+    """Whether the records of searches can be read."""
     url = workspace.searches
     if not url.startswith("folder:"):
-        yield _database(url, remedy)
+        remedy = "Move it away: searches start from scratch, and reuse trials that are done."
+        yield database(check_uri(url), remedy)
         return
     files = sorted(Path(url.removeprefix("folder:")).glob("*.log"))
-    damaged = [file for file in files if not _is_log(file)]
-    for file in damaged:
-        yield Finding(FAIL, f"{file} is damaged", remedy, 6)
-    if not damaged:
-        yield Finding(OK, f"in the workspace, for {len(files)} studies" if files else "none yet")
+    for file in files:
+        from ablate.tune.search import log  # imports Optuna
+
+        log.check(file)
+    yield Finding(OK, f"in the workspace, for {len(files)} studies" if files else "none yet")
 
 
-def _is_log(file: Path) -> bool:
-    """Return whether every line is undamaged; after a crash, the last one may be cut off."""
-    data, total = read_regular(file), checksum.start_of(file.stem)
+def database(url: str, if_damaged: str) -> Finding:
+    """Whether a database can be read; one of Postgres, whether it can be written, too."""
     try:
-        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
-            total = checksum.check_line(line, total)
-            if not isinstance(json.loads(line), dict):
-                return False
-    except (ValueError, RecursionError):
-        return False
-    return True
+        if url.startswith("sqlite"):
+            return _sqlite(Path(unquote(urlsplit(url).path)[1:]), if_damaged)
+        with connected(url) as connection:
+            if url.startswith("postgres"):  # only writing shows that the disk is full
+                connection.exec_driver_sql("set statement_timeout = '8s'")
+                connection.exec_driver_sql(FILL)
+                connection.rollback()
+    except sqlite3.Error as error:
+        in_use = isinstance(error, sqlite3.OperationalError)  # locked, or not readable
+        remedy = "Does another program use it?" if in_use else if_damaged
+        return Finding(FAIL, f"{url}: {error}", remedy, 6)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:
+        said = " ".join(str(first_cause(error)).split())
+        remedy = next(remedy for words, remedy in REMEDIES.items() if words in said)
+        return Finding(FAIL, f"{url}: {said}", remedy, 6)
+    return Finding(OK, f"{url} answers")
 
 
-def _database(url: str, remedy: str) -> Finding:
-    kind = urlsplit(url).scheme.split("+")[0]
-    if kind == "sqlite":
-        return _sqlite(Path(unquote(urlsplit(url).path)[1:]), remedy)
-    if kind not in PORTS:
-        allowed = f"Expected one of: sqlite, {', '.join(PORTS)}."
-        return Finding(FAIL, f"{url} is not a database URL", allowed, 6)
-    drivers = DRIVERS.get(kind, ())
-    if drivers and "+" not in urlsplit(url).scheme and not any(map(find_spec, drivers)):
-        missing = f"{url} needs a driver for {kind}"
-        return Finding(FAIL, missing, f"pip install {drivers[0]}", 7)
-    if kind == "postgresql" and doctor_database.driver() is not None:
-        return doctor_database.postgres(url)
-    return _connect(url, PORTS[kind], "Is the database up, and is this its host?", 6)
-
-
-def _sqlite(file: Path, remedy: str) -> Finding:
+def _sqlite(file: Path, if_damaged: str) -> Finding:
+    """What SQLite's own check says; of a database of gigabytes, it is stopped."""
     if not file.exists():
         return Finding(OK, f"{file} will be created by the first study that needs it")
-    try:
-        with contextlib.closing(
-            sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, timeout=NETWORK_SECONDS)
-        ) as db:
-            result = _quick_check(db)
-    except sqlite3.OperationalError as error:  # locked, or not readable
-        return Finding(FAIL, f"{file}: {error}", "Does another program use it?", 6)
-    except sqlite3.DatabaseError as error:
-        return Finding(FAIL, f"{file}: {error}", remedy, 6)
-    if result not in ("ok", None):
-        return Finding(FAIL, f"{file} is damaged: {result}", remedy, 6)
-    of_it = "" if result else f", of which {CHECK_SECONDS:g} s of checking found nothing wrong"
-    return Finding(OK, f"{file} can be read ({file.stat().st_size / 1e6:.1f} MB{of_it})")
+    part, end = "", time.monotonic() + CHECK_SECONDS
+    with contextlib.closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as db:
+        db.set_progress_handler(lambda: time.monotonic() > end, 1000)
+        try:
+            result = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            if str(error) != "interrupted":
+                raise
+            result = "ok"
+            part = f", of which {CHECK_SECONDS:g} s of checking found nothing wrong"
+    if result != "ok":
+        return Finding(FAIL, f"{file} is damaged: {result}", if_damaged, 6)
+    return Finding(OK, f"{file} can be read ({file.stat().st_size / 1e6:.1f} MB{part})")
 
 
-def _quick_check(db: sqlite3.Connection) -> str | None:
-    """What SQLite's own check says; None if it is not through after CHECK_SECONDS."""
-    timer = threading.Timer(CHECK_SECONDS, db.interrupt)
-    timer.start()
-    try:
-        return db.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.OperationalError as error:
-        if str(error) != "interrupted":
-            raise
-        return None
-    finally:
-        timer.cancel()
-        timer.join()
+def corpora(workspace: Workspace) -> Iterator[Finding]:
+    """The corpora that are here, and those that differ from the published texts."""
+    from ablate.data import sources
+
+    listed = sources.listing(workspace.data)
+    damaged = [corpus.name for corpus in listed if corpus.state == "damaged"]
+    for name in damaged:
+        again = f"`ablate data get {name}` fetches it again."
+        yield Finding(FAIL, f"{name} is not the published text", again, 3)
+    good = (f"{corpus.name} {corpus.state}" for corpus in listed if corpus.name not in damaged)
+    yield Finding(OK, ", ".join(good))
 
 
-def ray(workspace: Workspace) -> Iterator[Finding]:
-    """Check that the cluster of RAY_ADDRESS answers."""
-    address = os.environ.get("RAY_ADDRESS")
-    if not address or address == "local":
-        yield Finding(OK, "no cluster set: a study starts Ray on this machine")
-    elif address.startswith("ray://"):
-        yield ray_client("RAY_ADDRESS", address)
-    elif address == "auto":
-        yield Finding(OK, "the Ray that runs on this machine (RAY_ADDRESS=auto)")
-    else:
-        remedy = "Is the cluster up? Without one, unset RAY_ADDRESS; without Ray: --local."
-        yield _connect(f"tcp://{address}", 6379, remedy, 5)
-
-
-def ray_client(name: str, address: str) -> Finding:
-    """Return the finding for an address that no study accepts."""
-    remedy = "Use the address of the cluster itself (HOST:6379), from a machine inside it."
-    return Finding(FAIL, f"{name} is an address of Ray Client: {address}", remedy, 5)
-
-
-def _connect(url: str, port: int, remedy: str, exit_code: int) -> Finding:
-    """Check that a server listens at the URL."""
-    try:
-        address = (urlsplit(url).hostname or "", urlsplit(url).port or port)
-        socket.create_connection(address, timeout=NETWORK_SECONDS).close()
-    except (OSError, ValueError) as error:
-        return Finding(FAIL, f"{url} does not answer: {error}", remedy, exit_code)
-    return Finding(OK, f"{url} answers")
+def studies(workspace: Workspace) -> Iterator[Finding]:
+    """Whether the records of studies, and the journals of their trials, can be read."""
+    keys = study_record.names(workspace.store)
+    for key in keys:
+        record = study_record.read(workspace.store, key)
+        glance.read_all(workspace.store, record.trial_ids())
+    yield Finding(OK, f"{len(keys)} can be read; `ablate status` counts their trials")

@@ -104,6 +104,11 @@ class _Lines(BaseJournalBackend):
         self._synced = True
 
 
+def check(path: Path) -> None:
+    """Raise an error if a line of the log is damaged."""
+    _Lines(path)
+
+
 def _refused(path: Path, verb: str, error: OSError) -> StoreError:
     return StoreError(
         f"cannot {verb} {path}: {error.strerror or error}. Free some space, or choose another "
