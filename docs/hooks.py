@@ -22,6 +22,7 @@ OUTSIDE = {
     "results/README.md": "results.md",
     "benchmarks/search.png": "notes/search.png",
 }
+METHODS = {"Run": ["epochs"]}  # those that users call; other methods are between our own files
 LIES_AT = {page: file for file, page in OUTSIDE.items()}
 LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<to>[^)\s:#]+)(?P<anchor>#[^)]*)?\)")
 FETCHED = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"?(?:https?:)?//[^\s\">]+")
@@ -40,7 +41,9 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages of public names, and what lies outside this folder."""
     for name in HOMES:
-        files.append(File.generated(config, _page(name), content=f"::: ablate.{name}\n"))
+        options = f"    options: {{members: {METHODS.get(name, [])}}}"
+        content = f"::: ablate.{name}\n{options}\n"
+        files.append(File.generated(config, _page(name), content=content))
     for file, page in OUTSIDE.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / file)))
     return files
