@@ -79,7 +79,7 @@ class TakenOver(StoreError):
 
 
 class DamagedError(StoreError):
-    """A file in the store that is not what was written, and what to do about it."""
+    """A damaged file in the store, and the remedy."""
 
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
