@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 QUICK := not slow and not cluster and not root and not faults
 
-.PHONY: study test quick goldens lint types readme bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
+.PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
 	test-cluster attack mutate clean
 
 study: $(READY)
@@ -32,6 +33,10 @@ readme: $(READY)  # run the commands of the README and of two pages, so that the
 	$(VENV)/bin/python .ci/readme.py README.md
 	$(VENV)/bin/python .ci/readme.py docs/commands.md
 	$(VENV)/bin/python .ci/readme.py docs/your_own_training.md
+
+docs: $(DOCS_READY)  # the site, in site/; a broken link fails. Nothing is fetched from the network
+	$(VENV)/bin/python docs/tables.py
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 bench: $(READY)  # what is fast, ours beside theirs; ARGS="--only mixture", "--full", "--strict"
 	$(VENV)/bin/python -m benchmarks.table $(ARGS)
@@ -67,6 +72,10 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
+
+$(DOCS_READY): $(READY)
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $(DOCS_READY)
 
 clean:
 	rm -rf $(VENV)

@@ -1,21 +1,21 @@
 """The errors a user can meet. Each names the value, where it is, what is valid, and a remedy.
 
 AblateError                  exit code
-├── ConfigError              2   an invalid value, field or technique
-│   ├── SpaceError           2   an invalid search-space file
-│   ├── StudyError           2   an invalid study file
-│   ├── CombinationError     2   techniques that cannot be combined
-│   └── StillRunning         2   a query that goes on after its limit
-├── CorpusError              3   a corpus that is missing, damaged or not the pinned one
-├── StoreError               4   a workspace or store that cannot be read or written
-│   ├── DamagedError         4   a file in the store that is not what was written
-│   ├── TakenOver            4   a trial that another worker runs now
-│   └── HeldError            4   another process is running this study or trial
-├── TrialError               5   a trial that cannot run or does not exist
-├── RecordError              6   a tracking server that does not accept records
-├── MissingDependency        7   a command that needs a package that is not installed
-├── TechniqueError           8   an exception raised by the user's own study or technique
-└── Interrupted            130   stopped by Ctrl-C; finished work is saved
+├── ConfigError              2
+│   ├── SpaceError           2
+│   ├── StudyError           2
+│   ├── CombinationError     2
+│   └── StillRunning         2
+├── CorpusError              3
+├── StoreError               4
+│   ├── DamagedError         4
+│   ├── TakenOver            4
+│   └── HeldError            4
+├── TrialError               5
+├── RecordError              6
+├── MissingDependency        7
+├── TechniqueError           8
+└── Interrupted            130
 """
 
 from __future__ import annotations
@@ -41,39 +41,45 @@ class AblateError(Exception):
 
 
 class ConfigError(AblateError):
+    """An invalid value, field or technique."""
+
     exit_code = 2
 
 
 class SpaceError(ConfigError):
-    pass
+    """An invalid file of a search space."""
 
 
 class StudyError(ConfigError):
-    pass
+    """An invalid study file."""
 
 
 class CombinationError(ConfigError):
-    pass
+    """Techniques that cannot be combined."""
 
 
 class StillRunning(ConfigError):
-    """What was asked goes on in a thread that nothing stops but the end of the process."""
+    """A query that goes on after its limit, in a thread that only ends with the process."""
 
 
 class CorpusError(AblateError):
+    """A corpus that is missing, damaged or not the pinned one."""
+
     exit_code = 3
 
 
 class StoreError(AblateError):
+    """A workspace or store that cannot be read or written."""
+
     exit_code = 4
 
 
 class TakenOver(StoreError):
-    pass
+    """A trial that another worker runs now."""
 
 
 class DamagedError(StoreError):
-    """The damage, and what to do about it."""
+    """A damaged file in the store, and the remedy."""
 
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
@@ -89,26 +95,36 @@ class DamagedError(StoreError):
 
 
 class HeldError(StoreError):
-    pass
+    """Another process is running this study or trial."""
 
 
 class TrialError(AblateError):
+    """A trial that cannot run or does not exist."""
+
     exit_code = 5
 
 
 class RecordError(AblateError):
+    """A tracking server that does not accept records."""
+
     exit_code = 6
 
 
 class MissingDependency(AblateError):
+    """A command needs a package that is not installed."""
+
     exit_code = 7
 
 
 class TechniqueError(AblateError):
+    """An exception raised by the user's own study or technique."""
+
     exit_code = 8
 
 
 class Interrupted(AblateError):
+    """Stopped by Ctrl-C; finished work is saved."""
+
     exit_code = 130
 
 

@@ -7,7 +7,7 @@ Run        ablate study studies/digits_linear.py                 laptop: 5 seeds
            ablate study studies/digits_linear.py --scale tuned   each arm at its best learning rate
 Cost       At either scale under a minute on two idle cores, one to two minutes on busy ones.
 
-A worked example of a function of one's own: docs/your_own_training.md walks through it. Learning
+A function of one's own: docs/tutorials/your_training.md builds a smaller one step by step. Learning
 rates that suit one arm need not suit another, so the scale `tuned` searches for each arm's own,
 three times; nothing here is settled by the scale `laptop` alone.
 """

@@ -16,7 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ablate.config.contents import digest_of_contents
@@ -51,13 +51,24 @@ def setting(
     identity: bool | Callable[[Any], Any] = True,
     file: bool = False,
 ) -> Any:
-    """Declare a dataclass field with its documentation and limits.
+    """Declare a setting of a task or a technique: a field of its config, a frozen dataclass.
 
-    With `identity=False` it cannot change a result (a number of threads, say). With `file=True` it
-    is the path of a file or folder, relative to the study; its contents are what counts.
+    Args:
+        default: The value of an arm that does not set the field. Without it, every arm must.
+        doc: What the setting is, for messages and pages.
+        low: The smallest value that is allowed.
+        high: The largest value that is allowed.
+        choices: The values that are allowed, if only some are.
+        identity: `False` for a setting that cannot change a result, such as a number of threads:
+            it is no part of a trial's id.
+        file: The setting is the path of a file or folder, relative to the study's file. Its
+            contents are part of a trial's id, and its place is not.
     """
     limits = Limits(doc, low, high, choices, identity, file)
     return dataclasses.field(default=default, metadata={"limits": limits})
+
+
+limited = partial(setting, doc="")  # for classes whose docstring says what each field means
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ablate.config import fields
-from ablate.config.fields import setting
+from ablate.config.fields import limited
 from ablate.errors import ConfigError, TrialError, wrong_value
 
 LARGEST_EXPONENT = 300.0  # so that squares of shown values do not overflow
@@ -46,33 +46,40 @@ def perplexity(nll: float, largest: float = LARGEST_RECORDED) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that trials report for each split, and how to read it."""
+    """A number that trials report for each split, and how to read it.
 
-    name: str = setting(doc="trials report valid_<name> and test_<name>")
-    better: str = setting(
-        "lower", doc="which direction is better", choices=("lower", "higher", "neither")
-    )
-    scale: str = setting(
-        "linear", doc="scale of tests and intervals", choices=("linear", "log", "logit")
-    )
-    shown: str = setting("", doc="its name in tables; default: name")
-    digits: int = setting(2, doc="decimal places", low=0, high=9)
-    factor: float = setting(1.0, doc="multiplies shown values: 100 for percentages", low=1e-12)
-    margin: float = setting(
-        0.01, doc="distance on its scale within which a published number is reproduced", low=0
-    )
-    reports_scaled: bool = setting(
-        False, doc="trials report it on its scale: nats, and tables show perplexity"
-    )
-    published: tuple[str, ...] = setting((), doc="names in the papers' tables")
-    of: str = setting(
-        SPLIT,
-        doc="reported for each split, once for the training text or the model, or computed in "
-        "tables as a difference of two arms' models",
-        choices=(SPLIT, TRAIN, MODEL, ARMS),
-    )
-    lowest: float | None = setting(None, doc="the lowest value that there is, as it is reported")
-    highest: float | None = setting(None, doc="the highest value that there is")
+    Args:
+        name: Trials report `valid_<name>` and `test_<name>`.
+        better: `"lower"` or `"higher"`. With `"neither"`, no arm is best, nothing helps, and no
+            search follows the metric.
+        scale: Scale of tests and intervals: `"linear"` (differences), `"log"` (ratios), or
+            `"logit"` (ratios of odds, for shares between 0 and 1).
+        shown: Its name in tables, if not `name`.
+        digits: Decimal places.
+        factor: Multiplies what is shown: 100 for percentages.
+        margin: Distance on its scale within which a published number counts as reproduced.
+        reports_scaled: Trials report the metric on its scale already: nats, where tables show
+            perplexity.
+        published: Its names in the papers' tables.
+        of: What it is reported for: `"split"` for each split; `"train"` or `"model"` once for the
+            training text or the model, by evaluators; `"arms"` if tables compute it as a difference
+            of two arms' models. The metrics of a task are of a split.
+        lowest: The lowest value that there is, as trials report it. Shown intervals end there.
+        highest: The highest value that there is.
+    """
+
+    name: str = limited()
+    better: str = limited("lower", choices=("lower", "higher", "neither"))
+    scale: str = limited("linear", choices=("linear", "log", "logit"))
+    shown: str = ""
+    digits: int = limited(2, low=0, high=9)
+    factor: float = limited(1.0, low=1e-12)
+    margin: float = limited(0.01, low=0)
+    reports_scaled: bool = False
+    published: tuple[str, ...] = ()
+    of: str = limited(SPLIT, choices=(SPLIT, TRAIN, MODEL, ARMS))
+    lowest: float | None = None
+    highest: float | None = None
 
     def __post_init__(self) -> None:
         fields.check(self)

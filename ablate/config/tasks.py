@@ -144,12 +144,18 @@ def task(
     version: int = 1,
     where: tuple[str, int] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator that registers a function as a task.
+    """Register the decorated function as a task, which a study names as `{"task": name}`.
 
-    `config` is a frozen dataclass of `setting`s; a study sets them as `"<name>.<field>"`. The
-    first metric judges, unless the study names another. Raise `version` when an edit changes what
-    is computed: trials of another version are not reused. `where` is the file and line to name
-    in errors, if not the function's.
+    The function gets a `Run`, yields its metrics after each epoch, and returns the last ones.
+
+    Args:
+        name: What studies call the task, in snake_case.
+        config: A frozen dataclass of `setting`s. A study sets them as `"<name>.<field>"`.
+        metrics: What the function reports: one `Metric` or several. The first one decides, unless
+            the study names another.
+        version: Raise it when an edit of the function changes what is computed: trials of an
+            earlier version are not reused.
+        where: A file and a line to name in errors, instead of the function's.
     """
     listed = _listed(metrics)
     _check_task(name, config, listed, version)

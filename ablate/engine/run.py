@@ -94,10 +94,23 @@ def run(
     workers: int | None = None,
     quiet: bool = True,
 ) -> Summary:
-    """Run a study, or resume it, and return its table's numbers.
+    """Run a study, or resume it, and return the numbers of its table.
 
-    Raise `Interrupted` if a signal stopped it, or another driver took it over, and `TrialError`
-    if no trial completed; warn if some did not, or if trials from before an edit are reused.
+    A warning says if some trials did not complete, or if trials from before an edit are reused.
+
+    Args:
+        study: A study, the path of its file, or the name of a shipped one.
+        scale: The name of the scale to run, if not the first.
+        workspace: The folder for everything that is stored, if not `.ablate`.
+        store: A folder or URI for trials and studies, if they are not in the workspace.
+        mlflow: The URI of an MLflow server for the records, if they are not in the workspace.
+        local: Run one trial after another in this process, without Ray.
+        workers: Number of trials at a time, if not as many as fit the cores.
+        quiet: Show no progress.
+
+    Raises:
+        Interrupted: A signal stopped the study, or another driver took it over.
+        TrialError: No trial completed.
     """
     opened = open_workspace(workspace, store=store, mlflow=mlflow)
     options = RunOptions(local=local, workers=workers, quiet=quiet)
@@ -117,7 +130,13 @@ def run(
 
 
 def load(study: str, *, workspace: str | None = None, store: str | None = None) -> Summary:
-    """Load the numbers of a recorded study, by its name or `name@scale`."""
+    """Load the numbers of a recorded study's table.
+
+    Args:
+        study: Its name, or `name@scale`.
+        workspace: The folder in which the study was run, if not `.ablate`.
+        store: The folder or URI of its trials, if they are not in the workspace.
+    """
     opened = open_workspace(workspace, store=store)
     return open_study(opened.store, study).summary
 

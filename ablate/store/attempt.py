@@ -46,6 +46,7 @@ class Attempt:
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> Attempt:
+        """Read an attempt; facts of another version are kept in `others`."""
         known = {name: plain[name] for name in NAMES if name in plain}
         others = {name: value for name, value in plain.items() if name not in NAMES}
         return typed.read(Attempt, {**known, "others": others})

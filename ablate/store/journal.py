@@ -67,6 +67,7 @@ class Journal:
 
     @property
     def last_attempt(self) -> Attempt:
+        """The latest attempt; an empty one if the trial was never started."""
         return self.attempts[-1] if self.attempts else Attempt()
 
     def note(self, **facts: Any) -> None:
@@ -134,6 +135,7 @@ class Journal:
         return bool(self.kept_outside) and any(attempt.from_epoch for attempt in self.attempts)
 
     def write(self, store: Store) -> None:
+        """Write the whole journal durably."""
         plain = {
             "trial": self.trial.to_plain(),
             "config": self.config,
@@ -157,6 +159,7 @@ class _Parts:
 
 
 def key(trial_id: str) -> str:
+    """Return where in the store a trial's journal is."""
     return f"trials/{trial_id}/journal.json"
 
 

@@ -107,6 +107,7 @@ def holder(store: Store, key: str) -> str | None:
 
 
 def held_by(study: str, process: Process) -> HeldError:
+    """Compose the error that another process is running a study."""
     return HeldError(
         f"{study} is already being run by {name(process)}. Wait for it, or stop it and run the "
         "same command again."

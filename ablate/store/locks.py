@@ -91,6 +91,7 @@ def lock_byte(handle: int, byte: int) -> bool:
 
 
 def unlock_byte(handle: int, byte: int) -> None:
+    """Unlock one byte of an open file, if it is locked."""
     if fcntl is not None:
         with contextlib.suppress(OSError):
             fcntl.lockf(handle, fcntl.LOCK_UN, 1, byte)
@@ -191,11 +192,13 @@ def _signature(file: IO[str]) -> Process:
 
 
 def this_process() -> dict[str, Any]:
+    """Describe this process for others that want its lock."""
     now = time.strftime("%H:%M:%S")
     return {"host": socket.gethostname(), "pid": os.getpid(), "since": now}
 
 
 def name(process: Process) -> str:
+    """Return how messages name a process that holds a lock."""
     if "pid" not in process:
         return "another process"
     return f"process {process.get('pid')} on {process.get('host')} since {process.get('since')}"

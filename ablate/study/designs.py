@@ -15,12 +15,24 @@ MAX_ARMS = 10_000
 
 
 def table(*arms: Arm) -> Design:
-    """Compare the arms as listed."""
+    """Compare the arms as listed.
+
+    Args:
+        arms: The arms, in the order of the table's rows.
+    """
     return Design("table", arms)
 
 
 def one_at_a_time(factors: Factors, *, base: str = "base") -> Design:
-    """Compare the base with each level of each factor, one at a time."""
+    """Compare the base with each level of each factor, one at a time.
+
+    The arms are called `base`, and then `factor: level`.
+
+    Args:
+        factors: The levels of each factor, with the values that a level sets:
+            `{"dropout": {"0.2": {"regularizer.dropout.output": 0.2}}}`.
+        base: The name of the arm without changes.
+    """
     fields.check_value(factors, Factors, "factors", StudyError, "one_at_a_time")
     changed = [
         Arm(f"{factor}: {level}", changes, levels={factor: level})
@@ -31,7 +43,15 @@ def one_at_a_time(factors: Factors, *, base: str = "base") -> Design:
 
 
 def leave_one_out(removed: Mapping[str, Values], *, full: str = "everything") -> Design:
-    """Compare the full base with each part removed, by the changes that `removed` gives for it."""
+    """Compare everything switched on with everything except one part, for each part.
+
+    The arms are called `everything`, and then `without NAME`.
+
+    Args:
+        removed: For each part, the values that switch it off:
+            `{"dropout": {"regularizer.dropout.output": 0.0}}`.
+        full: The name of the arm without changes.
+    """
     fields.check_value(removed, Mapping[str, Values], "removed", StudyError, "leave_one_out")
     arms = [
         Arm(f"without {name}", changes, levels={name: "off"}) for name, changes in removed.items()
@@ -40,7 +60,15 @@ def leave_one_out(removed: Mapping[str, Values], *, full: str = "everything") ->
 
 
 def factorial(factors: Factors) -> Design:
-    """Compare every combination of the factors' levels."""
+    """Compare every combination of the factors' levels.
+
+    The arms are called `factor level, factor level, ...`, in the factors' order.
+
+    Args:
+        factors: The levels of each factor, with the values that a level sets:
+            `{"dropout": {"off": {"regularizer.dropout.output": 0.0}, "on": {...}}}`. No two factors
+            may set the same field.
+    """
     fields.check_value(factors, Factors, "factors", StudyError, "factorial")
     _check_apart(factors)
     check_num_arms(math.prod(map(len, factors.values())), "factorial")
@@ -59,8 +87,13 @@ def _combination(factors: Factors, levels: Mapping[str, str]) -> Arm:
 def fractional_factorial(factors: Factors, generators: Mapping[str, Sequence[str]]) -> Design:
     """Compare a fraction of a two-level factorial.
 
-    `generators={"D": ("A", "B")}` sets D's level to the product of A's and B's. The effects that
-    the design cannot tell apart (its aliases) are printed below its table.
+    The arms are called as those of `factorial`. The effects that the design cannot tell apart (its
+    aliases) are printed below its table.
+
+    Args:
+        factors: The two levels of each factor, with the values that a level sets.
+        generators: How the levels of further factors follow: `{"D": ("A", "B")}` sets the level of
+            D to the product of A's and B's, where a first level is −1 and a second level is +1.
     """
     what = "fractional_factorial"
     fields.check_value(factors, Factors, "factors", StudyError, what)
@@ -102,9 +135,14 @@ def _aliases(factors: list[str], generators: Mapping[str, Sequence[str]]) -> tup
 
 
 def path(steps: Mapping[str, Values], *, start: str = "start") -> Design:
-    """Go from the base to another configuration step by step; each arm has all steps before it.
+    """Go from the base to another configuration step by step.
 
-    Every arm is trained, and compared with the one before it: the gain of that step.
+    The arms are called `start`, and then `+ STEP`. Each arm has the values of all steps before it,
+    and is compared with the arm before it: the gain of that step.
+
+    Args:
+        steps: The values that each step sets, in the order of the steps.
+        start: The name of the arm without changes.
     """
     fields.check_value(steps, Mapping[str, Values], "steps", StudyError, "path")
     arms, changes = [Arm(start)], {}
@@ -128,7 +166,15 @@ def _check_apart(factors: Factors) -> None:
 
 
 def grid(space: str, corpus: str | None = None, *, points: int | None = None) -> Design:
-    """Compare the base with every point of a search space (`points` values of each range)."""
+    """Compare the base with every point of a search space, of at most 10,000.
+
+    The arms are called `base`, and then `row value, row value, ...`.
+
+    Args:
+        space: The name of the search space, as `ablate spaces` lists them.
+        corpus: The column to read, if the space has columns.
+        points: How many values to take of each range.
+    """
     from ablate.space import space as spaces
 
     table = spaces.load(space)

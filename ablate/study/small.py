@@ -15,8 +15,10 @@ def smaller(
 ) -> Callable[[dict[str, Any]], Values]:
     """Make a scale's `adapt` for smaller models.
 
-    It divides the strengths of all regularizers except those in `but`, and the numbers of experts
-    of a mixture (rounded up).
+    Args:
+        strengths: Divide the strengths of all regularizers by this number.
+        experts: Divide the numbers of experts of a mixture by this number, and round up.
+        but: Names of regularizers whose strengths stay.
     """
 
     def divide(values: dict[str, Any]) -> Values:
@@ -46,7 +48,12 @@ def brief_stage(stage: Stage) -> Stage:
 def smoke(scale: Scale, **words: Any) -> Scale:
     """Shrink a scale to seconds, to check that everything runs; its results mean nothing.
 
-    The kind of task says how its trials are made brief, unless `changes` are given.
+    Trials are made brief as their kind of task says (one epoch, a small part of the text), unless
+    `changes` are given.
+
+    Args:
+        scale: The scale to shrink.
+        words: Fields of the smaller scale: `smoke(scale, changes={"boost.stages": 1})`.
     """
     search = scale.search and replace(scale.search, trials=2, repeats=1, changes={})
     stages = tuple(map(brief_stage, scale.stages))

@@ -20,7 +20,30 @@ RESERVED_STAGES = tuple(StageName)
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Word):
-    """A question, and the design that answers it."""
+    """A question, and the design that answers it.
+
+    A study is known by its name and scale. Two files of one name are therefore one study: the
+    second replaces the question and the arms on record, and the run says so. No trial is lost by
+    this.
+
+    Args:
+        question: What the study asks, in a sentence.
+        design: The arms, made by a design such as `table` or `factorial`.
+        scales: The sizes at which it can be run, by name. `ablate study FILE` runs the first one.
+        base: What all arms share: values, or a recipe's name, `"name"` or `"name:column"`.
+        base_arm: The name of the arm that the others are compared with.
+        paper: The paper whose numbers are shown next to ours, as `ablate papers` lists them.
+        tables: The tables of that paper.
+        techniques: Files next to the study that register techniques of your own.
+        metric: The name of the metric that decides, if not the first of the task.
+        columns: Names of further metrics to show: `"loss"`, `"dynamic.nll"`.
+        measure: Values of evaluators that measure each arm's finished models, for `columns`.
+        analyses: Analyses of finished models, made when the study ends, each an `Analyze`.
+        runner: `"stand_in"` trains nothing, to try a design in no time. To train with code of your
+            own, see `task`.
+        name: What the study is called in the store, if not like its file.
+        file: Filled in when the file is loaded.
+    """
 
     question: str
     design: Design
@@ -29,14 +52,13 @@ class Study(Word):
     base_arm: str
     paper: str = ""
     tables: tuple[str, ...] = ()
-    techniques: tuple[str, ...] = ()  # files next to the study's that register custom techniques
-    metric: str = ""  # that decides, if not the task's first
-    columns: tuple[str, ...] = ()  # further metrics to show: "loss", "dynamic.nll"
-    # Evaluators that measure each finished model in a trial of their own, for columns.
+    techniques: tuple[str, ...] = ()
+    metric: str = ""
+    columns: tuple[str, ...] = ()
     measure: Values = field(default_factory=dict)
-    analyses: tuple[Analyze, ...] = ()  # made of finished models, for the study's page
-    runner: str | None = None  # instead of training: "stand_in" trains nothing
-    name: str = ""  # default: the name of the file
+    analyses: tuple[Analyze, ...] = ()
+    runner: str | None = None
+    name: str = ""
     file: str = ""
 
     def __post_init__(self) -> None:

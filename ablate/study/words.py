@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.config import fields
-from ablate.config.fields import setting
+from ablate.config.fields import limited
 from ablate.errors import StudyError, wrong_value
 
 Values = Mapping[str, Any]
@@ -41,12 +41,17 @@ class Word:
 class Inherit(Word):
     """Tuning of an arm that starts from another arm's winner.
 
-    Its search begins when the other arm's search has finished, takes its winning values (except
-    those that the arm sets itself), and searches only the rows of `over`.
+    The search begins when the other arm's search has finished, takes its winning values (except
+    those that the arm or the scale sets), and searches only the rows named in `over`.
+
+    Args:
+        arm: The arm whose winner the search starts from. The second search of this arm starts from
+            the second winner of that one, and so on.
+        over: Names of the search space's rows to search.
     """
 
-    arm: str  # the arm whose winner, of the same repeat, it starts from
-    over: Sequence[str] = setting(doc="names of the space's rows to search")
+    arm: str
+    over: Sequence[str] = limited()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,24 +66,35 @@ class Search(Word):
 
     A synchronous search runs `batch` trials at a time and waits for all of them; it repeats
     exactly. An asynchronous one keeps every worker busy; its suggestions depend on timing.
+
+    Args:
+        space: The name of a search space, as `ablate spaces` lists them, or the path of its file.
+        trials: Maximum number of trials per arm and search.
+        tokens: Start no new trial of a search after this many training tokens.
+        sampler: How values are suggested: `"tpe"` or `"random"`.
+        early_stopping: Stop trials that fall behind, by `"asha"` or `"hyperband"`.
+        synchronous: Wait for each batch of trials, so that the search repeats exactly.
+        batch: Trials per batch of a synchronous search.
+        repeats: Independent searches per arm, each with a seed of its own. A verdict needs three.
+        changes: Values for the search's trials alone, such as fewer epochs.
+        rows: Rows of the space to fix, by name.
+        inherit: Arms whose search starts from another arm's winner:
+            `{"arm": Inherit("other", over=["row"])}`.
+        also: Fields that an arm sets, to be searched in the other arms too.
     """
 
     space: str
-    trials: int = setting(doc="maximum number of trials per arm", low=1)
-    tokens: int | None = setting(
-        None, doc="start no new trial after N training tokens in all", low=1
-    )
-    sampler: str = setting("tpe", doc="how to suggest values", choices=("tpe", "random"))
-    early_stopping: str | None = setting(
-        None, doc="how to stop unpromising trials", choices=(None, "asha", "hyperband")
-    )
+    trials: int = limited(low=1)
+    tokens: int | None = limited(None, low=1)
+    sampler: str = limited("tpe", choices=("tpe", "random"))
+    early_stopping: str | None = limited(None, choices=(None, "asha", "hyperband"))
     synchronous: bool = False
-    batch: int = setting(4, doc="trials per batch of a synchronous search", low=1, high=1000)
-    repeats: int = setting(1, doc="number of independent searches, each with its own seed", low=1)
-    changes: Values = field(default_factory=dict)  # for the search's trials, such as fewer epochs
-    rows: Values = field(default_factory=dict)  # rows of the space, by name, to fix
-    inherit: Mapping[str, Inherit] = field(default_factory=dict)  # by arm
-    also: Sequence[str] = ()  # fields that an arm sets, to be searched in the other arms too
+    batch: int = limited(4, low=1, high=1000)
+    repeats: int = limited(1, low=1)
+    changes: Values = field(default_factory=dict)
+    rows: Values = field(default_factory=dict)
+    inherit: Mapping[str, Inherit] = field(default_factory=dict)
+    also: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,18 +110,22 @@ class Stage(Word):
     """A step after training, with changes to each arm's values.
 
     A stage continues training from the weights before it (fine-tuning; a gate over a frozen base),
-    or only evaluates them with `changes` to `evaluator.*`; a search then tunes the evaluation of
-    each finished model, on validation. With over="seeds", a stage joins all seeds of an arm: it
-    evaluates their mean probability, or trains one gate for all of them.
+    or only evaluates them with `changes` to `evaluator.*`.
+
+    Args:
+        name: What the stage is called; not `train`, `search`, `ensemble` or `measure`.
+        changes: Values that this stage changes.
+        kind: `"train"`, or `"evaluate"`, which trains nothing.
+        over: `"seed"`: once for each seed. `"seeds"`: once for all seeds of an arm together, to
+            evaluate their mean probability or to train one gate for all of them.
+        search: A search for how to evaluate each finished model, judged on validation.
     """
 
     name: str
     changes: Values = field(default_factory=dict)
-    kind: str = setting("train", doc="what the stage does", choices=("train", "evaluate"))
-    over: str = setting(
-        "seed", doc="once for each seed, or for all seeds together", choices=("seed", "seeds")
-    )
-    search: Search | None = None  # of how to evaluate
+    kind: str = limited("train", choices=("train", "evaluate"))
+    over: str = limited("seed", choices=("seed", "seeds"))
+    search: Search | None = None
 
     @property
     def trains(self) -> bool:
@@ -132,20 +152,29 @@ class Stage(Word):
 class Arm(Word):
     """One variant: a name and its changes.
 
-    `published` is its cell in the paper's table: model and variant, spelled as in `ablate/papers`;
-    and the corpus, for a task that has none of its own.
+    Args:
+        name: What tables call the arm.
+        changes: Values in which the arm differs from the study's base.
+        recipe: A recipe's name, `"name"` or `"name:column"`, that replaces the base.
+        stages: Further changes by stage: `{"finetune": {...}}`.
+        then: Stages of this arm alone, after the scale's.
+        published: Its names in the paper's table: model and variant, spelled as `ablate papers`
+            prints them, and the corpus if its task has none.
+        levels: Its level of each factor. Designs fill this in.
+        against: The arm that it is compared with, if not the study's `base_arm`.
+        rows: Rows of its recipe to fix, by name: `{"Dropout": 0.2}`.
+        also_published: Its names in the study's other tables, where they differ.
     """
 
     name: str
     changes: Values = field(default_factory=dict)
-    recipe: str | None = None  # replaces the study's base; "name:column" for one column of it
-    stages: Mapping[str, Values] = field(default_factory=dict)  # by stage: further changes
-    then: tuple[Stage, ...] = ()  # stages of only this arm, after the scale's
+    recipe: str | None = None
+    stages: Mapping[str, Values] = field(default_factory=dict)
+    then: tuple[Stage, ...] = ()
     published: tuple[str, str] | tuple[str, str, str] | None = None
-    levels: Mapping[str, str] = field(default_factory=dict)  # by factor of the design
-    against: str | None = None  # the arm to compare it with, if not the base arm
-    rows: Values = field(default_factory=dict, kw_only=True)  # rows of its recipe, by name, to fix
-    # Its names in the study's other tables, where they differ.
+    levels: Mapping[str, str] = field(default_factory=dict)
+    against: str | None = None
+    rows: Values = field(default_factory=dict, kw_only=True)
     also_published: tuple[tuple[str, str] | tuple[str, str, str], ...] = field(
         default=(), kw_only=True
     )
@@ -153,27 +182,41 @@ class Arm(Word):
 
 @dataclass(frozen=True)
 class Design(Word):
-    """The arms that answer the question."""
+    """The arms that answer the question; functions such as `factorial` make one.
+
+    Args:
+        kind: A word for the study's record: `"table"`, `"factorial"`, or your own.
+        arms: The arms, in the order of the table's rows.
+        notes: Sentences to print below the study's tables.
+    """
 
     kind: str
     arms: tuple[Arm, ...]
-    notes: tuple[str, ...] = ()  # printed below its tables
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Analyze(Word):
-    """An analysis of arms' finished models (`ablate analyze`), made when the study ends.
+    """An analysis of arms' finished models, made when the study ends.
 
-    It reads each arm's last model of the first seed, and the study's page shows what it found. An
-    analysis of one trial is made of every arm; one of several trials, of all arms together. If
-    the paper's figure or table has several models, the arms are in its order.
+    The analysis reads each arm's last model of the first seed, and the page of `ablate report`
+    shows what it found. An analysis of one trial is made of every arm; one of several trials, of
+    all arms together.
+
+    Args:
+        analysis: The name of the analysis, as `ablate analyze` lists them.
+        arms: The arms whose models are read. If the paper's figure or table has several models,
+            name the arms in its order.
+        options: Options of the analysis.
+        published: Further options, for scales with the paper's own protocol.
+        shows: The paper's figure, or its table of words, to be shown next to the result.
     """
 
     analysis: str
     arms: Sequence[str]
     options: Values = field(default_factory=dict, kw_only=True)
-    published: Values = field(default_factory=dict, kw_only=True)  # further, at published scales
-    shows: str = field(default="", kw_only=True)  # the paper's figure, or its table of words
+    published: Values = field(default_factory=dict, kw_only=True)
+    shows: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,7 +225,12 @@ class Analyze(Word):
 
 
 def recipe(name: str, column: str | None = None) -> dict[str, Any]:
-    """Return the values of a recipe, for the changes of a scale or a stage."""
+    """Return the values of a recipe, for the changes of a scale or a stage.
+
+    Args:
+        name: The recipe's name, as `ablate spaces` lists them.
+        column: The column to read, if the recipe has several.
+    """
     from ablate.space import space
 
     table = space.load(name)
@@ -191,49 +239,79 @@ def recipe(name: str, column: str | None = None) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget(Word):
-    """What a study may spend, restarts included. None: no limit."""
+    """What a study may spend, restarts included. None: no limit.
 
-    trials: int | None = setting(None, doc="number of trials to start", low=1)
-    epochs: int | None = setting(None, doc="epochs over all trials", low=1)
-    hours: float | None = setting(None, doc="wall-clock hours", low=0)
-    gpu_hours: float | None = setting(None, doc="GPU-hours over all trials", low=0)
-    gpu_hours_per_trial: float = setting(
-        1.0, doc="GPU-hours reserved when a trial starts, corrected when it ends", low=0
-    )
+    Args:
+        trials: Trials to start.
+        epochs: Epochs over all trials.
+        hours: Hours by the clock.
+        gpu_hours: GPU-hours over all trials. A training trial is charged up to its last epoch: what
+            its evaluators take after that is not counted, nor an attempt that fails in its first
+            epoch.
+        gpu_hours_per_trial: GPU-hours reserved when a trial starts, corrected when the trial ends.
+    """
+
+    trials: int | None = limited(None, low=1)
+    epochs: int | None = limited(None, low=1)
+    hours: float | None = limited(None, low=0)
+    gpu_hours: float | None = limited(None, low=0)
+    gpu_hours_per_trial: float = limited(1.0, low=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale(Word):
     """The size at which a study is run. Results at different scales are never compared.
 
-    Seeds count from `first_seed`. If settings were chosen by looking at some seeds, a study should
-    start after those.
+    Args:
+        corpus: The corpus, for trials that read one; also the column of recipes and search spaces
+            that have columns.
+        column: The column to read instead, if there is none for the corpus.
+        seeds: Trials per arm, paired across arms.
+        first_seed: Number of the first seed. If settings were chosen by looking at some seeds,
+            start after those.
+        changes: Values that replace the base's; the arm's own replace these.
+        adapt: A function of an arm's values (a dictionary, with the arm's own). The changes that it
+            returns win over all others.
+        stages: Further stages after training, each a `Stage`.
+        ensemble: Also evaluate each arm's seeds together, by their mean probability.
+        search: Tune each arm, and confirm its winners on `seeds` fresh seeds.
+        budget: What the study may spend at this scale.
+        threads: CPU threads per trial.
+        gpus: GPUs per trial, or a fraction of one.
+        share_gpus: Run as many trials on a GPU as the largest arm's measured memory allows. Needs
+            `gpus=1`.
+        precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
+        published: Results may stand next to the paper's numbers: the scale follows the paper's
+            protocol, or one close to it.
+        not_comparable: Why results are not comparable with the numbers that they stand next to:
+            text, or a function of an arm's values that returns text (`""`: they are comparable).
+        note: What readers of the scale's tables must know, printed below them: how settings were
+            chosen, where the protocol is not the paper's.
+        arms: Names of the arms of this scale, if not all. The base arm is always one of them.
+        stage_changes: Changes by stage, stages of single arms included: `{"gate": {...}}`.
+        brief: Shorten every trial, as its kind of task says. `smoke` sets it.
+        smoke: The scale only shows that everything runs, so `ablate compare --except` leaves its
+            trials out. `smoke` sets it.
     """
 
     corpus: str = "grammar"
-    column: str | None = None  # of the base recipe, if it has no column for the corpus
-    seeds: int = setting(5, doc="trials per arm, paired across arms", low=1)
-    first_seed: int = setting(1, doc="number of the first seed", low=1)
+    column: str | None = None
+    seeds: int = limited(5, low=1)
+    first_seed: int = limited(1, low=1)
     changes: Values = field(default_factory=dict)
-    adapt: Callable[[dict[str, Any]], Values] | None = None  # final changes to an arm's values
+    adapt: Callable[[dict[str, Any]], Values] | None = None
     stages: tuple[Stage, ...] = ()
-    ensemble: bool = False  # also evaluate each arm's seeds together, by mean probability
+    ensemble: bool = False
     search: Search | None = None
     budget: Budget = field(default_factory=Budget)
-    threads: int = setting(1, doc="CPU threads per trial", low=1, high=1024)
-    gpus: float = setting(0.0, doc="GPUs per trial; trials with a fraction share one", low=0)
-    share_gpus: bool = setting(
-        False, doc="run as many trials on a GPU as the largest arm's measured memory allows"
-    )
-    precision: str = setting(
-        "float32", doc="precision of matrix products in training", choices=("float32", "bfloat16")
-    )
-    published: bool = False  # results may stand next to the paper's numbers
-    # Why the numbers that stand next to published ones are not comparable with them, or a function
-    # that says so of an arm from its values ("": they are).
+    threads: int = limited(1, low=1, high=1024)
+    gpus: float = limited(0.0, low=0)
+    share_gpus: bool = False
+    precision: str = limited("float32", choices=("float32", "bfloat16"))
+    published: bool = False
     not_comparable: str | Callable[[dict[str, Any]], str] = ""
-    note: str = ""  # what readers of its tables must know
-    arms: Sequence[str] | None = None  # the arms of this scale, if not all
-    stage_changes: Mapping[str, Values] = field(default_factory=dict)  # by stage, also arms' own
-    brief: bool = False  # shorten every trial, as its kind of task says (see `smoke`)
-    smoke: bool = False  # it only shows that everything runs: its numbers mean nothing
+    note: str = ""
+    arms: Sequence[str] | None = None
+    stage_changes: Mapping[str, Values] = field(default_factory=dict)
+    brief: bool = False
+    smoke: bool = False

@@ -124,16 +124,6 @@ def bits(journal: journals.Journal) -> list[Epoch]:
     return [replace(epoch, seconds=0) for epoch in journal.epochs]
 
 
-@pytest.mark.slow
-def test_the_study_of_the_page_runs_as_printed(workspace, tmp_path):
-    page = (places.DOCS / "your_own_training.md").read_text(encoding="utf-8")
-    file = tmp_path / "digits.py"
-    file.write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], encoding="utf-8")
-    summary = run(file, workspace=str(workspace.folder), local=True)
-    assert summary.whole and [arm.name for arm in summary.arms] == ["plain", "averaged"]
-    assert "accuracy in %" in markdown(workspace, "digits@laptop")
-
-
 # A task whose best rate is known: 0.1. Its accuracy rises from epoch to epoch, to 0.9 at most.
 HILL = """
 from dataclasses import dataclass

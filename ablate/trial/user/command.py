@@ -49,9 +49,18 @@ def task_command(
     metrics: Metric | Sequence[Metric],
     version: int = 1,
 ) -> None:
-    """Register a command as a task. `settings`: its settings with their defaults.
+    """Register a command that prints JSON lines as a task, so that no line of a script changes.
 
-    No shell reads the command: it is split into words as a shell splits them, and that is all.
+    Args:
+        name: What studies call the task, in snake_case.
+        command: The command, with each setting and the seed in braces:
+            `"python train.py --lr {lr} --seed {seed}"`. `{device}` and `{data}` may occur too. The
+            text is split into words as a shell splits them, and no shell reads it.
+        settings: The settings of the command with their defaults: `{"lr": 0.1}`.
+        metrics: What the command prints: one `Metric` or several. The first one decides, unless the
+            study names another.
+        version: Raise it when an edit of the script changes what is computed: trials of an earlier
+            version are not reused.
     """
     parts = shlex.split(command)
     _check_named(name, parts, settings)

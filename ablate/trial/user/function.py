@@ -50,15 +50,25 @@ RESERVED = ("epoch", "seconds")  # what an epoch's record has besides what the f
 
 @dataclass
 class Run:
-    """What a task's function is given."""
+    """What a task's function is given.
 
-    config: Any  # the task's config, checked
+    Attributes:
+        config: The settings of this arm, checked: `run.config.learning_rate`.
+        seed: The trial's seed. Arms are paired by it.
+        streams: Named random generators: `run.streams.generator("shuffle", epoch)` for torch.
+        device: `"cpu"` or `"cuda"`.
+        precision: `"float32"` or `"bfloat16"`, as the scale says. The function carries it out.
+        data: A folder of this host that all trials share, for downloads.
+        reads_test: Whether this trial may look at the test split.
+    """
+
+    config: Any
     seed: int
-    streams: Streams  # named random generators: run.streams.generator("shuffle", epoch)
-    device: str  # "cpu" or "cuda"
-    precision: str  # "float32" or "bfloat16", as the scale says; the function does it
-    data: Path  # a folder on this host for what trials download, shared by them
-    reads_test: bool  # whether this trial may evaluate the test split
+    streams: Streams
+    device: str
+    precision: str
+    data: Path
+    reads_test: bool
     _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
     _epoch: int = field(default=0, init=False)  # of the loop over `epochs`
     _first: list[list[Any]] = field(default_factory=list, init=False)  # what dicts among them hold
@@ -66,9 +76,15 @@ class Run:
     _resume: tuple[list[Any], dict[str, Tensor]] | None = field(default=None, init=False)
 
     def epochs(self, *saved: Any, total: int) -> Iterator[int]:
-        """Count epochs from 1 to `total`, saving the state of `saved` after each.
+        """Count epochs from 1 to `total`, and save the state of the objects after each.
 
-        When an interrupted trial resumes, it restores that state and goes on counting.
+        When an interrupted trial resumes, their state is restored, and counting continues after the
+        last saved epoch. The `yield` must be the last statement of the loop.
+
+        Args:
+            saved: Everything that training changes: modules, optimizers, schedules, generators,
+                arrays, and dicts of plain values.
+            total: The number of epochs.
         """
         if self._saved:
             raise TrialError("run.epochs() was called twice. Call it once, with all objects.")

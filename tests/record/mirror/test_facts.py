@@ -1,13 +1,12 @@
-"""What is recorded of a trial is declared once: names stay, and the docs have the same list."""
+"""What is recorded of a trial is declared once: names stay."""
 
 from __future__ import annotations
 
 import pytest
 
 from ablate.record.mirror.syncing import update_mirror
-from ablate.results.facts import FACTS, documented
+from ablate.results.facts import FACTS
 from tests.support.golden import changes
-from tests.support.places import ROOT
 
 
 @pytest.mark.golden
@@ -22,8 +21,3 @@ def test_names_stay(recorded):
         described = ask(mirror, f"DESCRIBE {view}").rows
         parts.append(f"== {view}\n" + "\n".join(f"{name} {kind}" for name, kind, *_ in described))
     assert not changes("facts.txt", "\n".join(parts) + "\n")
-
-
-def test_the_docs_have_the_list():
-    page = (ROOT / "docs" / "asking.md").read_text()
-    assert documented() in page, "docs/asking.md needs `ablate.results.facts.documented()`"
