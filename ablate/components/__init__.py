@@ -29,6 +29,7 @@ from ablate.model.loss import Loss
 from ablate.model.masks import Chance, Masks
 from ablate.model.optimizer import Optimizer
 from ablate.model.regularizer import Regularizer
+from ablate.model.schedule import Progress, Schedule, ScheduleConfig, Stepwise
 from ablate.model.slots import (
     Attention,
     Backbone,
@@ -44,6 +45,6 @@ __all__ = [
     "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
     "EncoderDecoder", "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel",
     "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Past", "Pointer",
-    "Reading", "Regularizer", "Shapes", "State", "Streams", "TrainingText", "Words", "register",
-    "setting",
+    "Progress", "Reading", "Regularizer", "Schedule", "ScheduleConfig", "Shapes", "State",
+    "Stepwise", "Streams", "TrainingText", "Words", "register", "setting",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ Values = Mapping[str, Any]
 
 VERSION, CONTENTS = "version", "contents"  # ends of the names in `Config.beside`
 READ = {TEXT: "a text", PAIRS: "pairs of sentences", COUNTS: "counts"}  # by `Kind.reads`
-WORDS = "words"  # the slot
+NEWER = WORDS, SCHEDULE = "words", "schedule"  # slots
 NONE = "none"  # the value that empties a listed slot
 SECTIONS = LANGUAGE.sections
 SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
@@ -47,6 +47,7 @@ DEFAULT_TECHNIQUES = {
     "bridge": "none",
     "gate": "none",
     "loss": "cross_entropy",
+    "schedule": "constant",
     "encoder": "lstm",
     "attention": "luong",
 }
@@ -64,6 +65,10 @@ class Choice:
     def technique(self) -> registry.Technique:
         """The technique that is registered under the name."""
         return registry.get(self.slot, self.name)
+
+    def make(self, *shapes: Any) -> Any:
+        """Create the technique's object, from the config and what its slot is built over."""
+        return self.technique.build(self.config, *shapes)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -120,10 +125,15 @@ class Config:
 
     @property
     def words(self) -> Choice:
-        """What makes the word vectors. A table is not in `slots`: it was the only way once, and
-        leaves no trace in ids and records."""
-        name = DEFAULT_TECHNIQUES[WORDS]
-        return self.slots.get(WORDS) or Choice(WORDS, name, registry.get(WORDS, name).config())
+        """What makes the word vectors: a table, if there is none in `slots`."""
+        return self.slots.get(WORDS) or _default(WORDS)
+
+    @property
+    def schedule(self) -> Choice:
+        """The schedule of the learning rate. Without one in `slots` it is what the optimizer's own
+        fields say, which older recipes and records set; none: it is constant."""
+        chosen = self.slots.get(SCHEDULE) or _own_schedule(self["optimizer"])
+        return chosen or _default(SCHEDULE)
 
     @property
     def training(self) -> TrainingConfig | PairTrainingConfig:
@@ -239,8 +249,10 @@ def resolve(values: Values, where: str = "config") -> Config:
         return Config(kind=kind, sections=sections)
     single = [slot for slot in kind.slots if slot not in registry.LISTED_SLOTS]
     slots = {slot: _choose(slot, grouped, values, where) for slot in single}
-    if WORDS in slots and slots[WORDS].name == DEFAULT_TECHNIQUES[WORDS]:
-        del slots[WORDS]
+    # These are newer than recorded ids, in which a default leaves no trace.
+    slots = {slot: c for slot, c in slots.items() if slot not in NEWER or c != _default(slot)}
+    if SCHEDULE in slots:
+        _check_schedule(slots[SCHEDULE], slots["optimizer"], where)
     listed = {
         slot: _choose_several(slot, grouped.get(slot, {}), values.get(slot), where)
         for slot in registry.LISTED_SLOTS
@@ -248,6 +260,34 @@ def resolve(values: Values, where: str = "config") -> Config:
     }
     _check_readers(listed["evaluator"], kind, where)
     return Config(kind=kind, sections=sections, slots=slots, listed=listed)
+
+
+def _default(slot: str) -> Choice:
+    name = DEFAULT_TECHNIQUES[slot]
+    return Choice(slot, name, registry.get(slot, name).config())
+
+
+def _own_schedule(optimizer: Choice) -> Choice | None:
+    """The schedule that an optimizer's own fields describe, if they describe any."""
+    own = getattr(optimizer.config, "own_schedule", None)
+    if own is None:
+        return None
+    name, values = own
+    return Choice(SCHEDULE, name, registry.get(SCHEDULE, name).config(**values))
+
+
+def _check_schedule(schedule: Choice, chosen: Choice, where: str) -> None:
+    """Refuse a schedule beside an optimizer whose own fields are another."""
+    if _own_schedule(chosen) is None:
+        return
+    optimizer = chosen.config
+    both = [name for name in ("schedule", "decay") if name in fields.non_defaults(optimizer)]
+    theirs = ", ".join(f"optimizer.{name} = {getattr(optimizer, name)!r}" for name in both)
+    defaults = ", ".join(f"optimizer.{name} = {getattr(type(optimizer), name)!r}" for name in both)
+    raise CombinationError(
+        f"{where}: schedule = '{schedule.name}' and {theirs} both change the learning rate. "
+        f"Instead: set {defaults}, or no schedule."
+    )
 
 
 def _check_readers(evaluators: Sequence[Choice], kind: Kind, where: str) -> None:

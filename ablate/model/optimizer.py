@@ -1,10 +1,10 @@
-"""Optimizers with their schedules."""
+"""Optimizers: one update from the gradients, at the rate that a schedule says."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
@@ -13,22 +13,23 @@ Saved = tuple[dict[str, Tensor], dict]  # tensors by name, and plain data for JS
 COUNTERS = ("step", "mu_product")  # in a parameter's state, on the CPU unless steps are fused
 
 
-class Optimizer(ABC):
+class Optimizer:
     """Built as `Optimizer(config, model)`, over the parameters that require a gradient.
 
     It drives an optimizer of torch's, `torch`, whose state is saved together with the `counters`:
     the names of its own attributes that change.
     """
 
+    config: Any
     torch: TorchOptimizer
     counters: tuple[str, ...] = ()
 
-    def prepare(self, tokens_per_update: int) -> None:  # noqa: B027 (few need it)
+    def prepare(self, tokens_per_update: int) -> None:
         """Called once, before the first update, with the number of tokens in a full window."""
 
-    def step(self, scale: float = 1.0) -> None:
-        """One update from the current gradients, at `scale` times the rate."""
-        set_rate(self.torch, self.rate * scale)
+    def step(self, scale: float = 1.0, rate: float | None = None) -> None:
+        """One update from the current gradients, at `scale` times the rate (none: the highest)."""
+        set_rate(self.torch, (self.rate if rate is None else rate) * scale)
         self.torch.step()
 
     def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
@@ -37,9 +38,9 @@ class Optimizer(ABC):
         return None
 
     @property
-    @abstractmethod
     def rate(self) -> float:
-        """The current learning rate."""
+        """The learning rate before any schedule."""
+        return self.config.learning_rate
 
     @contextmanager
     def evaluated_weights(self, model: nn.Module) -> Iterator[bool]:
@@ -61,8 +62,8 @@ class Optimizer(ABC):
     def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
         """Restore the state that `saved` returned. torch's own method could move or cast a
         counter."""
-        for name, value in plain.items():
-            setattr(self, name, value)
+        for name in self.counters:  # older checkpoints also have those of schedules
+            setattr(self, name, plain[name])
         parameters = [(p, group) for group in self.torch.param_groups for p in group["params"]]
         for path, value in tensors.items():
             index, _, name = path.partition(".")

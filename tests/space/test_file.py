@@ -22,7 +22,7 @@ GIVE_ONE = "Give exactly one of value, choices, range, same_as."
 RANGE = "[low, high], two numbers, the lower one first"
 ROOMS = (
     "corpus, embedding, training, words, backbone, bridge, head, gate, loss, regularizer, "
-    "optimizer, evaluator"
+    "optimizer, schedule, evaluator"
 )
 SOURCES = {**{name: text_of(name) for name in SHIPPED}, "small": SMALL}
 
