@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
 
 Saved = tuple[dict[str, Tensor], dict]  # tensors by name, and plain data for JSON
+Choose = Callable[[nn.Parameter], bool]
 COUNTERS = ("step", "mu_product")  # in a parameter's state, on the CPU unless steps are fused
 
 
@@ -21,7 +23,7 @@ class Optimizer:
     """
 
     config: Any
-    torch: TorchOptimizer
+    torch: TorchOptimizer | Several
     counters: tuple[str, ...] = ()
 
     def prepare(self, tokens_per_update: int) -> None:
@@ -75,15 +77,40 @@ class Optimizer:
         return [parameter for group in self.torch.param_groups for parameter in group["params"]]
 
 
-def parameter_groups(model: nn.Module) -> list[dict]:
-    """The trained parameters, grouped for torch by their share of the learning rate.
+class Several:
+    """Some of torch's optimizers as one: each updates the parameters of its own groups."""
+
+    def __init__(self, *parts: TorchOptimizer) -> None:
+        self.parts = parts
+        self.state: defaultdict[nn.Parameter, dict[str, Any]] = defaultdict(dict)
+        for part in parts:
+            part.state = self.state  # so that saving and restoring need not know whose one is
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The groups of all parts."""
+        return [group for part in self.parts for group in part.param_groups]
+
+    def step(self) -> None:
+        """One update of every part."""
+        for part in self.parts:
+            part.step()
+
+
+def every(parameter: nn.Parameter) -> bool:
+    """Choose every parameter."""
+    return True
+
+
+def parameter_groups(model: nn.Module, chosen: Choose = every) -> list[dict]:
+    """The trained parameters that are chosen, grouped for torch by their shares of the rate.
 
     A technique gives a parameter a share other than 1 by setting its `rate_scale` (IRLM's recurrent
     weights have a thousandth).
     """
     by_scale: dict[float, list[nn.Parameter]] = {}
     for parameter in model.parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad and chosen(parameter):
             by_scale.setdefault(getattr(parameter, "rate_scale", 1.0), []).append(parameter)
     return [{"params": group, "rate_scale": scale} for scale, group in by_scale.items()]
 
@@ -94,7 +121,7 @@ def epochs_without_best(history: Sequence[float], since: int = 0) -> int:
     return len(history) - max(best + 1, since)
 
 
-def set_rate(optimizer: TorchOptimizer, rate: float) -> None:
+def set_rate(optimizer: TorchOptimizer | Several, rate: float) -> None:
     """Set every group's learning rate to its share of `rate`."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["rate_scale"]
