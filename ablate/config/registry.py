@@ -34,6 +34,7 @@ LANGUAGE_SLOTS = (
 )
 SLOTS = (*LANGUAGE_SLOTS, "encoder", "attention")
 LISTED_SLOTS = ("regularizer", "evaluator")  # any number of techniques; other slots take one
+EXACT, WINDOW = "exact", "window"  # what a backbone remembers of the text before a window
 _COMPONENTS = Path(__file__).parents[1] / "components"
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from ablate.config import fields, registry
 from ablate.config.contents import locate, missing
 from ablate.config.metrics import BITS, Metric
+from ablate.config.registry import WINDOW
 from ablate.config.sections import (
     CorpusConfig,
     EmbeddingConfig,
@@ -36,7 +37,7 @@ from ablate.errors import CombinationError, ConfigError, unknown, wrong_value
 
 Values = Mapping[str, Any]
 
-VERSION, CONTENTS = "version", "contents"  # ends of the names in `Config.beside`
+VERSION, CONTENTS, COUNTS_TOO = "version", "contents", "counts"  # ends of names in `Config.beside`
 READ = {TEXT: "a text", PAIRS: "pairs of sentences", COUNTS: "counts"}  # by `Kind.reads`
 NEWER = WORDS, SCHEDULE = "words", "schedule"  # slots
 NONE = "none"  # the value that empties a listed slot
@@ -70,11 +71,10 @@ class Choice:
         """Create the technique's object, from the config and what its slot is built over."""
         return self.technique.build(self.config, *shapes)
 
-    @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self, by_window: bool) -> dict[str, Any]:
         """The choice's part of a trial's id: name, version, and values."""
-        version = self.technique.version
-        return {"name": self.name, "version": version, **fields.identity_fields(self.config)}
+        values = fields.identity_fields(self.config, by_window)
+        return {"name": self.name, "version": self.technique.version, **values}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,11 +141,21 @@ class Config:
         return self.sections["training"]
 
     @property
+    def by_window(self) -> bool:
+        """Whether results depend on the windows that a text is evaluated in."""
+        if not self.kind.assembles:
+            return False
+        backbone = self["backbone"]
+        technique: Any = backbone.technique.build
+        return technique.memory_of(backbone.config) == WINDOW
+
+    @property
     def identity(self) -> dict[str, Any]:
         """Plain data that is equal for two configs exactly when their results are."""
-        sections = {name: fields.identity_fields(own) for name, own in self.sections.items()}
-        slots = {slot: choice.identity for slot, choice in self.slots.items()}
-        listed = {slot: [c.identity for c in choices] for slot, choices in self.listed.items()}
+        by = self.by_window
+        sections = {name: fields.identity_fields(own, by) for name, own in self.sections.items()}
+        slots = {slot: choice.identity(by) for slot, choice in self.slots.items()}
+        listed = {slot: [c.identity(by) for c in choices] for slot, choices in self.listed.items()}
         parts = {**sections, **slots, **{k: v for k, v in listed.items() if v}}
         if self.kind in (LANGUAGE, NGRAM):  # the sections tell these apart
             return parts
@@ -169,17 +179,28 @@ class Config:
 
     @property
     def beside(self) -> dict[str, Any]:
-        """What a trial records in addition to its values: raised versions, and digests of files.
+        """What a trial records in addition to its values: raised versions, digests of files, and
+        lengths of windows that its result depends on.
 
         Names have a space, as no value's has: `task version`, `head version`, `digits.words
-        contents`.
+        contents`, `training.valid_window counts`.
         """
         chosen = {choice.slot: choice for choice in self.slots.values()}
         chosen |= {f"{slot}.{c.name}": c for slot, several in self.listed.items() for c in several}
         versions = {name: choice.technique.version for name, choice in chosen.items()}
         versions["task"] = self.kind.version
         raised = {f"{name} {VERSION}": number for name, number in versions.items() if number != 1}
-        return raised | {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
+        contents = {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
+        return raised | contents | (self._windows if self.by_window else {})
+
+    @property
+    def _windows(self) -> dict[str, int]:
+        """The lengths of windows, under names that are compared where the fields' own are not."""
+        return {
+            f"{part}.{name} {COUNTS_TOO}": length
+            for part, config in self.parts.items()
+            for name, length in fields.window_lengths(config).items()
+        }
 
     def _contents(self, key: str) -> str:
         part, _, name = key.rpartition(".")

@@ -15,10 +15,11 @@ attention: a last layer of the decoder, which looks at these vectors
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from ablate.config.registry import EXACT
 from ablate.model.flow import (
     Draw,
     Features,
@@ -69,9 +70,17 @@ class Backbone(nn.Module, ABC):
     """
 
     widths: tuple[int, ...]
+    # `EXACT`: however a text is split into windows, its probabilities are the same, as the state
+    # holds all that the past contributes. `WINDOW`: they depend on where windows begin.
+    memory = EXACT
     num_gates = 1
     states_per_layer = 1
     layers_below = 0  # that belong to other modules: an encoder is made of several
+
+    @classmethod
+    def memory_of(cls, config: Any) -> str:
+        """What a backbone of this config remembers, known before any is built."""
+        return cls.memory
 
     def initial_state(self, rows: int) -> State:
         """The state before the first token: zeros, on the parameters' device."""
