@@ -158,16 +158,16 @@ def _cost(
     done: dict[str, journals.Journal],
     workspace: Workspace,
 ) -> list[str]:
-    from ablate.data.corpus import num_tokens, source_vocabulary_size, vocabulary_size
+    from ablate.data import corpus
 
     first = next(iter(plan.configs.values()))
     if not first.kind.assembles and "corpus" not in first.sections:
         return [_time(plan, searches, done)]
-    vocabulary = vocabulary_size(first.corpus, workspace.data)
-    read = source_vocabulary_size(first.corpus, workspace.data)
-    num_train = num_tokens(first.corpus, workspace.data)["train"]
-    configs = plan.configs.items()
-    work = {arm: cost.flops_per_token(config, vocabulary, read) for arm, config in configs}
+    text = first.corpus, workspace.data
+    sizes = (corpus.vocabulary_size, corpus.source_vocabulary_size, corpus.sentence_length)
+    read = [size(*text) for size in sizes]
+    num_train = corpus.num_tokens(*text)["train"]
+    work = {arm: cost.flops_per_token(config, *read) for arm, config in plan.configs.items()}
     left = [trial for trial in plan.trials if trial.id not in done]
     more = [trial for search in searches for trial in search.confirming]
     trained = [trial for trial in (*left, *more) if not trial.parent_ids(Role.MEMBER)]
