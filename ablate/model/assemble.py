@@ -190,6 +190,11 @@ def _model(config: Config, shapes: Shapes) -> LanguageModel:
 
 
 def _encoder_decoder(config: Config, shapes: Shapes) -> EncoderDecoder:
+    if config.by_window:
+        raise CombinationError(
+            f"backbone '{config['backbone'].name}' remembers only its window, and a decoder writes "
+            "word by word, from its state. Instead: a backbone whose `memory` is exact."
+        )
     encoder = config["encoder"].make(shapes)
     shapes = replace(shapes, memory=encoder.width)
     backbone, attention = _decoder(config, shapes)

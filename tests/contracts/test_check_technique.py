@@ -8,7 +8,8 @@ import pytest
 
 from ablate.config import registry
 from ablate.config.resolve import resolve
-from ablate.testing import check_technique, contracts
+from ablate.errors import CombinationError
+from ablate.testing import SmallModel, check_technique, contracts
 from tests.support.rates import MODEL
 
 HEADER = """
@@ -129,6 +130,8 @@ def test_a_backbone_may_remember_only_its_window(broken):
             one, other = (resolve({**values, field: length}) for length in (10, 20))
             assert (one.identity != other.identity) == counts
             assert one.beside.get(f"{field} counts") == (10 if counts else None)
+    with pytest.raises(CombinationError, match="remembers only its window, and a decoder writes"):
+        SmallModel({"backbone": "broken"}, pairs=True)
 
 
 def test_the_files_technique_is_loaded_once(broken):
