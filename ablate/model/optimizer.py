@@ -82,7 +82,7 @@ class Several:
 
     def __init__(self, *parts: TorchOptimizer) -> None:
         self.parts = parts
-        self.state: defaultdict[nn.Parameter, dict[str, Any]] = defaultdict(dict)
+        self.state: defaultdict[Tensor, Any] = defaultdict(dict)
         for part in parts:
             part.state = self.state  # so that saving and restoring need not know whose one is
 

@@ -46,6 +46,13 @@ class ScheduleConfig:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class FallingConfig(ScheduleConfig):
+    """The base of the configs of schedules that fall to the end of a training."""
+
+    floor: float = setting(0.0, doc="share of the rate at the end", low=0, high=1)
+
+
 class Schedule(ABC):
     """Built as `Schedule(config)`, whose config is a `ScheduleConfig`."""
 

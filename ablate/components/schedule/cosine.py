@@ -6,25 +6,17 @@ rate = floor + (1 - floor) (1 + cos(pi u / U)) / 2        update u of U, after a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import final
 
-from ablate.components import Progress, Schedule, ScheduleConfig, register, setting
+from ablate.components import FallingConfig, Progress, Schedule, register
 
 
-@dataclass(frozen=True, kw_only=True)
-class CosineConfig(ScheduleConfig):
-    """Where the rate ends."""
-
-    floor: float = setting(0.0, doc="share of the rate at the end", low=0, high=1)
-
-
-@register("schedule", "cosine", config=CosineConfig, paper="loshchilov2017sgdr", equation="Eq. 5")
+@register("schedule", "cosine", config=FallingConfig, paper="loshchilov2017sgdr", equation="Eq. 5")
 @final
 class Cosine(Schedule):
     """Half a cosine over the whole training, without restarts."""
 
-    config: CosineConfig
+    config: FallingConfig
 
     def rate(self, now: Progress) -> float:
         floor = self.config.floor

@@ -10,18 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from ablate.components import Progress, Schedule, ScheduleConfig, register, setting
+from ablate.components import FallingConfig, Progress, Schedule, register, setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarmupStableDecayConfig(ScheduleConfig):
+class WarmupStableDecayConfig(FallingConfig):
     """The last part of the training, in which the rate falls."""
 
     share: float = setting(
         0.2, doc="share of the updates in which the rate falls, at the end", low=0, high=1
     )
     shape: str = setting("linear", doc="how it falls", choices=("linear", "sqrt"))
-    floor: float = setting(0.0, doc="share of the rate at the end", low=0, high=1)
 
 
 @register(
