@@ -130,10 +130,12 @@ class Config:
 
     @property
     def schedule(self) -> Choice:
-        """The schedule of the learning rate. Without one in `slots` it is what the optimizer's own
-        fields say, which older recipes and records set; none: it is constant."""
-        chosen = self.slots.get(SCHEDULE) or _own_schedule(self["optimizer"])
-        return chosen or _default(SCHEDULE)
+        """The schedule of the learning rate: that in `slots`, or what the optimizer's own fields
+        say, which older recipes and records set. A constant one gives these its warm-up."""
+        chosen, own = self.slots.get(SCHEDULE, _default(SCHEDULE)), _own_schedule(self["optimizer"])
+        if own is None:
+            return chosen
+        return replace(own, config=replace(own.config, warmup=chosen.config.warmup))
 
     @property
     def training(self) -> TrainingConfig | PairTrainingConfig:
@@ -299,7 +301,7 @@ def _own_schedule(optimizer: Choice) -> Choice | None:
 
 def _check_schedule(schedule: Choice, chosen: Choice, where: str) -> None:
     """Refuse a schedule beside an optimizer whose own fields are another."""
-    if _own_schedule(chosen) is None:
+    if _own_schedule(chosen) is None or schedule.name == DEFAULT_TECHNIQUES[SCHEDULE]:
         return
     optimizer = chosen.config
     both = [name for name in ("schedule", "decay") if name in fields.non_defaults(optimizer)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -113,12 +113,6 @@ def parameter_groups(model: nn.Module, chosen: Choose = every) -> list[dict]:
         if parameter.requires_grad and chosen(parameter):
             by_scale.setdefault(getattr(parameter, "rate_scale", 1.0), []).append(parameter)
     return [{"params": group, "rate_scale": scale} for scale, group in by_scale.items()]
-
-
-def epochs_without_best(history: Sequence[float], since: int = 0) -> int:
-    """The epochs since the lowest validation loss, or since the end of epoch `since` if later."""
-    best = min(range(len(history)), key=history.__getitem__, default=-1)
-    return len(history) - max(best + 1, since)
 
 
 def set_rate(optimizer: TorchOptimizer | Several, rate: float) -> None:
