@@ -138,7 +138,7 @@ def dangling(file: Written) -> Iterator[Wrong]:
         for keys in file.keys.values()
         if "field" in keys
     ]
-    slots = ["words", "backbone", "bridge", "head", "gate", "loss", "optimizer"]
+    slots = ["words", "backbone", "bridge", "head", "gate", "loss", "optimizer", "schedule"]
     known = ", ".join(dict.fromkeys([*rows, *fields, *slots]))
     for row in rows:
         number = file.value(row)[1]
