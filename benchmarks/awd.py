@@ -72,7 +72,7 @@ def evaluation(full: bool) -> list[Figure]:
 def _dynamic(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> Figure:
     """Collect the gradient statistics of the training text once; this is not timed."""
     config = DynamicConfig(gradient_batch_size=20)
-    evaluator = registry.make("evaluator", "dynamic", config)
+    evaluator = registry.get("evaluator", "dynamic").build(config)
     reading = Reading([model], text)
     rows = text.stream("train")[: 20 * (len(text.stream("train")) // 20)].view(20, -1).t()
     rms = mean_squares(other, rows, config.window)
@@ -92,7 +92,7 @@ def _dynamic(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> F
 def _cache(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> list[Figure]:
     """The limit applies to one-hot rows, which the public code uses."""
     config = CacheConfig(window=2000, start="growing")
-    evaluator = registry.make("evaluator", "cache", config)
+    evaluator = registry.get("evaluator", "cache").build(config)
 
     def ours() -> float:
         return -float(np.mean(evaluator.token_log_probs(Reading([model], text), "test")))
@@ -166,7 +166,7 @@ def sides(
     model = assembly.model
     model.initialize(_streams())
     chosen = config["optimizer"]
-    optimizer = registry.make("optimizer", chosen.name, chosen.config, model)
+    optimizer = chosen.make(model)
     sgd = torch.optim.SGD(other.parameters(), lr=1e-3)
     text = _text().stream("train")[: 71 * 20].view(71, 20)
     state, other_state = model.initial_state(20), other.initial_state(20)

@@ -96,7 +96,6 @@ def measure(model: str, side: str) -> float:
 def _ours(name: str, text: Any) -> Callable[[], None]:
     import torch
 
-    from ablate.config import registry
     from ablate.config.resolve import resolve
     from ablate.config.streams import Streams
     from ablate.model.assemble import assemble
@@ -107,7 +106,7 @@ def _ours(name: str, text: Any) -> Callable[[], None]:
     assembly = assemble(config, WORDS)
     model, streams, updates = assembly.model, Streams(1), iter(range(UPDATES))
     model.initialize(streams)
-    optimizer = registry.make("optimizer", "adam", config["optimizer"].config, model)
+    optimizer = config["optimizer"].make(model)
     state = model.initial_state(ROWS)
 
     def update() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.config import registry
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.model.assemble import Assembly, assemble
@@ -52,7 +51,7 @@ def sides(units: int, words: int, dropout: float) -> tuple[Callable[[], Tensor],
     model.initialize(Streams(1))
     other = _same(assembly, EncoderDecoder(words, words, units, dropout))
     chosen = config["optimizer"]
-    optimizer = registry.make("optimizer", chosen.name, chosen.config, model)
+    optimizer = chosen.make(model)
     adam = torch.optim.Adam(other.parameters(), lr=1e-3, fused=True)
     source, target = _sentences(words, 1), _sentences(words, 2)
     everyone = torch.arange(PAIRS)

@@ -33,6 +33,8 @@ NOT_HERE = {
     "clusters.toml",
     "digits.py",
     "gaussian_noise.py",
+    "site/",
+    "site/index.html",
     "logins.json",
     "my_study.py",
     "noise_study.py",

@@ -185,16 +185,17 @@ def _operations(
 
     Of a task that counts none, both are empty.
     """
-    from ablate.data.corpus import num_tokens, source_vocabulary_size, vocabulary_size
+    from ablate.data import corpus
 
     first = next(iter(plan.configs.values()))
     if not first.kind.assembles and "corpus" not in first.sections:
         return "", {}
-    vocabulary = vocabulary_size(first.corpus, workspace.data)
-    read = source_vocabulary_size(first.corpus, workspace.data)
-    num_train = num_tokens(first.corpus, workspace.data)["train"]
+    text = first.corpus, workspace.data
+    sizes = (corpus.vocabulary_size, corpus.source_vocabulary_size, corpus.sentence_length)
+    read = [size(*text) for size in sizes]
+    num_train = corpus.num_tokens(*text)["train"]
     configs = plan.configs.items()
-    work = {arm: cost.flops_per_token(config, vocabulary, read) for arm, config in configs}
+    work = {arm: cost.flops_per_token(config, *read) for arm, config in configs}
     each = cost.seconds_per_token(work, plan.scale.threads, plan.scale.precision)
     epoch_seconds = {
         arm: each[arm] * cost.training_tokens(config, num_train) / (config.num_epochs or 1)

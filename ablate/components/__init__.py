@@ -29,6 +29,7 @@ from ablate.model.loss import Loss
 from ablate.model.masks import Chance, Masks
 from ablate.model.optimizer import Optimizer
 from ablate.model.regularizer import Regularizer
+from ablate.model.schedule import FallingConfig, Progress, Schedule, ScheduleConfig, Stepwise
 from ablate.model.slots import (
     Attention,
     Backbone,
@@ -42,8 +43,8 @@ from ablate.model.slots import (
 
 __all__ = [
     "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
-    "EncoderDecoder", "Evaluator", "Features", "Gate", "GateSignal", "Head", "LanguageModel",
-    "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass", "Past", "Pointer",
-    "Reading", "Regularizer", "Shapes", "State", "Streams", "TrainingText", "Words", "register",
-    "setting",
+    "EncoderDecoder", "Evaluator", "FallingConfig", "Features", "Gate", "GateSignal", "Head",
+    "LanguageModel", "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass",
+    "Past", "Pointer", "Progress", "Reading", "Regularizer", "Schedule", "ScheduleConfig",
+    "Shapes", "State", "Stepwise", "Streams", "TrainingText", "Words", "register", "setting",
 ]  # fmt: skip

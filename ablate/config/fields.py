@@ -39,6 +39,8 @@ class Limits:
     # as written to the part that can.
     identity: bool | Callable[[Any], Any] = True
     file: bool = False  # the path of a file or folder, whose contents are part of the id
+    # A length of windows: part of the id only if the backbone remembers no more than its window.
+    window: bool = False
 
 
 def setting(
@@ -50,6 +52,7 @@ def setting(
     choices: tuple[Any, ...] | None = None,
     identity: bool | Callable[[Any], Any] = True,
     file: bool = False,
+    window: bool = False,
 ) -> Any:
     """Declare a setting of a task or a technique: a field of its config, a frozen dataclass.
 
@@ -63,8 +66,10 @@ def setting(
             it is no part of a trial's id.
         file: The setting is the path of a file or folder, relative to the study's file. Its
             contents are part of a trial's id, and its place is not.
+        window: The setting is the length of windows that a text is evaluated in: it changes the
+            result of a backbone whose `memory` is a window, and of no other.
     """
-    limits = Limits(doc, low, high, choices, identity, file)
+    limits = Limits(doc, low, high, choices, identity and not window, file, window)
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 
@@ -194,15 +199,25 @@ def non_defaults(config: Any) -> dict[str, Any]:
     return changed
 
 
-def identity_fields(config: Any) -> dict[str, Any]:
-    """Return the non-default fields that can change a trial's result, and the files' contents."""
-    identities = {f.name: _limits(f).identity for f in dataclasses.fields(config)}
+def identity_fields(config: Any, by_window: bool = False) -> dict[str, Any]:
+    """Return the non-default fields that can change a trial's result, and the files' contents.
+
+    Lengths of windows can, if the model remembers no more than a window (`by_window`).
+    """
+    limits = {f.name: _limits(f) for f in dataclasses.fields(config)}
+    identities = {n: by_window if own.window else own.identity for n, own in limits.items()}
     identified = {
         name: identity(value) if callable(identity := identities[name]) else value
         for name, value in non_defaults(config).items()
         if identities[name]
     }
     return {**identified, **contents(config)}
+
+
+def window_lengths(config: Any) -> dict[str, Any]:
+    """Return the fields that are lengths of windows."""
+    named = (field.name for field in dataclasses.fields(config) if _limits(field).window)
+    return {name: getattr(config, name) for name in named}
 
 
 def files(config: Any) -> dict[str, str]:

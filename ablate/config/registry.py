@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
@@ -30,10 +29,12 @@ LANGUAGE_SLOTS = (
     "loss",
     "regularizer",
     "optimizer",
+    "schedule",
     "evaluator",
 )
 SLOTS = (*LANGUAGE_SLOTS, "encoder", "attention")
 LISTED_SLOTS = ("regularizer", "evaluator")  # any number of techniques; other slots take one
+EXACT, WINDOW = "exact", "window"  # what a backbone remembers of the text before a window
 _COMPONENTS = Path(__file__).parents[1] / "components"
 
 
@@ -129,8 +130,3 @@ def get(slot: str, name: str, where: str = "") -> Technique:
 def _check_slot(slot: str) -> None:
     if slot not in SLOTS:
         raise ConfigError(unknown("slot", slot, SLOTS))
-
-
-def make(slot: str, name: str, config: Any, *shapes: Any) -> Any:
-    """Create a technique's object from its config and the shapes given by the model."""
-    return get(slot, name).build(config, *shapes)

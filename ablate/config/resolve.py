@@ -24,6 +24,7 @@ from typing import Any
 from ablate.config import fields, registry
 from ablate.config.contents import locate, missing
 from ablate.config.metrics import BITS, Metric
+from ablate.config.registry import WINDOW
 from ablate.config.sections import (
     CorpusConfig,
     EmbeddingConfig,
@@ -36,9 +37,9 @@ from ablate.errors import CombinationError, ConfigError, unknown, wrong_value
 
 Values = Mapping[str, Any]
 
-VERSION, CONTENTS = "version", "contents"  # ends of the names in `Config.beside`
+VERSION, CONTENTS, COUNTS_TOO = "version", "contents", "counts"  # ends of names in `Config.beside`
 READ = {TEXT: "a text", PAIRS: "pairs of sentences", COUNTS: "counts"}  # by `Kind.reads`
-WORDS = "words"  # the slot
+NEWER = WORDS, SCHEDULE = "words", "schedule"  # slots
 NONE = "none"  # the value that empties a listed slot
 SECTIONS = LANGUAGE.sections
 SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
@@ -47,6 +48,7 @@ DEFAULT_TECHNIQUES = {
     "bridge": "none",
     "gate": "none",
     "loss": "cross_entropy",
+    "schedule": "constant",
     "encoder": "lstm",
     "attention": "luong",
 }
@@ -65,11 +67,14 @@ class Choice:
         """The technique that is registered under the name."""
         return registry.get(self.slot, self.name)
 
-    @property
-    def identity(self) -> dict[str, Any]:
+    def make(self, *shapes: Any) -> Any:
+        """Create the technique's object, from the config and what its slot is built over."""
+        return self.technique.build(self.config, *shapes)
+
+    def identity(self, by_window: bool) -> dict[str, Any]:
         """The choice's part of a trial's id: name, version, and values."""
-        version = self.technique.version
-        return {"name": self.name, "version": version, **fields.identity_fields(self.config)}
+        values = fields.identity_fields(self.config, by_window)
+        return {"name": self.name, "version": self.technique.version, **values}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +125,17 @@ class Config:
 
     @property
     def words(self) -> Choice:
-        """What makes the word vectors. A table is not in `slots`: it was the only way once, and
-        leaves no trace in ids and records."""
-        name = DEFAULT_TECHNIQUES[WORDS]
-        return self.slots.get(WORDS) or Choice(WORDS, name, registry.get(WORDS, name).config())
+        """What makes the word vectors: a table, if there is none in `slots`."""
+        return self.slots.get(WORDS) or _default(WORDS)
+
+    @property
+    def schedule(self) -> Choice:
+        """The schedule of the learning rate: that in `slots`, or what the optimizer's own fields
+        say, which older recipes and records set. A constant one gives these its warm-up."""
+        chosen, own = self.slots.get(SCHEDULE, _default(SCHEDULE)), _own_schedule(self["optimizer"])
+        if own is None:
+            return chosen
+        return replace(own, config=replace(own.config, warmup=chosen.config.warmup))
 
     @property
     def training(self) -> TrainingConfig | PairTrainingConfig:
@@ -131,11 +143,21 @@ class Config:
         return self.sections["training"]
 
     @property
+    def by_window(self) -> bool:
+        """Whether results depend on the windows that a text is evaluated in."""
+        if not self.kind.assembles:
+            return False
+        backbone = self["backbone"]
+        technique: Any = backbone.technique.build
+        return technique.memory_of(backbone.config) == WINDOW
+
+    @property
     def identity(self) -> dict[str, Any]:
         """Plain data that is equal for two configs exactly when their results are."""
-        sections = {name: fields.identity_fields(own) for name, own in self.sections.items()}
-        slots = {slot: choice.identity for slot, choice in self.slots.items()}
-        listed = {slot: [c.identity for c in choices] for slot, choices in self.listed.items()}
+        by = self.by_window
+        sections = {name: fields.identity_fields(own, by) for name, own in self.sections.items()}
+        slots = {slot: choice.identity(by) for slot, choice in self.slots.items()}
+        listed = {slot: [c.identity(by) for c in choices] for slot, choices in self.listed.items()}
         parts = {**sections, **slots, **{k: v for k, v in listed.items() if v}}
         if self.kind in (LANGUAGE, NGRAM):  # the sections tell these apart
             return parts
@@ -159,17 +181,28 @@ class Config:
 
     @property
     def beside(self) -> dict[str, Any]:
-        """What a trial records in addition to its values: raised versions, and digests of files.
+        """What a trial records in addition to its values: raised versions, digests of files, and
+        lengths of windows that its result depends on.
 
         Names have a space, as no value's has: `task version`, `head version`, `digits.words
-        contents`.
+        contents`, `training.valid_window counts`.
         """
         chosen = {choice.slot: choice for choice in self.slots.values()}
         chosen |= {f"{slot}.{c.name}": c for slot, several in self.listed.items() for c in several}
         versions = {name: choice.technique.version for name, choice in chosen.items()}
         versions["task"] = self.kind.version
         raised = {f"{name} {VERSION}": number for name, number in versions.items() if number != 1}
-        return raised | {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
+        contents = {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
+        return raised | contents | (self._windows if self.by_window else {})
+
+    @property
+    def _windows(self) -> dict[str, int]:
+        """The lengths of windows, under names that are compared where the fields' own are not."""
+        return {
+            f"{part}.{name} {COUNTS_TOO}": length
+            for part, config in self.parts.items()
+            for name, length in fields.window_lengths(config).items()
+        }
 
     def _contents(self, key: str) -> str:
         part, _, name = key.rpartition(".")
@@ -239,8 +272,10 @@ def resolve(values: Values, where: str = "config") -> Config:
         return Config(kind=kind, sections=sections)
     single = [slot for slot in kind.slots if slot not in registry.LISTED_SLOTS]
     slots = {slot: _choose(slot, grouped, values, where) for slot in single}
-    if WORDS in slots and slots[WORDS].name == DEFAULT_TECHNIQUES[WORDS]:
-        del slots[WORDS]
+    # These are newer than recorded ids, in which a default leaves no trace.
+    slots = {slot: c for slot, c in slots.items() if slot not in NEWER or c != _default(slot)}
+    if SCHEDULE in slots:
+        _check_schedule(slots[SCHEDULE], slots["optimizer"], where)
     listed = {
         slot: _choose_several(slot, grouped.get(slot, {}), values.get(slot), where)
         for slot in registry.LISTED_SLOTS
@@ -248,6 +283,34 @@ def resolve(values: Values, where: str = "config") -> Config:
     }
     _check_readers(listed["evaluator"], kind, where)
     return Config(kind=kind, sections=sections, slots=slots, listed=listed)
+
+
+def _default(slot: str) -> Choice:
+    name = DEFAULT_TECHNIQUES[slot]
+    return Choice(slot, name, registry.get(slot, name).config())
+
+
+def _own_schedule(optimizer: Choice) -> Choice | None:
+    """The schedule that an optimizer's own fields describe, if they describe any."""
+    own = getattr(optimizer.config, "own_schedule", None)
+    if own is None:
+        return None
+    name, values = own
+    return Choice(SCHEDULE, name, registry.get(SCHEDULE, name).config(**values))
+
+
+def _check_schedule(schedule: Choice, chosen: Choice, where: str) -> None:
+    """Refuse a schedule beside an optimizer whose own fields are another."""
+    if _own_schedule(chosen) is None or schedule.name == DEFAULT_TECHNIQUES[SCHEDULE]:
+        return
+    optimizer = chosen.config
+    both = [name for name in ("schedule", "decay") if name in fields.non_defaults(optimizer)]
+    theirs = ", ".join(f"optimizer.{name} = {getattr(optimizer, name)!r}" for name in both)
+    defaults = ", ".join(f"optimizer.{name} = {getattr(type(optimizer), name)!r}" for name in both)
+    raise CombinationError(
+        f"{where}: schedule = '{schedule.name}' and {theirs} both change the learning rate. "
+        f"Instead: set {defaults}, or no schedule."
+    )
 
 
 def _check_readers(evaluators: Sequence[Choice], kind: Kind, where: str) -> None:

@@ -148,7 +148,7 @@ class TrainingConfig(UpdatesConfig):
         choices=("mean", "sum_time_mean_batch"),
     )
     valid_batch_size: int = setting(10, doc="rows for validation after each epoch", low=1)
-    valid_window: int = setting(200, doc="steps per evaluation window", low=1, identity=False)
+    valid_window: int = setting(200, doc="steps per evaluation window", low=1, window=True)
 
     def circular_updates(self, num_tokens: int) -> int:
         """The updates of an epoch of circular rows: as set, or about one pass over the text."""

@@ -202,6 +202,14 @@ def source_vocabulary_size(config: CorpusConfig | PairsConfig, folder: str | Pat
     return 0
 
 
+def sentence_length(config: CorpusConfig | PairsConfig, folder: str | Path) -> int:
+    """Return the mean number of tokens of a target sentence to train on; 0 without pairs."""
+    if not isinstance(config, PairsConfig):
+        return 0
+    _, target = pairs.open_pairs(config, folder).sentences("train")
+    return len(target.tokens_N) // (len(target.starts_P1) - 1)
+
+
 def _encoding_digest(text: Text, config: CorpusConfig) -> str:
     check_level(text, config)
     return digest({"format": FORMAT, "sources": dict(text.hashes()), **_options(config)})

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ablate.config import registry
-from ablate.config.resolve import Choice, Config
+from ablate.config.resolve import Config
 from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError, MissingDependency, needs
@@ -89,7 +89,7 @@ def assemble_over(
         separators=member_shapes[0].separators,
     )
     with torch.device(device):
-        gate = _make(config["gate"], shapes)
+        gate = config["gate"].make(shapes)
     return _with_loss(Together(members, gate, shapes), config, text)
 
 
@@ -106,7 +106,7 @@ def check_evaluators(config: Config, model: LanguageModel) -> None:
     """Refuse evaluators that have nothing to say of the model, or whose packages are missing."""
     check_packages(config)
     for choice in config.listed.get("evaluator", ()):
-        registry.make(choice.slot, choice.name, choice.config).check(model)
+        choice.make().check(model)
 
 
 def count_parameters(config: Config, vocabulary: int, source_vocabulary: int = 0) -> int:
@@ -133,8 +133,8 @@ def _counting_bytes() -> Iterator[None]:
 
 def _with_loss(model: LanguageModel, config: Config, text: TrainingText | None) -> Assembly:
     chosen = config.listed.get("regularizer", ())
-    regularizers = tuple(registry.make(c.slot, c.name, c.config) for c in chosen)
-    loss = registry.make("loss", config["loss"].name, config["loss"].config, text)
+    regularizers = tuple(choice.make() for choice in chosen)
+    loss = config["loss"].make(text)
     return Assembly(model, loss, regularizers)
 
 
@@ -184,13 +184,18 @@ def _check_reading(training: TrainingConfig) -> None:
 def _model(config: Config, shapes: Shapes) -> LanguageModel:
     if "encoder" in config.slots:
         return _encoder_decoder(config, shapes)
-    backbone = _make(config["backbone"], shapes)
+    backbone = config["backbone"].make(shapes)
     shapes = replace(shapes, layers=backbone.widths)
     return LanguageModel(**_parts(config, shapes), backbone=backbone)
 
 
 def _encoder_decoder(config: Config, shapes: Shapes) -> EncoderDecoder:
-    encoder = _make(config["encoder"], shapes)
+    if config.by_window:
+        raise CombinationError(
+            f"backbone '{config['backbone'].name}' remembers only its window, and a decoder writes "
+            "word by word, from its state. Instead: a backbone whose `memory` is exact."
+        )
+    encoder = config["encoder"].make(shapes)
     shapes = replace(shapes, memory=encoder.width)
     backbone, attention = _decoder(config, shapes)
     added = () if attention.width is None else (attention.width,)
@@ -205,11 +210,11 @@ def _encoder_decoder(config: Config, shapes: Shapes) -> EncoderDecoder:
 def _decoder(config: Config, shapes: Shapes) -> tuple[Backbone, Attention]:
     """The backbone and the attention over it. If attention feeds its output back, the backbone's
     inputs are wider; its own layers are not."""
-    backbone = _make(config["backbone"], shapes)
-    attention = _make(config["attention"], replace(shapes, layers=backbone.widths))
+    backbone = config["backbone"].make(shapes)
+    attention = config["attention"].make(replace(shapes, layers=backbone.widths))
     if attention.feeds:
         wider = replace(shapes, embedding=shapes.embedding + attention.width)
-        backbone = _make(config["backbone"], wider)
+        backbone = config["backbone"].make(wider)
     return backbone, attention
 
 
@@ -223,18 +228,13 @@ def _check_shared_words(config: Config) -> None:
 
 def _parts(config: Config, shapes: Shapes) -> dict[str, Any]:
     """The word vectors, and what stands after the layers of `shapes`."""
-    bridge = _make(config["bridge"], replace(shapes, output=shapes.layers[-1]))
+    bridge = config["bridge"].make(replace(shapes, output=shapes.layers[-1]))
     shapes = replace(shapes, output=bridge.width)
-    words = config.words
-    embedding = registry.make("words", words.name, words.config, shapes, config.embedding)
-    head, gate = _make(config["head"], shapes), _make(config["gate"], shapes)
+    embedding = config.words.make(shapes, config.embedding)
+    head, gate = config["head"].make(shapes), config["gate"].make(shapes)
     return {"embedding": embedding, "bridge": bridge, "head": head, "gate": gate, "shapes": shapes}
 
 
 def _embedding(config: Config, vocabulary: int, shapes: Shapes) -> Embedding:
     own = config.embedding
     return Embedding(vocabulary, shapes.embedding, own.initial_range, own.initial_center)
-
-
-def _make(choice: Choice, shapes: Shapes):
-    return registry.make(choice.slot, choice.name, choice.config, shapes)

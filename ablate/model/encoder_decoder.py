@@ -119,6 +119,10 @@ class EncoderDecoder(LanguageModel):
         raw, masked = (_joined(every) for every in zip(*steps, strict=True))
         return raw, masked, (*layers, fed)
 
+    def flops_per_token(self, steps: int) -> int:
+        once = 2 * sum(parameter.numel() for parameter in self.start.parameters())
+        return super().flops_per_token(steps) - once + once // max(1, steps)  # used once a sentence
+
     def _group(self, name: str) -> str:
         part, _, rest = name.partition(".")
         if part == "encoder":

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from ablate.config.streams import Streams
 from ablate.model.flow import Draw, Features, Pass, Past, Shapes, State
 from ablate.model.masks import OFF, Masks
-from ablate.model.slots import Backbone, Bridge, Gate, Head, ReadsWords, Words
+from ablate.model.slots import Backbone, Bridge, Gate, Head, Part, ReadsWords, Words
 
 
 class Embedding(Words):
@@ -132,16 +132,17 @@ class LanguageModel(nn.Module):
             return part
         return "output" if name == "head.decoder.weight" else part
 
-    def flops_per_token(self) -> int:
-        """Estimate the operations of a forward pass: every weight that is not looked up is used
-        once per token, and the output matrix once for each expert. An encoder counts as if the
-        source had as many tokens as the target."""
+    def flops_per_token(self, steps: int) -> int:
+        """Estimate the operations of a forward pass over `steps` tokens: every weight that is not
+        looked up is used once per token, and the output matrix once for each expert; attention
+        counts its own. An encoder counts as if the source had as many tokens as the target."""
         decoder = getattr(self.head, "decoder", None)
         own = 0 if decoder is None or decoder.weight is None else decoder.weight.numel()
         matrix = own or self.shapes.vocabulary * self.shapes.embedding
         looked_up = sum(getattr(module, "looked_up", 0) for module in self.modules())
         inner = num_parameters(self) - looked_up - own
-        return 2 * (inner + self.head.num_experts * matrix)
+        attention = sum(m.operations(steps) for m in self.modules() if isinstance(m, Part))
+        return 2 * (inner + self.head.num_experts * matrix) + attention
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
         """Return what the head may read at every token, and the state after the window."""

@@ -1,34 +1,37 @@
-"""Optimizers with their schedules."""
+"""Optimizers: one update from the gradients, at the rate that a schedule says."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
 
 Saved = tuple[dict[str, Tensor], dict]  # tensors by name, and plain data for JSON
+Choose = Callable[[nn.Parameter], bool]
 COUNTERS = ("step", "mu_product")  # in a parameter's state, on the CPU unless steps are fused
 
 
-class Optimizer(ABC):
+class Optimizer:
     """Built as `Optimizer(config, model)`, over the parameters that require a gradient.
 
     It drives an optimizer of torch's, `torch`, whose state is saved together with the `counters`:
     the names of its own attributes that change.
     """
 
-    torch: TorchOptimizer
+    config: Any
+    torch: TorchOptimizer | Several
     counters: tuple[str, ...] = ()
 
-    def prepare(self, tokens_per_update: int) -> None:  # noqa: B027 (few need it)
+    def prepare(self, tokens_per_update: int) -> None:
         """Called once, before the first update, with the number of tokens in a full window."""
 
-    def step(self, scale: float = 1.0) -> None:
-        """One update from the current gradients, at `scale` times the rate."""
-        set_rate(self.torch, self.rate * scale)
+    def step(self, scale: float = 1.0, rate: float | None = None) -> None:
+        """One update from the current gradients, at `scale` times the rate (none: the highest)."""
+        set_rate(self.torch, (self.rate if rate is None else rate) * scale)
         self.torch.step()
 
     def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
@@ -37,9 +40,9 @@ class Optimizer(ABC):
         return None
 
     @property
-    @abstractmethod
     def rate(self) -> float:
-        """The current learning rate."""
+        """The learning rate before any schedule."""
+        return self.config.learning_rate
 
     @contextmanager
     def evaluated_weights(self, model: nn.Module) -> Iterator[bool]:
@@ -61,8 +64,8 @@ class Optimizer(ABC):
     def restore(self, tensors: dict[str, Tensor], plain: dict) -> None:
         """Restore the state that `saved` returned. torch's own method could move or cast a
         counter."""
-        for name, value in plain.items():
-            setattr(self, name, value)
+        for name in self.counters:  # older checkpoints also have those of schedules
+            setattr(self, name, plain[name])
         parameters = [(p, group) for group in self.torch.param_groups for p in group["params"]]
         for path, value in tensors.items():
             index, _, name = path.partition(".")
@@ -74,26 +77,45 @@ class Optimizer(ABC):
         return [parameter for group in self.torch.param_groups for parameter in group["params"]]
 
 
-def parameter_groups(model: nn.Module) -> list[dict]:
-    """The trained parameters, grouped for torch by their share of the learning rate.
+class Several:
+    """Some of torch's optimizers as one: each updates the parameters of its own groups."""
+
+    def __init__(self, *parts: TorchOptimizer) -> None:
+        self.parts = parts
+        self.state: defaultdict[Tensor, Any] = defaultdict(dict)
+        for part in parts:
+            part.state = self.state  # so that saving and restoring need not know whose one is
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The groups of all parts."""
+        return [group for part in self.parts for group in part.param_groups]
+
+    def step(self) -> None:
+        """One update of every part."""
+        for part in self.parts:
+            part.step()
+
+
+def every(parameter: nn.Parameter) -> bool:
+    """Choose every parameter."""
+    return True
+
+
+def parameter_groups(model: nn.Module, chosen: Choose = every) -> list[dict]:
+    """The trained parameters that are chosen, grouped for torch by their shares of the rate.
 
     A technique gives a parameter a share other than 1 by setting its `rate_scale` (IRLM's recurrent
     weights have a thousandth).
     """
     by_scale: dict[float, list[nn.Parameter]] = {}
     for parameter in model.parameters():
-        if parameter.requires_grad:
+        if parameter.requires_grad and chosen(parameter):
             by_scale.setdefault(getattr(parameter, "rate_scale", 1.0), []).append(parameter)
     return [{"params": group, "rate_scale": scale} for scale, group in by_scale.items()]
 
 
-def epochs_without_best(history: Sequence[float], since: int = 0) -> int:
-    """The epochs since the lowest validation loss, or since the end of epoch `since` if later."""
-    best = min(range(len(history)), key=history.__getitem__, default=-1)
-    return len(history) - max(best + 1, since)
-
-
-def set_rate(optimizer: TorchOptimizer, rate: float) -> None:
+def set_rate(optimizer: TorchOptimizer | Several, rate: float) -> None:
     """Set every group's learning rate to its share of `rate`."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["rate_scale"]

@@ -15,10 +15,11 @@ attention: a last layer of the decoder, which looks at these vectors
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from ablate.config.registry import EXACT
 from ablate.model.flow import (
     Draw,
     Features,
@@ -31,6 +32,18 @@ from ablate.model.flow import (
 from ablate.model.masks import Masks
 
 Outputs = tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]  # before masks, after, last state
+
+
+class Part(nn.Module):
+    """What any part of a model has, whatever its slot."""
+
+    def initialize(self, draw: Draw) -> None:
+        """Draw every parameter of its own from the stream named after it."""
+
+    def operations(self, steps: int) -> int:
+        """The operations of a token that are no products with parameters: those of attention over
+        a window or a sentence of so many steps."""
+        return 0
 
 
 class Words(nn.Module, ABC):
@@ -56,7 +69,7 @@ class Words(nn.Module, ABC):
         """Draw every parameter from the stream named after it."""
 
 
-class Backbone(nn.Module, ABC):
+class Backbone(Part, ABC):
     """Built as `Backbone(config, shapes)`; `widths` holds the units of each layer.
 
     Masks have sites: "hidden/<layer>" between layers, "output" after the last layer,
@@ -69,9 +82,17 @@ class Backbone(nn.Module, ABC):
     """
 
     widths: tuple[int, ...]
+    # `EXACT`: however a text is split into windows, its probabilities are the same, as the state
+    # holds all that the past contributes. `WINDOW`: they depend on where windows begin.
+    memory = EXACT
     num_gates = 1
     states_per_layer = 1
     layers_below = 0  # that belong to other modules: an encoder is made of several
+
+    @classmethod
+    def memory_of(cls, config: Any) -> str:
+        """What a backbone of this config remembers, known before any is built."""
+        return cls.memory
 
     def initial_state(self, rows: int) -> State:
         """The state before the first token: zeros, on the parameters' device."""
@@ -102,7 +123,7 @@ class Backbone(nn.Module, ABC):
         return "recurrent_input" if name.startswith("weight_ih") else "recurrent"
 
 
-class Encoder(nn.Module, ABC):
+class Encoder(Part, ABC):
     """Built as `Encoder(config, shapes)`; `width` is the width of its vectors."""
 
     width: int
@@ -113,11 +134,8 @@ class Encoder(nn.Module, ABC):
         """A vector for every token, [S, B, M], and one for the sentence, [1, B, M]. Tokens that are
         not real change neither the sentence's vector nor those of real tokens."""
 
-    def initialize(self, draw: Draw) -> None:
-        """Draw every parameter of its own from the stream named after it."""
 
-
-class Attention(nn.Module, ABC):
+class Attention(Part, ABC):
     """Built as `Attention(config, shapes)`."""
 
     width: int | None = None  # of the layer that it adds to the decoder's; None: it adds none
@@ -127,11 +145,8 @@ class Attention(nn.Module, ABC):
     def forward(self, query_TBH: Tensor, memory: Memory) -> Tensor:
         """The output of the added layer, [T, B, A]."""
 
-    def initialize(self, draw: Draw) -> None:
-        """Draw every parameter of its own from the stream named after it."""
 
-
-class Bridge(nn.Module, ABC):
+class Bridge(Part, ABC):
     """Built as `Bridge(config, shapes)`; `width` is the width of its output."""
 
     width: int
@@ -140,11 +155,8 @@ class Bridge(nn.Module, ABC):
     def forward(self, features: Features, masks: Masks) -> Features:
         """The features with a new `output_TBH`."""
 
-    def initialize(self, draw: Draw) -> None:
-        """Draw every parameter of its own from the stream named after it."""
 
-
-class Gate(nn.Module, ABC):
+class Gate(Part, ABC):
     """Built as `Gate(config, shapes)`."""
 
     def initial_state(self, rows: int) -> State:
@@ -157,9 +169,6 @@ class Gate(nn.Module, ABC):
     ) -> tuple[GateSignal | None, State]:
         """The gate on the logits (None: no gate), and the state afterwards."""
 
-    def initialize(self, draw: Draw) -> None:
-        """Draw every parameter of its own from the stream named after it."""
-
 
 class ReadsWords(Protocol):
     """A head or a loss: both may ignore the word vectors that they are given."""
@@ -168,7 +177,7 @@ class ReadsWords(Protocol):
     def reads_words(self) -> bool: ...
 
 
-class Head(nn.Module, ABC):
+class Head(Part, ABC):
     """Built as `Head(config, shapes)`. A tied head uses the word vectors that it is given."""
 
     num_experts = 1  # of its mixture
@@ -184,6 +193,3 @@ class Head(nn.Module, ABC):
     @abstractmethod
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         """The distribution of the next word at every token; mask site: "latent"."""
-
-    def initialize(self, draw: Draw) -> None:
-        """Draw every parameter of its own from the stream named after it."""

@@ -38,14 +38,18 @@ def _steps(training: TrainingConfig, targets: int) -> int:
     return max(0, targets - one_left)  # a window of a single target is left out
 
 
-def flops_per_token(config: Config, vocabulary: int, source_vocabulary: int = 0) -> float:
-    """Estimate the operations per training token; 0 if none are counted."""
+def flops_per_token(
+    config: Config, vocabulary: int, source_vocabulary: int = 0, sentence: int = 0
+) -> float:
+    """Estimate the operations per training token; 0 if none are counted. Of pairs, `sentence` is
+    the mean length."""
     if not config.kind.assembles:
         return 0.0
     from ablate.model.assemble import assemble
 
     assembly = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary)
-    return FORWARD_PASSES * assembly.model.flops_per_token()
+    steps = sentence or config.sections["training"].window
+    return FORWARD_PASSES * assembly.model.flops_per_token(steps)
 
 
 def seconds_per_token(flops: Mapping[str, float], threads: int, precision: str) -> dict[str, float]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
+from ablate.config.registry import EXACT, WINDOW
 from ablate.config.streams import Streams
+from ablate.model.flow import State
 from ablate.model.masks import OFF, Chance, Masks
 from ablate.model.regularizer import Regularizer
 from ablate.model.slots import Backbone
@@ -17,6 +21,7 @@ class Run:
 
     def __init__(self, subject: Subject, masks: Masks = OFF) -> None:
         small = subject.small()
+        self.config = small.config["backbone"].config
         self.backbone: Backbone = small.model.backbone  # type: ignore[assignment]
         self.inputs = small.model.embedding(small.ids).detach() * 10
         self.ids = small.ids
@@ -42,13 +47,33 @@ def first_state_is_zero(subject: Subject) -> None:
     require(not any(s.any() for s in state), "initial_state() is not zero.")
 
 
-def windows_can_be_cut(subject: Subject) -> None:
-    """Two windows, the second from the first's state, give the same outputs as one window."""
+SPLITS = ((2, 4), (5, 1), (1, 1, 1, 1, 1, 1))
+
+
+def memory_is_what_it_says(subject: Subject) -> None:
+    """Two windows or more, each from the state before, give the outputs of one window; unless
+    `memory` is "window", and then they do not."""
     run = Run(subject)
-    first, _, between = run.backbone(run.inputs[:2], run.ids[:2], run.state, OFF)
-    second, _, last = run.backbone(run.inputs[2:], run.ids[2:], between, OFF)
-    _close([torch.cat(pair) for pair in zip(first, second, strict=True)], run.raw)
-    _close(last, run.after)
+    memory = run.backbone.memory_of(run.config)
+    require(memory in (EXACT, WINDOW), f"memory = '{memory}', neither '{EXACT}' nor '{WINDOW}'.")
+    splits = [_split(run, lengths) for lengths in SPLITS]
+    if memory == EXACT:
+        for outputs, after in splits:
+            _close(outputs, run.raw)
+            _close(after, run.after)
+        return
+    changed = [out for outputs, _ in splits for out in zip(outputs, run.raw, strict=True)]
+    same = all(torch.allclose(one, other) for one, other in changed)
+    require(not same, f"memory = '{WINDOW}', and splits change nothing. Instead: '{EXACT}'.")
+
+
+def _split(run: Run, lengths: Sequence[int]) -> tuple[list[Tensor], State]:
+    """Each layer's outputs over windows of these lengths, and the state after the last."""
+    windows, state = [], run.state
+    for inputs, ids in zip(run.inputs.split(lengths), run.ids.split(lengths), strict=True):
+        raw, _, state = run.backbone(inputs, ids, state, OFF)
+        windows.append(raw)
+    return [torch.cat(layer) for layer in zip(*windows, strict=True)], state
 
 
 def rows_are_independent(subject: Subject) -> None:

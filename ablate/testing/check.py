@@ -22,6 +22,7 @@ from ablate.testing import (
     pairs,
     parameters,
     regularizer,
+    schedule,
     words,
 )
 from ablate.testing.subject import Subject
@@ -49,6 +50,7 @@ _CONTRACTS: Mapping[str, tuple[Contract, ...]] = {
     "loss": _contracts_in(loss),
     "regularizer": _contracts_in(regularizer),
     "optimizer": _contracts_in(optimizer),
+    "schedule": _contracts_in(schedule),
     "evaluator": _contracts_in(evaluator),
     "encoder": _contracts_in(parameters, pairs),
     "attention": _contracts_in(parameters, pairs),

@@ -8,7 +8,6 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from ablate.config import registry
 from ablate.testing.subject import Subject, require, require_equal, require_finite, weights
 
 UPDATES_AN_EPOCH = 3
@@ -21,8 +20,7 @@ class Run:
 
     def __init__(self, subject: Subject) -> None:
         self.small = subject.small(dtype=torch.float32)
-        config = self.small.config["optimizer"].config
-        self.optimizer = registry.make("optimizer", subject.name, config, self.small.model)
+        self.optimizer = self.small.config["optimizer"].make(self.small.model)
         self.update = 0
 
     def go(self, updates: int) -> Run:

@@ -1,4 +1,4 @@
-"""Adam against its algorithm written out, and the rate by epoch."""
+"""Adam against its algorithm written out, and the schedule that its own fields are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ablate.components.optimizer.adam import Adam, AdamConfig
+from tests.support.rates import rates_by_epoch
 
 
 @pytest.mark.slow
@@ -35,53 +36,14 @@ def test_steps_are_the_algorithm():
         ("constant", [1.0] * 4),
         ("inverse_sqrt_epoch", [1 / math.sqrt(e) for e in range(1, 5)]),
         ("decay", [1.0, 1.0, 1 / 4, 1 / 16]),
+        ("patience", [1.0, 1.0, 1 / 4, 1 / 4]),
     ],
 )
-def test_the_rate_by_epoch(schedule, expected):
-    config = AdamConfig(learning_rate=1.0, schedule=schedule, decay=4.0, flat_epochs=2)
-    optimizer = Adam(config, nn.Linear(1, 1))
-    rates = []
-    for epoch in range(1, 5):
-        rates.append(optimizer.rate)
-        optimizer.epoch_ended(epoch, 1.0)
-    assert rates == pytest.approx(expected)
-
-
-def rates_of(losses, **config):
-    """The rate in each epoch, the one after the last included."""
-    config = AdamConfig(learning_rate=1.0, schedule="patience", decay=10.0, **config)
-    optimizer, rates = Adam(config, nn.Linear(1, 1)), []
-    for epoch, loss in enumerate(losses, 1):
-        rates.append(optimizer.rate)
-        event = optimizer.epoch_ended(epoch, loss)
-        assert bool(event) == (optimizer.rate < rates[-1])
-    return [*rates, optimizer.rate]
-
-
-def test_the_rate_drops_after_epochs_without_a_new_best():
-    """The best is the first epoch's: drops after epochs 1 + 2, and every two from then on."""
-    rates = rates_of([5.0, 6.0, 5.0, 5.5, 5.0, 4.0, 4.5, 3.0], patience=2)
-    assert rates == pytest.approx([1, 1, 1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01])
-
-
-def test_a_new_best_puts_the_drop_off():
-    assert rates_of([5.0, 6.0, 4.0, 6.0, 3.0, 6.0], patience=2) == [1.0] * 7
-
-
-def test_the_first_drop_has_a_latest_epoch_and_later_ones_have_none():
-    rates = rates_of([5.0, 4.0, 3.0, 2.0, 1.0], patience=3, first_drop=2)
-    assert rates == pytest.approx([1, 1, 0.1, 0.1, 0.1, 0.1])
-
-
-def test_drops_are_resumed():
-    config = AdamConfig(schedule="patience", patience=2)
-    whole, resumed = Adam(config, nn.Linear(1, 1)), Adam(config, nn.Linear(1, 1))
-    for epoch in range(1, 4):
-        whole.epoch_ended(epoch, float(epoch))
-    resumed.restore(*whole.saved())
-    resumed.epoch_ended(4, 9.0)
-    assert resumed.rate == whole.rate
-    assert resumed.epoch_ended(5, 9.0) == "learning rate 0.0005 -> 0.00025"
+def test_its_own_fields_are_a_schedule(schedule, expected):
+    own = {"learning_rate": 1.0, "decay": 4.0, "flat_epochs": 2, "patience": 2, "first_drop": 2}
+    values = {f"optimizer.{k}": v for k, v in own.items()}
+    values |= {"optimizer": "adam", "optimizer.schedule": schedule}
+    assert rates_by_epoch(values, [1.0] * 3) == pytest.approx(expected)
 
 
 def test_without_a_mean_gradient_it_is_rmsprop_with_a_correction_for_the_start():

@@ -8,7 +8,6 @@ import torch
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.model.assemble import count_parameters
-from ablate.model.fast.gru_steps import gru_steps
 from ablate.model.masks import OFF, Chance, Masks
 
 PLACE = "regularizer.variational_dropout"
@@ -128,30 +127,6 @@ def test_masks_of_ones_are_the_fused_kernel(build, values):
         actual.append((*outputs, *gradients(outputs, leaves)))
     for result, reference in zip(*actual, strict=True):
         torch.testing.assert_close(result, reference, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("shares", [(1, 1), (3, 3), (3, None), (None, 1), (None, 3), (None, None)])
-@pytest.mark.parametrize("sizes", [(7, 3, 5, 9), (1, 1, 1, 1), (2, 4, 3, 2)])
-def test_fast_steps_are_plain_steps(sizes, shares, dtype, atol):
-    num_steps, rows, inputs, units = sizes
-    generator = torch.Generator().manual_seed(2)
-
-    def draw(*shape):
-        return torch.randn(shape, generator=generator, dtype=dtype).requires_grad_()
-
-    leaves = (
-        draw(num_steps, rows, inputs), draw(rows, units), draw(3 * units, inputs),
-        draw(3 * units, units), draw(3 * units), draw(units),
-    )  # fmt: skip
-    widths = zip(shares, (inputs, units), strict=True)
-    masks = [None if n is None else keep(n, n, rows, width).to(dtype) for n, width in widths]
-    actual = []
-    for fast in (True, False):
-        output = gru_steps(*leaves, *masks, fast=fast)
-        actual.append((output, *gradients((output,), leaves)))
-    for result, reference in zip(*actual, strict=True):
-        torch.testing.assert_close(result, reference, rtol=atol, atol=atol)
 
 
 @pytest.mark.parametrize(("biases", "per_gate"), [(1, 200), (2, 400)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import pairwise
 
 import pytest
 import torch
@@ -12,20 +11,18 @@ from torch import nn
 
 from ablate.components.optimizer.sgd import Sgd, SgdConfig
 from ablate.errors import CombinationError
+from tests.support.rates import rates_by_epoch
 
 TARGET = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
 
 
-def rates(config: SgdConfig, values: list[float]) -> list[float]:
-    """The rate of each epoch, whose validations are `values`."""
-    optimizer = Sgd(config, nn.Linear(1, 1))
-    history, messages = [], []
-    for epoch, value in enumerate(values, start=1):
-        history.append(optimizer.rate)
-        messages.append(optimizer.epoch_ended(epoch, value))
-    after = [*history, optimizer.rate]
-    assert [text is None for text in messages] == [a == b for a, b in pairwise(after)]
-    return history
+OWN = {"learning_rate": 8.0, "decay": 2.0}
+
+
+def rates(losses, **settings) -> list[float]:
+    """The rate of each epoch, by the optimizer's own fields."""
+    own = {**OWN, **settings}
+    return rates_by_epoch({f"optimizer.{k}": v for k, v in own.items()}, losses)[:-1]
 
 
 @pytest.mark.parametrize(
@@ -36,8 +33,11 @@ def rates(config: SgdConfig, values: list[float]) -> list[float]:
     ],
 )
 def test_the_rate_is_flat_and_then_divided(counting, expected):
-    config = SgdConfig(learning_rate=8, decay=2, flat_epochs=2, counting=counting)
-    assert rates(config, [1.0] * 6) == expected
+    assert rates([1.0] * 6, flat_epochs=2, counting=counting) == expected
+
+
+def test_the_first_epoch_is_divided_if_none_is_flat():
+    assert rates([1.0] * 3, counting="tensorflow") == [4, 2, 1]
 
 
 VALUES = [5.0, 4.0, 4.0, 4.5, 4.2, 4.3]  # better in epochs 2 and 5
@@ -54,23 +54,27 @@ VALUES = [5.0, 4.0, 4.0, 4.5, 4.2, 4.3]  # better in epochs 2 and 5
     ],
 )
 def test_validation_divides_the_rate(settings, expected):
-    config = SgdConfig(learning_rate=8, decay=2, schedule="validation", **settings)
-    assert rates(config, VALUES) == expected
+    assert rates(VALUES, schedule="validation", **settings) == expected
 
 
 def test_perplexity_may_have_to_fall_by_a_certain_amount():
     """A fall by 1.1 is enough, one by 0.9 is not. The first to count is that of the third epoch, as
     in the script of Kim et al."""
-    config = SgdConfig(
-        learning_rate=8, decay=2, schedule="validation", least_fall=1.0, flat_epochs=2
-    )
     values = [math.log(p) for p in (100, 100.5, 99.4, 98.5, 98.6, 97.5, 98.0, 90.0)]
-    assert rates(config, values) == [8, 8, 8, 8, 4, 2, 2, 1]
+    asked = rates(values, schedule="validation", least_fall=1.0, flat_epochs=2)
+    assert asked == [8, 8, 8, 8, 4, 2, 2, 1]
 
 
 def test_the_rate_falls_with_the_root_of_the_epoch():
-    config = SgdConfig(learning_rate=3, schedule="inverse_sqrt_epoch")
-    assert rates(config, [1.0] * 5) == pytest.approx([3 / math.sqrt(e) for e in range(1, 6)])
+    falling = rates([1.0] * 5, learning_rate=3.0, schedule="inverse_sqrt_epoch")
+    assert falling == [3 / e**0.5 for e in range(1, 6)]
+
+
+def test_rates_have_the_bits_of_recorded_trials():
+    """A quotient, as trials of 0.1.0 had it: the product with 1/1.15 has other bits."""
+    recorded = [30 / 1.15 ** max(epoch - 6, 0) for epoch in range(40)]
+    assert recorded != [30 * (1 / 1.15 ** max(epoch - 6, 0)) for epoch in range(40)]
+    assert rates([1.0] * 40, learning_rate=30.0, decay=1.15, flat_epochs=6) == recorded
 
 
 def test_a_step_is_the_formula():
@@ -138,16 +142,15 @@ def test_what_makes_no_sense_is_refused():
 @pytest.mark.parametrize(
     "config",
     [
-        SgdConfig(learning_rate=0.1, momentum=0.9, schedule="validation", decay=1.5),
-        SgdConfig(learning_rate=0.1, momentum_tokens=900, schedule="inverse_sqrt_epoch"),
+        SgdConfig(learning_rate=0.1, momentum=0.9),
+        SgdConfig(learning_rate=0.1, momentum_tokens=900),
     ],
 )
 def test_it_continues_to_the_same_bits(config, cut):
     def run(model, optimizer, epochs):
         for epoch in epochs:
             update(model, optimizer)
-            update(model, optimizer)
-            optimizer.epoch_ended(epoch, [3.0, 2.0, 2.5][epoch % 3])
+            update(model, optimizer, 1 / epoch)
 
     models = [bowl() for _ in range(3)]
     whole, first, second = (Sgd(config, model) for model in models)
@@ -162,5 +165,10 @@ def test_it_continues_to_the_same_bits(config, cut):
     run(models[1], first, range(cut + 1, 9))
     run(models[2], second, range(cut + 1, 9))
     assert torch.equal(models[0].weight, models[2].weight)
-    assert whole.rate == second.rate
     assert all(torch.equal(copies[name], tensors[name]) for name in copies)
+
+
+def test_a_checkpoint_from_before_schedules_were_a_slot_still_opens():
+    tensors, plain = Sgd(SgdConfig(), nn.Linear(1, 1)).saved()
+    recorded = {"epochs_done": 3, "withheld": 1, "last_valid": 4.5}
+    Sgd(SgdConfig(), nn.Linear(1, 1)).restore(tensors, {**plain, **recorded})

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from ablate.config import registry
-from ablate.testing import check_technique, contracts
+from ablate.config.resolve import resolve
+from ablate.errors import CombinationError
+from ablate.testing import SmallModel, check_technique, contracts
+from tests.support.rates import MODEL
 
 HEADER = """
 from dataclasses import dataclass, replace
@@ -45,6 +48,19 @@ class Broken(Lstm):
     def forward(self, inputs, ids, state, masks):
         return super().forward(inputs + inputs.roll(-1, 0), ids, state, masks)
 """
+FORGETFUL = """
+@register("backbone", "broken", config=LstmConfig)
+class Broken(Lstm):
+    def forward(self, inputs, ids, state, masks):
+        forgotten = tuple(torch.zeros_like(each) for each in state)
+        return super().forward(inputs, ids, forgotten, masks)
+"""
+HONEST = FORGETFUL + "    memory = 'window'\n"
+MODEST = """
+@register("backbone", "broken", config=LstmConfig)
+class Broken(Lstm):
+    memory = "window"
+"""
 PRIOR = """
 @register("head", "broken", config=MosConfig)
 class Broken(Mos):
@@ -72,6 +88,8 @@ BROKEN = [
     ("regularizer", NOTHING, {}, "When on, it changes the loss"),
     ("regularizer", THAWED, {}, "Thawed is not frozen"),
     ("backbone", AHEAD, {}, "two windows|Two windows"),
+    ("backbone", FORGETFUL, {}, "Two windows or more"),
+    ("backbone", MODEST, {}, "splits change nothing"),
     ("head", PRIOR, {"head.experts": 2}, "priors sum to 1"),
     ("optimizer", FORGETS, {"optimizer.momentum": 0.5}, "the same bits as without interruption"),
     ("evaluator", MOVES, {}, "a second evaluation gives different"),
@@ -101,6 +119,19 @@ def _forget_broken() -> None:
 def test_a_broken_promise_is_named(slot, text, values, promise, broken):
     with pytest.raises(AssertionError, match=rf"(?s)^{slot} broken: broken: .*({promise})"):
         check_technique(slot, "broken", file=broken(text), values=values)
+
+
+def test_a_backbone_may_remember_only_its_window(broken):
+    """Then the lengths of windows are part of a trial's id, and recorded as what counts."""
+    check_technique("backbone", "broken", file=broken(HONEST))
+    for name, counts in (("broken", True), ("lstm", False)):
+        for field in ("training.valid_window", "evaluator.standard.window"):
+            values = {**MODEL, "backbone": name, "evaluator": "standard"}
+            one, other = (resolve({**values, field: length}) for length in (10, 20))
+            assert (one.identity != other.identity) == counts
+            assert one.beside.get(f"{field} counts") == (10 if counts else None)
+    with pytest.raises(CombinationError, match="remembers only its window, and a decoder writes"):
+        SmallModel({"backbone": "broken"}, pairs=True)
 
 
 def test_the_files_technique_is_loaded_once(broken):

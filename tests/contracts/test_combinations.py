@@ -15,6 +15,7 @@ import pytest
 
 from ablate.config import registry
 from ablate.config.identity import Parent, make_trial
+from ablate.config.registry import EXACT
 from ablate.config.resolve import resolve
 from ablate.config.tasks import ENCODER_DECODER, EVALUATION, PAIRS, TEXT
 from ablate.data.corpus import corpus_digest
@@ -101,13 +102,19 @@ def _readers(of: str) -> list[str]:
     return [name for name in known if of in registry.get("evaluator", name).build.reads]
 
 
+def _decoders() -> list[str]:
+    """The backbones that write a sentence: not of letters, and they remember what is written."""
+    every = {name: registry.get("backbone", name).build for name in registry.names("backbone")}
+    return [n for n, build in every.items() if n != "skipping_rnn" and build.memory == EXACT]
+
+
 TEXT_SLOTS: Slots = {
     **{slot: registry.names(slot) for slot in registry.LANGUAGE_SLOTS},
     "evaluator": _readers(TEXT),
 }
 PAIR_SLOTS: Slots = {
     **{slot: registry.names(slot) for slot in registry.SLOTS},
-    "backbone": [name for name in registry.names("backbone") if name != "skipping_rnn"],  # letters
+    "backbone": _decoders(),
     "evaluator": _readers(PAIRS),
 }
 

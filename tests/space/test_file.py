@@ -22,7 +22,7 @@ GIVE_ONE = "Give exactly one of value, choices, range, same_as."
 RANGE = "[low, high], two numbers, the lower one first"
 ROOMS = (
     "corpus, embedding, training, words, backbone, bridge, head, gate, loss, regularizer, "
-    "optimizer, evaluator"
+    "optimizer, schedule, evaluator"
 )
 SOURCES = {**{name: text_of(name) for name in SHIPPED}, "small": SMALL}
 
@@ -138,7 +138,7 @@ def dangling(file: Written) -> Iterator[Wrong]:
         for keys in file.keys.values()
         if "field" in keys
     ]
-    slots = ["words", "backbone", "bridge", "head", "gate", "loss", "optimizer"]
+    slots = ["words", "backbone", "bridge", "head", "gate", "loss", "optimizer", "schedule"]
     known = ", ".join(dict.fromkeys([*rows, *fields, *slots]))
     for row in rows:
         number = file.value(row)[1]

@@ -70,6 +70,7 @@ class Luong(Attention):
     def __init__(self, config: LuongConfig, shapes: Shapes) -> None:
         super().__init__()
         units, memory = shapes.layers[-1], shapes.memory
+        self.memory = memory
         self.width = shapes.embedding if config.units is None else config.units
         self.feeds = config.input_feeding
         if config.score == "dot" and units != memory:
@@ -84,6 +85,9 @@ class Luong(Attention):
         scored = query_TBH if self.score is None else query_TBH @ self.score
         context_TBM = attend(scored, memory)
         return (torch.cat((context_TBM, query_TBH), -1) @ self.combine.t()).tanh()
+
+    def operations(self, steps: int) -> int:
+        return 4 * steps * self.memory  # a score of every word, and their weighted mean
 
     def initialize(self, draw: Draw) -> None:
         for name, parameter in self.named_parameters():

@@ -14,11 +14,10 @@ from typing import final
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register
 from ablate.components.backbone import _layers as layers
-from ablate.model.fast.gru_steps import gru_steps
+from ablate.model.fast.steps import plain_product
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +30,14 @@ def gru_layer(x_TBI: Tensor, h_1BH: Tensor, weights: layers.Weights) -> tuple[Te
     return layers.fused(torch._VF.gru, x_TBI, h_1BH, weights)  # type: ignore[attr-defined]
 
 
+def gru_step(a_BD: Tensor, k_BD: Tensor, h_BH: Tensor) -> Tensor:
+    """The next h, from the gates' parts of the input (a) and of the state (k)."""
+    (a_r, a_z, a_n), (k_r, k_z, k_n) = a_BD.chunk(3, -1), k_BD.chunk(3, -1)
+    r, z = (a_r + k_r).sigmoid(), (a_z + k_z).sigmoid()
+    n = (a_n + r * k_n).tanh()
+    return torch.lerp(n, h_BH, z)
+
+
 def masked_gru_layer(
     x_TBI: Tensor,
     h_1BH: Tensor,
@@ -40,15 +47,12 @@ def masked_gru_layer(
 ) -> tuple[Tensor, Tensor]:
     """The same, with masks on the input and on the state that the gates read."""
     weight_ih, weight_hh, bias_ih, bias_hh = weights
-    units = h_1BH.shape[-1]
-    if bias_hh is None:
-        bias_D, inner_bias_H = bias_ih, torch.zeros_like(bias_ih[:units])
-    else:
-        r_z_bias, inner_bias_H = bias_hh.split(2 * units)
-        bias_D = bias_ih + F.pad(r_z_bias, (0, units))
-    parameters = (weight_ih, weight_hh, bias_D, inner_bias_H)
-    output_TBH = gru_steps(x_TBI, h_1BH[0], *parameters, mask_SBI, mask_SBH)
-    return output_TBH, output_TBH[-1:]
+    h_BH, bias_D = h_1BH[0], torch.zeros_like(bias_ih) if bias_hh is None else bias_hh
+    steps = []
+    for a_BD in plain_product(x_TBI, weight_ih, mask_SBI) + bias_ih:
+        h_BH = gru_step(a_BD, plain_product(h_BH, weight_hh, mask_SBH) + bias_D, h_BH)
+        steps.append(h_BH)
+    return torch.stack(steps), h_BH[None]
 
 
 @register(

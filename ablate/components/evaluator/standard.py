@@ -33,7 +33,7 @@ class StandardConfig:
     batch_size: int = setting(
         1, doc="rows the stream is cut into; loses each row's first token and the rest", low=1
     )
-    window: int = setting(200, doc="steps evaluated at a time", low=1, identity=False)
+    window: int = setting(200, doc="steps evaluated at a time", low=1, window=True)
     temperature: float = setting(1.0, doc="divides the logits; 1: off", low=0.01)
     ppl_convention: str = setting(
         "exact",

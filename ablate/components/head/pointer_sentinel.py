@@ -114,6 +114,9 @@ class PointerSentinel(Head):
         self.sentinel = Sentinel(shapes.output)
         self.decoder = Decoder(shapes.vocabulary, shapes.output, config)
 
+    def operations(self, steps: int) -> int:
+        return 2 * (self.looks_back + steps) * len(self.sentinel.weight)
+
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         h_TBH, ids_TB = features.output_TBH, features.ids_TB
         before = features.past or Past(h_TBH[:0], ids_TB[:0])

@@ -41,10 +41,3 @@ class Adagrad(Optimizer):
             eps=config.epsilon,
             weight_decay=config.weight_decay,
         )
-
-    @property
-    def rate(self) -> float:
-        return self.config.learning_rate
-
-    def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
-        return None

@@ -24,7 +24,7 @@ from ablate.model.optimizer import parameter_groups
 class NadamConfig:
     """The learning rate, the two decays, and how fast the momentum rises."""
 
-    learning_rate: float = setting(0.001, doc="learning rate of all epochs", low=0)
+    learning_rate: float = setting(0.001, doc="learning rate", low=0)
     beta1: float = setting(0.9, doc="decay of the mean gradient", low=0, high=0.9999)
     beta2: float = setting(0.999, doc="decay of the mean squared gradient", low=0, high=0.99999)
     epsilon: float = setting(1e-7, doc="added to the root of the mean square", low=0)
@@ -54,7 +54,3 @@ class Nadam(Optimizer):
             weight_decay=config.weight_decay,
             momentum_decay=config.schedule_decay,
         )
-
-    @property
-    def rate(self) -> float:
-        return self.config.learning_rate

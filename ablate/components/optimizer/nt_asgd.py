@@ -65,10 +65,6 @@ class NtAsgd(Optimizer):
         if config.trigger == "at_once":
             self._start_averaging()
 
-    @property
-    def rate(self) -> float:
-        return self.config.learning_rate
-
     def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
         if self.averaging:  # as in the code, values of averages do not enter the history
             return None

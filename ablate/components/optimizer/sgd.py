@@ -1,14 +1,15 @@
-"""Gradient descent, with or without momentum, and three schedules for its learning rate.
+"""Gradient descent, with or without momentum.
 
     v = mu v + gradient,    w -= rate * v        mu = momentum, or 1 - tokens_per_update / tokens
 
-rate of epoch e (from 0) = learning_rate / decay^max(e - flat_epochs, 0)        Zaremba's script
-                           learning_rate / decay^max(e + 1 - flat_epochs, 0)    TensorFlow's
+The fields from `decay` to `least_fall` are older than the slot `schedule`, which has more; they are
+read as its `halving` and `inverse_sqrt`. The rate of epoch e (from 0) is
+
+    learning_rate / decay^max(e - flat_epochs, 0)        Zaremba's script
+    learning_rate / decay^max(e + 1 - flat_epochs, 0)    TensorFlow's
 
 The schedule "validation" divides only after an epoch whose validation loss was no better than that
-of the epoch before (Pachitariu & Sahani 2013, Section 4; the text has it the other way round), or
-whose perplexity fell by less than `least_fall` (Kim et al. 2016).
-With "inverse_sqrt_epoch" the rate is learning_rate / sqrt(e + 1) instead.
+of the epoch before (Pachitariu & Sahani 2013, Section 4; the text has it the other way round).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import torch
 from torch import nn
 
 from ablate.components import CombinationError, Optimizer, register, setting
-from ablate.config.metrics import perplexity
 from ablate.model.optimizer import parameter_groups
+from ablate.model.schedule import OwnSchedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,18 +58,17 @@ class SgdConfig:
         None, doc="momentum, as the number of tokens to average over (IRLM paper: a million)", low=1
     )
 
-
-def divisions_due(config: SgdConfig, epoch: int) -> int:
-    """The number of divisions due by epoch `epoch` (from 0)."""
-    ahead = 1 if config.counting == "tensorflow" else 0
-    return max(epoch + ahead - config.flat_epochs, 0)
-
-
-def rate_in_epoch(config: SgdConfig, epoch: int, withheld: int = 0) -> float:
-    """The rate in epoch `epoch` (from 0), after validation has withheld that many divisions."""
-    if config.schedule == "inverse_sqrt_epoch":
-        return config.learning_rate / (epoch + 1) ** 0.5
-    return config.learning_rate / config.decay ** (divisions_due(config, epoch) - withheld)
+    @property
+    def own_schedule(self) -> OwnSchedule:
+        """The schedule that these fields describe."""
+        if self.schedule == "inverse_sqrt_epoch":
+            return "inverse_sqrt", {}
+        if self.decay == 1:
+            return None
+        when = self.validation if self.schedule == "validation" else "epoch"
+        flat = self.flat_epochs + (self.counting == "zaremba")
+        values = {"divisor": self.decay, "flat_epochs": flat, "when": when}
+        return "halving", {**values, "least_fall": self.least_fall}
 
 
 def momentum_of(tokens: float, tokens_per_update: int) -> float:
@@ -98,8 +98,6 @@ def momentum_of(tokens: float, tokens_per_update: int) -> float:
 class Sgd(Optimizer):
     """torch's SGD."""
 
-    counters = ("epochs_done", "withheld", "last_valid")
-
     def __init__(self, config: SgdConfig, model: nn.Module) -> None:
         if config.momentum and config.momentum_tokens is not None:
             raise CombinationError(
@@ -107,9 +105,6 @@ class Sgd(Optimizer):
                 f"{config.momentum_tokens:g} both set the momentum. Instead: only one of the two."
             )
         self.config = config
-        self.epochs_done = 0
-        self.withheld = divisions_due(config, 0) if config.schedule == "validation" else 0
-        self.last_valid: float | None = None
         self.torch = torch.optim.SGD(
             parameter_groups(model),
             lr=config.learning_rate,
@@ -121,27 +116,3 @@ class Sgd(Optimizer):
         if self.config.momentum_tokens is not None:
             for group in self.torch.param_groups:
                 group["momentum"] = momentum_of(self.config.momentum_tokens, tokens_per_update)
-
-    @property
-    def rate(self) -> float:
-        return rate_in_epoch(self.config, self.epochs_done, self.withheld)
-
-    def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
-        before = self.rate
-        if not self._may_divide(valid_nll):
-            due = [divisions_due(self.config, e) for e in (epoch - 1, epoch)]
-            self.withheld += due[1] - due[0]
-        self.epochs_done, self.last_valid = epoch, valid_nll
-        return None if self.rate == before else f"learning rate {before:.6g} -> {self.rate:.6g}"
-
-    def _may_divide(self, valid_nll: float) -> bool:
-        """Return whether the rate may be divided after an epoch with this validation loss."""
-        if self.config.schedule != "validation":
-            return True
-        if self.last_valid is None:
-            return False
-        better = valid_nll < self.last_valid
-        if self.config.least_fall:
-            fall = perplexity(self.last_valid) - perplexity(valid_nll)
-            better = fall >= self.config.least_fall
-        return better == (self.config.validation == "better")

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 
 from ablate.config.sections import UpdatesConfig
-from ablate.model.optimizer import epochs_without_best
 
 
 class Averaging:
@@ -41,7 +40,8 @@ class Averaging:
     def epoch_ended(self, history: Sequence[float]) -> str | None:
         """Start if it is time, given the validation losses so far; return what to log."""
         late = self.by is not None and len(history) >= self.by
-        stuck = self.after is not None and epochs_without_best(history) >= self.after
+        best = min(range(len(history)), key=history.__getitem__, default=-1)
+        stuck = self.after is not None and len(history) - best > self.after
         if self.started or not (late or stuck):
             return None
         self.started = True

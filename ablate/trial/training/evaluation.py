@@ -129,13 +129,14 @@ def _measured(reading: Reading, evaluator: Evaluator, name: str, split: str) -> 
 def _evaluators(config: Config) -> dict[str, Evaluator]:
     """The chosen evaluators, after the one that gives the trial's numbers."""
     chosen = config.listed.get("evaluator", ())
-    made = {c.name: registry.make("evaluator", c.name, c.config) for c in chosen}
+    made = {choice.name: choice.make() for choice in chosen}
     first = config.first_evaluator
     return {first: made.get(first) or _standard(), **made}
 
 
 def _standard() -> Evaluator:
-    return registry.make("evaluator", "standard", registry.get("evaluator", "standard").config())
+    technique: Any = registry.get("evaluator", "standard")
+    return technique.build(technique.config())
 
 
 class Evaluation:

@@ -29,6 +29,10 @@ class Pairs:
         """The number of batches in the epoch."""
         return len(self.batches)
 
+    def updates_in(self, epoch: int) -> int:
+        """Return the number of batches, which is the same in all epochs."""
+        return -(-(len(self.target.starts_P1) - 1) // self.config.batch_size)
+
     @property
     def tokens_per_update(self) -> int:
         """The target tokens of an average batch."""

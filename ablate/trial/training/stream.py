@@ -51,6 +51,10 @@ class Stream:
         """The number of windows in the epoch."""
         return len(self.windows)
 
+    def updates_in(self, epoch: int) -> int:
+        """Return the number of windows in an epoch, which may be drawn."""
+        return len(self._cut_windows(epoch))
+
     @property
     def tokens_per_update(self) -> int:
         """The tokens of a window of the usual length."""
@@ -163,11 +167,14 @@ class CircularStream(Stream):
 
     def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
         """Go on where the epoch before ended, with the states carried over."""
-        updates = self.config.circular_updates(len(self.text_S))
+        updates = self.updates_in(epoch)
         steps, self.epoch = self.config.window, epoch
         starts = (steps * (epoch * updates + number) for number in range(updates))
         self.windows = [Window(start, steps, steps) for start in starts]
         self.state = self.state or model.initial_state(self.config.batch_size)
+
+    def updates_in(self, epoch: int) -> int:
+        return self.config.circular_updates(len(self.text_S))
 
     def _tokens(self, window: Window) -> Tensor:
         return circular_window(self.text_S, self.starts_B, window.start, window.length)

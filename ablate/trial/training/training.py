@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ablate.config import registry
 from ablate.config.identity import Role, Trial
 from ablate.config.metrics import perplexity
 from ablate.config.resolve import Config
@@ -36,6 +35,7 @@ from ablate.trial.training.drawn import drawn
 from ablate.trial.training.evaluation import judge, reading_of
 from ablate.trial.training.finished import assembled, base_models, check_parents
 from ablate.trial.training.pairs import Pairs
+from ablate.trial.training.rates import Rates
 from ablate.trial.training.stream import CircularStream, Stream
 from ablate.trial.training.updates import Part, Reader, Update
 
@@ -78,11 +78,11 @@ class Training:
         self.takes_over = any(taken)
         if config.training.only_gate:
             self.model.train_only_gate()
+        self.rates = Rates(config.schedule.make(), self.reader, config.training.epochs)
         self._make_optimizer()
 
     def _make_optimizer(self) -> None:
-        chosen = self.config["optimizer"]
-        self.optimizer = registry.make("optimizer", chosen.name, chosen.config, self.model)
+        self.optimizer = self.config["optimizer"].make(self.model)
         self.optimizer.prepare(self.reader.tokens_per_update)
         self.averaging = Averaging(self.config.training, self.model)
 
@@ -135,7 +135,7 @@ class Training:
         self._backward(update, chance)
         if clip := self.config.training.clip:
             _clip(self.model, clip)
-        self.optimizer.step(update.rate)
+        self.optimizer.step(update.rate, rate=self._rate(self.done_updates))
         self.model.zero_grad(set_to_none=True)
         self._project()
         if self.without_effect is None:
@@ -227,10 +227,11 @@ class Training:
             if all(valid_nll < earlier for earlier in self._bars()):
                 self._keep_best()
         self.epoch += 1
+        rate = self._rate(max(0, self.done_updates - 1))
         self.valid_history.append(valid_nll)
-        rate = self.optimizer.rate
         changes = (
             self.optimizer.epoch_ended(self.epoch - self.round_start, valid_nll),
+            self._new_rate(rate),
             self.averaging.epoch_ended(self.valid_history[self.round_start :]),
         )
         change = "; ".join(filter(None, changes))
@@ -241,6 +242,15 @@ class Training:
         metrics = self._epoch_metrics(valid_nll, rate) | ({"event": change} if change else {})
         self._begin_epoch()
         return metrics
+
+    def _rate(self, update: int) -> float:
+        """The learning rate of an update of the epoch."""
+        return self.rates.at(self.optimizer.rate, update, self.valid_history, self.round_start)
+
+    def _new_rate(self, before: float) -> str | None:
+        """What to log of a rate that changes between epochs alone, after one at rate `before`."""
+        after = before if self.rates.schedule.counts_updates else self._rate(0)
+        return None if after == before else f"learning rate {before:.6g} -> {after:.6g}"
 
     def _repeats_round(self) -> bool:
         """Return whether a round has ended, and its best is better than anything before it."""

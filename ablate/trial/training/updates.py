@@ -44,6 +44,10 @@ class Reader(Protocol):
         """The number of updates of the epoch."""
         ...
 
+    def updates_in(self, epoch: int) -> int:
+        """The number of updates of an epoch, whether or not it has begun."""
+        ...
+
     @property
     def tokens_per_update(self) -> int:
         """How many tokens an update has, about."""

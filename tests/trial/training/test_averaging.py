@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from ablate.config.sections import TrainingConfig
-from ablate.model.optimizer import epochs_without_best
 from ablate.trial.training.averaging import Averaging
 
 
@@ -85,11 +84,3 @@ def test_a_frozen_weight_is_not_averaged():
     averaging = averaging_of(model, average_by=0)
     walk(model, averaging, 2)
     assert [tuple(mean.shape) for mean in averaging.means] == [(2,)]
-
-
-@pytest.mark.parametrize(
-    ("history", "since", "expected"),
-    [([], 0, 0), ([3.0], 0, 0), ([3.0, 4.0, 4.0], 0, 2), ([3.0, 4.0, 4.0], 2, 1)],
-)
-def test_epochs_without_a_new_best(history, since, expected):
-    assert epochs_without_best(history, since) == expected

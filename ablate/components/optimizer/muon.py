@@ -1,0 +1,117 @@
+"""Muon for hidden matrices, AdamW for the rest.
+
+    M = mu M + (1 - mu) G        U = NS(mu M + (1 - mu) G), or NS(M) without Nesterov's momentum
+    W = (1 - rate * decay) W - rate * scale * U
+
+NS brings all singular values of a matrix near 1, by `steps` steps of Newton and Schulz's iteration
+
+    X = X / |X|,    X <- a X + b (X X') X + c (X X')^2 X        a, b, c = 3.4445, -4.7750, 2.0315
+
+and scale is sqrt(max(1, rows / columns)), or 0.2 sqrt(max(rows, columns)), with which a step is as
+large as one of AdamW's ("like_adamw"). A hidden matrix has two dimensions, and not a row for every
+word. Word vectors, output matrices, vectors and convolutions are AdamW's, by the fields `rest_*`.
+Matrices of several gates count as one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import nn
+
+from ablate.components import Optimizer, register, setting
+from ablate.components.optimizer.adamw import AdamwConfig, adamw
+from ablate.errors import ConfigError
+from ablate.model.optimizer import Several, parameter_groups
+
+SCALES = {"original": "original", "like_adamw": "match_rms_adamw"}  # torch's names
+
+
+@dataclass(frozen=True, kw_only=True)
+class MuonConfig:
+    """Muon's settings, and after them AdamW's for the rest."""
+
+    learning_rate: float = setting(
+        0.02, doc="learning rate of hidden matrices, before any schedule", low=1e-9
+    )
+    momentum: float = setting(0.95, doc="share of the mean gradient in the next", low=0, high=0.999)
+    nesterov: bool = setting(True, doc="look ahead by one step of momentum")
+    steps: int = setting(5, doc="steps of Newton and Schulz's iteration", low=1, high=99)
+    scale: str = setting("original", doc="of a step, by the matrix's shape", choices=tuple(SCALES))
+    weight_decay: float = setting(0.0, doc="share of a weight lost in a step of rate 1", low=0)
+    rest_learning_rate: float = setting(0.001, doc="AdamW's learning rate", low=0)
+    rest_beta1: float = setting(0.9, doc="AdamW's decay of the mean gradient", low=0, high=0.9999)
+    rest_beta2: float = setting(
+        0.999, doc="AdamW's decay of the mean squared gradient", low=0, high=0.99999
+    )
+    rest_epsilon: float = setting(1e-8, doc="AdamW adds it to the root of the mean square", low=0)
+    rest_weight_decay: float = setting(0.0, doc="AdamW's, of matrices alone", low=0)
+
+
+def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
+    """The matrices between word vectors and output."""
+    shapes = getattr(model, "shapes", None)
+    words = () if shapes is None else (shapes.vocabulary, shapes.source_vocabulary)
+    return {
+        parameter
+        for name, parameter in model.named_parameters()
+        if parameter.dim() == 2
+        and parameter.shape[0] not in words
+        and not name.startswith(("embedding.", "source."))
+    }
+
+
+def muon(model: nn.Module, config: MuonConfig, hidden: set[nn.Parameter]) -> torch.optim.Optimizer:
+    """torch's Muon over the hidden matrices."""
+    if not hasattr(torch.optim, "Muon"):
+        raise ConfigError(
+            f"optimizer = 'muon' needs torch 2.9 or newer, and this is {torch.__version__}. "
+            "Instead: a newer torch, or another optimizer, such as 'adamw'."
+        )
+    return torch.optim.Muon(
+        parameter_groups(model, hidden.__contains__),
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
+        momentum=config.momentum,
+        nesterov=config.nesterov,
+        ns_steps=config.steps,
+        adjust_lr_fn=SCALES[config.scale],
+    )
+
+
+def rest(model: nn.Module, config: MuonConfig, hidden: set[nn.Parameter]) -> torch.optim.Optimizer:
+    """torch's AdamW over what is no hidden matrix."""
+    own = AdamwConfig(
+        learning_rate=config.rest_learning_rate,
+        beta1=config.rest_beta1,
+        beta2=config.rest_beta2,
+        epsilon=config.rest_epsilon,
+        weight_decay=config.rest_weight_decay,
+    )
+    optimizer = adamw(model, own, lambda parameter: parameter not in hidden)
+    for group in optimizer.param_groups:  # a schedule sets the rate of Muon, and theirs as a share
+        group["rate_scale"] *= config.rest_learning_rate / config.learning_rate
+    return optimizer
+
+
+@register(
+    "optimizer",
+    "muon",
+    config=MuonConfig,
+    paper="jordan2024muon",
+    equation="its code, muon.py",
+    departures=("the iteration is in bfloat16 on every device, as in torch and that code",),
+)
+@final
+class Muon(Optimizer):
+    """torch's Muon and torch's AdamW, each over its own parameters."""
+
+    def __init__(self, config: MuonConfig, model: nn.Module) -> None:
+        self.config = config
+        hidden = {p for p in hidden_matrices(model) if p.requires_grad}
+        trained = {p for p in model.parameters() if p.requires_grad}
+        parts = [muon(model, config, hidden)] if hidden else []
+        parts += [rest(model, config, hidden)] if trained - hidden else []
+        self.torch = Several(*parts)

@@ -1,0 +1,44 @@
+"""The operations of a token, as torch counts them in a forward pass."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from ablate.model.encoder_decoder import EncoderDecoder
+from ablate.model.mixture import log_probs
+from ablate.testing import SmallModel
+
+STEPS, ROWS, WIDTH = 50, 2, 64
+SIZES = {"embedding.size": WIDTH, "backbone.units": WIDTH, "backbone.num_layers": 1}
+READING = {"encoder.units": WIDTH, "encoder.num_layers": 1}
+
+
+def counted(model) -> float:
+    """The products of a pass over a text, or over a source and a target of the same length."""
+    ids = torch.ones(STEPS, ROWS, dtype=torch.long)
+    with torch.no_grad(), FlopCounterMode(display=False) as count:
+        reads = isinstance(model, EncoderDecoder)
+        real = torch.ones(STEPS, ROWS, 1)
+        state = model.begin(ids, real) if reads else model.initial_state(ROWS)
+        log_probs(model(ids, state).mixture)
+    return count.get_total_flops() / STEPS / ROWS
+
+
+@pytest.mark.parametrize(
+    ("chosen", "values", "attends"),
+    [
+        ({"backbone": "gru"}, {}, 0),
+        ({"backbone": "gru", "head": "pointer_sentinel"}, {}, 2 * WIDTH * (99 + STEPS)),
+        ({"backbone": "gru", "attention": "none"}, READING, 0),
+        ({"backbone": "gru", "attention": "luong"}, READING, 4 * WIDTH * STEPS),
+        ({"attention": "luong"}, {**READING, "attention.score": "dot"}, 4 * WIDTH * STEPS),
+    ],
+)
+def test_they_are_what_torch_counts(chosen, values, attends):
+    """But for biases, which add and do not multiply."""
+    model = SmallModel(chosen, {**SIZES, **values}, pairs="attention" in chosen).model
+    products, estimate = pytest.approx(counted(model), rel=0.03), model.flops_per_token(STEPS)
+    assert estimate == products
+    assert (estimate - attends == products) == (attends == 0)
