@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ablate.compare.formats import table_of_values
 from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
+from ablate.compare.plots import figure as fig
 from ablate.compare.table import columns
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.results.replication import plural
 
 MOST_ARMS = 60  # rows
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible
-TITLE = "What each arm bought"
 NEEDS = "a base arm and another, with results"
+FILLED = (
+    "Filled: better (circle) or worse (square) by the Holm-corrected test; hollow diamonds are "
+    "undecided."
+)
+ARROW = " An arrow: beyond the plot."
 COLOURS = {True: style.BLUE, False: style.VERMILLION, None: style.BLACK}  # better, worse
 MARKERS = {True: "o", False: "s", None: "D"}
 BETTER = {
@@ -24,29 +30,44 @@ BETTER = {
 }
 
 
-def draw(material: Material) -> Any:
+def described(material: Material) -> fig.Figure | None:
     """A row for each arm; filled if the corrected test decides, hollow if not."""
     summary = material.summary
     compared = _compared(summary)
-    rows = [compared[name] for name in reversed(chosen.arms([*compared], MOST_ARMS, material))]
-    if not rows:
+    shown = [compared[name] for name in chosen.arms([*compared], MOST_ARMS, material)]
+    if not shown:
         return None
-    figure, axes = style.figure(7.2, 1.1 + 0.27 * len(rows))
-    reach, digits = _reach([comparison for _, comparison in rows]), columns.decimals(summary)
-    axes.axvline(0, color=style.BLACK, linewidth=0.8)
-    for row, (arm, comparison) in enumerate(rows):
-        _row(axes, row, comparison, reach)
-        text = columns.with_interval(comparison.delta, comparison.interval, digits)
-        right = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
-        axes.text(1.02, row, f"{text}  {columns.verdict(arm)}", **right)
-    axes.set_yticks(range(len(rows)), [_name(arm.name, summary) for arm, _ in rows])
-    axes.set(xlim=(-reach * 1.05, reach * 1.05), ylim=(-0.6, len(rows) - 0.4))
-    axes.grid(axis="y", visible=False)
-    before = "the row above" if len(rows) == len(compared) else "the arm before it"
+    rows = [*enumerate(reversed(shown))]
+    digits = columns.decimals(summary)
+    reach = _reach([comparison for _, comparison in shown])
+    before = "the row above" if len(shown) == len(compared) else "the arm before it"
     against = before if material.record.design == "path" else material.record.base_arm
-    better = BETTER[summary.metric.better]
-    axes.set_xlabel(f"{better}      {summary.unit} of {summary.split}, less that of {against}")
-    return figure
+    difference = f"{summary.unit} of {summary.split}, less that of {against}"
+    x = fig.Axis(
+        f"{BETTER[summary.metric.better]}      {difference}", (-1.05 * reach, 1.05 * reach)
+    )
+    names = [(row, _name(arm.name, summary)) for row, (arm, _) in rows]
+    panel = fig.Panel(
+        x=x,
+        y=fig.Axis(limits=(-0.6, len(rows) - 0.4), ticks=names, grid=False),
+        marks=[fig.Rule(0), *(m for row, (_, c) in rows for m in _row(row, c, reach))],
+        beside=[
+            (row, f"{columns.delta(arm, digits)}  {columns.verdict(arm)}") for row, (arm, _) in rows
+        ],
+    )
+    return fig.Figure(
+        title="What each arm bought",
+        caption=_caption(material) + chosen.left_out([*compared], MOST_ARMS, material),
+        panels=[panel],
+        height=1.1 + 0.27 * len(rows),
+        own_table=table_of_values(
+            ["arm", difference, "from", "to", "verdict"],
+            [
+                [arm.name, c.delta, *(c.interval or (None, None)), columns.verdict(arm)]
+                for arm, c in shown
+            ],
+        ),
+    )
 
 
 def _compared(summary: Summary) -> dict[str, tuple[ArmSummary, Comparison]]:
@@ -77,37 +98,34 @@ def _reach(comparisons: Sequence[Comparison]) -> float:
     return max([*near, typical])
 
 
-def _row(axes: Any, row: int, comparison: Comparison, reach: float) -> None:
+def _row(row: int, comparison: Comparison, reach: float) -> Iterator[fig.Series]:
+    """The interval as far as the axis goes, arrows where it goes on, and the difference."""
     delta, colour = comparison.delta, COLOURS[comparison.helps]
     low, high = comparison.interval or (delta, delta)
-    ends = [min(max(end, -reach), reach) for end in (low, high)]
-    axes.plot(ends, [row, row], color=colour, linewidth=1.6)
+
+    def at(*x: float, **look: Any) -> fig.Series:
+        return fig.Series(x=x, y=[row] * len(x), look=fig.Look(colour=colour, **look))
+
+    yield at(*(min(max(end, -reach), reach) for end in (low, high)), width=1.6)
     if low < -reach:
-        axes.plot(-reach, row, marker="<", color=colour, ms=5)
+        yield at(-reach, marker="<")
     if high > reach:
-        axes.plot(reach, row, marker=">", color=colour, ms=5)
+        yield at(reach, marker=">")
     if abs(delta) <= reach:
-        filled = "white" if comparison.helps is None else colour
-        form = MARKERS[comparison.helps]
-        axes.plot(delta, row, form, ms=6, color=colour, markerfacecolor=filled)
+        form, hollow = MARKERS[comparison.helps], comparison.helps is None
+        yield at(delta, marker=form, size=6, hollow=hollow)
 
 
-def caption(material: Material) -> str:
-    """Return which differences and intervals these are, and which arms are left out."""
+def _caption(material: Material) -> str:
+    """Which differences and intervals these are."""
     replication = material.summary.replication
     other = ", or from the one in brackets," if columns.elsewhere_noted(material.summary) else ""
     path = material.record.design == "path"
     differences = f"Differences from {'the arm before' if path else 'the base arm'}{other}"
-    left = chosen.left_out([*_compared(material.summary)], MOST_ARMS, material)
-    paired = f"{100 * (1 - material.summary.alpha):g}% intervals, paired over"
+    percent = f"{100 * (1 - material.summary.alpha):g}%"
     if replication.of_settings_found:
-        return (
-            f"{differences} with {paired} seeds of the "
-            f"settings found by {replication.searches} an arm: there is no verdict, and all "
-            f"diamonds are hollow. An arrow: beyond the plot.{left}"
-        )
-    return (
-        f"{differences} with {paired} "
-        f"{plural(replication.unit)}. Filled: better (circle) or worse (square) by the "
-        f"Holm-corrected test; hollow diamonds are undecided. An arrow: beyond the plot.{left}"
-    )
+        over = f"seeds of the settings found by {replication.searches} an arm"
+        filled = "there is no verdict, and all diamonds are hollow"
+        return f"{differences} with {percent} intervals, paired over {over}: {filled}.{ARROW}"
+    over = plural(replication.unit)
+    return f"{differences} with {percent} intervals, paired over {over}. {FILLED}{ARROW}"
