@@ -133,7 +133,7 @@ class Figure:
         if self.own_table is not None:
             return self.own_table
         x, y = self.panels[0].x, self.panels[0].y
-        headings = ["", "at" if x.ticks else x.title, y.title, "from", "to"]
+        headings = ["name", "at" if x.ticks else x.title, y.title, "from", "to"]
         rows = [row for panel in self.panels for row in _rows(panel)]
         width = 5 if any(row[3] is not None for row in rows) else 3
         return table_of_values(headings[:width], [row[:width] for row in rows])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ablate.compare.formats import table_of_values
+from ablate.compare.formats import table_of_values, text_of
 from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
@@ -101,7 +101,7 @@ def _rows(arm: str, ranked: Ranked, metric: Metric) -> Iterator[list[Any]]:
     varied = _varied([journal for _, journal in ranked])
     for rank in _drawn(len(ranked)):
         loss, journal = ranked[rank]
-        settings = ", ".join(f"{key} = {_text(journal.config[key])}" for key in varied)
+        settings = ", ".join(f"{key} = {text_of(journal.config[key]) or 'none'}" for key in varied)
         yield [arm, journal.trial.id, settings, metric.show(loss) if loss < math.inf else None]
 
 

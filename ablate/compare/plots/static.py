@@ -46,9 +46,10 @@ def _drawn(figure: described.Figure) -> Any:
         each = axes[index]
         _panel(each, panel)
         if figure.shared == "xy":
-            each.title.set_fontsize(8)
+            each.set_title(panel.title, fontsize=8)
             each.tick_params(labelsize=7)
         else:
+            each.set_title(panel.title, loc="left")
             each.set_xlabel(panel.x.title)
             each.set_ylabel(panel.y.title if index % columns == 0 else "")
     if figure.shared == "xy":
@@ -65,7 +66,6 @@ def _panel(axes: Any, panel: described.Panel) -> None:
         _mark(mark, axes)
     _axis(axes, "x", panel.x)
     _axis(axes, "y", panel.y)
-    axes.set_title(panel.title, loc="left")
     if panel.note:
         look = {"ha": "center", "va": "top", "fontsize": 8, "color": style.BLUE}
         axes.text(0.5, 0.9, panel.note, **look, transform=axes.transAxes)
