@@ -30,7 +30,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing as SVG, its caption, and what it shows in numbers."""
+    """A drawing as SVG, with its caption and its numbers."""
 
     kind: ClassVar = "picture"
     svg: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ablate.compare.material import Material
 from ablate.compare.plots import figure as fig
@@ -41,7 +42,7 @@ def _lines(
 ) -> Iterator[fig.Series]:
     """An arm's expected best with its spread, and each of its searches as it went."""
 
-    def over(points: Sequence[Point], **more: object) -> fig.Series:
+    def over(points: Sequence[Point], **more: Any) -> fig.Series:
         x = [point.tokens if by_tokens else point.trials for point in points]
         return fig.Series(x=x, y=[metric.show(point.loss) for point in points], **more)
 

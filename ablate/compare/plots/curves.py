@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -49,13 +50,14 @@ def _panels(
     """A panel for each arm, all arms in grey behind it, and the base arm dashed."""
     behind = [_line(curve, GREY) for curve in curves.values()]
     behind += [_line(curves[base], DASHED)] if base in curves else []
+    _, top = y.limits or (0.0, math.inf)
     for name, curve in curves.items():
         yield fig.Panel(
             x=x,
             y=y,
             marks=[*behind, _series(curve, name, OWN, 0.2)],
             title=style.shortened(name, 22),
-            note=f"↑ above, at {curve[0][-1]:.0f}" if min(curve[1]) > y.limits[1] else "",
+            note=f"↑ above, at {curve[0][-1]:.0f}" if min(curve[1]) > top else "",
         )
 
 

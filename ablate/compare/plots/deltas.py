@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ablate.compare.formats import table_of_values
+from ablate.compare.formats import table_of
 from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
@@ -16,11 +16,6 @@ from ablate.results.replication import plural
 MOST_ARMS = 60  # rows
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible
 NEEDS = "a base arm and another, with results"
-FILLED = (
-    "Filled: better (circle) or worse (square) by the Holm-corrected test; hollow diamonds are "
-    "undecided."
-)
-ARROW = " An arrow: beyond the plot."
 COLOURS = {True: style.BLUE, False: style.VERMILLION, None: style.BLACK}  # better, worse
 MARKERS = {True: "o", False: "s", None: "D"}
 BETTER = {
@@ -37,36 +32,26 @@ def described(material: Material) -> fig.Figure | None:
     shown = [compared[name] for name in chosen.arms([*compared], MOST_ARMS, material)]
     if not shown:
         return None
-    rows = [*enumerate(reversed(shown))]
-    digits = columns.decimals(summary)
-    reach = _reach([comparison for _, comparison in shown])
+    better, digits = BETTER[summary.metric.better], columns.decimals(summary)
+    reach = _reach([each for _, each in shown])
     before = "the row above" if len(shown) == len(compared) else "the arm before it"
     against = before if material.record.design == "path" else material.record.base_arm
     difference = f"{summary.unit} of {summary.split}, less that of {against}"
-    x = fig.Axis(
-        f"{BETTER[summary.metric.better]}      {difference}", (-1.05 * reach, 1.05 * reach)
-    )
+    table = [[arm.name, columns.delta(arm, digits), columns.verdict(arm)] for arm, _ in shown]
+    rows = [*enumerate(reversed(shown))]
     names = [(row, _name(arm.name, summary)) for row, (arm, _) in rows]
     panel = fig.Panel(
-        x=x,
+        x=fig.Axis(f"{better}      {difference}", (-1.05 * reach, 1.05 * reach)),
         y=fig.Axis(limits=(-0.6, len(rows) - 0.4), ticks=names, grid=False),
-        marks=[fig.Rule(0), *(m for row, (_, c) in rows for m in _row(row, c, reach))],
-        beside=[
-            (row, f"{columns.delta(arm, digits)}  {columns.verdict(arm)}") for row, (arm, _) in rows
-        ],
+        marks=[fig.Rule(0), *(mark for row, (_, each) in rows for mark in _row(row, each, reach))],
+        beside=[(row, "  ".join(texts)) for row, (_, *texts) in enumerate(reversed(table))],
     )
     return fig.Figure(
         title="What each arm bought",
         caption=_caption(material) + chosen.left_out([*compared], MOST_ARMS, material),
         panels=[panel],
         height=1.1 + 0.27 * len(rows),
-        own_table=table_of_values(
-            ["arm", difference, "from", "to", "verdict"],
-            [
-                [arm.name, c.delta, *(c.interval or (None, None)), columns.verdict(arm)]
-                for arm, c in shown
-            ],
-        ),
+        own_table=table_of(["arm", difference, "verdict"], table, left=["verdict"]),
     )
 
 
@@ -77,7 +62,7 @@ def _compared(summary: Summary) -> dict[str, tuple[ArmSummary, Comparison]]:
 
 
 def _name(arm: str, summary: Summary) -> str:
-    """With the arm that it is compared with, unless the axis says so."""
+    """An arm's name, with the arm that it is compared with, unless the axis names that arm."""
     other = columns.elsewhere_noted(summary).get(arm)
     if other is None:
         return style.shortened(arm)
@@ -85,8 +70,10 @@ def _name(arm: str, summary: Summary) -> str:
 
 
 def _reach(comparisons: Sequence[Comparison]) -> float:
-    """How far the axis goes: to every interval's end, except those far from all others; an arm that
-    is better is always within it."""
+    """How far the axis goes: to the ends of all intervals, but for ends far from all others.
+
+    An arm that is better is always within the axis.
+    """
     deltas = sorted(abs(comparison.delta) for comparison in comparisons)
     typical = max(deltas[len(deltas) // 2], 1e-9)
     near = [
@@ -117,15 +104,18 @@ def _row(row: int, comparison: Comparison, reach: float) -> Iterator[fig.Series]
 
 
 def _caption(material: Material) -> str:
-    """Which differences and intervals these are."""
-    replication = material.summary.replication
-    other = ", or from the one in brackets," if columns.elsewhere_noted(material.summary) else ""
-    path = material.record.design == "path"
-    differences = f"Differences from {'the arm before' if path else 'the base arm'}{other}"
-    percent = f"{100 * (1 - material.summary.alpha):g}%"
+    """The differences and intervals that these are."""
+    summary, replication = material.summary, material.summary.replication
+    base = "the arm before" if material.record.design == "path" else "the base arm"
+    other = ", or from the one in brackets," if columns.elsewhere_noted(summary) else ""
+    percent = f"{100 * (1 - summary.alpha):g}%"
+    paired = f"Differences from {base}{other} with {percent} intervals, paired over"
     if replication.of_settings_found:
-        over = f"seeds of the settings found by {replication.searches} an arm"
-        filled = "there is no verdict, and all diamonds are hollow"
-        return f"{differences} with {percent} intervals, paired over {over}: {filled}.{ARROW}"
-    over = plural(replication.unit)
-    return f"{differences} with {percent} intervals, paired over {over}. {FILLED}{ARROW}"
+        return (
+            f"{paired} seeds of the settings found by {replication.searches} an arm: there is no "
+            "verdict, and all diamonds are hollow. An arrow: beyond the plot."
+        )
+    return (
+        f"{paired} {plural(replication.unit)}. Filled: better (circle) or worse (square) by the "
+        "Holm-corrected test; hollow diamonds are undecided. An arrow: beyond the plot."
+    )

@@ -66,9 +66,9 @@ def _ours(material: Material) -> dict[str, fig.Series]:
     for arm in material.summary.arms:
         if arm.num_parameters and split in arm.cells:
             cell = arm.cells[split]
-            bar = {} if cell.spread is None else {"low": [cell.mean - cell.spread]}
-            bar |= {} if cell.spread is None else {"high": [cell.mean + cell.spread]}
-            points[arm.name] = _point(arm.name, arm.num_parameters, cell.mean, look=OURS, **bar)
+            bar = [] if cell.spread is None else [cell.mean - cell.spread, cell.mean + cell.spread]
+            ends = {"low": bar[:1], "high": bar[1:]}
+            points[arm.name] = _point(arm.name, arm.num_parameters, cell.mean, look=OURS, **ends)
     return points
 
 
@@ -93,9 +93,9 @@ def _judged(material: Material) -> list[tuple[papers.Cell, str]]:
 
 
 def _why_not(record: StudyRecord, cell: papers.Cell, split: str) -> str:
-    """The reason not to compare a published cell with the arms that reproduce it; empty: none.
+    """The reason not to compare a published cell with any of its arms; empty if one arm may be.
 
-    A cell that no arm reproduces has its own reason.
+    A cell without an arm has its own reason.
     """
     arms = [arm.name for arm in record.arms if arm.published.get(split) == cell.value]
     reasons = [declared(record, arm, [cell]) for arm in arms] or [cell.not_comparable]

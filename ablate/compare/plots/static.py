@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -39,23 +38,20 @@ def drawn(figure: described.Figure) -> Any:
 
 
 def _drawn(figure: described.Figure) -> Any:
-    num, columns = len(figure.panels), figure.columns
+    size, num = (figure.width, figure.height), len(figure.panels)
     shared = {f"share{axis}": True for axis in figure.shared}
-    made, axes = style.panels(figure.width, figure.height, num, columns, **shared)
-    for index, panel in enumerate(figure.panels):
-        each = axes[index]
+    made, axes = style.panels(*size, num, figure.columns, **shared)
+    for index, (each, panel) in enumerate(zip(axes, figure.panels, strict=True)):
         _panel(each, panel)
-        if figure.shared == "xy":
+        if figure.shared == "xy":  # small panels
             each.set_title(panel.title, fontsize=8)
             each.tick_params(labelsize=7)
+            made.supxlabel(panel.x.title, fontsize=9)
+            made.supylabel(panel.y.title, fontsize=9)
         else:
             each.set_title(panel.title, loc="left")
             each.set_xlabel(panel.x.title)
-            each.set_ylabel(panel.y.title if index % columns == 0 else "")
-    if figure.shared == "xy":
-        made.supxlabel(figure.panels[0].x.title, fontsize=9)
-        made.supylabel(figure.panels[0].y.title, fontsize=9)
-    for each, panel in zip(axes, figure.panels, strict=True):
+            each.set_ylabel("" if index % figure.columns else panel.y.title)
         if panel.names == "ends":
             _label_ends(each, [*panel.ends])
     return made
@@ -63,15 +59,15 @@ def _drawn(figure: described.Figure) -> Any:
 
 def _panel(axes: Any, panel: described.Panel) -> None:
     for mark in panel.marks:
-        _mark(mark, axes)
+        _mark(axes, mark)
     _axis(axes, "x", panel.x)
     _axis(axes, "y", panel.y)
     if panel.note:
         look = {"ha": "center", "va": "top", "fontsize": 8, "color": style.BLUE}
         axes.text(0.5, 0.9, panel.note, **look, transform=axes.transAxes)
     for y, text in panel.beside:
-        at_height = {"transform": axes.get_yaxis_transform(), "va": "center"}
-        axes.text(1.02, y, text, **at_height, fontsize=8)
+        look = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
+        axes.text(1.02, y, text, **look)
     if panel.names == "legend":
         axes.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     if panel.parallel:
@@ -111,33 +107,26 @@ def _plain_numbers(axis: Any) -> None:
     axis.set_major_formatter("{x:g}")
 
 
-@singledispatch
-def _mark(mark: Any, axes: Any) -> None:
-    raise TypeError(f"no mark of a figure: {mark!r}")
-
-
-@_mark.register
-def _(mark: described.Series, axes: Any) -> None:
-    look = _look(mark.look)
-    if mark.cap:
-        bars = np.abs(np.subtract([mark.low, mark.high], [mark.y])) if mark.low else None
-        axes.errorbar(mark.x, mark.y, yerr=bars, capsize=mark.cap, label=mark.name, **look)
+def _mark(axes: Any, mark: described.Mark) -> None:
+    if isinstance(mark, described.Rule):
+        axes.axvline(mark.x, color=style.BLACK, linewidth=0.8)
+    elif isinstance(mark, described.Label):
+        axes.annotate(mark.text, (mark.x, mark.y), **BESIDE, bbox=BOX, zorder=6)
     else:
-        drawstyle = "steps-post" if mark.steps else "default"
-        axes.plot(mark.x, mark.y, drawstyle=drawstyle, **look)
-    if mark.shade:
-        band = {"color": mark.look.colour, "alpha": mark.shade, "linewidth": 0}
-        axes.fill_between(mark.x, mark.low, mark.high, **band)
+        _series(axes, mark)
 
 
-@_mark.register
-def _(mark: described.Rule, axes: Any) -> None:
-    axes.axvline(mark.x, color=style.BLACK, linewidth=0.8)
-
-
-@_mark.register
-def _(mark: described.Label, axes: Any) -> None:
-    axes.annotate(mark.text, (mark.x, mark.y), **BESIDE, bbox=BOX, zorder=6)
+def _series(axes: Any, series: described.Series) -> None:
+    x, y, low, high = series.x, series.y, series.low, series.high
+    look = {**_look(series.look), "label": series.name}
+    if series.cap:
+        bars = np.abs(np.subtract([low, high], [y])) if low else None
+        axes.errorbar(x, y, yerr=bars, capsize=series.cap, **look)
+    else:
+        axes.plot(x, y, drawstyle="steps-post" if series.steps else "default", **look)
+    if series.shade:
+        band = {"color": series.look.colour, "alpha": series.shade, "linewidth": 0}
+        axes.fill_between(x, low, high, **band)
 
 
 def _look(look: described.Look) -> dict[str, Any]:

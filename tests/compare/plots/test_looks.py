@@ -147,7 +147,7 @@ def test_published_points_are_hollow_diamonds_of_another_colour():
     ours = parameters._point("a", 1e6, 60.0, look=parameters.OURS, **spread)
     theirs = parameters._point("b", 2e6, 61.0, look=parameters.PUBLISHED)
     for point in (ours, theirs):
-        static._mark(point, axes)
+        static._mark(axes, point)
     (circle, *bars), (diamond, *none) = (container.lines for container in axes.containers)
     assert (circle.get_marker(), circle.get_color()) == ("o", style.BLUE)
     assert (diamond.get_marker(), diamond.get_color()) == ("D", style.VERMILLION)

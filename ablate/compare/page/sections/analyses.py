@@ -1,4 +1,4 @@
-"""What the study's analyses found, with what the paper shows there."""
+"""The findings of the study's analyses, next to the paper's."""
 
 from __future__ import annotations
 

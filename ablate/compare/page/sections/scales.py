@@ -11,7 +11,7 @@ from ablate.store.store import Store
 
 
 def sections(material: Material, store: Store) -> Iterator[Section]:
-    """Deltas of listed settings next to those of tuned ones."""
+    """Deltas of listed settings next to deltas of tuned settings."""
     tables = tables_of_other_scales(material.summary, store)
     if tables:
         yield Section("Frozen and re-tuned", [*map(Grid, tables), Text(READING, "small")])

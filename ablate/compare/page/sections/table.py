@@ -1,4 +1,4 @@
-"""The question, and the study's table with its verdicts, notes and the way to what is behind it."""
+"""The study's question, its table with verdicts and notes, and the reference to its trials."""
 
 from __future__ import annotations
 
