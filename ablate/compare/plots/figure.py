@@ -141,10 +141,11 @@ class Figure:
 
 def _rows(panel: Panel) -> Iterator[list[Any]]:
     for series in panel.series:
-        nothing = [None] * len(series.y)
-        ends = (series.low or nothing, series.high or nothing)
-        for x, *rest in zip(series.x, series.y, *ends, strict=True):
-            yield [series.name, panel.x.at(x), *rest]
+        # Of what is better if higher, the lower end of a loss is the higher end of what is shown.
+        pairs = map(sorted, zip(series.low, series.high, strict=True))
+        ends = [*pairs] or [[None, None]] * len(series.y)
+        for x, y, pair in zip(series.x, series.y, ends, strict=True):
+            yield [series.name, panel.x.at(x), y, *pair]
 
 
 def nth_look(index: int, **more: Any) -> Look:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,9 +15,10 @@ from ablate import Arm, Scale, Search, Stage, Study, smaller, table
 from ablate.commands.report import report
 from ablate.commands.sync import sync_records
 from ablate.compare import plots
-from ablate.compare.page import SECTIONS, page, sections
+from ablate.compare.page import SECTIONS, page, render, sections
 from ablate.compare.table import provenance
 from ablate.engine import run as engine
+from ablate.errors import MissingDependency
 from ablate.record.database import _make_database
 from ablate.store import findings, study_record
 from ablate.store.findings import SavedFinding
@@ -87,6 +89,13 @@ def test_what_users_wrote_is_text(workspace):
     assert "<td>&lt;script&gt;alert(2)&lt;/script&gt; on, b on</td>" in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more?" in text
     assert "&lt;b&gt;.py" in text
+
+
+def test_without_jinja2_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    render._template.cache_clear()
+    with pytest.raises(MissingDependency, match=r"pages need the package jinja2.*pip install"):
+        render.html([])
 
 
 def test_every_file_of_a_section_has_its_place_on_the_page():
