@@ -14,7 +14,6 @@ from ablate.store.study_record import StudyRecord
 
 FAR = 4
 MOST_ARMS = 40  # labels at the side
-LINE_HEIGHT = 0.19  # inches of a label
 NEEDS = "arms of different numbers of parameters"
 OURS = fig.Look(colour=style.BLUE, marker="o", width=1)
 PUBLISHED = fig.Look(colour=style.VERMILLION, marker="D", width=1, hollow=True)
@@ -40,7 +39,7 @@ def described(material: Material) -> fig.Figure | None:
         title="Parameters",
         caption=_caption(material) + chosen.left_out([*ours], MOST_ARMS, material),
         panels=[panel],
-        height=max(3.6, 0.8 + LINE_HEIGHT * len(points)),
+        height=max(3.6, 0.8 + style.LINE_HEIGHT * len(points)),
     )
 
 

@@ -16,7 +16,6 @@ from ablate.errors import MissingDependency, StoreError, needs
 
 KINDS = ("png", "svg")
 DPI = 150
-LINE_HEIGHT = 0.19  # inches of a label
 LEADER = {
     "arrowstyle": "-",
     "color": style.GREY,
@@ -144,7 +143,7 @@ def _look(look: described.Look) -> dict[str, Any]:
 def _label_ends(axes: Any, ends: Sequence[described.Label]) -> None:
     """Write names to the right of the axes, at the heights of their places, without overlap."""
     axes.figure.draw_without_rendering()
-    gap = LINE_HEIGHT / (axes.figure.get_size_inches()[1] * axes.get_position().height)
+    gap = style.LINE_HEIGHT / (axes.figure.get_size_inches()[1] * axes.get_position().height)
     to_axes = axes.transData + axes.transAxes.inverted()
     order = sorted(ends, key=lambda end: end.y)
     heights = spread([float(to_axes.transform((end.x, end.y))[1]) for end in order], gap)

@@ -17,6 +17,7 @@ COLOURS = (BLACK, BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY)
 DASHES: tuple[tuple[float, ...], ...]
 DASHES = ((), (5, 2), (1, 1.5), (6, 2, 1, 2), (3, 1.5), (8, 3), ())
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINE_HEIGHT = 0.19  # inches of a label
 MAX_LINES = len(COLOURS)  # more could not be distinguished
 LOOK: dict[Any, Any] = {
     "font.size": 9,
