@@ -58,6 +58,7 @@ OUTSIDE = {
     "scipy": {"compare"},
     "duckdb": {"record"},
     "matplotlib": {"compare", "analysis"},
+    "jinja2": {"compare"},
 }
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablate.compare.plots import KINDS, save, style, written
+from ablate.compare.plots import style
+from ablate.compare.plots.static import KINDS, save, written
 
 if TYPE_CHECKING:
     from ablate.analysis import Finding

@@ -9,7 +9,7 @@ from pathlib import Path
 from ablate.commands import _options
 from ablate.compare import plots
 from ablate.compare.material import open_begun
-from ablate.compare.plots import KINDS, pictures, save, written
+from ablate.compare.plots.static import KINDS, drawn, save, written
 from ablate.store.workspace import Workspace
 
 EXAMPLE = "ablate plot doc_layer_mix deltas"
@@ -38,14 +38,15 @@ def plot(workspace: Workspace, study: str, names: Sequence[str], folder: str | N
     """Draw and save the plots, and return the captions and files."""
     material = open_begun(workspace.store, study)
     chosen = names or plots.NAMES
-    drawn = pictures(material, chosen)
+    figures = plots.described(material, chosen)
     default = workspace.study_folder(material.record.key) / "pictures"
     target = Path(folder) if folder else default
     lines = []
-    for name, figure in drawn.items():
-        files = [target / f"{name}.{kind}" for kind in KINDS]
+    for name, figure in figures.items():
+        picture, files = drawn(figure), [target / f"{name}.{kind}" for kind in KINDS]
         for file in files:
-            save(file, written(figure, file.suffix[1:]))
-        lines += [f"{name}: {plots.get(name).caption(material)}", *(f"  {file}" for file in files)]
-    none = [f"{name}: nothing to draw; needs {plots.get(name).NEEDS}" for name in chosen]
-    return "\n".join([*lines, *(t for n, t in zip(chosen, none, strict=True) if n not in drawn)])
+            save(file, written(picture, file.suffix[1:]))
+        lines += [f"{name}: {figure.caption}", *(f"  {file}" for file in files)]
+    none = [name for name in chosen if name not in figures]
+    lines += [f"{name}: nothing to draw; needs {plots.get(name).NEEDS}" for name in none]
+    return "\n".join(lines)

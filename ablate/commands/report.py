@@ -6,8 +6,8 @@ import argparse
 
 from ablate.commands import _options
 from ablate.compare.material import open_begun
-from ablate.compare.plots import save
-from ablate.compare.plots.report import FILE, page
+from ablate.compare.page import FILE, page
+from ablate.compare.plots.static import save
 from ablate.store.workspace import Workspace
 
 EXAMPLE = "ablate report doc_layer_mix"

@@ -444,7 +444,7 @@ def _report(
 ) -> dict[str, str]:
     """Write the page with the pictures. Its failure must not stop a finished study."""
     try:
-        from ablate.compare.plots.report import FILE, page
+        from ablate.compare.page import FILE, page
 
         return {FILE: page(Material(summary, ended), store)}
     except Exception as error:

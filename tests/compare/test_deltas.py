@@ -43,7 +43,7 @@ def test_delta_is_what_its_note_says(by_hand):
     table = study_table(summary)
     for writer, word in ((text, note), (markdown, note), (html, note), (latex, note)):
         written = " ".join(writer.write(table).split())
-        assert word.replace("Δ", "").replace("'", "") in re.sub("'|&#x27;", "", written)
+        assert word.replace("Δ", "").replace("'", "") in re.sub("'|&#39;", "", written)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 
 from ablate import cli
-from ablate.compare import formats
-from ablate.compare.plots import deltas, interactions
+from ablate.compare import formats, plots
 from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import every_test
@@ -169,10 +168,13 @@ def test_the_table_of_every_test_says_what_is_paired(by_hand):
 def test_pictures_pair_what_the_table_pairs(by_hand):
     from ablate.compare.material import Material
 
+    def caption(name: str, material: Material) -> str:
+        return plots.described(material, [name])[name].caption
+
     few, enough = (Material(summary_of(s), s.journals) for s in _both(by_hand))
-    assert "over seeds of the settings found" in deltas.caption(few)
-    assert "paired over searches" in deltas.caption(enough)
-    assert "over searches" in interactions.caption(enough)
+    assert "over seeds of the settings found" in caption("deltas", few)
+    assert "paired over searches" in caption("deltas", enough)
+    assert "over searches" in caption("interactions", enough)
 
 
 def _both(by_hand):

@@ -56,7 +56,7 @@ def test_they_are_kept_shown_and_made_once(workspace, monkeypatch):
     assert times.title == "Timescales of linear seed 1" and times.svg.startswith("<?xml")
     assert (workspace.folder / "analyses" / first["linear"] / "timescales.csv").exists()
     page = Path(report(workspace, KEY).split("\n")[0]).read_text(encoding="utf-8")
-    assert f"<h2>{times.title}</h2>" in page and "Paper: Figure 1a" in page
+    assert f">{times.title}</h2>" in page and "Paper: Figure 1a" in page
     assert f'alt="{times.title}" src="data:image/svg+xml' in page
 
     def unwanted(*args, **options):

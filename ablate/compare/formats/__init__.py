@@ -33,7 +33,7 @@ class Column:
     drop: int | None = None  # dropped where a terminal is too narrow, lowest number first
 
     def about(self, part: Callable[[Any], Any]) -> Column:
-        """The column in a table whose rows have what it is about as a part, or None instead."""
+        """The column for a table whose rows hold its subject as a part, or None."""
         return replace(self, of=lambda row: None if (it := part(row)) is None else self.of(it))
 
     def shown(self, row: Any) -> Any:
@@ -71,7 +71,7 @@ class Table:
         return [column.heading.replace("\n", " ") for column in self.columns]
 
     def small_print(self, mark: str) -> list[str]:
-        """The notes of this table and of those below it; `mark` is given to the best cell."""
+        """The notes of this table and of the tables below it; `mark` is given to the best cell."""
         further = (note for table in self.further for note in table.notes)
         notes = [*self.below, *self.notes, *self.cautions, *further]
         return [note.replace(BEST, mark) for note in notes]

@@ -45,7 +45,7 @@ def write(table: Table) -> str:
 
 
 def _tabulars(table: Table) -> list[str]:
-    """The table, and those below it."""
+    """The table, and the tables below it."""
     further = (line for other in table.further for line in _below(other))
     return [*_tabular(table), *further]
 

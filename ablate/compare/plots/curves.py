@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
+from ablate.compare.plots import figure as fig
 from ablate.compare.statistics import paired as statistics
 from ablate.config.metrics import Metric
 
-CENTRED = {"ha": "center", "va": "top", "fontsize": 8, "color": style.BLUE}
+GREY = fig.Look(colour="#d9d9d9", width=0.7)
+DASHED = fig.Look(dashes=style.DASHES[1], width=1)
+OWN = fig.Look(colour=style.BLUE, width=1.8)
 MOST_ARMS = 24  # panels, each with a line for every arm that is drawn
-TITLE = "Learning curves"
+COLUMNS = 4  # of panels
 NEEDS = "trials of two epochs or more"
 Curve = tuple[list[float], list[float], list[float]]  # mean, lowest, highest, by epoch
 
 
-def draw(material: Material) -> Any:
+def described(material: Material) -> fig.Figure | None:
     """All arms in one plot if they can be distinguished, otherwise each in its own panel."""
-    curves = _curves(material)
+    curves, summary = _curves(material), material.summary
     if not curves:
         return None
     shown = {name: curves[name] for name in chosen.arms([*curves], MOST_ARMS, material)}
-    return (_together if len(shown) <= style.MAX_LINES else _apart)(shown, material)
+    x = fig.Axis("epoch", numbers="whole")
+    y = _value_axis([*shown.values()], summary.metric, f"{summary.unit} of valid")
+    caption = _caption(y.log) + chosen.left_out([*curves], MOST_ARMS, material)
+    about: Any = {"title": "Learning curves", "caption": caption}
+    if len(shown) <= style.MAX_LINES:
+        lines = [
+            _series(curve, name, fig.nth_look(index), 0.15)
+            for index, (name, curve) in enumerate(shown.items())
+        ]
+        return fig.Figure(**about, panels=[fig.Panel(x=x, y=y, marks=lines, names="ends")])
+    height = 1.65 * -(-len(shown) // COLUMNS) + 0.3
+    panels = [*_panels(shown, material.record.base_arm, x, y)]
+    size: Any = {"width": 7.6, "height": height, "columns": COLUMNS}
+    return fig.Figure(**about, panels=panels, **size, shared="xy")
+
+
+def _panels(
+    curves: Mapping[str, Curve], base: str, x: fig.Axis, y: fig.Axis
+) -> Iterator[fig.Panel]:
+    """A panel for each arm, all arms in grey behind it, and the base arm dashed."""
+    behind = [_line(curve, GREY) for curve in curves.values()]
+    behind += [_line(curves[base], DASHED)] if base in curves else []
+    _, top = y.limits or (0.0, math.inf)
+    for name, curve in curves.items():
+        yield fig.Panel(
+            x=x,
+            y=y,
+            marks=[*behind, _series(curve, name, OWN, 0.2)],
+            title=style.shortened(name, 22),
+            note=f"↑ above, at {curve[0][-1]:.0f}" if min(curve[1]) > top else "",
+        )
 
 
 def _curves(material: Material) -> dict[str, Curve]:
@@ -41,65 +75,23 @@ def _curves(material: Material) -> dict[str, Curve]:
     return {name: curve for name, curve in curves.items() if len(curve[0]) > 1}
 
 
-def _together(curves: dict[str, Curve], material: Material) -> Any:
-    figure, axes = style.figure(7.2, 3.8)
-    ends = []
-    for index, (name, curve) in enumerate(curves.items()):
-        colour = style.COLOURS[index]
-        _draw(axes, curve, 0.15, linewidth=1.5, **style.line(index))
-        ends.append((len(curve[0]), curve[0][-1], style.shortened(name), colour))
-    _axes(axes, list(curves.values()), material.summary.metric)
-    axes.set(xlabel="epoch", ylabel=f"{material.summary.unit} of valid")
-    style.label_ends(axes, ends)
-    return figure
+def _line(curve: Curve, look: fig.Look, **more: Any) -> fig.Series:
+    return fig.Series(x=range(1, len(curve[0]) + 1), y=curve[0], look=look, **more)
 
 
-def _apart(curves: dict[str, Curve], material: Material) -> Any:
-    """One panel for each arm, all others in grey behind it, and the base arm dashed."""
-    num, columns = len(curves), 4
-    height = 1.65 * -(-num // columns) + 0.3
-    figure, panels = style.panels(7.6, height, num, columns, sharex=True, sharey=True)
-    base = curves.get(material.record.base_arm)
-    for axes, (name, curve) in zip(panels, curves.items(), strict=True):
-        for other, *_ in curves.values():
-            axes.plot(range(1, len(other) + 1), other, color="#d9d9d9", linewidth=0.7)
-        if base is not None:
-            dashed = {"color": style.BLACK, "linestyle": style.DASHES[1], "linewidth": 1}
-            axes.plot(range(1, len(base[0]) + 1), base[0], **dashed)
-        _draw(axes, curve, 0.2, linewidth=1.8, color=style.BLUE)
-        axes.set_title(style.shortened(name, 22), fontsize=8)
-        _axes(axes, list(curves.values()), material.summary.metric)
-        axes.tick_params(labelsize=7)
-        mean, lowest, _ = curve
-        if min(lowest) > axes.get_ylim()[1]:
-            axes.text(0.5, 0.9, f"↑ above, at {mean[-1]:.0f}", **CENTRED, transform=axes.transAxes)
-    figure.supxlabel("epoch", fontsize=9)
-    figure.supylabel(f"{material.summary.unit} of valid", fontsize=9)
-    return figure
-
-
-def _draw(axes: Any, curve: Curve, alpha: float, **look: Any) -> None:
+def _series(curve: Curve, name: str, look: fig.Look, shade: float) -> fig.Series:
     """The mean as a line, and the range as a band."""
-    mean, lowest, highest = curve
-    epochs = range(1, len(mean) + 1)
-    axes.plot(epochs, mean, **look)
-    axes.fill_between(epochs, lowest, highest, color=look["color"], alpha=alpha, linewidth=0)
+    return _line(curve, look, name=name, low=curve[1], high=curve[2], shade=shade)
 
 
-def _axes(axes: Any, curves: list[Curve], metric: Metric) -> None:
+def _value_axis(curves: list[Curve], metric: Metric, title: str) -> fig.Axis:
     """From the best value to those of the first epochs."""
-    best = _best(curves, metric)
+    best = min((low for _, lows, _ in curves for low in lows), key=metric.loss_of_shown)
     firsts = sorted((mean[0] for mean, _, _ in curves), key=metric.loss_of_shown)
     first, highest = firsts[len(firsts) // 2], max(max(high) for _, _, high in curves)
     seen = max(first, *(mean[-1] for mean, _, _ in curves), key=metric.loss_of_shown)
     worst = min(first * 1.6, highest) if metric.scale == "log" else seen
-    style.value_axis(axes, metric, best, worst)
-    style.whole_numbers(axes.xaxis)
-
-
-def _best(curves: list[Curve], metric: Metric) -> float:
-    """The best value of any seed, as it is shown."""
-    return min((low for _, lows, _ in curves for low in lows), key=metric.loss_of_shown)
+    return fig.value_axis(title, metric, best, worst)
 
 
 def _curve(seeds: Sequence[Sequence[float]], show: Callable[[float], float]) -> Curve:
@@ -123,14 +115,10 @@ def _epochs(final: str, parents: Mapping[str, Sequence[str]], material: Material
     return [loss for loss in losses if loss is not None]
 
 
-def caption(material: Material) -> str:
-    """Return what the curves show, and which arms are not drawn."""
-    curves, metric = _curves(material), material.summary.metric
-    logarithmic = curves and style.is_logarithmic(metric, _best([*curves.values()], metric))
+def _caption(logarithmic: bool) -> str:
     log = "is logarithmic, and " if logarithmic else ""
     return (
         "Validation by epoch: the mean over the seeds that completed, and from the best to the "
         "worst of them. Where each arm has a panel, the others are grey in it and the base arm is "
         f"dashed. The scale {log}may cut off the first epochs."
-        f"{chosen.left_out([*curves], MOST_ARMS, material)}"
     )

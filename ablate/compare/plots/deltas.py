@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ablate.compare.formats import table_of
 from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
+from ablate.compare.plots import figure as fig
 from ablate.compare.table import columns
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.results.replication import plural
 
 MOST_ARMS = 60  # rows
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible
-TITLE = "What each arm bought"
 NEEDS = "a base arm and another, with results"
 COLOURS = {True: style.BLUE, False: style.VERMILLION, None: style.BLACK}  # better, worse
 MARKERS = {True: "o", False: "s", None: "D"}
@@ -24,29 +25,34 @@ BETTER = {
 }
 
 
-def draw(material: Material) -> Any:
+def described(material: Material) -> fig.Figure | None:
     """A row for each arm; filled if the corrected test decides, hollow if not."""
     summary = material.summary
     compared = _compared(summary)
-    rows = [compared[name] for name in reversed(chosen.arms([*compared], MOST_ARMS, material))]
-    if not rows:
+    shown = [compared[name] for name in chosen.arms([*compared], MOST_ARMS, material)]
+    if not shown:
         return None
-    figure, axes = style.figure(7.2, 1.1 + 0.27 * len(rows))
-    reach, digits = _reach([comparison for _, comparison in rows]), columns.decimals(summary)
-    axes.axvline(0, color=style.BLACK, linewidth=0.8)
-    for row, (arm, comparison) in enumerate(rows):
-        _row(axes, row, comparison, reach)
-        text = columns.with_interval(comparison.delta, comparison.interval, digits)
-        right = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
-        axes.text(1.02, row, f"{text}  {columns.verdict(arm)}", **right)
-    axes.set_yticks(range(len(rows)), [_name(arm.name, summary) for arm, _ in rows])
-    axes.set(xlim=(-reach * 1.05, reach * 1.05), ylim=(-0.6, len(rows) - 0.4))
-    axes.grid(axis="y", visible=False)
-    before = "the row above" if len(rows) == len(compared) else "the arm before it"
+    better, digits = BETTER[summary.metric.better], columns.decimals(summary)
+    reach = _reach([each for _, each in shown])
+    before = "the row above" if len(shown) == len(compared) else "the arm before it"
     against = before if material.record.design == "path" else material.record.base_arm
-    better = BETTER[summary.metric.better]
-    axes.set_xlabel(f"{better}      {summary.unit} of {summary.split}, less that of {against}")
-    return figure
+    difference = f"{summary.unit} of {summary.split}, less that of {against}"
+    table = [[arm.name, columns.delta(arm, digits), columns.verdict(arm)] for arm, _ in shown]
+    rows = [*enumerate(reversed(shown))]
+    names = [(row, _name(arm.name, summary)) for row, (arm, _) in rows]
+    panel = fig.Panel(
+        x=fig.Axis(f"{better}      {difference}", (-1.05 * reach, 1.05 * reach)),
+        y=fig.Axis(limits=(-0.6, len(rows) - 0.4), ticks=names, grid=False),
+        marks=[fig.Rule(0), *(mark for row, (_, each) in rows for mark in _row(row, each, reach))],
+        beside=[(row, "  ".join(texts)) for row, (_, *texts) in enumerate(reversed(table))],
+    )
+    return fig.Figure(
+        title="What each arm bought",
+        caption=_caption(material) + chosen.left_out([*compared], MOST_ARMS, material),
+        panels=[panel],
+        height=1.1 + 0.27 * len(rows),
+        own_table=table_of(["arm", difference, "verdict"], table, left=["verdict"]),
+    )
 
 
 def _compared(summary: Summary) -> dict[str, tuple[ArmSummary, Comparison]]:
@@ -56,7 +62,7 @@ def _compared(summary: Summary) -> dict[str, tuple[ArmSummary, Comparison]]:
 
 
 def _name(arm: str, summary: Summary) -> str:
-    """With the arm that it is compared with, unless the axis says so."""
+    """An arm's name, with the arm that it is compared with, unless the axis names that arm."""
     other = columns.elsewhere_noted(summary).get(arm)
     if other is None:
         return style.shortened(arm)
@@ -64,8 +70,10 @@ def _name(arm: str, summary: Summary) -> str:
 
 
 def _reach(comparisons: Sequence[Comparison]) -> float:
-    """How far the axis goes: to every interval's end, except those far from all others; an arm that
-    is better is always within it."""
+    """How far the axis goes: to the ends of all intervals, but for ends far from all others.
+
+    An arm that is better is always within the axis.
+    """
     deltas = sorted(abs(comparison.delta) for comparison in comparisons)
     typical = max(deltas[len(deltas) // 2], 1e-9)
     near = [
@@ -77,37 +85,37 @@ def _reach(comparisons: Sequence[Comparison]) -> float:
     return max([*near, typical])
 
 
-def _row(axes: Any, row: int, comparison: Comparison, reach: float) -> None:
+def _row(row: int, comparison: Comparison, reach: float) -> Iterator[fig.Series]:
+    """The interval as far as the axis goes, arrows where it goes on, and the difference."""
     delta, colour = comparison.delta, COLOURS[comparison.helps]
     low, high = comparison.interval or (delta, delta)
-    ends = [min(max(end, -reach), reach) for end in (low, high)]
-    axes.plot(ends, [row, row], color=colour, linewidth=1.6)
+
+    def at(*x: float, **look: Any) -> fig.Series:
+        return fig.Series(x=x, y=[row] * len(x), look=fig.Look(colour=colour, **look))
+
+    yield at(*(min(max(end, -reach), reach) for end in (low, high)), width=1.6)
     if low < -reach:
-        axes.plot(-reach, row, marker="<", color=colour, ms=5)
+        yield at(-reach, marker="<")
     if high > reach:
-        axes.plot(reach, row, marker=">", color=colour, ms=5)
+        yield at(reach, marker=">")
     if abs(delta) <= reach:
-        filled = "white" if comparison.helps is None else colour
-        form = MARKERS[comparison.helps]
-        axes.plot(delta, row, form, ms=6, color=colour, markerfacecolor=filled)
+        form, hollow = MARKERS[comparison.helps], comparison.helps is None
+        yield at(delta, marker=form, size=6, hollow=hollow)
 
 
-def caption(material: Material) -> str:
-    """Return which differences and intervals these are, and which arms are left out."""
-    replication = material.summary.replication
-    other = ", or from the one in brackets," if columns.elsewhere_noted(material.summary) else ""
-    path = material.record.design == "path"
-    differences = f"Differences from {'the arm before' if path else 'the base arm'}{other}"
-    left = chosen.left_out([*_compared(material.summary)], MOST_ARMS, material)
-    paired = f"{100 * (1 - material.summary.alpha):g}% intervals, paired over"
+def _caption(material: Material) -> str:
+    """The differences and intervals that these are."""
+    summary, replication = material.summary, material.summary.replication
+    base = "the arm before" if material.record.design == "path" else "the base arm"
+    other = ", or from the one in brackets," if columns.elsewhere_noted(summary) else ""
+    percent = f"{100 * (1 - summary.alpha):g}%"
+    paired = f"Differences from {base}{other} with {percent} intervals, paired over"
     if replication.of_settings_found:
         return (
-            f"{differences} with {paired} seeds of the "
-            f"settings found by {replication.searches} an arm: there is no verdict, and all "
-            f"diamonds are hollow. An arrow: beyond the plot.{left}"
+            f"{paired} seeds of the settings found by {replication.searches} an arm: there is no "
+            "verdict, and all diamonds are hollow. An arrow: beyond the plot."
         )
     return (
-        f"{differences} with {paired} "
-        f"{plural(replication.unit)}. Filled: better (circle) or worse (square) by the "
-        f"Holm-corrected test; hollow diamonds are undecided. An arrow: beyond the plot.{left}"
+        f"{paired} {plural(replication.unit)}. Filled: better (circle) or worse (square) by the "
+        "Holm-corrected test; hollow diamonds are undecided. An arrow: beyond the plot."
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ablate.compare.formats import table_of_values, text_of
 from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
+from ablate.compare.plots import figure as fig
 from ablate.compare.text.figures import shown
 from ablate.config.metrics import Metric
 from ablate.results.result import result_of
@@ -19,8 +21,13 @@ from ablate.store.numbers import finite
 
 MOST_ARMS, MOST_TRIALS, BEST = 6, 400, 3
 LOG_RANGE = 20  # an axis is logarithmic from this ratio of largest to smallest on
-TITLE = "What was searched"
 NEEDS = "a search"
+CAPTION = (
+    "Every trial of a search as a line, over its settings, to its result on validation "
+    "(best at the bottom). Bold: the best; dotted: stopped early, diverged or failed. "
+    "Fields that only some trials have are left out."
+)
+Ranked = Sequence[tuple[float, Journal]]  # with their losses
 
 
 @dataclass(frozen=True)
@@ -32,16 +39,23 @@ class Scale:
     marks: Sequence[tuple[float, str]]
 
 
-def draw(material: Material) -> Any:
+def described(material: Material) -> fig.Figure | None:
     """A panel for each arm; the best three bold, trials that did not complete dotted."""
     searched = _searched(material)
-    shown = chosen.arms([*searched], MOST_ARMS, material)
-    if not shown:
+    arms = chosen.arms([*searched], MOST_ARMS, material)
+    if not arms:
         return None
-    figure, panels = style.panels(7.4, 2.4 * len(shown) + 0.2, len(shown), 1)
-    for axes, name in zip(panels, shown, strict=True):
-        _panel(axes, name, searched[name], material.summary.metric)
-    return figure
+    metric = material.summary.metric
+    ranked = {arm: _ranked(searched[arm], metric) for arm in arms}
+    rows = [row for arm, trials in ranked.items() for row in _rows(arm, trials, metric)]
+    return fig.Figure(
+        title="What was searched",
+        caption=CAPTION + chosen.left_out([*searched], MOST_ARMS, material),
+        panels=[_panel(arm, trials, metric) for arm, trials in ranked.items()],
+        width=7.4,
+        height=2.4 * len(arms) + 0.2,
+        own_table=table_of_values(["arm", "trial", "settings", f"{metric.shown} of valid"], rows),
+    )
 
 
 def _searched(material: Material) -> dict[str, list[Journal]]:
@@ -50,21 +64,45 @@ def _searched(material: Material) -> dict[str, list[Journal]]:
     return {name: trials for name, trials in searched.items() if _varied(trials)}
 
 
-def _panel(axes: Any, name: str, trials: Sequence[Journal], metric: Metric) -> None:
-    """Completed trials first, from the best on."""
-    by_trial = {j.trial.id: result_of(j).loss(metric, "valid") for j in trials}
-    known = {trial: math.inf if loss is None else loss for trial, loss in by_trial.items()}
-    order = sorted(trials, key=lambda journal: known[journal.trial.id])
-    losses = [loss for loss in sorted(known.values()) if loss < math.inf]
-    scales = [_scale(key, [journal.config[key] for journal in order]) for key in _varied(trials)]
-    last, drawn = _loss_scale(losses, metric), _drawn(len(order))
+def _ranked(trials: Sequence[Journal], metric: Metric) -> Ranked:
+    """The trials from the best on; those that did not complete are last."""
+    losses = [result_of(journal).loss(metric, "valid") for journal in trials]
+    pairs = [(math.inf if x is None else x, j) for x, j in zip(losses, trials, strict=True)]
+    return sorted(pairs, key=lambda pair: pair[0])
+
+
+def _panel(name: str, ranked: Ranked, metric: Metric) -> fig.Panel:
+    """The drawn trials as lines over scales, the last of which is their result."""
+    trials = [journal for _, journal in ranked]
+    losses = [loss for loss, _ in ranked if loss < math.inf]
+    scales = [_scale(key, [journal.config[key] for journal in trials]) for key in _varied(trials)]
+    scales.append(_loss_scale(losses, metric))
+    drawn = _drawn(len(trials))
+    lines = []
     for rank in drawn:
-        heights = [scale.heights[rank] for scale in scales]
-        heights += [last.heights[rank]] if rank < len(losses) else []
-        axes.plot(range(len(heights)), heights, **_look(rank, len(losses)))
-    _axes(axes, [*scales, last])
+        heights = [scale.heights[rank] for scale in scales if rank < len(scale.heights)]
+        look = _look(rank, len(losses))
+        lines.append(fig.Series(x=range(len(heights)), y=heights, look=look))
+    rules = [fig.Rule(x) for x in range(len(scales))]
+    marks = [fig.Label(x, *mark) for x, scale in enumerate(scales) for mark in scale.marks]
+    titles = [(x, scale.title) for x, scale in enumerate(scales)]
     left = f", {len(drawn)} drawn" if len(drawn) < len(trials) else ""
-    axes.set_title(f"{name}: {len(trials)} trials, {len(losses)} completed{left}", loc="left")
+    return fig.Panel(
+        title=f"{name}: {len(trials)} trials, {len(losses)} completed{left}",
+        x=fig.Axis(limits=(-0.25, len(scales) - 0.75), ticks=titles, grid=False),
+        y=fig.Axis(limits=(-0.06, 1.06), ticks=(), grid=False),
+        marks=[*lines, *rules, *marks],
+        parallel=True,
+    )
+
+
+def _rows(arm: str, ranked: Ranked, metric: Metric) -> Iterator[list[Any]]:
+    """Of every drawn trial what its line shows: its settings and its result."""
+    varied = _varied([journal for _, journal in ranked])
+    for rank in _drawn(len(ranked)):
+        loss, journal = ranked[rank]
+        settings = ", ".join(f"{key} = {text_of(journal.config[key]) or 'none'}" for key in varied)
+        yield [arm, journal.trial.id, settings, metric.show(loss) if loss < math.inf else None]
 
 
 def _drawn(num: int) -> list[int]:
@@ -75,28 +113,15 @@ def _drawn(num: int) -> list[int]:
     return [*range(BEST), *(BEST + at * (num - BEST) // rest for at in range(rest))]
 
 
-def _look(rank: int, num_completed: int) -> dict[str, Any]:
+def _look(rank: int, num_completed: int) -> fig.Look:
     if rank >= num_completed:
-        return {"color": style.GREY, "linestyle": (0, (1, 2)), "linewidth": 0.9, "zorder": 1}
+        return fig.Look(colour=style.GREY, dashes=(1, 2), width=0.9, above=1)
     if rank < min(BEST, max(1, num_completed // 3)):
         dashes = style.DASHES[rank]
-        return {"color": style.VERMILLION, "linestyle": dashes, "linewidth": 2, "zorder": 4 - rank}
+        return fig.Look(colour=style.VERMILLION, dashes=dashes, width=2, above=4 - rank)
     shade = 0.35 + 0.45 * rank / max(1, num_completed - 1)  # the better, the darker
-    return {"color": (shade, shade, 1 - 0.5 * (1 - shade)), "linewidth": 0.8, "zorder": 1}
-
-
-def _axes(axes: Any, scales: Sequence[Scale]) -> None:
-    axes.set(xlim=(-0.25, len(scales) - 0.75), ylim=(-0.06, 1.06), yticks=[])
-    axes.grid(visible=False)
-    axes.spines[["left", "bottom"]].set_visible(False)
-    axes.tick_params(axis="x", length=0)
-    axes.set_xticks(range(len(scales)), [scale.title for scale in scales], fontsize=8)
-    box = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5}
-    right = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-    for x, scale in enumerate(scales):
-        axes.axvline(x, color=style.BLACK, linewidth=0.8)
-        for height, text in scale.marks:
-            axes.annotate(text, (x, height), **right, fontsize=7, bbox=box, zorder=6)
+    levels = (round(255 * share) for share in (shade, shade, 1 - 0.5 * (1 - shade)))
+    return fig.Look(colour="#{:02x}{:02x}{:02x}".format(*levels), width=0.8, above=1)
 
 
 def _scale(key: str, values: Sequence[Any]) -> Scale:
@@ -142,13 +167,3 @@ def _trials(arm: str, material: Material) -> list[Journal]:
     ids = dict.fromkeys(trial for search in searches for trial in search.trials)
     trials = [material.journals[trial] for trial in ids if trial in material.journals]
     return [journal for journal in trials if journal.outcome is not None and journal.config]
-
-
-def caption(material: Material) -> str:
-    """Return what the lines show, and how many trials are left out."""
-    return (
-        "Every trial of a search as a line, over its settings, to its result on validation "
-        "(best at the bottom). Bold: the best; dotted: stopped early, diverged or failed. "
-        "Fields that only some trials have are left out."
-        f"{chosen.left_out([*_searched(material)], MOST_ARMS, material)}"
-    )

@@ -55,7 +55,7 @@ def columns_of_tests(summary: Summary) -> list[Column]:
         Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip", drop=1),
         Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", drop=2),
         size.about(attrgetter("difference.effect_size")),
-        Column("verdict", lambda c: c.verdict, name="verdict"),
+        Column("verdict", lambda c: c.verdict, name="verdict", left=True),
         *(Column(name=name, of=attrgetter(name)) for name in ("reason", "more")),
     ]
 

@@ -107,7 +107,8 @@ def test_a_narrow_terminal_drops_columns_and_wraps_one():
 
 
 def test_on_a_page_a_cell_takes_several_lines_from_41_characters_on():
-    one, other = html.grid(table_of_values(["a", "b"], [("x" * 40, "y" * 41)]))[3].split("<td")[1:]
+    page = html.write(table_of_values(["a", "b"], [("x" * 40, "y" * 41)]))
+    one, other = page.split("<td")[1:]
     assert one.startswith(">") and other.startswith(' class="long">')
 
 

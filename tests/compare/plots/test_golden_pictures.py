@@ -12,6 +12,7 @@ import pytest
 
 from ablate.compare import plots
 from ablate.compare.material import Material
+from ablate.compare.plots import static
 from ablate.config.metrics import ACCURACY
 from ablate.store.epoch import Epoch
 from ablate.store.study_record import ArmRecord
@@ -115,9 +116,9 @@ def golden_text() -> str:
     texts = []
     for title, made in STUDIES.items():
         material: Material = material_of(made())
-        for name, figure in plots.pictures(material).items():
-            caption = plots.get(name).caption(material)
-            texts.append(f"== {title}: {name}\n{caption}\n{drawn(figure)}\n")
+        for name, figure in plots.described(material).items():
+            picture = drawn(static.drawn(figure))
+            texts.append(f"== {title}: {name}\n{figure.caption}\n{picture}\n")
     return "\n".join(texts)
 
 

@@ -12,14 +12,20 @@ import pytest
 from matplotlib.figure import Figure
 
 from ablate.compare import plots
-from ablate.compare.plots import chosen, curves, parameters, search, style
-from ablate.compare.plots.as_trained import _difference, differences
-from ablate.compare.plots.parameters import Point
+from ablate.compare.plots import chosen, curves, parameters, search, static, style
+from ablate.compare.plots import figure as fig
 from ablate.config.metrics import ACCURACY, PERPLEXITY, Metric
 from ablate.store.epoch import Epoch
 from ablate.study.designs import factorial
 from tests.support.studies_by_hand import ByHand
 from tests.support.whole_study import Material, material_of, searched
+
+
+def described(name: str, material: Material) -> Any:
+    figure = plots.get(name).described(material)
+    assert figure is not None
+    return figure
+
 
 PLAIN = Metric("score", better="lower", scale="linear")
 
@@ -53,22 +59,23 @@ def test_one_bad_trial_does_not_hide_the_others():
 
 def test_the_best_trials_are_bold_and_what_did_not_complete_is_dotted():
     looks = [search._look(rank, 9) for rank in range(11)]
-    assert [look["linewidth"] for look in looks] == [2] * 3 + [0.8] * 6 + [0.9] * 2
-    assert [look["zorder"] for look in looks] == [4, 3, 2] + [1] * 8
-    assert len({str(look["linestyle"]) for look in looks[:3]}) == 3
-    assert {look["color"] for look in looks[9:]} == {style.GREY}
-    shades = [look["color"][0] for look in looks[3:9]]
+    assert [look.width for look in looks] == [2] * 3 + [0.8] * 6 + [0.9] * 2
+    assert [look.above for look in looks] == [4, 3, 2] + [1] * 8
+    assert len({look.dashes for look in looks[:3]}) == 3
+    assert {look.colour for look in looks[9:]} == {style.GREY}
+    shades = [int(look.colour[1:3], 16) / 255 for look in looks[3:9]]
     assert shades == sorted(shades) and 0.35 < shades[0] < shades[-1] == pytest.approx(0.8)
-    assert search._look(0, 1)["linewidth"] == search._look(0, 2)["linewidth"] == 2
-    assert search._look(1, 2)["linewidth"] == 0.8
+    assert search._look(0, 1).width == search._look(0, 2).width == 2
+    assert search._look(1, 2).width == 0.8
 
 
 def test_the_eighth_line_has_a_colour_again_with_other_dashes_and_another_marker():
     first, second = style.COLOURS[:2]
-    assert style.line(6) == {"color": style.COLOURS[6], "linestyle": style.DASHES[6]}
-    assert style.line(7) == {"color": first, "linestyle": style.DASHES[1]}
-    assert style.line(15) == {"color": second, "linestyle": style.DASHES[3]}
-    assert style.marker(7) == {"color": first, "marker": style.MARKERS[1]}
+    assert style.nth(6) == (style.COLOURS[6], style.DASHES[6], style.MARKERS[6])
+    assert style.nth(7) == (first, style.DASHES[1], style.MARKERS[1])
+    assert style.nth(15) == (second, style.DASHES[3], style.MARKERS[3])
+    assert style.line(7) == {"color": first, "linestyle": (0, style.DASHES[1])}
+    assert style.line(0)["linestyle"] == "-"
     assert style.marker(15) == {"color": second, "marker": style.MARKERS[3]}
 
 
@@ -78,7 +85,7 @@ def test_a_caption_counts_the_searches_for_which_there_is_no_colour(num, left):
     study = ByHand({f"arm {i}": [4.0] for i in range(num)}, "arm 0")
     found = tuple(searched(study, f"arm {i}", draws) for i in range(num))
     study.record_fields = {"searches": found}
-    caption = plots.get("budget").caption(material_of(study))
+    caption = described("budget", material_of(study)).caption
     assert left in caption and ("Not drawn" in caption) == (num > 7)
 
 
@@ -86,20 +93,20 @@ def test_the_budget_of_two_trials_is_a_curve():
     study = ByHand({"base": [4.0]})
     found = searched(study, "base", random.Random(1))
     study.record_fields = {"searches": (replace(found, trials=found.trials[:2]),)}
-    figure: Any = plots.get("budget").draw(material_of(study))
+    figure = static.drawn(described("budget", material_of(study)))
     assert [len(line.get_xdata()) for line in figure.axes[0].lines] == [2, 2]
 
 
 def test_a_picture_replaces_the_one_before(tmp_path):
     file = tmp_path / "pictures" / "deltas.svg"
     for data in (b"first", b"second"):
-        plots.save(file, data)
+        static.save(file, data)
     assert file.read_bytes() == b"second"
 
 
 def test_every_panel_has_all_arms_in_grey_the_base_arm_and_its_own():
     material = material_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
-    figure: Any = plots.get("curves").draw(material)
+    figure = static.drawn(described("curves", material))
     panels = [axes for axes in figure.axes if axes.get_visible()]
     means = {name: mean for name, (mean, *_) in curves._curves(material).items()}
     for axes, arm in zip(panels, material.record.arms, strict=True):
@@ -124,30 +131,37 @@ def test_every_panel_has_all_arms_in_grey_the_base_arm_and_its_own():
     ],
 )
 def test_the_axis_of_curves_leaves_out_bad_first_epochs(metric, first, top):
-    axes = Figure().add_subplot()
     last = 100.0 if metric is PERPLEXITY else 0.9
     above = {900.0: 950.0}
     lines = [([start, last], [start, last], [above.get(start, start + 5), last]) for start in first]
-    curves._axes(axes, lines, metric)
+    low, high = curves._value_axis(lines, metric, "").limits or (0, 0)
     if top is not None:
-        assert axes.get_ylim() == pytest.approx((97.0, top))
+        assert (low, high) == pytest.approx((97.0, top))
     else:
-        low, high = axes.get_ylim()
         assert 0.4 < low < 0.5 and high > 0.9
 
 
 def test_published_points_are_hollow_diamonds_of_another_colour():
     axes = Figure().add_subplot()
-    ours, theirs = Point("a", 1e6, 60.0, 0.5), Point("b", 2e6, 61.0, published=True)
+    spread: Any = {"low": [59.5], "high": [60.5]}
+    ours = parameters._point("a", 1e6, 60.0, look=parameters.OURS, **spread)
+    theirs = parameters._point("b", 2e6, 61.0, look=parameters.PUBLISHED)
     for point in (ours, theirs):
-        parameters._mark(axes, point)
+        static._mark(axes, point)
     (circle, *bars), (diamond, *none) = (container.lines for container in axes.containers)
     assert (circle.get_marker(), circle.get_color()) == ("o", style.BLUE)
     assert (diamond.get_marker(), diamond.get_color()) == ("D", style.VERMILLION)
     assert diamond.get_markerfacecolor() == "white" != circle.get_markerfacecolor()
     assert len(bars[0]) == 2 and len(none[0]) == 0
-    labels = [parameters._label(ours, *limits) for limits in ((50, 60.0), (50, 59.9), (60.1, 70))]
-    assert labels == ["a", "a ↑ 60", "a ↓ 60"]
+
+
+def test_a_name_beside_a_panel_says_how_far_beyond_its_limits_the_point_is():
+    labels = []
+    for limits in ((50, 60.0), (50, 59.9), (60.1, 70)):
+        point = fig.Series(x=[1.0], y=[60.0], name="a")
+        panel = fig.Panel(x=fig.Axis(), y=fig.Axis(limits=limits), marks=[point], names="ends")
+        labels += [(end.text, end.y) for end in panel.ends]
+    assert labels == [("a", 60.0), ("a ↑ 60", 59.9), ("a ↓ 60", 60.1)]
 
 
 @pytest.mark.parametrize(
@@ -180,11 +194,11 @@ def of_metric(metric: Metric, values: dict[str, list[float]], **fields: Any) -> 
 def test_values_below_zero_are_drawn_in_a_picture_of_its_size():
     values = {"base": [-0.5, -0.4], "better": [0.1, 0.12], "best": [0.3, 0.32]}
     material = material_of(of_metric(Metric("r2", better="higher"), values))
-    figure: Any = plots.pictures(material, ["parameters"])["parameters"]
+    figure = static.drawn(described("parameters", material))
     (axes,) = figure.axes
     low, high = axes.get_ylim()
     assert low < -0.45 < 0.31 < high and axes.get_yscale() == "linear"
-    heights = struct.unpack(">II", plots.written(figure, "png")[16:24])
+    heights = struct.unpack(">II", static.written(figure, "png")[16:24])
     assert max(heights) < 2000
 
 
@@ -193,7 +207,7 @@ def test_interactions_are_drawn_where_higher_is_better():
     values = {arm.name: [0.5 + 0.1 * i, 0.52 + 0.1 * i] for i, arm in enumerate(arms)}
     study = of_metric(ACCURACY, values, design="factorial")
     study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in arms}
-    figure: Any = plots.get("interactions").draw(material_of(study))
+    figure = static.drawn(described("interactions", material_of(study)))
     (_, (low, high), _) = figure.axes[0].containers[0].lines
     half = 12.706  # t of two seeds, 50 and 52
     assert low.get_ydata()[0] == pytest.approx(51 - half, abs=0.01)
@@ -210,7 +224,7 @@ def test_three_factors_have_three_panels_of_two():
     study = ByHand({arm.name: [4.0 + 0.1 * i, 4.1] for i, arm in enumerate(arms)})
     levels = {arm.name: {"levels": dict(arm.levels)} for arm in arms}
     study.arm_fields, study.record_fields = levels, {"design": "factorial"}
-    figure: Any = plots.get("interactions").draw(material_of(study))
+    figure = static.drawn(described("interactions", material_of(study)))
     shown = [axes for axes in figure.axes if axes.get_visible()]
     legends = [axes.get_legend().get_texts()[0].get_text()[0] for axes in shown]
     assert [axes.get_xlabel() + b for axes, b in zip(shown, legends, strict=True)] == [
@@ -219,27 +233,16 @@ def test_three_factors_have_three_panels_of_two():
     assert len(arms) == 8
 
 
-def test_what_an_arm_was_trained_with_names_added_and_left_out_techniques():
-    base = {"head": "mos", "regularizer.l2.weight": 1e-6, "training.clip": 1.0}
-    ours = {"head": "mos", "regularizer.dropout.input": 0.2, "regularizer.dropout.output": 0.0}
-    assert _difference({**ours, "training.clip": 2.0}, base) == {
-        "regularizer.l2": "without regularizer.l2",
-        "regularizer.dropout.input": "regularizer.dropout.input = 0.2",
-        "training.clip": "training.clip = 2.0",
-    }
-    assert _difference(base, base) == {}
-
-
 def test_the_plot_of_differences_names_the_arm_that_a_row_is_compared_with():
     study = ByHand({"base": [4.3, 4.31, 4.3], "b": [4.1, 4.13, 4.12], "c": [4.0, 4.01, 4.04]})
     study.arm_fields = {"c": {"against": "b"}}
-    figure: Any = plots.get("deltas").draw(material_of(study))
+    figure = static.drawn(described("deltas", material_of(study)))
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names == ["c (less b)", "b"]
-    caption = plots.get("deltas").caption
-    assert "from the base arm, or from the one in brackets," in caption(material_of(study))
+    caption = described("deltas", material_of(study)).caption
+    assert "from the base arm, or from the one in brackets," in caption
     study.record_fields = {"design": "path"}
-    assert "from the arm before with" in caption(material_of(study))
+    assert "from the arm before with" in described("deltas", material_of(study)).caption
 
 
 @pytest.mark.parametrize(
@@ -253,9 +256,9 @@ def test_the_caption_of_curves_says_which_scale_they_have(metric, lowest, logari
         shares = enumerate((0.9, value), 1)
         journal.epochs = [Epoch(number, {metric.key("valid"): share}) for number, share in shares]
     material = material_of(study)
-    figure: Any = plots.get("curves").draw(material)
+    figure = static.drawn(described("curves", material))
     assert (figure.axes[0].get_yscale() == "log") == logarithmic
-    assert ("is logarithmic" in plots.get("curves").caption(material)) == logarithmic
+    assert ("is logarithmic" in described("curves", material).caption) == logarithmic
 
 
 def many(num: int) -> Material:
@@ -270,18 +273,18 @@ def many(num: int) -> Material:
 @pytest.mark.parametrize("name", ["deltas", "curves", "parameters"])
 def test_a_plot_of_many_arms_has_a_bounded_number_of_parts_and_says_what_it_leaves_out(name):
     """Otherwise a report of 1,000 arms takes hours: a panel of an arm has a line of every arm."""
-    plot = plots.get(name)
-    few, more = (many(num) for num in (plot.MOST_ARMS + 2, plot.MOST_ARMS + 30))
-    parts = [len(plot.draw(material).findobj()) for material in (few, more)]
+    most = plots.get(name).MOST_ARMS
+    few, more = (described(name, many(num)) for num in (most + 2, most + 30))
+    parts = [len(static.drawn(figure).findobj()) for figure in (few, more)]
     assert parts[0] == pytest.approx(parts[1], rel=0.05)  # but for the marks of their axes
     skipped = 1 if name == "deltas" else 2  # the base arm has no difference from itself
-    assert f"Not drawn: {skipped} more arm" in plot.caption(few)
-    assert f"Not drawn: {28 + skipped} more arms, which the table has." in plot.caption(more)
+    assert f"Not drawn: {skipped} more arm" in few.caption
+    assert f"Not drawn: {28 + skipped} more arms, which the table has." in more.caption
 
 
 @pytest.mark.parametrize("name", ["deltas", "curves", "parameters"])
 def test_a_caption_says_nothing_of_arms_if_all_are_drawn(name):
-    assert "Not drawn" not in plots.get(name).caption(many(plots.get(name).MOST_ARMS))
+    assert "Not drawn" not in described(name, many(plots.get(name).MOST_ARMS)).caption
 
 
 def test_the_base_arm_and_the_best_arms_are_drawn_in_the_order_of_the_study():
@@ -317,22 +320,4 @@ def test_the_caption_of_interactions_counts_the_pairs_that_are_left_out():
     }
     study.record_fields = {"design": "factorial"}
     material = material_of(study)
-    assert "Not drawn: 3 more pairs of factors." in plots.get("interactions").caption(material)
-
-
-class Reads(tuple):
-    """The trials of a record; counts how often all of them are read."""
-
-    num = 0
-
-    def __iter__(self):
-        Reads.num += 1
-        return super().__iter__()
-
-
-@pytest.mark.parametrize("num", [3, 30])
-def test_what_arms_trained_with_is_told_from_one_reading_of_the_trials(num, monkeypatch):
-    monkeypatch.setattr(Reads, "num", 0)
-    study = ByHand({f"arm {i}": [4.0, 4.1] for i in range(num)}, "arm 0")
-    record = replace(study.record, trials=Reads(study.trials))
-    assert len(differences(record, study.journals)) == num and Reads.num == 1
+    assert "Not drawn: 3 more pairs of factors." in described("interactions", material).caption

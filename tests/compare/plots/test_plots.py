@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,8 @@ from matplotlib.text import Text
 
 from ablate.commands.plot import plot
 from ablate.compare import plots
-from ablate.compare.plots import KINDS, pictures, style, written
+from ablate.compare.plots import static, style
+from ablate.compare.plots.static import KINDS, written
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.curves import budget_curves
 from ablate.errors import ConfigError
@@ -25,21 +27,26 @@ from tests.support.whole_study import material_of, whole_study
 
 
 def axes_of(name, material, index=0):
-    figure = plots.get(name).draw(material)
+    return static.drawn(described(name, material)).axes[index]
+
+
+def described(name, material) -> Any:
+    figure = plots.get(name).described(material)
     assert figure is not None
-    return figure.axes[index]
+    return figure
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", plots.NAMES)
 def test_every_picture_is_drawn_as_png_and_svg_the_same_every_time(name, material):
-    figure = pictures(material, [name])[name]
-    files = {kind: written(figure, kind) for kind in KINDS}
+    figure = described(name, material)
+    picture = static.drawn(figure)
+    files = {kind: written(picture, kind) for kind in KINDS}
     assert files["png"].startswith(b"\x89PNG") and len(files["png"]) > 5000
     assert ET.fromstring(files["svg"]).tag.endswith("svg")
-    again = pictures(material, [name])[name]
+    again = static.drawn(described(name, material))
     assert {kind: written(again, kind) for kind in KINDS} == files
-    assert plots.get(name).caption(material)
+    assert figure.caption and figure.table.rows
 
 
 @pytest.mark.slow
@@ -48,7 +55,7 @@ def test_a_dollar_in_a_name_is_no_formula(name):
     r"""`$\write18{id}$` ended every plot with an error of mathtext."""
     asked = r"$\write18{id}$"
     study = whole_study(asked)
-    figure = pictures(material_of(study), [name])[name]
+    figure = static.drawn(described(name, material_of(study)))
     figure.draw_without_rendering()
     assert written(figure, "svg")
     if name != "parameters":  # whose points have no names
@@ -57,7 +64,7 @@ def test_a_dollar_in_a_name_is_no_formula(name):
 
 @pytest.mark.parametrize("name", plots.NAMES)
 def test_a_study_without_results_has_no_picture(name):
-    assert plots.get(name).draw(material_of(ByHand({"base": [None]}))) is None
+    assert plots.get(name).described(material_of(ByHand({"base": [None]}))) is None
 
 
 @pytest.mark.parametrize("tuned", [True, False])
@@ -118,7 +125,7 @@ def test_the_curve_of_a_stage_continues_that_of_the_stage_before():
 
 def test_many_arms_get_a_panel_each():
     material = material_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
-    figure = plots.get("curves").draw(material)
+    figure = static.drawn(described("curves", material))
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title() for axes in shown] == [f"arm {i}" for i in range(9)]
 
@@ -173,7 +180,7 @@ def test_a_published_point_of_an_arm_that_is_not_comparable_is_named_with_the_re
     axes = axes_of("parameters", material)
     shown = {float(container.lines[0].get_ydata()[0]) for container in axes.containers}
     assert 78.9 not in shown and 100.0 not in shown
-    caption = plots.get("parameters").caption(material)
+    caption = described("parameters", material).caption
     assert "Not comparable (trained by Adam): CharCNN (Kim et al., 2015)." in caption
     assert "Not comparable (another text): Sum-Prod Net (Cheng et al., 2014)." in caption
 
@@ -232,13 +239,13 @@ def test_in_grey_a_line_that_looks_like_another_has_other_dashes():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.01, 0.08))
 def test_labels_are_moved_apart_and_stay_in_order(places, gap):
     places = sorted(places)
-    moved = style.spread(places, gap)
+    moved = static.spread(places, gap)
     assert all(b - a >= gap - 1e-9 for a, b in itertools.pairwise(moved))
     assert min(moved) >= -1e-9 and max(moved) <= 1 + 1e-9
 
 
 def test_labels_that_are_apart_stay_where_they_are():
-    assert style.spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
+    assert static.spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
 
 
 @pytest.mark.slow

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +15,10 @@ from ablate import Arm, Scale, Search, Stage, Study, smaller, table
 from ablate.commands.report import report
 from ablate.commands.sync import sync_records
 from ablate.compare import plots
-from ablate.compare.plots.report import page
+from ablate.compare.page import SECTIONS, page, render, sections
 from ablate.compare.table import provenance
 from ablate.engine import run as engine
+from ablate.errors import MissingDependency
 from ablate.record.database import _make_database
 from ablate.store import findings, study_record
 from ablate.store.findings import SavedFinding
@@ -24,6 +27,7 @@ from tests.support.golden import changes
 from tests.support.studies_by_hand import ByHand
 from tests.support.whole_study import material_of, whole_study
 
+FOLDER = Path(sections.__file__).parent
 KINDS_OF_LINK = ("src", "href", "srcset", "data", "action")
 STAND_IN = "stand_in"
 
@@ -53,10 +57,12 @@ def kept(study, workspace) -> str:
 
 @pytest.mark.slow
 def test_it_needs_nothing_else(study, workspace):
-    links = Links(kept(study, workspace))
-    assert links.links and all(
-        link.startswith("data:image/svg+xml;base64,") for link in links.links
-    )
+    text = kept(study, workspace)
+    links = Links(text)
+    inside = ("data:image/svg+xml;base64,", "#")
+    assert links.links and all(link.startswith(inside) for link in links.links)
+    places = {link[1:] for link in links.links if link.startswith("#")}
+    assert places == {*re.findall('<h2 id="(.*?)"', text)}
     assert not {"script", "link", "iframe", "object"} & set(links.tags)
     assert links.tags.count("img") == len(plots.NAMES)
 
@@ -64,22 +70,37 @@ def test_it_needs_nothing_else(study, workspace):
 @pytest.mark.slow
 def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
     text = kept(study, workspace)
-    headings = re.findall("<h2>(.*?)</h2>", text)
+    headings = re.findall("<h2 id=.*?>(.*?)</h2>", text)
+    figures = [figure.title for figure in plots.described(material_of(study)).values()]
     rest = ["Arms", "Trials", "To run it again"]
-    assert headings == ["Tests in full", *(plots.get(name).TITLE for name in plots.NAMES), *rest]
+    assert headings == ["Tests in full", *figures, *rest] and len(figures) == len(plots.NAMES)
     key = re.search(r"ablate provenance ([0-9a-f]{16})", text)
     assert key and "a on, b off" in provenance.show(workspace.store, key[1])
     assert text.count("<tr>") > len(study.journals)  # every trial is in it
 
 
 @pytest.mark.slow
-def test_what_users_wrote_is_text(study, workspace):
+def test_what_users_wrote_is_text(workspace):
+    study = whole_study("<script>alert(2)</script>")
     study.record_fields["question"] = "<script>alert(1)</script> & more?"
     study.record_fields["command"] = "ablate study '<b>.py'"
     text = kept(study, workspace)
-    assert "script" not in Links(text).tags
+    assert not {"script", "b"} & {*Links(text).tags}
+    assert "<td>&lt;script&gt;alert(2)&lt;/script&gt; on, b on</td>" in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more?" in text
     assert "&lt;b&gt;.py" in text
+
+
+def test_without_jinja2_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    render._template.cache_clear()
+    with pytest.raises(MissingDependency, match=r"pages need the package jinja2.*pip install"):
+        render.html([])
+
+
+def test_every_file_of_a_section_has_its_place_on_the_page():
+    files = (file.stem for file in FOLDER.glob("*.py"))
+    assert sorted(SECTIONS) == sorted(name for name in files if name != "__init__")
 
 
 @pytest.mark.slow
@@ -142,7 +163,7 @@ def test_a_page_that_fails_stops_no_study(workspace, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("of a picture")
 
-    monkeypatch.setattr("ablate.compare.plots.report.pictures", broken)
+    monkeypatch.setattr("ablate.compare.plots.described", broken)
     store = run(workspace)
     assert store.names("studies/kept@s/results/files") == ["table.txt"]
 
@@ -158,7 +179,7 @@ def cells_of_arms(workspace, study: Study, scale: str) -> dict[str, str]:
     engine.run_study(study, scale, workspace, engine.RunOptions(local=True, quiet=True))
     path = report(workspace, study_record.study_key(study.name, scale)).splitlines()[0]
     with open(path, encoding="utf-8") as file:
-        section = file.read().partition("<h2>Arms</h2>")[2].partition("</table>")[0]
+        section = file.read().partition(">Arms</h2>")[2].partition("</table>")[0]
     rows = [
         re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", section)
     ]
@@ -269,6 +290,7 @@ def golden_text(workspace) -> str:
     for title, study in (("searched", whole_study()), ("of two stages", of_two_stages())):
         text = page(material_of(study), workspace.store)
         text = re.sub('base64,[^"]*', "base64,...", text).replace("<tr>", "\n<tr>")
+        text = re.sub("<style>.*</style>", "<style>...</style>", text, flags=re.DOTALL)
         text = re.sub("(Table|provenance) [0-9a-f]{16}", r"\1 ...", text)  # of every last digit
         texts.append(f"== {title}\n{text}\n")
     return "\n".join(texts)
@@ -276,5 +298,5 @@ def golden_text(workspace) -> str:
 
 @pytest.mark.golden
 def test_the_page_is_the_golden_one(workspace):
-    """Without its pictures, which are in pictures.txt."""
+    """Without its pictures, which are in pictures.txt, and the style, which is in formats.txt."""
     assert not changes("report.html", golden_text(workspace))

@@ -1,0 +1,65 @@
+"""What a page consists of, as data: sections of tables, texts and pictures. None of it is HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ablate.compare.formats import Table
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table's headings and rows."""
+
+    kind: ClassVar = "grid"
+    table: Table
+    title: str = ""
+    folded: str = ""  # the line that unfolds it; none: it is always shown
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    kind: ClassVar = "text"
+    text: str
+    look: Literal["plain", "warning", "small", "code", "command"] = "plain"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing as SVG, with its caption and its numbers."""
+
+    kind: ClassVar = "picture"
+    svg: str
+    title: str
+    caption: str = ""
+    table: Table | None = None
+
+
+Part = Grid | Text | Picture
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under a heading; the first one's heading is that of the page."""
+
+    title: str
+    parts: Sequence[Part]
+
+
+def small(texts: Iterable[str]) -> list[Text]:
+    """Paragraphs in small print."""
+    return [Text(text, "small") for text in texts]
+
+
+def table_parts(table: Table) -> Iterator[Part]:
+    """A table with all that surrounds it."""
+    yield from [Text(table.question)] if table.question else []
+    yield from (Text(warning, "warning") for warning in table.warnings)
+    yield Grid(table)
+    yield from (Grid(other, other.title) for other in table.further)
+    yield from small([*table.settings, *table.small_print("bold")])
+    yield from [Text(table.reference, "code")] if table.reference else []

@@ -1,0 +1,1 @@
+"""The sections of a study's page, each a file."""

@@ -1,0 +1,38 @@
+"""Every trial with its result, and how often the test split was read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ablate.compare.formats import table_of
+from ablate.compare.material import Material
+from ablate.compare.page.parts import Grid, Section, Text
+from ablate.compare.text.figures import shown
+from ablate.config.identity import StageName
+from ablate.config.metrics import SPLITS
+from ablate.results.replication import counted
+from ablate.results.result import result_of
+from ablate.store import tokens
+from ablate.store.store import Store
+
+
+def sections(material: Material, store: Store) -> Iterator[Section]:
+    """A row for each trial, folded up."""
+    metric = material.record.metric
+    stages = {trial.id: trial.stage for trial in material.record.trials}
+    rows = []
+    for id, journal in material.journals.items():
+        trial, stage = journal.trial, stages.get(id, StageName.SEARCH)
+        losses = [metric.loss_of(journal.metrics, split) for split in SPLITS]
+        values = ["" if loss is None else shown(metric, loss) for loss in losses]
+        fate = result_of(journal).fate(metric)
+        rows.append([id, trial.arm, stage, trial.seed, fate, *values])
+    left = ["arm", "stage", "status"]
+    table = table_of(["trial", "arm", "stage", "seed", "status", *SPLITS], rows, left)
+    again = sum(tokens.num_readings(store, trial) for trial in material.journals)
+    note = (
+        f"Saved log-probabilities of the test split were read again {counted(again, 'time')}, "
+        "after the study's own reading."
+    )
+    trials = Grid(table, folded=f"{len(rows)} trials")
+    yield Section("Trials", [Text(note), trials] if again else [trials])
