@@ -28,8 +28,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_page_has_its_three_files():
-    assert list(FILES) == ["gaussian_noise.py", "test_gaussian_noise.py", "noise_study.py"]
+def test_the_page_has_its_files():
+    technique = ["gaussian_noise.py", "test_gaussian_noise.py", "noise_study.py"]
+    assert list(FILES) == [*technique, "corners.py"]
 
 
 @pytest.mark.slow

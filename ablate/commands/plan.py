@@ -7,6 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
@@ -158,16 +159,14 @@ def _cost(
     done: dict[str, journals.Journal],
     workspace: Workspace,
 ) -> list[str]:
-    from ablate.data.corpus import num_tokens, source_vocabulary_size, vocabulary_size
+    from ablate.data.kinds import source_of
 
     first = next(iter(plan.configs.values()))
-    if not first.kind.assembles and "corpus" not in first.sections:
-        return [_time(plan, searches, done)]
-    vocabulary = vocabulary_size(first.corpus, workspace.data)
-    read = source_vocabulary_size(first.corpus, workspace.data)
-    num_train = num_tokens(first.corpus, workspace.data)["train"]
-    configs = plan.configs.items()
-    work = {arm: cost.flops_per_token(config, vocabulary, read) for arm, config in configs}
+    source = source_of(first.data, workspace.data) if first.data else None
+    if source is None or not first.kind.slots:  # only a function's trials tell how long they take
+        return [*_sizes(source), _time(plan, searches, done)]
+    words, num_train = source.vocabulary(), source.sizes()["train"]
+    work = {arm: cost.flops_per_token(config, *words) for arm, config in plan.configs.items()}
     left = [trial for trial in plan.trials if trial.id not in done]
     more = [trial for search in searches for trial in search.confirming]
     trained = [trial for trial in (*left, *more) if not trial.parent_ids(Role.MEMBER)]
@@ -192,6 +191,12 @@ def _cost(
         f"{_state(plan, done)}; {total / 1e6:,.1f}M training tokens left: about "
         f"{duration(seconds)} with {counted(workers, 'worker')} ({basis}){without}"
     ]
+
+
+def _sizes(source: Any) -> list[str]:
+    """Say how much trials read of each split, if their source counts it."""
+    sizes = source.sizes() if source else {}
+    return [", ".join(f"{size:,} {split}" for split, size in sizes.items())] if sizes else []
 
 
 def _jobs(trials: Sequence[Trial], took: Mapping[str, float]) -> list[Job]:

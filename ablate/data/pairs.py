@@ -1,6 +1,6 @@
 """A corpus of pairs as encoder-decoders read it: sentences to read and sentences to write.
 
-    pairs = open_pairs(config.corpus, folder)
+    pairs = open_corpus(config.corpus, folder)
     sources, targets = pairs.sentences("train")     token ids mapped from disk
 
 Each side's vocabulary is that of its training sentences, with `<eos>` and `<unk>`; whatever else
@@ -10,11 +10,10 @@ Of these, `train_pairs` takes the first N, and `max_length` then leaves out the 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,16 +22,16 @@ from ablate.config.identity import digest
 from ablate.config.sections import PairsConfig
 from ablate.data import encoded
 from ablate.data.encode_pairs import EOS_ID, SIDES, UNKNOWN_ID, encode_pairs, stream_name
+from ablate.data.encoded_source import EncodedSource
 from ablate.data.pair_texts import PairText, find_pairs
 from ablate.data.published import SPLITS
-from ablate.data.texts import PAIRS, changed, without_cache
+from ablate.data.texts import PAIRS
 from ablate.data.tokenize import MARK, sentence_of, tokens_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1  # version of encodings: raising it encodes every corpus again and changes all trial ids
-log = logging.getLogger("ablate.data")
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,65 +145,62 @@ class Pairs:
         return sentence_of(words, units=self._encoded.facts["options"].get("merges") is not None)
 
 
-def open_pairs(config: PairsConfig, folder: str | Path) -> Pairs:
-    """Open a corpus of pairs, encoding it into `folder` first if necessary, and map it."""
-    folder = Path(folder)
-    key = encoded.key_from_driver(encoding_options(config), folder)
-    key = key or _encoding_digest(find_pairs(config, folder), config)
+class SentencePairs(EncodedSource[PairsConfig, PairText]):
+    """What reads pairs of sentences."""
 
-    def make(damage: str) -> encoded.Columns:
-        if damage:
-            log.warning("the encoded corpus %s is damaged (%s): encoding it again", key, damage)
-        return _encode(without_cache(find_pairs(config, folder)), config, key)
+    def text(self) -> PairText:
+        """Return the sentences of that name, in these languages."""
+        return find_pairs(self.config, self.folder)
 
-    files = encoded.read_or_make(folder / "encoded" / key, make)
-    return Pairs(
-        name=config.name,
-        digest=key,
-        num_words=files.facts["num_words"],
-        num_source_words=files.facts["num_source_words"],
-        best=files.facts["best"],
-        _encoded=files,
-    )
+    def key(self, text: PairText) -> str:
+        """Return the digest of the tokens, from the sentences' hashes and every option."""
+        return digest({"pairs": FORMAT, "sources": dict(text.hashes()), **self.options()})
 
+    def digest(self) -> str:
+        """Return the digest of the encoding, which contains no pairs that are not used."""
+        return self.key(self.text())
 
-def pairs_digest(config: PairsConfig, folder: str | Path | None = None) -> str:
-    """Return a digest of the tokens, from the sentences' hashes and every option; never a path."""
-    return _encoding_digest(find_pairs(config, None if folder is None else Path(folder)), config)
+    def options(self) -> dict[str, Any]:
+        """Return what differs from the defaults; the hashes stand for corpus and languages."""
+        named = ("name", "source", "target")
+        return {k: v for k, v in fields.non_defaults(self.config).items() if k not in named}
 
+    def asked(self) -> tuple:
+        """Return all settings."""
+        return tuple(fields.all_fields(self.config).values())
 
-def encoding_options(config: PairsConfig) -> tuple:
-    """Return the settings that select an encoding."""
-    return tuple(getattr(config, name) for name in config.__dataclass_fields__)
+    def open(self, seed: int = 0) -> Pairs:
+        """Map the pairs into memory."""
+        files = self.encoded()
+        return Pairs(
+            name=self.config.name,
+            digest=files.folder.name,
+            num_words=files.facts["num_words"],
+            num_source_words=files.facts["num_source_words"],
+            best=files.facts["best"],
+            _encoded=files,
+        )
 
+    def vocabulary(self) -> tuple[int, int]:
+        """Return the sizes of the target's vocabulary and of the source's."""
+        pairs = self.open()
+        return pairs.num_words, pairs.num_source_words
 
-def _options(config: PairsConfig) -> dict:
-    """Return what differs from the defaults; the hashes stand for corpus and languages."""
-    named = ("name", "source", "target")
-    return {k: v for k, v in fields.non_defaults(config).items() if k not in named}
+    def sizes(self) -> dict[str, int]:
+        """Count the targets' tokens."""
+        return {split: len(tokens) for split, tokens in self.open().splits.items()}
 
-
-def _encoding_digest(text: PairText, config: PairsConfig) -> str:
-    return digest({"pairs": FORMAT, "sources": dict(text.hashes()), **_options(config)})
-
-
-def _encode(text: PairText, config: PairsConfig, key: str) -> encoded.Columns:
-    made = encode_pairs({split: text.pairs(split) for split in SPLITS}, config)
-    if _encoding_digest(text, config) != key:
-        raise changed(config.name)
-    facts = {
-        "key": key,
-        "sources": dict(text.hashes()),
-        "options": _options(config),
-        "num_words": len(made.vocabularies["target"]),
-        "num_source_words": len(made.vocabularies["source"]),
-        "best": {"bleu": 100.0} if config.name == PAIRS and not made.has_unknown else {},
-    }
-    shared = made.vocabularies["source"] is made.vocabularies["target"]
-    return encoded.Columns(
-        made.streams,
-        made.vocabularies["target"],
-        facts,
-        source_vocabulary=[] if shared else made.vocabularies["source"],
-        texts=made.texts,
-    )
+    def columns(self, text: PairText) -> encoded.Columns:
+        """Encode both sides."""
+        made = encode_pairs({split: text.pairs(split) for split in SPLITS}, self.config)
+        source, target = (made.vocabularies[side] for side in SIDES)
+        own = self.config.name == PAIRS and not made.has_unknown
+        facts = {
+            "num_words": len(target),
+            "num_source_words": len(source),
+            "best": {"bleu": 100.0} if own else {},
+        }
+        others = [] if source is target else source
+        return encoded.Columns(
+            made.streams, target, facts, source_vocabulary=others, texts=made.texts
+        )

@@ -4,7 +4,7 @@ grammar, grammar_trees     built in, generated on first use
 ptb, wikitext-2, treebank  published; `ablate data get` fetches them
 folder:PATH                a folder with train.txt, valid.txt and test.txt; a plain path works too
 
-The text of `grammar_trees` and `treebank` are parsed sentences (`ablate/scores/trees.py`). The
+The text of `grammar_trees` and `treebank` are parsed sentences (`ablate/parsing/trees.py`). The
 treebank's splits are by file: wsj_0001 to 0159 are train, to 0179 valid, to 0199 test.
 """
 

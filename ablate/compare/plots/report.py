@@ -95,7 +95,7 @@ def _analyses(material: Material, store: Store) -> Iterable[str]:
 def _arms(material: Material) -> list[str]:
     """What each arm cost, and trained with."""
     changed = "differs from the base arm in, as trained"
-    read = ["tokens a seed"] if material.record.corpus else []
+    read = ["tokens a seed"] if material.record.level else []
     titles = ["arm", "parameters", *read, "training in all", changed]
     differences = as_trained.differences(material.record, material.journals)
     summaries = {arm.name: arm for arm in material.summary.arms}

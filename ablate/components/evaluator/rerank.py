@@ -6,10 +6,10 @@ Charniak 2016; Takase et al. 2018, Section 7).
 over a tree's brackets and words and the `<eos>` after it. The weight w of the parser's own score is
 ours; the paper names none. Each tree is read from a zero state and an `<eos>`. The candidate with
 the highest score is compared with the sentence's own tree; its bracket F1 is counted over the split
-(`ablate/scores/bracketing.py`). `oracle_f1` is that of the best candidates, `first_f1` that of the
+(`ablate/parsing/bracketing.py`). `oracle_f1` is that of the best candidates, `first_f1` that of the
 parser's own choices.
 
-The candidates are `valid.nbest` and `test.nbest` of a folder (`ablate/scores/n_best.py`), or those
+The candidates are `valid.nbest` and `test.nbest` of a folder (`ablate/parsing/n_best.py`), or those
 that the corpus has.
 """
 
@@ -31,17 +31,16 @@ from ablate.config.metrics import BRACKET_F1, FIRST_F1, ORACLE_F1
 from ablate.errors import CombinationError, CorpusError
 from ablate.model.evaluator import no_log_probs
 from ablate.model.reading import sentence_log_probs
-from ablate.scores.bracketing import Brackets, best_of, count_brackets, total
-from ablate.scores.n_best import SUFFIX, Candidate, read_candidates
-from ablate.scores.trees import Tree
+from ablate.parsing.bracketing import Brackets, best_of, count_brackets, total
+from ablate.parsing.n_best import JUDGED, SUFFIX, Candidate, read_candidates
+from ablate.parsing.trees import Tree
 
 AT_ONCE = 64  # trees that a model reads at a time
 WEIGHTS = np.linspace(0, 1, 21)  # tried when the weight is tuned
-JUDGED = ("valid", "test")
 
 
 class ParsedText(TrainingText, Protocol):
-    """What a corpus of trees has besides its tokens; `data.corpus.Corpus` implements it."""
+    """What a corpus of trees has besides its tokens; `ParsedCorpus` implements it."""
 
     def trees(self, split: str) -> list[Tree]:
         """Return the split's trees."""
