@@ -11,12 +11,12 @@ from ablate.compare.formats import table_of, text
 from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.data import pair_texts, sources
 from ablate.data.corpus import open_corpus
+from ablate.data.kinds import source_of
 from ablate.data.published import PUBLISHED, SPLITS
 from ablate.data.texts import GRAMMAR_TREES, custom_folder, find_text
 from ablate.errors import ConfigError, CorpusError, unknown
 from ablate.parsing.bracketing import first_and_best
 from ablate.parsing.candidates import make_candidates
-from ablate.parsing.corpus import Trees
 from ablate.parsing.n_best import JUDGED, SUFFIX, read_candidates
 
 MEGABYTE = 1e6
@@ -90,7 +90,7 @@ def _make_candidates(name: str, folder: Path, num: int) -> None:
     if name not in known and custom_folder(name) is None:
         raise CorpusError(unknown("corpus of trees", name, known))
     lists = make_candidates(name, folder, num, progress=_parsing)
-    corpus = Trees(CorpusConfig(name=name, level="tree"), folder).open()
+    corpus = source_of(CorpusConfig(name=name, level="tree"), folder).open()
     for split in JUDGED:
         trees = corpus.trees(split)
         with (lists / f"{split}{SUFFIX}").open(encoding="utf-8") as lines:

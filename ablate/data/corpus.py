@@ -10,7 +10,7 @@ corpus is a published one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -21,7 +21,7 @@ from ablate.config.identity import digest
 from ablate.config.sections import CorpusConfig, DataConfig, PairsConfig
 from ablate.config.streams import derived_seed
 from ablate.data import encoded
-from ablate.data.encoded_source import EncodedSource
+from ablate.data.encoded_source import EncodedCorpus, EncodedSource
 from ablate.data.encoding import EOS, EncodedText, encode
 from ablate.data.kinds import source_of
 from ablate.data.pairs import Pairs
@@ -32,25 +32,15 @@ from ablate.errors import CorpusError
 if TYPE_CHECKING:
     from torch import Tensor
 
+TOKENIZED = ("level", "lowercase", "min_count")  # the settings of how the text is tokenized
 FORMAT = 1  # version of encodings: raising it re-encodes every corpus and changes all trial ids
 
 
-@dataclass(frozen=True, eq=False)
-class Corpus:
-    """Token ids by split (read-only, mapped), and facts about them."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Corpus(EncodedCorpus):
+    """A text; its words or characters are in order of first appearance over train, valid, test."""
 
-    name: str
     level: str
-    digest: str
-    num_words: int  # size of the vocabulary, in words or characters
-    eos: int  # id of `<eos>`
-    splits: Mapping[str, np.ndarray]
-    _encoded: encoded.Encoded = field(repr=False)
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The words by id, in order of first appearance over train, valid, test."""
-        return self._encoded.vocabulary
 
     @cached_property
     def floor(self) -> Mapping[str, float]:
@@ -62,22 +52,11 @@ class Corpus:
         return {split: -float(np.mean(lp[: len(self.splits[split]) - 1])) for split, lp in known}
 
     @property
-    def encoding(self) -> Path:
-        """The folder of the encoded files."""
-        return self._encoded.folder
-
-    @property
     def separators(self) -> tuple[int, ...]:
         """The ids of the characters before a new word; empty if tokens are words."""
         if self.level != "character":
             return ()
         return tuple(i for i, letter in enumerate(self.vocabulary) if letter in (" ", "_", EOS))
-
-    def counts(self) -> Tensor:
-        """Count each word in the training text, [V]."""
-        import torch
-
-        return torch.from_numpy(np.bincount(self.splits["train"], minlength=self.num_words))
 
     def stream(self, split: str) -> Tensor:
         """Return the split as a 32-bit tensor over the mapped file; it must not be written to."""
@@ -116,8 +95,10 @@ def corpus_digest(config: DataConfig, folder: str | Path | None = None) -> str:
     return source_of(config, folder).digest()
 
 
-class Texts(EncodedSource[CorpusConfig, Text]):
+class Texts(EncodedSource[CorpusConfig]):
     """What reads one text as words or characters."""
+
+    makes = Corpus
 
     def text(self) -> Text:
         """Return the text of that name."""
@@ -130,48 +111,27 @@ class Texts(EncodedSource[CorpusConfig, Text]):
 
     def options(self) -> dict[str, Any]:
         """Return how the text is tokenized."""
-        config = self.config
-        return {
-            "level": config.level,
-            "lowercase": config.lowercase,
-            "min_count": config.min_count,
-        }
+        return {name: getattr(self.config, name) for name in TOKENIZED}
 
     def asked(self) -> tuple:
         """Return what selects an encoding; slices do not."""
         return self.config.name, *self.options().values()
 
-    def digest(self) -> str:
-        """Return the digest of slices of an encoding, which share the whole text's vocabulary."""
-        return self._digest(self.key(self.text()))
-
-    def open(self, seed: int = 0) -> Corpus:
-        """Map the text into memory, sliced as the config says."""
-        return Corpus(**self.opened(seed))
-
-    def opened(self, seed: int) -> dict[str, Any]:
-        """Return what a corpus is made of."""
-        files = self.encoded()
-        return {
-            "name": self.config.name,
-            "level": self.config.level,
-            "digest": self._digest(files.folder.name),
-            "num_words": files.facts["num_words"],
-            "eos": files.facts["eos"],
-            "splits": _slice(files.splits, self.config, seed),
-            "_encoded": files,
-        }
+    def facts(self, files: encoded.Encoded, seed: int) -> dict[str, Any]:
+        """Return the text's level and its tokens, sliced as the config says."""
+        splits = _slice(files.splits, self.config, seed)
+        return {"level": self.config.level, "eos": files.facts["eos"], "splits": splits}
 
     def vocabulary(self) -> tuple[int, int]:
         """Return the number of words, without the text if the corpus is a published one."""
         known = self._known_words()
-        return (self.open().num_words if known is None else known), 0
+        return super().vocabulary() if known is None else (known, 0)
 
     def sizes(self) -> dict[str, int]:
         """Count the tokens of each split, without the text if the corpus is a published one."""
         config, published = self.config, PUBLISHED.get(self.config.name)
         if published is None or config.level != published.level:
-            return {split: len(tokens) for split, tokens in self.open().splits.items()}
+            return super().sizes()
         limits, known = {"train": config.train_tokens}, published.num_tokens
         return {
             split: min(known[split], limits.get(split, config.eval_tokens) or known[split])
@@ -208,8 +168,8 @@ class Texts(EncodedSource[CorpusConfig, Text]):
             f"corpus.level = {level}."
         )
 
-    def _digest(self, key: str) -> str:
-        """Return the digest of slices of an encoding.
+    def digest_of(self, key: str) -> str:
+        """Return the digest of slices of an encoding, which share the whole text's vocabulary.
 
         For a random slice it contains only that it is random: the position follows from the seed,
         which is also part of a trial's id.
@@ -228,7 +188,8 @@ class Texts(EncodedSource[CorpusConfig, Text]):
 
     def _floor(self, text: Text) -> dict[str, np.ndarray]:
         """Return the log probability of every token under the grammar, for default options."""
-        if not isinstance(text, GrammarText) or self.options() != Texts(CorpusConfig()).options():
+        default = CorpusConfig(**self.options()) == CorpusConfig()
+        if not (isinstance(text, GrammarText) and default):
             return {}
         return {split: np.array(text.log_probabilities(split)) for split in ("valid", "test")}
 

@@ -5,37 +5,67 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ablate.data import encoded
 from ablate.data.kinds import C, DataSource, Travels
 from ablate.data.texts import changed, without_cache
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 log = logging.getLogger("ablate.data")
 
 
-class Hashed(Protocol):
-    """A text, or one of pairs, that is identified by its hashes."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EncodedCorpus:
+    """What one text, or pairs of sentences, are to a model: token ids, and facts about them."""
 
-    def hashes(self) -> Mapping[str, str]:
-        """Return hashes that identify the text."""
-        ...
+    name: str
+    digest: str
+    num_words: int  # size of the vocabulary to predict
+    num_source_words: int = 0  # of what is read, if that is another text
+    eos: int  # id of `<eos>`
+    splits: Mapping[str, np.ndarray]  # the tokens to predict (read-only, mapped)
+    _encoded: encoded.Encoded = field(repr=False)
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The words to predict, by id."""
+        return self._encoded.vocabulary
+
+    @property
+    def floor(self) -> Mapping[str, float]:
+        """The lowest possible mean nats per token, by split, if it is known."""
+        return {}
+
+    @property
+    def encoding(self) -> Path:
+        """The folder of the encoded files."""
+        return self._encoded.folder
+
+    def counts(self) -> Tensor:
+        """Count each word in the training text, [V]."""
+        import torch
+
+        return torch.from_numpy(np.bincount(self.splits["train"], minlength=self.num_words))
 
 
-T = TypeVar("T", bound=Hashed)
-
-
-class EncodedSource(DataSource[C], Generic[C, T]):
+class EncodedSource(DataSource[C]):
     """What finds a text, and encodes it unless that was done before."""
 
-    @abstractmethod
-    def text(self) -> T:
-        """Return the text that the section names."""
+    makes: type[EncodedCorpus]
 
     @abstractmethod
-    def key(self, text: T) -> str:
+    def text(self) -> Any:
+        """Return the text that the section names; its `hashes` identify it."""
+
+    @abstractmethod
+    def key(self, text: Any) -> str:
         """Return the digest of a text's encoding: of its hashes and of `options`."""
 
     @abstractmethod
@@ -47,8 +77,40 @@ class EncodedSource(DataSource[C], Generic[C, T]):
         """Return the settings that select an encoding, its text's name among them."""
 
     @abstractmethod
-    def columns(self, text: T) -> encoded.Columns:
+    def columns(self, text: Any) -> encoded.Columns:
         """Encode a text."""
+
+    @abstractmethod
+    def facts(self, files: encoded.Encoded, seed: int) -> dict[str, Any]:
+        """Return what `makes` has besides what every encoded corpus has."""
+
+    def digest(self) -> str:
+        """Return the digest of the encoding, or of slices of it."""
+        return self.digest_of(self.key(self.text()))
+
+    def digest_of(self, key: str) -> str:
+        """Return the digest of what the section takes of an encoding: here, the whole."""
+        return key
+
+    def open(self, seed: int = 0) -> Any:
+        """Map the tokens into memory, encoding the text first if that is necessary."""
+        files = self.encoded()
+        return self.makes(
+            name=self.config.name,
+            digest=self.digest_of(files.folder.name),
+            num_words=files.facts["num_words"],
+            _encoded=files,
+            **self.facts(files, seed),
+        )
+
+    def vocabulary(self) -> tuple[int, int]:
+        """Return the numbers of words to predict and to read."""
+        opened = self.open()
+        return opened.num_words, opened.num_source_words
+
+    def sizes(self) -> dict[str, int]:
+        """Count the tokens to predict."""
+        return {split: len(tokens) for split, tokens in self.open().splits.items()}
 
     def encoded(self) -> encoded.Encoded:
         """Open the encoding, making it first if it is missing or damaged."""

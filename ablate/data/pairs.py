@@ -11,8 +11,7 @@ Of these, `train_pairs` takes the first N, and `max_length` then leaves out the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from ablate.config.identity import digest
 from ablate.config.sections import PairsConfig
 from ablate.data import encoded
 from ablate.data.encode_pairs import EOS_ID, SIDES, UNKNOWN_ID, encode_pairs, stream_name
-from ablate.data.encoded_source import EncodedSource
+from ablate.data.encoded_source import EncodedCorpus, EncodedSource
 from ablate.data.pair_texts import PairText, find_pairs
 from ablate.data.published import SPLITS
 from ablate.data.texts import PAIRS
@@ -51,16 +50,11 @@ class Ragged:
         return self.tokens_N[start:end]
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Token ids of sources and targets (read-only, mapped), and facts about them."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pairs(EncodedCorpus):
+    """Sources and targets; the vocabularies have `<eos>`, `<unk>`, then words as they appear."""
 
-    name: str
-    digest: str
-    num_words: int  # size of the target's vocabulary, in words or byte-pair units
-    num_source_words: int
     best: Mapping[str, float]  # the best possible scores, where they are known
-    _encoded: encoded.Encoded = field(repr=False)
 
     eos: int = EOS_ID  # of targets; also what a decoder reads first
     source_eos: int = EOS_ID
@@ -68,35 +62,9 @@ class Pairs:
     separators: tuple[int, ...] = ()
 
     @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The target's tokens by id: `<eos>`, `<unk>`, then in order of first appearance."""
-        return self._encoded.vocabulary
-
-    @property
     def source_vocabulary(self) -> tuple[str, ...]:
-        """The source's tokens by id, in the same order."""
+        """The source's tokens by id."""
         return self._encoded.source_vocabulary
-
-    @property
-    def splits(self) -> Mapping[str, np.ndarray]:
-        """The target tokens by split."""
-        return {split: self._encoded.splits[stream_name(split, "target")] for split in SPLITS}
-
-    @property
-    def floor(self) -> Mapping[str, float]:
-        """No lowest possible loss is known."""
-        return {}
-
-    @property
-    def encoding(self) -> Path:
-        """The folder of the encoded files."""
-        return self._encoded.folder
-
-    def counts(self) -> Tensor:
-        """Count each target token in the training text, [V]."""
-        import torch
-
-        return torch.from_numpy(np.bincount(self.splits["train"], minlength=self.num_words))
 
     def stream(self, split: str, side: str = "target") -> Tensor:
         """Return one side of a split as one 32-bit tensor over the mapped file, without a copy.
@@ -145,8 +113,10 @@ class Pairs:
         return sentence_of(words, units=self._encoded.facts["options"].get("merges") is not None)
 
 
-class SentencePairs(EncodedSource[PairsConfig, PairText]):
+class SentencePairs(EncodedSource[PairsConfig]):
     """What reads pairs of sentences."""
+
+    makes = Pairs
 
     def text(self) -> PairText:
         """Return the sentences of that name, in these languages."""
@@ -155,10 +125,6 @@ class SentencePairs(EncodedSource[PairsConfig, PairText]):
     def key(self, text: PairText) -> str:
         """Return the digest of the tokens, from the sentences' hashes and every option."""
         return digest({"pairs": FORMAT, "sources": dict(text.hashes()), **self.options()})
-
-    def digest(self) -> str:
-        """Return the digest of the encoding, which contains no pairs that are not used."""
-        return self.key(self.text())
 
     def options(self) -> dict[str, Any]:
         """Return what differs from the defaults; the hashes stand for corpus and languages."""
@@ -169,26 +135,11 @@ class SentencePairs(EncodedSource[PairsConfig, PairText]):
         """Return all settings."""
         return tuple(fields.all_fields(self.config).values())
 
-    def open(self, seed: int = 0) -> Pairs:
-        """Map the pairs into memory."""
-        files = self.encoded()
-        return Pairs(
-            name=self.config.name,
-            digest=files.folder.name,
-            num_words=files.facts["num_words"],
-            num_source_words=files.facts["num_source_words"],
-            best=files.facts["best"],
-            _encoded=files,
-        )
-
-    def vocabulary(self) -> tuple[int, int]:
-        """Return the sizes of the target's vocabulary and of the source's."""
-        pairs = self.open()
-        return pairs.num_words, pairs.num_source_words
-
-    def sizes(self) -> dict[str, int]:
-        """Count the targets' tokens."""
-        return {split: len(tokens) for split, tokens in self.open().splits.items()}
+    def facts(self, files: encoded.Encoded, seed: int) -> dict[str, Any]:
+        """Return the target's tokens, and what is known of both sides."""
+        splits = {split: files.splits[stream_name(split, "target")] for split in SPLITS}
+        known = {name: files.facts[name] for name in ("num_source_words", "best")}
+        return {"splits": splits, **known}
 
     def columns(self, text: PairText) -> encoded.Columns:
         """Encode both sides."""

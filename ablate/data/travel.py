@@ -50,7 +50,7 @@ def send(config: DataConfig, folder: str, store: Store) -> dict[str, Any]:
 
 
 def _name(file: Path, folder: str) -> str:
-    if not file.is_relative_to(folder):
+    if not (file.is_file() and file.is_relative_to(folder)):
         raise CorpusError(f"{file} cannot travel. Expected: a file in the data folder {folder}.")
     return file.relative_to(folder).as_posix()
 

@@ -22,7 +22,7 @@ from ablate.parsing.n_best import JUDGED, SUFFIX
 from ablate.parsing.trees import Tree, is_bracket, linearised, read_splits, read_trees
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ParsedCorpus(Corpus):
     """The tokens of trees, and the trees that are judged."""
 
@@ -60,9 +60,7 @@ class ParsedCorpus(Corpus):
 class Trees(Texts):
     """What reads a text of trees."""
 
-    def open(self, seed: int = 0) -> ParsedCorpus:
-        """Map the text into memory, and read its trees when they are asked for."""
-        return ParsedCorpus(**self.opened(seed))
+    makes = ParsedCorpus
 
     def columns(self, text: Text) -> Columns:
         """Encode the trees' tokens, and keep the trees that are judged."""
