@@ -31,6 +31,7 @@ NOT_HERE = {
     "CONFIG.toml",
     "ablate/components/regularizer/gaussian_noise.py",
     "clusters.toml",
+    "corners.py",
     "digits.py",
     "gaussian_noise.py",
     "logins.json",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ablate.data import encoded
-from ablate.data.kinds import C, DataSource, Travels
+from ablate.data.kinds import C, DataSource
 from ablate.data.texts import changed, without_cache
 
 if TYPE_CHECKING:
@@ -73,10 +73,6 @@ class EncodedSource(DataSource[C]):
         """Return how the text is tokenized, as the encoding's facts have it."""
 
     @abstractmethod
-    def asked(self) -> tuple:
-        """Return the settings that select an encoding, its text's name among them."""
-
-    @abstractmethod
     def columns(self, text: Any) -> encoded.Columns:
         """Encode a text."""
 
@@ -132,7 +128,6 @@ class EncodedSource(DataSource[C]):
         facts = {"key": key, "sources": dict(text.hashes()), "options": self.options()}
         return replace(columns, facts={**facts, **columns.facts})
 
-    def travels(self) -> Travels:
-        """Return the encoding, and the files beside it: workers need no text."""
-        folder = self.encoded().folder
-        return Travels(folder.name, self.asked(), folder, self.files())
+    def encoding(self) -> Path:
+        """Return the encoding's folder, which is named after its key: workers need no text."""
+        return self.encoded().folder

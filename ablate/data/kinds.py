@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,16 +18,6 @@ from typing import Any, Generic, TypeVar
 from ablate.config.sections import DataConfig
 
 C = TypeVar("C", bound=DataConfig)
-
-
-@dataclass(frozen=True)
-class Travels:
-    """What workers on other hosts need, of which the driver's data folder has the files."""
-
-    key: str  # the name of a folder of its own, in the store and on each host
-    asked: tuple = ()  # the settings that select the encoding, for a host that lacks the text
-    encoding: Path | None = None  # the folder of an encoding, which is checked on arrival
-    files: Sequence[Path] = ()
 
 
 class DataSource(ABC, Generic[C]):
@@ -64,9 +53,13 @@ class DataSource(ABC, Generic[C]):
         """Return the files in the data folder that workers on other hosts need."""
         return ()
 
-    def travels(self) -> Travels:
-        """Return all that these workers need."""
-        return Travels(self.digest(), files=self.files())
+    def encoding(self) -> Path | None:
+        """Return the folder of an encoding, if there is one; it is checked when it arrives."""
+        return None
+
+    def asked(self) -> tuple:
+        """Return the settings that select the encoding, for a host that lacks the text."""
+        return ()
 
 
 def source_of(config: C, folder: str | Path | None = None) -> DataSource[C]:

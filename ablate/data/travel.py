@@ -35,18 +35,18 @@ _REMEDY = "If its disk is full, set ABLATE_WORKSPACE there to a folder with enou
 
 def send(config: DataConfig, folder: str, store: Store) -> dict[str, Any]:
     """Put the data that a section describes into the store, unless they are there."""
-    travels = source_of(config, folder).travels()
-    sealed = travels.encoding
-    if sealed is not None and not store.exists(_key(travels.key, encoded.SEAL)):
+    source = source_of(config, folder)
+    sealed, files = source.encoding(), {_name(file, folder): file for file in source.files()}
+    key = source.digest() if sealed is None else sealed.name
+    if sealed is not None and not store.exists(_key(key, encoded.SEAL)):
         for file in (sealed / name for name in encoded.FILES):  # the seal comes last
             if file.exists():
-                store.write_as_is(_key(travels.key, file.name), file.read_bytes())
-    names = {file: _name(file, folder) for file in travels.files}
-    for file, name in names.items():
-        if not store.exists(_key(travels.key, name)):
-            store.write_as_is(_key(travels.key, name), file.read_bytes())
-    parcel = {"asked": list(travels.asked), "key": travels.key, "encoded": sealed is not None}
-    return {**parcel, "files": [*names.values()]}
+                store.write_as_is(_key(key, file.name), file.read_bytes())
+    for name, file in files.items():
+        if not store.exists(_key(key, name)):
+            store.write_as_is(_key(key, name), file.read_bytes())
+    parcel = {"asked": list(source.asked()), "key": key}
+    return {**parcel, "encoded": sealed is not None, "files": [*files]}
 
 
 def _name(file: Path, folder: str) -> str:

@@ -16,7 +16,7 @@ from ablate.cli import main
 from ablate.config import tasks
 from ablate.data import travel
 from ablate.data.kinds import source_of
-from ablate.errors import CombinationError, ConfigError, CorpusError
+from ablate.errors import CombinationError, ConfigError, CorpusError, TechniqueError
 from ablate.store import journal as journals
 from ablate.store.store import Store
 from ablate.study.file import load
@@ -67,6 +67,15 @@ def test_its_data_are_part_of_ids(corners, data):
     assert laptop.record.corpus_digest == source_of(corpus, data).digest()
     assert laptop.record.corpus_digest != noisy.record.corpus_digest
     assert not {trial.id for trial in laptop.trials} & {trial.id for trial in noisy.trials}
+
+
+def test_an_error_of_its_source_is_shown_with_its_line(corners, data):
+    corners.write_text(corners.read_text().replace("contents = f", "contents = 1 / 0, f"))
+    with pytest.raises(
+        TechniqueError, match=r"the digest of the corpus raised(.|\n)*1 / 0"
+    ) as told:
+        make_plan(load(corners), "laptop", data=data)
+    assert "record.py" not in str(told.value)
 
 
 class Numbers(DataSource):
