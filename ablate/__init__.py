@@ -15,7 +15,9 @@ from ablate.public import HOMES, imported
 if TYPE_CHECKING:  # for editors and type checkers, which do not execute `imported`
     from ablate.config.fields import setting as setting
     from ablate.config.metrics import Metric as Metric
+    from ablate.config.sections import DataConfig as DataConfig
     from ablate.config.tasks import task as task
+    from ablate.data.kinds import DataSource as DataSource
     from ablate.engine.run import load as load
     from ablate.engine.run import run as run
     from ablate.study.designs import factorial as factorial

@@ -9,6 +9,8 @@ HOMES = {
     "Analyze": "ablate.study.words",
     "Arm": "ablate.study.words",
     "Budget": "ablate.study.words",
+    "DataConfig": "ablate.config.sections",
+    "DataSource": "ablate.data.kinds",
     "Design": "ablate.study.words",
     "Inherit": "ablate.study.words",
     "Metric": "ablate.config.metrics",

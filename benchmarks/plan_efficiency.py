@@ -15,7 +15,7 @@ import time
 
 import torch
 
-from ablate.data.corpus import vocabulary_size
+from ablate.data.kinds import source_of
 from ablate.store.store import Store
 from ablate.store.workspace import open_workspace
 from ablate.study import cost
@@ -42,7 +42,7 @@ def main() -> None:
 def measured(study: str, scale: str | None, data: str) -> str:
     plan = make_plan(load(study), scale, data=data)
     trial = largest_trial(plan)
-    flops = cost.flops_per_token(trial.config, vocabulary_size(trial.config.corpus, data))
+    flops = cost.flops_per_token(trial.config, source_of(trial.config.corpus, data).vocabulary()[0])
     with tempfile.TemporaryDirectory() as folder:
         task = Training(trial, Place(Store(folder), data))
         task.advance(0)

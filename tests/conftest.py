@@ -81,17 +81,25 @@ def data(tmp_path_factory) -> str:
     return folder
 
 
-@pytest.fixture(scope="session")
-def num_words(data):
-    """The size of a corpus's vocabulary, without the text except the built-in one's."""
-    from ablate.data.corpus import source_vocabulary_size, vocabulary_size
+@pytest.fixture(scope="module")
+def texts_that_users_bring():
+    """Plan as if these texts were present."""
+    from ablate.data import kinds
 
-    def find(corpus, source: bool = False) -> int:
-        if (corpus.name, corpus.level) in BROUGHT and (not source or hasattr(corpus, "merges")):
-            return BROUGHT[corpus.name, corpus.level]
-        return (source_vocabulary_size if source else vocabulary_size)(corpus, data)
+    find = kinds.source_of
 
-    return find
+    def known(config, folder=None):
+        source = find(config, folder)
+        words = BROUGHT.get((config.name, config.level))
+        if words is not None:
+            source.vocabulary = lambda: (words, words if hasattr(config, "merges") else 0)
+        if config.name.startswith("folder:"):
+            source.digest = lambda: "brought"
+        return source
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kinds, "source_of", known)
+        yield
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from ablate.testing.subject import WIDTH, SmallModel
 from tests.support import places
 
 PAGE = places.DOCS / "adding.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```python\n(?!# file)(.*?)```", PAGE.read_text(), re.DOTALL)
+FILES = dict(re.findall(r"```python\n# file: (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL))
 
 
 def test_the_other_blocks_are_a_format_a_command_and_an_analysis(workspace):

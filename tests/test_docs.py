@@ -31,6 +31,7 @@ NOT_HERE = {
     "ablate/components/regularizer/gaussian_noise.py",
     "cells.py",
     "clusters.toml",
+    "corners.py",
     "digits.py",
     "gaussian_noise.py",
     "site/",

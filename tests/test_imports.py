@@ -27,8 +27,9 @@ FLOORS = [
     ["errors"],
     ["config", "papers", "scores"],
     ["space", "store"],
-    ["model", "results"],
-    ["components", "data", "record"],
+    ["model", "results", "data"],
+    ["parsing", "record"],
+    ["components"],
     ["trial", "compare"],
     ["study", "analysis", "testing"],
     ["tune"],
@@ -45,7 +46,7 @@ TORCH = {"model", "components", "data", "trial", "study", "analysis", "tune", "c
 OUTSIDE = {
     "torch": {*TORCH, "config"},
     "safetensors": {"trial", "testing"},
-    "numpy": {*TORCH, "config", "store", "compare"},
+    "numpy": {*TORCH, "config", "parsing", "store", "compare"},
     "pyarrow": {"data", "store", "record", "compare"},
     "ray": {"tune"},
     "optuna": {"tune"},
@@ -265,6 +266,15 @@ def test_a_trial_runs_on_a_bare_machine(workspace):
     (workspace.folder / "tiny.toml").write_text(TRIAL)
     arguments = ["trial", "tiny.toml", "--workspace", str(workspace.folder)]
     assert "test_ppl" in ran(WITHOUT.format(packages=packages), arguments, workspace.folder)
+
+
+@pytest.mark.slow
+def test_a_language_model_needs_no_parsing(workspace):
+    """A trial's code, with the first evaluator of every token and the built-in text."""
+    (workspace.folder / "tiny.toml").write_text(TRIAL)
+    arguments = ["trial", "tiny.toml", "--workspace", str(workspace.folder)]
+    first = AT_EXIT.format(forbidden=("ablate.parsing",))
+    assert "test_ppl" in ran(first, arguments, workspace.folder)
 
 
 @pytest.mark.slow

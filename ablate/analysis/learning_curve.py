@@ -1,4 +1,5 @@
-"""Training and validation perplexity, epoch by epoch, from the journals of trials.
+"""Training and validation, epoch by epoch, from the journals of trials: perplexity, or whatever
+judges their kind of task.
 
 The training loss is the mean over the epoch, with dropout on and with weights that were still
 changing, so it may well be above the validation loss. A loss other than cross entropy is no
@@ -8,6 +9,7 @@ running has a partial curve.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +18,11 @@ from ablate.analysis.drawing import label, scale
 from ablate.analysis.subject import Subject, distinct_names
 from ablate.compare.plots import style
 from ablate.config.fields import setting
-from ablate.config.metrics import PERPLEXITY
-from ablate.errors import TrialError
+from ablate.config.metrics import TRAIN, Metric, reported_name
+from ablate.errors import CombinationError, TrialError
 from ablate.store.epoch import Epoch
 
-PLAIN = "cross_entropy"  # the loss of which the exponential is the perplexity
+PLAIN = "cross_entropy"  # the loss that evaluation reports too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +33,14 @@ class LearningCurveOptions:
 
 
 def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
-    """Training and validation perplexity by epoch."""
-    names = distinct_names(subjects)
-    curves = [_curve(subject, options.first) for subject in subjects]
+    """Training and validation by epoch."""
+    names, metric = distinct_names(subjects), _metric(subjects)
+    unit = next(iter(metric.published), metric.shown)
+    curves = [_curve(subject, options.first, metric) for subject in subjects]
+    judged = {n: _shown(c, metric.key("valid"), metric) for n, c in zip(names, curves, strict=True)}
     losses = [subject.journal.trial.values.get("loss", PLAIN) for subject in subjects]
     trained = {
-        name: _ppl(curve, "train_nll") if loss == PLAIN else []
+        name: _shown(curve, reported_name(metric.name, TRAIN, ""), metric) if loss == PLAIN else []
         for name, curve, loss in zip(names, curves, losses, strict=True)
     }
 
@@ -44,7 +48,7 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
         [name, epoch.number, train, valid, epoch.metrics.get("learning_rate"), epoch.event or None]
         for name, curve in zip(names, curves, strict=True)
         for epoch, train, valid in zip(
-            curve, trained[name] or [None] * len(curve), _ppl(curve, "valid_nll"), strict=True
+            curve, trained[name] or [None] * len(curve), judged[name], strict=True
         )
     ]
 
@@ -52,22 +56,22 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
         for index, (name, curve) in enumerate(zip(names, curves, strict=True)):
             epochs = [epoch.number for epoch in curve]
             look = {**style.marker(index), "markersize": 3, "markevery": 1 + len(epochs) // 40}
-            axes.plot(epochs, _ppl(curve, "valid_nll"), label=label(f"{name}, valid"), **look)
+            axes.plot(epochs, judged[name], label=label(f"{name}, valid"), **look)
             if trained[name]:
                 thin = {**look, "linestyle": "--", "linewidth": 1}
                 axes.plot(epochs, trained[name], label=label(f"{name}, train"), **thin)
         scale(axes, (row[column] for row in rows for column in (2, 3) if row[column] is not None))
-        axes.set(xlabel="epoch", ylabel="perplexity")
+        axes.set(xlabel="epoch", ylabel=metric.shown)
         axes.xaxis.get_major_locator().set_params(integer=True)
 
     return Finding(
         title=f"Learning curve: {'; '.join(names)}",
-        columns=["trial", "epoch", "train ppl", "valid ppl", "learning rate", "event"],
+        columns=["trial", "epoch", f"train {unit}", f"valid {unit}", "learning rate", "event"],
         rows=rows,
         notes=[
-            *(_best(name, curve) for name, curve in zip(names, curves, strict=True)),
+            *(_best(name, curve, metric) for name, curve in zip(names, curves, strict=True)),
             *(
-                f"{name}: trained by the loss '{loss}', which is no perplexity"
+                f"{name}: trained by the loss '{loss}', which is no {metric.shown}"
                 for name, loss in zip(names, losses, strict=True)
                 if loss != PLAIN
             ),
@@ -76,7 +80,19 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
     )
 
 
-def _curve(subject: Subject, first: int) -> list[Epoch]:
+def _metric(subjects: Sequence[Subject]) -> Metric:
+    """What judges all of these trials."""
+    metrics = [subject.config.metrics[0] for subject in subjects]
+    for subject, metric in zip(subjects, metrics, strict=True):
+        if metric != metrics[0]:
+            raise CombinationError(
+                f"trial {subject.id} is judged by {metric.shown}, and trial {subjects[0].id} by "
+                f"{metrics[0].shown}. Instead: trials that one metric judges."
+            )
+    return metrics[0]
+
+
+def _curve(subject: Subject, first: int, metric: Metric) -> list[Epoch]:
     epochs = subject.journal.epochs
     curve = [epoch for epoch in epochs if epoch.number >= first]
     if not curve:
@@ -85,20 +101,24 @@ def _curve(subject: Subject, first: int) -> list[Epoch]:
             f"trial {subject.id} ({subject.journal.trial.stage}) has no epoch from {first} on: "
             f"{reason}. Instead: a trial that trains, with `first` at most its last epoch."
         )
-    for name in ("train_nll", "valid_nll"):
-        if any(name not in epoch.metrics for epoch in curve):
-            runner = subject.journal.trial.runner
-            raise TrialError(f"trial {subject.id}: its runner {runner} records no '{name}'.")
+    key = metric.key("valid")
+    if any(key not in epoch.metrics for epoch in curve):
+        runner = subject.journal.trial.runner
+        raise TrialError(f"trial {subject.id}: its runner {runner} records no '{key}'.")
     return curve
 
 
-def _ppl(curve: list[Epoch], key: str) -> list[float]:
-    return [PERPLEXITY.show(float(epoch.metrics[key])) for epoch in curve]
+def _shown(curve: list[Epoch], key: str, metric: Metric) -> list[float]:
+    """The numbers that people read; none if an epoch lacks one, as training's may be."""
+    if any(key not in epoch.metrics for epoch in curve):
+        return []
+    return [metric.show(metric.loss(float(epoch.metrics[key]))) for epoch in curve]
 
 
-def _best(name: str, curve: list[Epoch]) -> str:
-    best = min(curve, key=lambda epoch: float(epoch.metrics["valid_nll"]))
-    return f"{name}: best at epoch {best.number}, valid {_ppl([best], 'valid_nll')[0]:.2f}"
+def _best(name: str, curve: list[Epoch], metric: Metric) -> str:
+    key = metric.key("valid")
+    best = min(curve, key=lambda epoch: metric.loss(float(epoch.metrics[key])))
+    return f"{name}: best at epoch {best.number}, valid {_shown([best], key, metric)[0]:.2f}"
 
 
 ANALYSIS = Analysis(run=run, options=LearningCurveOptions, num_subjects=(1, 8))

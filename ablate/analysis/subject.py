@@ -52,9 +52,9 @@ class Subject:
     @cached_property
     def corpus(self) -> Corpus:
         """The corpus it was trained on, verified by its digest."""
-        if "corpus" not in self.config.sections:
+        if not self.config.kind.slots:
             raise CombinationError(
-                f"trial {self.id} is of the task '{self.config.kind.name}', which reads no corpus; "
+                f"trial {self.id} is of the task '{self.config.kind.name}', which reads no text; "
                 "the analyses read one text. Instead: a trial of a language model."
             )
         corpus = open_corpus(self.config.corpus, self.data, self.journal.trial.seed)

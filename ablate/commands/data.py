@@ -9,13 +9,14 @@ from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.data import pair_texts, sources
-from ablate.data.candidates import JUDGED, make_candidates
 from ablate.data.corpus import open_corpus
+from ablate.data.kinds import source_of
 from ablate.data.published import PUBLISHED, SPLITS
 from ablate.data.texts import GRAMMAR_TREES, custom_folder, find_text
 from ablate.errors import ConfigError, CorpusError, unknown
-from ablate.scores.bracketing import first_and_best
-from ablate.scores.n_best import SUFFIX, read_candidates
+from ablate.parsing.bracketing import first_and_best
+from ablate.parsing.candidates import make_candidates
+from ablate.parsing.n_best import JUDGED, SUFFIX, read_candidates
 
 MEGABYTE = 1e6
 ACTIONS = ("list", "get", "verify", "candidates")
@@ -88,7 +89,7 @@ def _make_candidates(name: str, folder: Path, num: int) -> None:
     if name not in known and custom_folder(name) is None:
         raise CorpusError(unknown("corpus of trees", name, known))
     lists = make_candidates(name, folder, num, progress=_parsing)
-    corpus = open_corpus(CorpusConfig(name=name, level="tree"), folder)
+    corpus = source_of(CorpusConfig(name=name, level="tree"), folder).open()
     for split in JUDGED:
         trees = corpus.trees(split)
         with (lists / f"{split}{SUFFIX}").open(encoding="utf-8") as lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ablate.commands import _options
@@ -64,6 +64,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
             *_arms(plan, done),
             "",
             *_searches(plan),
+            *_sizes(plan, workspace),
             _cost(plan, searches, done, workspace),
         ]
     )
@@ -185,17 +186,15 @@ def _operations(
 
     Of a task that counts none, both are empty.
     """
-    from ablate.data import corpus
+    from ablate.data.kinds import source_of
 
     first = next(iter(plan.configs.values()))
-    if not first.kind.assembles and "corpus" not in first.sections:
+    source = source_of(first.data, workspace.data) if first.data else None
+    if source is None or not first.kind.slots:  # only a function's trials tell how long they take
         return "", {}
-    text = first.corpus, workspace.data
-    sizes = (corpus.vocabulary_size, corpus.source_vocabulary_size, corpus.sentence_length)
-    read = [size(*text) for size in sizes]
-    num_train = corpus.num_tokens(*text)["train"]
+    words, num_train = (*source.vocabulary(), source.sentence()), source.sizes()["train"]
     configs = plan.configs.items()
-    work = {arm: cost.flops_per_token(config, *read) for arm, config in configs}
+    work = {arm: cost.flops_per_token(config, *words) for arm, config in configs}
     each = cost.seconds_per_token(work, plan.scale.threads, plan.scale.precision)
     epoch_seconds = {
         arm: each[arm] * cost.training_tokens(config, num_train) / (config.num_epochs or 1)
@@ -209,6 +208,16 @@ def _operations(
         if config := asked[search.planned.arm]:
             total += search.num_requests * cost.training_tokens(config, num_train)
     return f"{total / 1e6:,.1f}M training tokens left: ", epoch_seconds
+
+
+def _sizes(plan: Plan, workspace: Workspace) -> Iterator[str]:
+    """Say how much a function's trials read of each split, if their source counts it."""
+    from ablate.data.kinds import source_of
+
+    first = next(iter(plan.configs.values()))
+    sizes = source_of(first.data, workspace.data).sizes() if first.data else {}
+    if sizes and not first.kind.slots:
+        yield ", ".join(f"{size:,} {split}" for split, size in sizes.items())
 
 
 def _unknown(plan: Plan, done: Mapping[str, journals.Journal]) -> str:

@@ -28,6 +28,7 @@ from ablate.compare.text.plain import paragraph
 from ablate.config import fields
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.config.resolve import kind_of
+from ablate.config.tasks import FUNCTION
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.data.pairs import Pairs
 from ablate.errors import TrialError
@@ -156,7 +157,7 @@ def _finished(store: Store, trial: str) -> Journal:
     finished = journal.find(store, trial)
     if finished.status != Status.COMPLETED:
         raise TrialError(f"trial {finished.trial.id} has not completed: it is {finished.status}.")
-    if not finished.trial.corpus_digest:
+    if finished.trial.runner == FUNCTION:
         task = finished.config.get("task")
         raise TrialError(f"tokens: trial {finished.trial.id} is of the task '{task}': no text.")
     return finished

@@ -57,7 +57,7 @@ def run_config(
     values = read_values(Path(config))
     resolved = resolve_near(values, Path(config).parent, config)
     make_folders(workspace)
-    corpus = resolved.sections.get("corpus")
+    corpus = resolved.data
     trial = make_trial(
         resolved,
         values={**values, **resolved.files},

@@ -23,16 +23,17 @@ from typing import Any
 
 from ablate.config import fields, registry
 from ablate.config.contents import locate, missing
-from ablate.config.metrics import BITS, Metric
+from ablate.config.metrics import Metric
 from ablate.config.registry import WINDOW
 from ablate.config.sections import (
     CorpusConfig,
+    DataConfig,
     EmbeddingConfig,
     PairsConfig,
     PairTrainingConfig,
     TrainingConfig,
 )
-from ablate.config.tasks import COUNTS, LANGUAGE, NGRAM, PAIRS, TEXT, Kind, find_kind
+from ablate.config.tasks import COUNTS, DATA, LANGUAGE, NGRAM, PAIRS, TEXT, Kind, find_kind
 from ablate.errors import CombinationError, ConfigError, unknown, wrong_value
 
 Values = Mapping[str, Any]
@@ -93,8 +94,7 @@ class Config:
     def metrics(self) -> tuple[Metric, ...]:
         """What such trials are judged by, the most important first; then what others of their
         evaluators report."""
-        by_character = "corpus" in self.sections and self.corpus.level == "character"
-        own = (BITS,) if by_character else self.kind.metrics
+        own = self.kind.metrics_at(getattr(self.data, "level", ""))
         chosen = self.listed.get("evaluator", ())
         others = (c for c in chosen if c.name != self.first_evaluator)
         return (*own, *(m for choice in others for m in _metrics_beside(choice, own[0])))
@@ -114,9 +114,14 @@ class Config:
         return epochs if isinstance(epochs, int) and epochs > 0 else None
 
     @property
+    def data(self) -> DataConfig | None:
+        """The section on what trials read; a task of your own may have none."""
+        return self.sections.get(DATA)
+
+    @property
     def corpus(self) -> CorpusConfig | PairsConfig:
-        """The section on the corpus; a task of your own has none."""
-        return self.sections["corpus"]
+        """The section on the text or the pairs that a language model reads."""
+        return self.sections[DATA]
 
     @property
     def embedding(self) -> EmbeddingConfig:

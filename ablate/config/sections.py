@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ablate.config.fields import setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
+class DataConfig:
+    """The section that says which data trials read, and how.
+
+    A subclass sets `reader` to the `DataSource` that reads the data, and may declare more settings.
+
+    Attributes:
+        name: Which data: `"corpus.name"` in a study.
+    """
+
+    # ablate's own readers stand here by name: they lie on a higher floor.
+    reader: ClassVar[Any]
+
+    name: str = setting("", doc="which data")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig(DataConfig):
     """The text to use, and its tokens."""
 
     name: str = setting(
@@ -37,12 +53,18 @@ class CorpusConfig:
         None, doc="use only the first N tokens of valid and of test", low=100
     )
 
+    @property
+    def reader(self) -> str:
+        """Trees are read by a folder of their own, which a language model does not import."""
+        return "ablate.parsing.corpus:Trees" if self.level == "tree" else "ablate.data.corpus:Texts"
+
 
 @dataclass(frozen=True, kw_only=True)
-class PairsConfig:
+class PairsConfig(DataConfig):
     """The pairs of sentences to use, and their tokens."""
 
     level: ClassVar[str] = "word"  # byte-pair units and words are read alike
+    reader: ClassVar[str] = "ablate.data.pairs:SentencePairs"
 
     name: str = setting(
         "pairs", doc="corpus of pairs from `ablate data list`, or path of a folder of text files"

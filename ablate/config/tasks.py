@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ablate.config import fields, registry
-from ablate.config.metrics import PERPLEXITY, SPLIT, Metric
+from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, Metric
 from ablate.config.sections import (
     CorpusConfig,
+    DataConfig,
     EmbeddingConfig,
     NgramConfig,
     PairsConfig,
@@ -52,6 +53,8 @@ _PATHS = {
 _NAMES = {path: name for name, path in _PATHS.items()}
 
 
+DATA = "corpus"  # the section that says what trials read, of every kind that has one
+BY_CHARACTER = {"character": (BITS,)}
 ONE_EPOCH = {"training.epochs": 1}
 TEXT, PAIRS, COUNTS = "text", "pairs", "counts"  # one text, pairs of sentences, or n-grams
 SLICES = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
@@ -79,6 +82,7 @@ class Kind:
     sections: Mapping[str, type]  # config sections by name
     runner: str
     metrics: tuple[Metric, ...]  # the first one judges, unless a study names another
+    by_level: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)  # of some texts
     slots: tuple[str, ...] = ()  # of the registry, in which it has techniques
     reads: str = TEXT  # what its evaluators have to read, if it has slots
     version: int = 1  # part of trials' ids, if not 1
@@ -96,6 +100,10 @@ class Kind:
         in_main = original.origin is not None and original.origin.caller == MAIN
         return MAIN if in_main else original.where[0]
 
+    def metrics_at(self, level: str) -> tuple[Metric, ...]:
+        """Return what judges trials that read a text of this level."""
+        return self.by_level.get(level, self.metrics)
+
     @property
     def assembles(self) -> bool:
         """Return whether its model is assembled from techniques, and has parameters."""
@@ -104,16 +112,17 @@ class Kind:
 
 LANGUAGE = Kind(
     name="language",
-    sections={"corpus": CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig},
+    sections={DATA: CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig},
     runner=TRAINING,
     metrics=(PERPLEXITY,),
+    by_level=BY_CHARACTER,
     brief={**SLICES, **ONE_EPOCH, "training.updates_per_epoch": None},
     slots=registry.LANGUAGE_SLOTS,
 )
 ENCODER_DECODER = Kind(
     name="encoder_decoder",
     sections={
-        "corpus": PairsConfig,
+        DATA: PairsConfig,
         "embedding": EmbeddingConfig,
         "training": PairTrainingConfig,
     },
@@ -125,9 +134,10 @@ ENCODER_DECODER = Kind(
 )
 NGRAM = Kind(
     name="ngram",
-    sections={"corpus": CorpusConfig, "ngram": NgramConfig},
+    sections={DATA: CorpusConfig, "ngram": NgramConfig},
     runner=COUNTING,
     metrics=(PERPLEXITY,),
+    by_level=BY_CHARACTER,
     brief=SLICES,
     slots=("evaluator",),
     reads=COUNTS,
@@ -141,6 +151,7 @@ def task(
     *,
     config: type,
     metrics: Metric | Sequence[Metric],
+    corpus: type[DataConfig] | None = None,
     version: int = 1,
     where: tuple[str, int] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -153,17 +164,20 @@ def task(
         config: A frozen dataclass of `setting`s. A study sets them as `"<name>.<field>"`.
         metrics: What the function reports: one `Metric` or several. The first one decides, unless
             the study names another.
+        corpus: A `DataConfig` that says what trials read. A study sets its fields as
+            `"corpus.<field>"`, and the data's digest is part of trials' ids.
         version: Raise it when an edit of the function changes what is computed: trials of an
             earlier version are not reused.
         where: A file and a line to name in errors, instead of the function's.
     """
     listed = _listed(metrics)
     _check_task(name, config, listed, version)
+    _check_corpus(name, corpus)
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         made = Kind(
             name=name,
-            sections={name: config},
+            sections={name: config, **({DATA: corpus} if corpus else {})},
             runner=FUNCTION,
             metrics=listed,
             version=version,
@@ -263,6 +277,13 @@ def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: i
             raise ConfigError(wrong_value(f"{metric.name}.of", metric.of, f"'{SPLIT}'", where))
     if type(version) is not int or version < 1:
         raise ConfigError(wrong_value("version", version, "a whole number from 1 on", where))
+
+
+def _check_corpus(name: str, corpus: Any) -> None:
+    own = isinstance(corpus, type) and issubclass(corpus, DataConfig)
+    if corpus is not None and not (own and hasattr(corpus, "reader")):
+        expected = "a subclass of DataConfig whose `reader` is the DataSource that reads it"
+        raise ConfigError(wrong_value("corpus", corpus, expected, f"task '{name}'"))
 
 
 def kind_names() -> list[str]:

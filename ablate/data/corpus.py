@@ -3,18 +3,14 @@
     corpus = open_corpus(config.corpus, folder)
     corpus.stream("train")          a torch tensor over the mapped file, without a copy
 
-The functions here take the `corpus` section of any task: a text (`Corpus`), maybe one of trees,
-or pairs of sentences (`Pairs`, in `pairs.py`), of which they count the targets.
-
-What is needed to plan a study (`corpus_digest`, `vocabulary_size`) is known without the text if the
+What is needed to plan a study (`digest`, `vocabulary`, `sizes`) is known without the text if the
 corpus is a published one.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -22,42 +18,29 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ablate.config.identity import digest
-from ablate.config.sections import CorpusConfig, PairsConfig
+from ablate.config.sections import CorpusConfig, DataConfig, PairsConfig
 from ablate.config.streams import derived_seed
-from ablate.data import encoded, pairs
-from ablate.data.candidates import candidates_folder
-from ablate.data.encoding import EOS, UNKNOWN, encode
+from ablate.data import encoded
+from ablate.data.encoded_source import EncodedCorpus, EncodedSource
+from ablate.data.encoding import EOS, EncodedText, encode
+from ablate.data.kinds import source_of
 from ablate.data.pairs import Pairs
 from ablate.data.published import PUBLISHED, SPLITS
-from ablate.data.texts import GrammarText, Text, changed, find_text, without_cache
-from ablate.data.trees import check_level, read_splits, read_tree, token_lines, tokens_of
+from ablate.data.texts import GrammarText, Text, find_text
 from ablate.errors import CorpusError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ablate.scores.trees import Tree
-
+TOKENIZED = ("level", "lowercase", "min_count")  # the settings of how the text is tokenized
 FORMAT = 1  # version of encodings: raising it re-encodes every corpus and changes all trial ids
-log = logging.getLogger("ablate.data")
 
 
-@dataclass(frozen=True, eq=False)
-class Corpus:
-    """Token ids by split (read-only, mapped), and facts about them."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Corpus(EncodedCorpus):
+    """A text; its words or characters are in order of first appearance over train, valid, test."""
 
-    name: str
     level: str
-    digest: str
-    num_words: int  # size of the vocabulary, in words or characters
-    eos: int  # id of `<eos>`
-    splits: Mapping[str, np.ndarray]
-    _encoded: encoded.Encoded = field(repr=False)
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The words by id, in order of first appearance over train, valid, test."""
-        return self._encoded.vocabulary
 
     @cached_property
     def floor(self) -> Mapping[str, float]:
@@ -69,51 +52,11 @@ class Corpus:
         return {split: -float(np.mean(lp[: len(self.splits[split]) - 1])) for split, lp in known}
 
     @property
-    def encoding(self) -> Path:
-        """The folder of the encoded files."""
-        return self._encoded.folder
-
-    @property
     def separators(self) -> tuple[int, ...]:
         """The ids of the characters before a new word; empty if tokens are words."""
         if self.level != "character":
             return ()
         return tuple(i for i, letter in enumerate(self.vocabulary) if letter in (" ", "_", EOS))
-
-    def num_sentences(self, split: str) -> int:
-        """Count a split's whole sentences."""
-        return int(np.count_nonzero(self.splits[split] == self.eos))
-
-    def trees(self, split: str) -> list[Tree]:
-        """Return a split's trees, also those beyond a slice; none if the corpus has no trees."""
-        return [read_tree(text) for text in self._encoded.texts(split)]
-
-    def tree_ids(self, tree: Tree) -> list[int]:
-        """Return the tokens of a tree, as the text has them; other words are `<unk>`."""
-        tokens = tokens_of(tree, self._encoded.facts["options"]["lowercase"])
-        unknown = self._ids.get(UNKNOWN)
-        ids = [self._ids.get(token, unknown) for token in tokens]
-        if None in ids:
-            raise CorpusError(
-                f"'{tokens[ids.index(None)]}' of a candidate tree is not in the corpus, which has "
-                f"no {UNKNOWN}. Instead: a corpus with corpus.min_count above 1."
-            )
-        return [token for token in ids if token is not None]
-
-    @cached_property
-    def _ids(self) -> Mapping[str, int]:
-        return {word: number for number, word in enumerate(self.vocabulary)}
-
-    def candidates_folder(self, num: int) -> Path:
-        """Return the folder of the lists of `num` candidate trees made for this corpus."""
-        sources = self._encoded.facts["sources"]
-        return candidates_folder(self.name, sources, self.encoding.parent.parent, num)
-
-    def counts(self) -> Tensor:
-        """Count each word in the training text, [V]."""
-        import torch
-
-        return torch.from_numpy(np.bincount(self.splits["train"], minlength=self.num_words))
 
     def stream(self, split: str) -> Tensor:
         """Return the split as a 32-bit tensor over the mapped file; it must not be written to."""
@@ -139,110 +82,116 @@ AnyCorpus = Corpus | Pairs
 def open_corpus(config: CorpusConfig, folder: str | Path, seed: int = 0) -> Corpus: ...
 @overload
 def open_corpus(config: PairsConfig, folder: str | Path, seed: int = 0) -> Pairs: ...
-def open_corpus(
-    config: CorpusConfig | PairsConfig, folder: str | Path, seed: int = 0
-) -> Corpus | Pairs:
-    """Open a corpus, encoding it into `folder` first if necessary, and map it into memory.
+def open_corpus(config: Any, folder: str | Path, seed: int = 0) -> AnyCorpus:
+    """Open what language models read, encoding it into `folder` first if necessary.
 
     `seed` is the trial's, for a random slice.
     """
-    folder = Path(folder)
-    if isinstance(config, PairsConfig):
-        return pairs.open_pairs(config, folder)
-    key = encoded.key_from_driver(encoding_options(config), folder)
-    key = key or _encoding_digest(find_text(config.name, folder), config)
-
-    def make(damage: str) -> encoded.Columns:
-        if damage:
-            log.warning("the encoded corpus %s is damaged (%s): encoding it again", key, damage)
-        return _encode(without_cache(find_text(config.name, folder)), config, key)
-
-    files = encoded.read_or_make(folder / "encoded" / key, make)
-    return Corpus(
-        name=config.name,
-        level=config.level,
-        digest=_digest(key, config),
-        num_words=files.facts["num_words"],
-        eos=files.facts["eos"],
-        splits=_slice(files.splits, config, seed),
-        _encoded=files,
-    )
+    return source_of(config, folder).open(seed)
 
 
-def corpus_digest(config: CorpusConfig | PairsConfig, folder: str | Path | None = None) -> str:
-    """Return a digest of the tokens, from the text's hashes and every option; never a path.
-
-    A custom folder of text is hashed; the hashes are cached in `folder`, if given.
-    """
-    if isinstance(config, PairsConfig):
-        return pairs.pairs_digest(config, folder)
-    text = find_text(config.name, None if folder is None else Path(folder))
-    return _digest(_encoding_digest(text, config), config)
+def corpus_digest(config: DataConfig, folder: str | Path | None = None) -> str:
+    """Return the digest of what a section describes; `folder` caches hashes, if given."""
+    return source_of(config, folder).digest()
 
 
-def vocabulary_size(config: CorpusConfig | PairsConfig, folder: str | Path) -> int:
-    """Return the size of the vocabulary, without the text if the corpus is a published one."""
-    if isinstance(config, PairsConfig):
-        return pairs.open_pairs(config, folder).num_words
-    published = PUBLISHED.get(config.name)
-    if published is not None:
-        known = published.vocabulary.get((config.level, config.lowercase))
-        if config.min_count > 1:
-            own = (published.level, False) == (config.level, config.lowercase)
-            known = published.frequent.get(config.min_count) if own else None
-        if known is not None:
-            return known
-    return open_corpus(config, folder).num_words
+class Texts(EncodedSource[CorpusConfig]):
+    """What reads one text as words or characters."""
 
+    makes = Corpus
 
-def source_vocabulary_size(config: CorpusConfig | PairsConfig, folder: str | Path) -> int:
-    """Return the size of the vocabulary of what is read, if that is another text; else 0."""
-    if isinstance(config, PairsConfig):
-        return pairs.open_pairs(config, folder).num_source_words
-    return 0
+    def text(self) -> Text:
+        """Return the text of that name."""
+        return find_text(self.config.name, self.folder)
 
+    def key(self, text: Text) -> str:
+        """Return the digest of the whole text's encoding."""
+        self._check_level(text)
+        return digest({"format": FORMAT, "sources": dict(text.hashes()), **self.options()})
 
-def sentence_length(config: CorpusConfig | PairsConfig, folder: str | Path) -> int:
-    """Return the mean number of tokens of a target sentence to train on; 0 without pairs."""
-    if not isinstance(config, PairsConfig):
-        return 0
-    _, target = pairs.open_pairs(config, folder).sentences("train")
-    return len(target.tokens_N) // (len(target.starts_P1) - 1)
+    def options(self) -> dict[str, Any]:
+        """Return how the text is tokenized."""
+        return {name: getattr(self.config, name) for name in TOKENIZED}
 
+    def asked(self) -> tuple:
+        """Return what selects an encoding; slices do not."""
+        return self.config.name, *self.options().values()
 
-def _encoding_digest(text: Text, config: CorpusConfig) -> str:
-    check_level(text, config)
-    return digest({"format": FORMAT, "sources": dict(text.hashes()), **_options(config)})
+    def facts(self, files: encoded.Encoded, seed: int) -> dict[str, Any]:
+        """Return the text's level and its tokens, sliced as the config says."""
+        splits = _slice(files.splits, self.config, seed)
+        return {"level": self.config.level, "eos": files.facts["eos"], "splits": splits}
 
+    def vocabulary(self) -> tuple[int, int]:
+        """Return the number of words, without the text if the corpus is a published one."""
+        known = self._known_words()
+        return super().vocabulary() if known is None else (known, 0)
 
-def encoding_options(config: CorpusConfig | PairsConfig) -> tuple:
-    """Return the settings that select an encoding."""
-    if isinstance(config, PairsConfig):
-        return pairs.encoding_options(config)
-    return config.name, *_options(config).values()
+    def sizes(self) -> dict[str, int]:
+        """Count the tokens of each split, without the text if the corpus is a published one."""
+        config, published = self.config, PUBLISHED.get(self.config.name)
+        if published is None or config.level != published.level:
+            return super().sizes()
+        limits, known = {"train": config.train_tokens}, published.num_tokens
+        return {
+            split: min(known[split], limits.get(split, config.eval_tokens) or known[split])
+            for split in SPLITS
+        }
 
+    def columns(self, text: Text) -> encoded.Columns:
+        """Encode a text."""
+        tokens = encode({split: text.lines(split) for split in SPLITS}, self.config)
+        return self.columns_of(tokens, floor=self._floor(text))
 
-def _options(config: CorpusConfig) -> dict[str, Any]:
-    """Return how the text is tokenized."""
-    return {"level": config.level, "lowercase": config.lowercase, "min_count": config.min_count}
+    def columns_of(self, tokens: EncodedText, **beside: Any) -> encoded.Columns:
+        """Return what to write of an encoded text."""
+        words = tokens.vocabulary
+        facts = {"num_words": len(words), "eos": words.index(EOS)}
+        return encoded.Columns(tokens.splits, words, facts, **beside)
 
+    def _known_words(self) -> int | None:
+        published, config = PUBLISHED.get(self.config.name), self.config
+        if published is None or config.min_count == 1:
+            return published and published.vocabulary.get((config.level, config.lowercase))
+        own = (published.level, False) == (config.level, config.lowercase)
+        return published.frequent.get(config.min_count) if own else None
 
-def _digest(key: str, config: CorpusConfig) -> str:
-    """Return the digest of slices of an encoding, which share the whole text's vocabulary.
-
-    For a random slice it contains only that it is random: the position follows from the seed, which
-    is also part of a trial's id.
-    """
-    drawn = config.train_slice == "random"
-    if drawn and config.train_tokens is None:
+    def _check_level(self, text: Text) -> None:
+        """Refuse to read a corpus of trees as text, and text as trees."""
+        config = self.config
+        if text.level == "any" or (text.level == "tree") == (config.level == "tree"):
+            return
+        other = "of trees" if text.level == "tree" else "not of trees"
+        level = "'tree'" if text.level == "tree" else "'word' or 'character'"
         raise CorpusError(
-            "corpus.train_slice = 'random' needs a length. Instead: also set corpus.train_tokens, "
-            "or use train_slice = 'first'."
+            f"{config.name} is a corpus {other}, and corpus.level is '{config.level}'. Instead: "
+            f"corpus.level = {level}."
         )
-    if config.train_tokens is None and config.eval_tokens is None:
-        return key
-    slices = {"train": config.train_tokens, "eval": config.eval_tokens}
-    return digest({"encoding": key, **slices, **({"slice": "random"} if drawn else {})})
+
+    def digest_of(self, key: str) -> str:
+        """Return the digest of slices of an encoding, which share the whole text's vocabulary.
+
+        For a random slice it contains only that it is random: the position follows from the seed,
+        which is also part of a trial's id.
+        """
+        config = self.config
+        drawn = config.train_slice == "random"
+        if drawn and config.train_tokens is None:
+            raise CorpusError(
+                "corpus.train_slice = 'random' needs a length. Instead: also set "
+                "corpus.train_tokens, or use train_slice = 'first'."
+            )
+        if config.train_tokens is None and config.eval_tokens is None:
+            return key
+        slices = {"train": config.train_tokens, "eval": config.eval_tokens}
+        return digest({"encoding": key, **slices, **({"slice": "random"} if drawn else {})})
+
+    def _floor(self, text: Text) -> dict[str, np.ndarray]:
+        """Return the log probability of every token under the grammar, for default options."""
+        default = CorpusConfig(**self.options()) == CorpusConfig()
+        if not (isinstance(text, GrammarText) and default):
+            return {}
+        return {split: np.array(text.log_probabilities(split)) for split in ("valid", "test")}
 
 
 def _slice(
@@ -255,45 +204,3 @@ def _slice(
         start = derived_seed(seed, "corpus.train_slice") % (len(whole) - length + 1)
         slices["train"] = whole[start : start + length]
     return slices
-
-
-def _encode(text: Text, config: CorpusConfig, key: str) -> encoded.Columns:
-    trees = read_splits(text) if config.level == "tree" else {}
-    tokens = encode(token_lines(text, config, trees), config)
-    if _encoding_digest(text, config) != key:
-        raise changed(config.name)
-    facts = {
-        "key": key,
-        "sources": dict(text.hashes()),
-        "options": _options(config),
-        "num_words": len(tokens.vocabulary),
-        "eos": tokens.vocabulary.index(EOS),
-    }
-    judged = {split: [*map(str, trees[split])] for split in ("valid", "test") if trees}
-    return encoded.Columns(
-        tokens.splits, tokens.vocabulary, facts, floor=_floor(text, config), texts=judged
-    )
-
-
-def _floor(text: Text, config: CorpusConfig) -> dict[str, np.ndarray]:
-    """Return the log probability of every token under the built-in grammar, for default options."""
-    if not isinstance(text, GrammarText) or _options(config) != _options(CorpusConfig()):
-        return {}
-    return {split: np.array(text.log_probabilities(split)) for split in ("valid", "test")}
-
-
-def num_tokens(config: CorpusConfig | PairsConfig, folder: str) -> dict[str, int]:
-    """Count the tokens of each split, as a trial would read them."""
-    if isinstance(config, PairsConfig):
-        opened = pairs.open_pairs(config, folder)
-        return {split: len(tokens) for split, tokens in opened.splits.items()}
-    published = PUBLISHED.get(config.name)
-    if published is None or config.level != published.level:
-        corpus = open_corpus(config, folder)
-        return {split: len(corpus.splits[split]) for split in SPLITS}
-    limits = {"train": config.train_tokens}
-    known = published.num_tokens
-    return {
-        split: min(known[split], limits.get(split, config.eval_tokens) or known[split])
-        for split in SPLITS
-    }

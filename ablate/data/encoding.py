@@ -7,15 +7,15 @@ Characters (Mikolov's convention, 5,017,482 training characters on PTB): the wor
 single spaces between them, one token per character; the space is the token " ", and the end of the
 line is `<eos>`. Printing `<eos>` as a line break restores the text.
 
-Trees: each line is a linearised tree (`ablate/data/trees.py`), whose brackets are tokens too and
-never rare.
+Trees: each line is a linearised tree (`ablate/parsing/corpus.py`), whose brackets are tokens too,
+and `kept`: never rare.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from ablate.config.sections import CorpusConfig
 from ablate.errors import CorpusError
-from ablate.scores.trees import is_bracket
 
 EOS, UNKNOWN = "<eos>", "<unk>"
 Tokens = NDArray[np.int32]
@@ -37,13 +36,17 @@ class EncodedText:
     splits: dict[str, Tokens]
 
 
-def encode(texts: Mapping[str, Iterable[str]], config: CorpusConfig) -> EncodedText:
+def encode(
+    texts: Mapping[str, Iterable[str]],
+    config: CorpusConfig,
+    kept: Callable[[str], bool] = lambda word: False,
+) -> EncodedText:
     """Encode the splits in the given order; the first is the training text."""
     ids: defaultdict[str, int] = defaultdict()
     ids.default_factory = ids.__len__
     splits = {name: _token_ids(lines, ids, config, name) for name, lines in texts.items()}
     encoded = EncodedText(list(ids), splits)
-    return encoded if config.min_count == 1 else _without_rare(encoded, config)
+    return encoded if config.min_count == 1 else _without_rare(encoded, config.min_count, kept)
 
 
 def _token_ids(
@@ -69,16 +72,16 @@ def _token_ids(
     return np.frombuffer(stream, dtype=np.int32)
 
 
-def _without_rare(encoded: EncodedText, config: CorpusConfig) -> EncodedText:
+def _without_rare(encoded: EncodedText, min_count: int, kept: Callable[[str], bool]) -> EncodedText:
     """Replace tokens that occur fewer than `min_count` times in training by `<unk>`."""
     words = encoded.vocabulary
     train = next(iter(encoded.splits.values()))
     counts = np.bincount(train, minlength=len(words))
-    special = {EOS, UNKNOWN, *(filter(is_bracket, words) if config.level == "tree" else ())}
+    special = {EOS, UNKNOWN, *filter(kept, words)}
     ids: dict[str, int] = {}
     new_ids = np.empty(len(words), np.int32)
     for old_id, word in enumerate(words):
-        token = word if counts[old_id] >= config.min_count or word in special else UNKNOWN
+        token = word if counts[old_id] >= min_count or word in special else UNKNOWN
         new_ids[old_id] = ids.setdefault(token, len(ids))
     splits = {name: new_ids[stream] for name, stream in encoded.splits.items()}
     return EncodedText(list(ids), splits)

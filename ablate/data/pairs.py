@@ -1,6 +1,6 @@
 """A corpus of pairs as encoder-decoders read it: sentences to read and sentences to write.
 
-    pairs = open_pairs(config.corpus, folder)
+    pairs = open_corpus(config.corpus, folder)
     sources, targets = pairs.sentences("train")     token ids mapped from disk
 
 Each side's vocabulary is that of its training sentences, with `<eos>` and `<unk>`; whatever else
@@ -10,11 +10,9 @@ Of these, `train_pairs` takes the first N, and `max_length` then leaves out the 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,16 +21,16 @@ from ablate.config.identity import digest
 from ablate.config.sections import PairsConfig
 from ablate.data import encoded
 from ablate.data.encode_pairs import EOS_ID, SIDES, UNKNOWN_ID, encode_pairs, stream_name
+from ablate.data.encoded_source import EncodedCorpus, EncodedSource
 from ablate.data.pair_texts import PairText, find_pairs
 from ablate.data.published import SPLITS
-from ablate.data.texts import PAIRS, changed, without_cache
+from ablate.data.texts import PAIRS
 from ablate.data.tokenize import MARK, sentence_of, tokens_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1  # version of encodings: raising it encodes every corpus again and changes all trial ids
-log = logging.getLogger("ablate.data")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +50,11 @@ class Ragged:
         return self.tokens_N[start:end]
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Token ids of sources and targets (read-only, mapped), and facts about them."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pairs(EncodedCorpus):
+    """Sources and targets; the vocabularies have `<eos>`, `<unk>`, then words as they appear."""
 
-    name: str
-    digest: str
-    num_words: int  # size of the target's vocabulary, in words or byte-pair units
-    num_source_words: int
     best: Mapping[str, float]  # the best possible scores, where they are known
-    _encoded: encoded.Encoded = field(repr=False)
 
     eos: int = EOS_ID  # of targets; also what a decoder reads first
     source_eos: int = EOS_ID
@@ -69,35 +62,9 @@ class Pairs:
     separators: tuple[int, ...] = ()
 
     @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """The target's tokens by id: `<eos>`, `<unk>`, then in order of first appearance."""
-        return self._encoded.vocabulary
-
-    @property
     def source_vocabulary(self) -> tuple[str, ...]:
-        """The source's tokens by id, in the same order."""
+        """The source's tokens by id."""
         return self._encoded.source_vocabulary
-
-    @property
-    def splits(self) -> Mapping[str, np.ndarray]:
-        """The target tokens by split."""
-        return {split: self._encoded.splits[stream_name(split, "target")] for split in SPLITS}
-
-    @property
-    def floor(self) -> Mapping[str, float]:
-        """No lowest possible loss is known."""
-        return {}
-
-    @property
-    def encoding(self) -> Path:
-        """The folder of the encoded files."""
-        return self._encoded.folder
-
-    def counts(self) -> Tensor:
-        """Count each target token in the training text, [V]."""
-        import torch
-
-        return torch.from_numpy(np.bincount(self.splits["train"], minlength=self.num_words))
 
     def stream(self, split: str, side: str = "target") -> Tensor:
         """Return one side of a split as one 32-bit tensor over the mapped file, without a copy.
@@ -146,65 +113,50 @@ class Pairs:
         return sentence_of(words, units=self._encoded.facts["options"].get("merges") is not None)
 
 
-def open_pairs(config: PairsConfig, folder: str | Path) -> Pairs:
-    """Open a corpus of pairs, encoding it into `folder` first if necessary, and map it."""
-    folder = Path(folder)
-    key = encoded.key_from_driver(encoding_options(config), folder)
-    key = key or _encoding_digest(find_pairs(config, folder), config)
+class SentencePairs(EncodedSource[PairsConfig]):
+    """What reads pairs of sentences."""
 
-    def make(damage: str) -> encoded.Columns:
-        if damage:
-            log.warning("the encoded corpus %s is damaged (%s): encoding it again", key, damage)
-        return _encode(without_cache(find_pairs(config, folder)), config, key)
+    makes = Pairs
 
-    files = encoded.read_or_make(folder / "encoded" / key, make)
-    return Pairs(
-        name=config.name,
-        digest=key,
-        num_words=files.facts["num_words"],
-        num_source_words=files.facts["num_source_words"],
-        best=files.facts["best"],
-        _encoded=files,
-    )
+    def text(self) -> PairText:
+        """Return the sentences of that name, in these languages."""
+        return find_pairs(self.config, self.folder)
 
+    def key(self, text: PairText) -> str:
+        """Return the digest of the tokens, from the sentences' hashes and every option."""
+        return digest({"pairs": FORMAT, "sources": dict(text.hashes()), **self.options()})
 
-def pairs_digest(config: PairsConfig, folder: str | Path | None = None) -> str:
-    """Return a digest of the tokens, from the sentences' hashes and every option; never a path."""
-    return _encoding_digest(find_pairs(config, None if folder is None else Path(folder)), config)
+    def options(self) -> dict[str, Any]:
+        """Return what differs from the defaults; the hashes stand for corpus and languages."""
+        named = ("name", "source", "target")
+        return {k: v for k, v in fields.non_defaults(self.config).items() if k not in named}
 
+    def asked(self) -> tuple:
+        """Return all settings."""
+        return tuple(fields.all_fields(self.config).values())
 
-def encoding_options(config: PairsConfig) -> tuple:
-    """Return the settings that select an encoding."""
-    return tuple(getattr(config, name) for name in config.__dataclass_fields__)
+    def sentence(self) -> int:
+        """Return the mean number of tokens of a target sentence to train on."""
+        _, target = self.open().sentences("train")
+        return len(target.tokens_N) // (len(target.starts_P1) - 1)
 
+    def facts(self, files: encoded.Encoded, seed: int) -> dict[str, Any]:
+        """Return the target's tokens, and what is known of both sides."""
+        splits = {split: files.splits[stream_name(split, "target")] for split in SPLITS}
+        known = {name: files.facts[name] for name in ("num_source_words", "best")}
+        return {"splits": splits, **known}
 
-def _options(config: PairsConfig) -> dict:
-    """Return what differs from the defaults; the hashes stand for corpus and languages."""
-    named = ("name", "source", "target")
-    return {k: v for k, v in fields.non_defaults(config).items() if k not in named}
-
-
-def _encoding_digest(text: PairText, config: PairsConfig) -> str:
-    return digest({"pairs": FORMAT, "sources": dict(text.hashes()), **_options(config)})
-
-
-def _encode(text: PairText, config: PairsConfig, key: str) -> encoded.Columns:
-    made = encode_pairs({split: text.pairs(split) for split in SPLITS}, config)
-    if _encoding_digest(text, config) != key:
-        raise changed(config.name)
-    facts = {
-        "key": key,
-        "sources": dict(text.hashes()),
-        "options": _options(config),
-        "num_words": len(made.vocabularies["target"]),
-        "num_source_words": len(made.vocabularies["source"]),
-        "best": {"bleu": 100.0} if config.name == PAIRS and not made.has_unknown else {},
-    }
-    shared = made.vocabularies["source"] is made.vocabularies["target"]
-    return encoded.Columns(
-        made.streams,
-        made.vocabularies["target"],
-        facts,
-        source_vocabulary=[] if shared else made.vocabularies["source"],
-        texts=made.texts,
-    )
+    def columns(self, text: PairText) -> encoded.Columns:
+        """Encode both sides."""
+        made = encode_pairs({split: text.pairs(split) for split in SPLITS}, self.config)
+        source, target = (made.vocabularies[side] for side in SIDES)
+        own = self.config.name == PAIRS and not made.has_unknown
+        facts = {
+            "num_words": len(target),
+            "num_source_words": len(source),
+            "best": {"bleu": 100.0} if own else {},
+        }
+        others = [] if source is target else source
+        return encoded.Columns(
+            made.streams, target, facts, source_vocabulary=others, texts=made.texts
+        )

@@ -4,7 +4,7 @@ grammar, grammar_trees     built in, generated on first use
 ptb, wikitext-2, treebank  published; `ablate data get` fetches them
 folder:PATH                a folder with train.txt, valid.txt and test.txt; a plain path works too
 
-The text of `grammar_trees` and `treebank` are parsed sentences (`ablate/scores/trees.py`). The
+The text of `grammar_trees` and `treebank` are parsed sentences (`ablate/parsing/trees.py`). The
 treebank's splits are by file: wsj_0001 to 0159 are train, to 0179 valid, to 0199 test.
 """
 
@@ -63,10 +63,8 @@ def names() -> list[str]:
 
 def find_text(name: str, folder: Path | None) -> Text:
     """Return the text of the corpus `name`; `folder` stores corpora and encodings."""
-    if name == GRAMMAR:
-        return GrammarText()
-    if name == GRAMMAR_TREES:
-        return GrammarTreesText()
+    if name in (GRAMMAR, GRAMMAR_TREES):
+        return GrammarText(name)
     if name in PUBLISHED:
         made = TreebankText if PUBLISHED[name].level == "tree" else PublishedText
         return made(PUBLISHED[name], folder or Path())
@@ -101,22 +99,25 @@ def expanded(path: str | Path) -> Path:
 
 @dataclass(frozen=True)
 class GrammarText:
-    """The built-in corpus, generated once and checked against its digest."""
+    """A built-in corpus, generated once and checked against its digest."""
 
-    level = "word"
+    name: str = GRAMMAR
+
+    @property
+    def level(self) -> str:
+        """`tree` for the sentences with their derivations."""
+        return "tree" if self.name == GRAMMAR_TREES else "word"
 
     def origin(self, split: str) -> str:
         """Return where a split comes from, for messages."""
-        return "the built-in text"
+        return f"the built-in {'trees' if self.level == 'tree' else 'text'}"
 
     def hashes(self) -> Mapping[str, str]:
         """Return the pinned hash of the built-in text."""
-        from ablate.data.grammar import generate
-
-        return {GRAMMAR: generate.DIGEST}
+        return {self.name: self._generator.DIGEST}
 
     def lines(self, split: str) -> Iterator[str]:
-        """Return a split's lines."""
+        """Return a split's lines, or its trees, one per line."""
         return iter(self._splits[split])
 
     def log_probabilities(self, split: str) -> list[float]:
@@ -125,38 +126,15 @@ class GrammarText:
 
         return floor.log_probabilities(built_in.BUILT_IN, self._splits[split])
 
-    @cached_property
-    def _splits(self) -> dict[str, list[str]]:
-        from ablate.data.grammar import generate
+    @property
+    def _generator(self) -> Any:
+        from ablate.data.grammar import generate, trees
 
-        return generate.generate()
-
-
-@dataclass(frozen=True)
-class GrammarTreesText:
-    """The built-in corpus of trees, generated once and checked against its digest."""
-
-    level = "tree"
-
-    def origin(self, split: str) -> str:
-        """Return where a split comes from, for messages."""
-        return "the built-in trees"
-
-    def hashes(self) -> Mapping[str, str]:
-        """Return the pinned hash of the built-in trees."""
-        from ablate.data.grammar import trees
-
-        return {GRAMMAR_TREES: trees.DIGEST}
-
-    def lines(self, split: str) -> Iterator[str]:
-        """Return a split's trees, one per line."""
-        return iter(self._splits[split])
+        return trees if self.level == "tree" else generate
 
     @cached_property
     def _splits(self) -> dict[str, list[str]]:
-        from ablate.data.grammar import trees
-
-        return trees.generate()
+        return self._generator.generate()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Both travel through the study's store.
     parcel = send(config, folder, store)      on the driver: plain data, part of a worker's orders
     folder = receive(parcel, store)           on a worker: a local folder, filled once per host
 
-Encodings are in the store under `corpora/<key>/`. A host stores them in its own workspace
+A corpus is in the store under `corpora/<key>/`. A host stores it in its own workspace
 (ABLATE_WORKSPACE) or, if that disk is full, in a folder for temporary files, or in memory.
 """
 
@@ -21,12 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from ablate.config.contents import digest_of_contents, files_of
-from ablate.config.sections import CorpusConfig, PairsConfig
-from ablate.data import corpus, encoded
-from ablate.data.candidates import folder_of_text
-from ablate.data.texts import find_text
+from ablate.config.sections import DataConfig
+from ablate.data import encoded
+from ablate.data.kinds import source_of
 from ablate.errors import CorpusError, StoreError
-from ablate.scores.n_best import SUFFIX
 from ablate.store.files import private_folder, write_whole
 from ablate.store.store import Store
 from ablate.store.workspace import as_folder
@@ -35,28 +33,26 @@ MEMORY = Path("/dev/shm")
 _REMEDY = "If its disk is full, set ABLATE_WORKSPACE there to a folder with enough space."
 
 
-def send(config: CorpusConfig | PairsConfig, folder: str, store: Store) -> dict[str, Any]:
-    """Put the encoded corpus into the store, unless it is there; its seal comes last."""
-    local = corpus.open_corpus(config, folder).encoding
-    if not store.exists(_key(local.name, encoded.SEAL)):
-        for name in encoded.FILES:
-            if (local / name).exists():
-                store.write_as_is(_key(local.name, name), (local / name).read_bytes())
-    parcel = {"asked": list(corpus.encoding_options(config)), "key": local.name}
-    return {**parcel, "candidates": _send_candidates(config, folder, store)}
+def send(config: DataConfig, folder: str, store: Store) -> dict[str, Any]:
+    """Put the data that a section describes into the store, unless they are there."""
+    source = source_of(config, folder)
+    sealed, files = source.encoding(), {_name(file, folder): file for file in source.files()}
+    key = source.digest() if sealed is None else sealed.name
+    if sealed is not None and not store.exists(_key(key, encoded.SEAL)):
+        for file in (sealed / name for name in encoded.FILES):  # the seal comes last
+            if file.exists():
+                store.write_as_is(_key(key, file.name), file.read_bytes())
+    for name, file in files.items():
+        if not store.exists(_key(key, name)):
+            store.write_as_is(_key(key, name), file.read_bytes())
+    parcel = {"asked": list(source.asked()), "key": key}
+    return {**parcel, "encoded": sealed is not None, "files": [*files]}
 
 
-def _send_candidates(config: CorpusConfig | PairsConfig, folder: str, store: Store) -> list[str]:
-    """Put the lists of candidate trees that belong to the corpus into the store; return keys."""
-    if config.level != "tree":
-        return []
-    keys = []
-    lists = folder_of_text(find_text(config.name, Path(folder)).hashes(), Path(folder))
-    for file in sorted(lists.rglob(f"*{SUFFIX}")):
-        keys.append(file.relative_to(folder).as_posix())
-        if not store.exists(keys[-1]):
-            store.write_as_is(keys[-1], file.read_bytes())
-    return keys
+def _name(file: Path, folder: str) -> str:
+    if not (file.is_file() and file.is_relative_to(folder)):
+        raise CorpusError(f"{file} cannot travel. Expected: a file in the data folder {folder}.")
+    return file.relative_to(folder).as_posix()
 
 
 def receive(parcel: Mapping[str, Any], store: Store) -> str:
@@ -64,9 +60,10 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
     key, errors = parcel["key"], []
     for folder in (data / "from_driver" / key for data in _folders()):
         try:
-            copied = folder / "encoded" / key
-            encoded.copy_into(copied, lambda name: store.read_as_is(_key(key, name)))
-            _copy_files(parcel.get("candidates", ()), store, folder)
+            if parcel["encoded"]:
+                copied = folder / "encoded" / key
+                encoded.copy_into(copied, lambda name: store.read_as_is(_key(key, name)))
+            _copy_files({_key(key, name): folder / name for name in parcel["files"]}, store)
             write_whole(folder / encoded.FROM_DRIVER, json.dumps(parcel).encode())
         except encoded.Damaged as error:
             raise StoreError(
@@ -99,19 +96,19 @@ def _send_file(path: str, store: Store) -> list[str]:
 def receive_files(parcel: Mapping[str, Sequence[str]], store: Store) -> dict[str, str]:
     """Copy such files to this host, once; return path on the driver -> path here."""
     folder = Path(host_folder())
-    _copy_files({key for keys in parcel.values() for key in keys}, store, folder)
+    _copy_files({key: folder / key for keys in parcel.values() for key in keys}, store)
     return {path: str(folder / "/".join(keys[0].split("/")[:3])) for path, keys in parcel.items()}
 
 
-def _copy_files(keys: Iterable[str], store: Store, folder: Path) -> None:
-    """Copy files from the store to a local folder, unless they are there."""
-    for key in keys:
-        if not (folder / key).exists():
+def _copy_files(files: Mapping[str, Path], store: Store) -> None:
+    """Copy files from the store to this host, unless they are there."""
+    for key, file in files.items():
+        if not file.exists():
             data = store.read_as_is(key)
             if data is None:
                 raise StoreError(f"{key} is missing from {store.uri}.")
-            (folder / key).parent.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / key, data)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, data)
 
 
 def host_folder() -> str:

@@ -316,7 +316,7 @@ def _order_to_other_hosts(plan: Plan, workspace: Workspace, folder: Path) -> dic
     from ablate.data.travel import send
     from ablate.tune.cluster.parcel import pack
 
-    corpus = plan.configs[plan.study.base_arm].sections.get("corpus")
+    corpus = plan.configs[plan.study.base_arm].data
     return {
         "data": "",
         "study": plan.record.key,
@@ -349,11 +349,14 @@ def _checked(study: Study | str | Path) -> Study:
 
 
 def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
-    """Encode the corpus, if there is one, before any worker needs it; return its known floor."""
-    from ablate.data.corpus import open_corpus
+    """Make what trials read, if anything, before any worker needs it; return its known floor."""
+    from ablate.data.kinds import source_of
+    from ablate.trial.user.user_code import told
 
-    corpus = plan.configs[plan.study.base_arm].sections.get("corpus")
-    floor = {} if corpus is None else open_corpus(corpus, workspace.data).floor
+    corpus = plan.configs[plan.study.base_arm].data
+    with told(f"{plan.study.file or plan.study.name}: opening the corpus", [plan.study.file]):
+        opened = corpus and source_of(corpus, workspace.data).open()
+    floor = getattr(opened, "floor", {})
     return floor if plan.record.metric.reports_scaled else {}  # it is in nats
 
 
@@ -365,7 +368,7 @@ def _check_texts(plan: Plan, workspace: Workspace) -> None:
     checked = set()
     for config in (*plan.configs.values(), *(trial.config for trial in plan.trials)):
         evaluators = [(choice.name, choice.config) for choice in config.listed.get("evaluator", ())]
-        key = repr((config.sections.get("corpus"), evaluators))
+        key = repr((config.data, evaluators))
         if evaluators and key not in checked:
             checked.add(key)
             check_text(config, open_corpus(config.corpus, workspace.data))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ablate.config.identity import SAMPLED, Trial, make_trial
 from ablate.config.resolve import Config, kind_of, merge, resolve_near
-from ablate.config.tasks import COUNTING, EVALUATION, Kind
+from ablate.config.tasks import COUNTING, DATA, EVALUATION, Kind
 from ablate.errors import SpaceError
 from ablate.space import space as spaces
 from ablate.store.study_record import PlannedTrial
@@ -36,7 +36,8 @@ def _adapted(study: Study, scale: Scale, values: Values) -> Values:
 
 def scale_values(scale: Scale, kind: Kind) -> dict[str, Any]:
     """Return the scale's changes, with its corpus if trials of this kind read one."""
-    corpus = {"corpus.name": scale.corpus} if "corpus" in kind.sections else {}
+    own = kind.function is not None and scale.corpus == Scale.corpus  # which is a text
+    corpus = {} if own or DATA not in kind.sections else {f"{DATA}.name": scale.corpus}
     return {**corpus, **scale.changes, **(kind.brief if scale.brief else {})}
 
 

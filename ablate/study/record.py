@@ -11,13 +11,13 @@ from ablate import papers
 from ablate.config.identity import StageName
 from ablate.config.metrics import MORE_PARAMETERS, SPLIT, Metric
 from ablate.config.resolve import NONE, Config, kind_of, merge, resolve
-from ablate.config.sections import CorpusConfig
+from ablate.config.sections import DataConfig
 from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 from ablate.store.study_record import ArmRecord, StudyRecord
 from ablate.study.small import brief_stage
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Stage, Values
-from ablate.trial.user.user_code import raised
+from ablate.trial.user.user_code import raised, told
 
 
 def arm_location(study: Study, arm: str) -> str:
@@ -68,9 +68,7 @@ def make_record(
 
     `configs` are the arms' `values`, resolved, before any stage.
     """
-    from ablate.data.corpus import corpus_digest
-
-    corpus: CorpusConfig | None = configs[study.base_arm].sections.get("corpus")
+    corpus = configs[study.base_arm].data
     last, measured = _at_the_end(study, scale, arms, values, data)
     _check_measure(study, configs)
     metric, columns = study_metrics(study, scale, last, measured)
@@ -85,8 +83,8 @@ def make_record(
         command=command,
         folder=os.getcwd(),
         corpus=corpus.name if corpus else "",
-        corpus_digest=corpus_digest(corpus, data) if corpus else "",
-        level=corpus.level if corpus else "",
+        corpus_digest=_digest(study, corpus, data) if corpus else "",
+        level=getattr(corpus, "level", ""),
         judged_by=metric,
         columns=columns,
         num_seeds=scale.seeds,
@@ -102,6 +100,13 @@ def make_record(
         published_scale=scale.published,
         smoke=scale.smoke,
     )
+
+
+def _digest(study: Study, corpus: DataConfig, data: str) -> str:
+    from ablate.data.kinds import source_of
+
+    with told(f"{study.file or study.name}: the digest of the corpus", [study.file]):
+        return source_of(corpus, data).digest()
 
 
 def _at_the_end(
@@ -262,13 +267,12 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
         return None  # n-gram models have counts, and functions are counted when they run
     if any(stage.trains and stage.over == "seeds" for stage in arm_stages(scale, arm)):
         return None
-    from ablate.data.corpus import source_vocabulary_size, vocabulary_size
+    from ablate.data.kinds import source_of
     from ablate.model.assemble import count_parameters
 
     where = arm_location(study, arm.name)
     try:
-        words = vocabulary_size(config.corpus, data)
-        return count_parameters(config, words, source_vocabulary_size(config.corpus, data))
+        return count_parameters(config, *source_of(config.corpus, data).vocabulary())
     except AblateError as error:
         raise type(error)(f"{where}: {error}") from None
     except KeyboardInterrupt:
@@ -291,7 +295,7 @@ def published_cells(
     ]
     corpora = list(dict.fromkeys(cell.corpus for cell in chosen))
     if len(corpora) > 1:
-        if "corpus" not in config.sections:
+        if not config.kind.slots:
             expected = f"(model, variant, corpus), with a corpus of {', '.join(corpora)}"
             where = arm_location(study, arm.name)
             raise StudyError(wrong_value("published", arm.published, expected, where))

@@ -129,5 +129,6 @@ class Task(Protocol):
         ...
 
     def conclude(self) -> Conclusion:
-        """Evaluate the result. The metrics have "valid_nll", and "test_nll" if test is read."""
+        """Evaluate the result. The metrics have the one that judges the kind of task, of `valid`
+        and, if it is read, of `test`."""
         ...

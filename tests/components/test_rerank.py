@@ -20,9 +20,9 @@ from ablate.errors import CombinationError, CorpusError
 from ablate.model.evaluator import Reading
 from ablate.model.mixture import log_probs
 from ablate.model.reading import sentence_log_probs
-from ablate.scores.bracketing import Brackets, count_brackets, total
-from ablate.scores.n_best import Candidate, written
-from ablate.scores.trees import Tree, linearised
+from ablate.parsing.bracketing import Brackets, count_brackets, total
+from ablate.parsing.n_best import Candidate, written
+from ablate.parsing.trees import Tree, linearised
 
 EOS = 0
 LABELS = ("S", "NP", "VP", "PP")

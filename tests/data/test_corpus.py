@@ -17,11 +17,12 @@ import torch
 
 from ablate.config.sections import CorpusConfig
 from ablate.data import encoded, sources, texts
-from ablate.data.corpus import corpus_digest, open_corpus, vocabulary_size
+from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.data.encoding import encode
 from ablate.data.grammar import generate as grammar
 from ablate.data.grammar.built_in import BUILT_IN
 from ablate.data.grammar.floor import log_probabilities
+from ablate.data.kinds import source_of
 from ablate.data.published import PUBLISHED, SPLITS
 from ablate.errors import CorpusError
 from ablate.store import files
@@ -179,7 +180,7 @@ def test_sizes_are_known_without_the_text(tmp_path):
         ("wikitext-2", True, 28_912),
     ]:
         config = CorpusConfig(name=name, lowercase=lowercase)
-        assert vocabulary_size(config, tmp_path) == size
+        assert source_of(config, tmp_path).vocabulary()[0] == size
         assert len(corpus_digest(config)) == 16
     assert list(tmp_path.iterdir()) == []
 
@@ -489,7 +490,7 @@ def test_lower_cased_vocabularies(real_data, name):
     config = CorpusConfig(name=name, lowercase=True)
     expected = {"ptb": 10_000, "wikitext-2": 28_912}[name]
     assert open_corpus(config, real_data).num_words == expected
-    assert vocabulary_size(config, real_data) == expected
+    assert source_of(config, real_data).vocabulary()[0] == expected
 
 
 def test_characters_of_ptb_are_mikolovs(real_data):

@@ -6,8 +6,9 @@ import torch
 
 from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.data import travel
-from ablate.data.corpus import corpus_digest, num_tokens, open_corpus, vocabulary_size
+from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.data.grammar import pairs as grammar
+from ablate.data.kinds import source_of
 from ablate.data.published import SPLITS
 from ablate.errors import CorpusError
 from ablate.store.store import Store
@@ -72,8 +73,8 @@ def test_streams_and_counts_are_of_the_target(own, tmp_path):
     assert int((stream == pairs.eos).sum()) == len(SOURCES["train"])
     assert torch.equal(pairs.counts(), torch.bincount(stream.long(), minlength=pairs.num_words))
     config = PairsConfig(name=str(own))
-    assert num_tokens(config, str(tmp_path))["valid"] == len(pairs.stream("valid")) == 7
-    assert vocabulary_size(config, tmp_path) == pairs.num_words
+    assert source_of(config, str(tmp_path)).sizes()["valid"] == len(pairs.stream("valid")) == 7
+    assert source_of(config, tmp_path).vocabulary()[0] == pairs.num_words
 
 
 def test_ids_become_the_sentence_again(own, tmp_path):
@@ -97,7 +98,10 @@ def test_units_replace_unknown_words(own, tmp_path):
     assert any(word.endswith("@@") for word in pairs.vocabulary)
     source, _ = pairs.sentences("test")
     assert pairs.source_text(source[0].tolist()) == "sleeps the dog."
-    assert vocabulary_size(PairsConfig(name=str(own), merges=400), tmp_path) != pairs.num_words
+    assert (
+        source_of(PairsConfig(name=str(own), merges=400), tmp_path).vocabulary()[0]
+        != pairs.num_words
+    )
 
 
 def test_a_joint_vocabulary_is_one(own, tmp_path):
@@ -168,7 +172,7 @@ def test_the_other_direction(own, tmp_path):
 def test_a_bad_file_is_named_with_its_line(own, tmp_path, file, text, message):
     (own / file).write_bytes(text)
     with pytest.raises(CorpusError, match=message) as caught:
-        vocabulary_size(PairsConfig(name=str(own)), tmp_path / "data")
+        source_of(PairsConfig(name=str(own)), tmp_path / "data").vocabulary()[0]
     assert "\n" not in str(caught.value)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 
 import pytest
 
@@ -13,7 +12,6 @@ from ablate import Arm, Metric, Scale, Study, papers, setting, table, task
 from ablate.compare.records.side_by_side import KNOWN_AS
 from ablate.config import metrics, tasks
 from ablate.config.resolve import resolve
-from ablate.data import corpus as corpora
 from ablate.errors import StudyError
 from ablate.papers import Cell
 from ablate.study.file import load, shipped
@@ -33,19 +31,6 @@ def others() -> set[tuple[str, Cell]]:
     """Every other published number, with its paper."""
     every = {(paper, cell) for paper in papers.ids() for cell in papers.load(paper).cells}
     return {(paper, cell) for paper, cell in every if (cell.metric, cell.split) not in PLAIN}
-
-
-@pytest.fixture
-def texts_that_users_bring(num_words, monkeypatch):
-    digest = corpora.corpus_digest
-
-    def known(corpus, folder=None) -> str:
-        return "brought" if corpus.name.startswith("folder:") else digest(corpus, folder)
-
-    monkeypatch.setattr(corpora, "vocabulary_size", lambda corpus, folder: num_words(corpus))
-    read = partial(num_words, source=True)
-    monkeypatch.setattr(corpora, "source_vocabulary_size", lambda corpus, folder: read(corpus))
-    monkeypatch.setattr(corpora, "corpus_digest", known)
 
 
 def of_shipped_studies(data: str) -> set[tuple[str, Cell]]:

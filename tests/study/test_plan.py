@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.resolve import merge, resolve
-from ablate.data.corpus import vocabulary_size
+from ablate.data.kinds import source_of
 from ablate.errors import AblateError, ConfigError, StudyError
 from ablate.space.space import load
 from ablate.store.study_record import from_plain
@@ -347,7 +347,7 @@ def test_an_arm_is_as_large_as_what_it_trains_last(data: str):
     plan = make_plan(study_with(*arms), data=data)
     sizes = {arm.name: arm.num_parameters for arm in plan.record.arms}
     last = next(trial for trial in plan.trials if trial.stage == "gate")
-    words = vocabulary_size(resolve(last.values).corpus, data)
+    words = source_of(resolve(last.values).corpus, data).vocabulary()[0]
     assert sizes["gated"] == sizes["a"] + words * (3 + 3 + 1)
     assert sizes["joint"] is None
 

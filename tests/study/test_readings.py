@@ -293,7 +293,7 @@ SAYS = (
         "",
     ),
     ("ablate/components/regularizer/l1.py", "(Pachitariu & Sahani 2013, Table 2)", "Section 4"),
-    ("ablate/scores/bracketing.py", "COLLINS.prm names TOP alone", "TOP and S1"),
+    ("ablate/parsing/bracketing.py", "COLLINS.prm names TOP alone", "TOP and S1"),
     ("studies/irlm_caches.py", "up to 50 (Figure 1)", "Section 4"),
     ("studies/irlm_linear.py", "of which 20% were above 0.9", "We know no numbers"),
     ("studies/dual_search.py", "follow the validation text before test, tuned or not", ""),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from ablate import papers, run
 from ablate.commands.plan import show_plan
 from ablate.config.resolve import resolve
 from ablate.config.sections import CorpusConfig
-from ablate.data import corpus as corpora
+from ablate.data import kinds
 from ablate.data.texts import BUILT_IN
 from ablate.model.assemble import count_parameters
 from ablate.results.replication import MIN_SEARCHES
@@ -76,19 +76,7 @@ def names(pairs: list[tuple[Path, str]]) -> list[str]:
     return [f"{file.stem}@{scale}" for file, scale in pairs]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def texts_that_users_bring(num_words):
-    """Plan as if these texts were present."""
-    digest, read = corpora.corpus_digest, partial(num_words, source=True)
-
-    def known(corpus, folder=None) -> str:
-        return "brought" if corpus.name.startswith("folder:") else digest(corpus, folder)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpora, "vocabulary_size", lambda corpus, folder: num_words(corpus))
-        patch.setattr(corpora, "source_vocabulary_size", lambda corpus, folder: read(corpus))
-        patch.setattr(corpora, "corpus_digest", known)
-        yield
+pytestmark = pytest.mark.usefixtures("texts_that_users_bring")
 
 
 @cache
@@ -181,8 +169,7 @@ def _parameters(plan: Plan, arm: Arm, data: str) -> int:
 
 def _count(values, data: str) -> int:
     config = resolve(values)
-    words = corpora.vocabulary_size(config.corpus, data)
-    return count_parameters(config, words, corpora.source_vocabulary_size(config.corpus, data))
+    return count_parameters(config, *kinds.source_of(config.corpus, data).vocabulary())
 
 
 def _printed(study: Study, arm: Arm, ours: CorpusConfig) -> float | None:

@@ -174,7 +174,7 @@ def cautions(summary: Summary) -> Iterable[str]:
             yield f"No verdict on {', '.join(names)}: {text}."
     yield from summary.notes
     record = summary.record
-    if record.paper or record.corpus:
+    if record.paper or record.level:  # papers' numbers are of texts
         yield _about_published(summary)
     if summary.effects is not None and not summary.effects.effects:
         yield from summary.effects.notes

@@ -6,10 +6,10 @@ Charniak 2016; Takase et al. 2018, Section 7).
 over a tree's brackets and words and the `<eos>` after it. The weight w of the parser's own score is
 ours; the paper names none. Each tree is read from a zero state and an `<eos>`. The candidate with
 the highest score is compared with the sentence's own tree; its bracket F1 is counted over the split
-(`ablate/scores/bracketing.py`). `oracle_f1` is that of the best candidates, `first_f1` that of the
+(`ablate/parsing/bracketing.py`). `oracle_f1` is that of the best candidates, `first_f1` that of the
 parser's own choices.
 
-The candidates are `valid.nbest` and `test.nbest` of a folder (`ablate/scores/n_best.py`), or those
+The candidates are `valid.nbest` and `test.nbest` of a folder (`ablate/parsing/n_best.py`), or those
 that the corpus has.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import torch
@@ -31,33 +31,14 @@ from ablate.config.metrics import BRACKET_F1, FIRST_F1, ORACLE_F1
 from ablate.errors import CombinationError, CorpusError
 from ablate.model.evaluator import no_log_probs
 from ablate.model.reading import sentence_log_probs
-from ablate.scores.bracketing import Brackets, best_of, count_brackets, total
-from ablate.scores.n_best import SUFFIX, Candidate, read_candidates
-from ablate.scores.trees import Tree
+from ablate.parsing.bracketing import Brackets, best_of, count_brackets, total
+from ablate.parsing.n_best import JUDGED, SUFFIX, Candidate, read_candidates
+
+if TYPE_CHECKING:
+    from ablate.parsing.corpus import ParsedCorpus
 
 AT_ONCE = 64  # trees that a model reads at a time
 WEIGHTS = np.linspace(0, 1, 21)  # tried when the weight is tuned
-JUDGED = ("valid", "test")
-
-
-class ParsedText(TrainingText, Protocol):
-    """What a corpus of trees has besides its tokens; `data.corpus.Corpus` implements it."""
-
-    def trees(self, split: str) -> list[Tree]:
-        """Return the split's trees."""
-        ...
-
-    def num_sentences(self, split: str) -> int:
-        """Return the number of the split's sentences."""
-        ...
-
-    def tree_ids(self, tree: Tree) -> list[int]:
-        """Return a tree as the ids of its symbols and words."""
-        ...
-
-    def candidates_folder(self, num: int) -> Path:
-        """Return the folder with `num` candidates of each sentence."""
-        ...
 
 
 def digest_of_candidates(folder: str) -> str:
@@ -194,17 +175,16 @@ class Rerank(Evaluator):
         ]
 
     def _model_scores(
-        self, reading: Reading, text: ParsedText, candidates: Sequence[Candidate]
+        self, reading: Reading, text: ParsedCorpus, candidates: Sequence[Candidate]
     ) -> np.ndarray:
         if self.config.parser_weight == 1 and not self.config.tune_weight:
             return np.zeros(len(candidates))
         ids = [text.tree_ids(candidate.tree) for candidate in candidates]
         parts = [ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE)]
-        eos = text.eos or 0
-        scores = [sentence_log_probs(reading.models, *padded(part, eos)) for part in parts]
+        scores = [sentence_log_probs(reading.models, *padded(part, text.eos)) for part in parts]
         return np.concatenate(scores)
 
-    def _candidates(self, text: ParsedText, split: str) -> list[list[Candidate]]:
+    def _candidates(self, text: ParsedCorpus, split: str) -> list[list[Candidate]]:
         number, sentences = self.config.num_candidates, text.trees(split)
         given = self.config.candidates
         folder = text.candidates_folder(number) if given is None else Path(given)
@@ -221,7 +201,7 @@ class Rerank(Evaluator):
         return [candidates[:number] for candidates in lists]
 
 
-def _parsed(text: TrainingText) -> ParsedText:
+def _parsed(text: TrainingText) -> ParsedCorpus:
     """The text, if it is one of trees."""
     if not getattr(text, "trees", lambda split: ())("valid"):
         raise CombinationError(

@@ -25,7 +25,7 @@ def generate(grammar: Grammar = BUILT_IN, seed: int = SEED) -> dict[str, list[st
         sampler = Sampler(grammar, len(grammar.sizes) * seed + index)
         splits[split] = _draw(sampler, size, grammar.words() if split == "train" else [])
     if grammar is BUILT_IN and seed == SEED:
-        _check_digest(splits)
+        check_digest(splits, DIGEST, "")
     return splits
 
 
@@ -52,10 +52,11 @@ def text_digest(splits: Mapping[str, Sequence[str]]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _check_digest(splits: Mapping[str, Sequence[str]]) -> None:
+def check_digest(splits: Mapping[str, Sequence[str]], pinned: str, what: str) -> None:
+    """Raise if a built-in corpus is not the one that trials' ids are of."""
     digest = text_digest(splits)
-    if digest != DIGEST:
+    if digest != pinned:
         raise CorpusError(
-            f"the built-in corpus came out with digest {digest}, not the pinned {DIGEST}:"
+            f"the built-in corpus{what} came out with digest {digest}, not the pinned {pinned}:"
             " its grammar was changed, or this Python draws other random numbers."
         )

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Generic, TypeVar
 
-from ablate.scores.trees import Tree
-
 EOS = "<eos>"
 
 Item = TypeVar("Item")
+Derived = tuple[str, "str | list[Derived]"]  # a category and its word, or a symbol and its parts
 
 
 @dataclass(frozen=True)
@@ -88,16 +87,25 @@ class Sampler:
 
     def line(self) -> list[str]:
         """The words of the next line, without `<eos>`."""
-        return self.tree().words
+        return list(_words(self.derivation()))
 
-    def tree(self) -> Tree:
-        """The derivation of the next line, with the grammar's symbols and categories as labels."""
-        tree = self._derive(self._start)
+    def derivation(self) -> Derived:
+        """The derivation of the next line, with the grammar's symbols and categories."""
+        derived = self._derive(self._start)
         if not self._keep.draw(self._stream):
             self._topic = self._topics.draw(self._stream)
-        return tree
+        return derived
 
-    def _derive(self, symbol: str) -> Tree:
+    def _derive(self, symbol: str) -> Derived:
         if symbol in self._words:
-            return Tree(symbol, word=self._words[symbol][self._topic].draw(self._stream))
-        return Tree(symbol, tuple(map(self._derive, self._ways[symbol].draw(self._stream))))
+            return symbol, self._words[symbol][self._topic].draw(self._stream)
+        return symbol, [*map(self._derive, self._ways[symbol].draw(self._stream))]
+
+
+def _words(derived: Derived) -> Iterator[str]:
+    _, inside = derived
+    if isinstance(inside, str):
+        yield inside
+    else:
+        for part in inside:
+            yield from _words(part)

@@ -45,8 +45,8 @@ def assembled(
 ) -> Assembly:
     """A config's model: its own, or its gate over the finished models it builds on."""
     if not bases:
-        read = getattr(corpus, "num_source_words", 0)
-        return assemble(config, corpus.num_words, device, text=corpus, source_vocabulary=read)
+        words, read = corpus.num_words, corpus.num_source_words
+        return assemble(config, words, device, text=corpus, source_vocabulary=read)
     return assemble_over(bases, config, device, text=corpus)
 
 

@@ -19,6 +19,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from torch.nn.parameter import is_lazy
 
 from ablate.config.identity import Trial, digest, is_as_planned
 from ablate.config.metrics import Metric, is_usable
+from ablate.config.sections import DataConfig
 from ablate.config.streams import Streams
+from ablate.data.kinds import source_of
 from ablate.errors import TrialError, nearest
 from ablate.trial.checkpoint import weights_digest
 from ablate.trial.task import Conclusion, Diverged, Place
@@ -69,11 +72,19 @@ class Run:
     precision: str
     data: Path
     reads_test: bool
+    _data_config: DataConfig | None = field(default=None, init=False)
     _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
     _epoch: int = field(default=0, init=False)  # of the loop over `epochs`
     _first: list[list[Any]] = field(default_factory=list, init=False)  # what dicts among them hold
     _begins: Callable[[], None] | None = field(default=None, init=False)  # called by the loop
     _resume: tuple[list[Any], dict[str, Tensor]] | None = field(default=None, init=False)
+
+    @cached_property
+    def corpus(self) -> Any:
+        """What the task's corpus holds for this trial's seed, as its `DataSource` opens it."""
+        if self._data_config is None:
+            raise TrialError("the task has no corpus. Instead: @task(..., corpus=A_DATA_CONFIG).")
+        return source_of(self._data_config, self.data).open(self.seed)
 
     def epochs(self, *saved: Any, total: int) -> Iterator[int]:
         """Count epochs from 1 to `total`, and save the state of the objects after each.
@@ -139,6 +150,7 @@ class Function:
             data=Path(place.data),
             reads_test=trial.reads_test,
         )
+        self.run._data_config = trial.config.data
         self.epoch, self.seconds, self.finished = 0, 0.0, False
         self.last: dict[str, float] = {}  # the metrics of the last epoch
         self.result: Mapping[str, float] | None = None

@@ -10,7 +10,8 @@ import shlex
 import sys
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -105,6 +106,17 @@ def _failed_import(error: ImportError, file: Path, location: str) -> str:
 def raised(error: BaseException, what: str, files: Sequence[str] = ()) -> TechniqueError:
     """An exception of the user's code."""
     return TechniqueError(f"{what} raised an exception.\n{user_frames(error, files)}")
+
+
+@contextmanager
+def told(what: str, files: Sequence[str] = ()) -> Iterator[None]:
+    """Within the block, an exception of the user's code is raised as ours."""
+    try:
+        yield
+    except (AblateError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise raised(error, what, files) from None
 
 
 def text_of(error: BaseException) -> str:

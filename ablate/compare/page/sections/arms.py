@@ -23,7 +23,7 @@ def sections(material: Material, store: Store) -> Iterator[Section]:
     columns = [
         Column("arm", lambda row: row[0].name, left=True),
         Column("parameters", lambda row: count((row[1] or row[0]).num_parameters)),
-        *([tokens] if record.corpus else []),
+        *([tokens] if record.level else []),
         Column("training in all", lambda arm: duration(arm.seconds)).about(summary),
         Column(
             "differs from the base arm in, as trained", lambda row: changes[row[0].name], left=True

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from ablate.data.published import SPLITS
+from ablate.data.texts import Text
 from ablate.errors import CorpusError
 
 TRACE = "-NONE-"
@@ -112,6 +114,21 @@ def cleaned(tree: Tree) -> Tree | None:
     while bare is not None and bare.label in ROOTS and len(bare.parts) == 1:
         bare = bare.parts[0]
     return replace(bare, label="TOP") if bare is not None and bare.label in ROOTS else bare
+
+
+def read_splits(text: Text) -> dict[str, list[Tree]]:
+    """Read the cleaned trees of every split; an error names the line of one without words."""
+    return {split: _read_cleaned(text.lines(split), text.origin(split)) for split in SPLITS}
+
+
+def _read_cleaned(lines: Iterable[str], where: str) -> list[Tree]:
+    trees = []
+    for number, tree in read_trees(lines, where):
+        clean = cleaned(tree)
+        if clean is None:
+            raise CorpusError(f"{where}, line {number}: the tree that starts here has no words.")
+        trees.append(clean)
+    return trees
 
 
 def _bare(tree: Tree) -> Tree | None:

@@ -8,15 +8,16 @@ import pytest
 
 from ablate.config.sections import CorpusConfig
 from ablate.data import sources, travel
-from ablate.data.candidates import candidates_folder, make_candidates
-from ablate.data.corpus import corpus_digest, num_tokens, open_corpus, vocabulary_size
+from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.data.grammar import trees as grammar_trees
+from ablate.data.kinds import source_of
 from ablate.data.published import PUBLISHED
 from ablate.data.texts import find_text
-from ablate.data.trees import read_splits
 from ablate.errors import CorpusError
-from ablate.scores.n_best import read_candidates
-from ablate.scores.trees import linearised
+from ablate.parsing.candidates import candidates_folder, make_candidates
+from ablate.parsing.corpus import read_splits
+from ablate.parsing.n_best import read_candidates
+from ablate.parsing.trees import linearised
 from ablate.store.store import Store
 from tests.support import places
 
@@ -160,9 +161,9 @@ def test_the_treebank_is_one_file_split_by_the_numbers_in_it(treebank, tmp_path)
 
 def test_what_is_known_of_the_treebank_needs_no_text(tmp_path):
     bank = CorpusConfig(name="treebank", level="tree", min_count=10)
-    assert vocabulary_size(bank, tmp_path) == 1_160
-    assert vocabulary_size(replace(bank, min_count=1), tmp_path) == 12_023
-    assert num_tokens(bank, str(tmp_path))["train"] == 212_967
+    assert source_of(bank, tmp_path).vocabulary()[0] == 1_160
+    assert source_of(replace(bank, min_count=1), tmp_path).vocabulary()[0] == 12_023
+    assert source_of(bank, str(tmp_path)).sizes()["train"] == 212_967
     assert len(corpus_digest(bank, tmp_path)) == 16
 
 

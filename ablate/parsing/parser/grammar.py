@@ -17,8 +17,8 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.data.parser.symbols import ROOT, Binary, Symbol, binarised
-from ablate.scores.trees import Tree
+from ablate.parsing.parser.symbols import ROOT, Binary, Symbol, binarised
+from ablate.parsing.trees import Tree
 
 RARE = 2  # words seen at most as often tell of unknown words
 TRUST = 0.5  # how many observations of a word the estimate from its kind is worth

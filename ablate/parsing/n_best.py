@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from ablate.errors import CorpusError
-from ablate.scores.trees import Tree, cleaned, read_trees
+from ablate.parsing.trees import Tree, cleaned, read_trees
 
 SUFFIX = ".nbest"  # of the files, which are named after splits
+JUDGED = ("valid", "test")  # the splits that have candidates
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.data.parser.grammar import TreeGrammar
-from ablate.data.parser.symbols import Binary, restored
-from ablate.scores.trees import Tree
+from ablate.parsing.parser.grammar import TreeGrammar
+from ablate.parsing.parser.symbols import Binary, restored
+from ablate.parsing.trees import Tree
 
 Item = tuple[int, int, int]  # first word, word after the last, symbol
 Chart = NDArray[np.float64]  # best scores by item

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from ablate.config.identity import digest
 from ablate.data.texts import GRAMMAR_TREES, find_text, writing
-from ablate.data.trees import read_splits
 from ablate.errors import CorpusError
-from ablate.scores.n_best import SUFFIX, Candidate, written
-from ablate.scores.trees import Tree
+from ablate.parsing.n_best import JUDGED, SUFFIX, Candidate, written
+from ablate.parsing.parser.grammar import TreeGrammar
+from ablate.parsing.parser.k_best import k_best
+from ablate.parsing.trees import Tree, read_splits
 from ablate.store.files import write_whole
 
 PARSER = 1  # raise it when the parser's lists change
-JUDGED = ("valid", "test")
 
 Progress = Callable[[int, int], None]  # sentences so far, of how many
 
@@ -50,8 +50,6 @@ def make_candidates(
     name: str, data: Path, num: int, progress: Progress = lambda done, of: None
 ) -> Path:
     """Parse valid and test, and write the lists; return their folder."""
-    from ablate.data.parser.grammar import TreeGrammar
-
     text = find_text(name, data)
     trees = read_splits(text)
     folder = folder_of_text(text.hashes(), data) / str(num)
@@ -70,10 +68,8 @@ def make_candidates(
     return folder
 
 
-def _parsed(grammar, tree: Tree, num: int) -> list[Candidate]:
+def _parsed(grammar: TreeGrammar, tree: Tree, num: int) -> list[Candidate]:
     """The best trees of a sentence; equally good ones in a fixed order on every machine."""
-    from ablate.data.parser.k_best import k_best
-
     found = k_best(grammar, tree.words, num) or [(0.0, _flat(tree))]
     rounded = [Candidate(round(score, 6), parsed) for score, parsed in found]
     return sorted(rounded, key=lambda candidate: (-candidate.log_score, str(candidate.tree)))

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ablate.errors import CorpusError
-from ablate.scores.n_best import Candidate
-from ablate.scores.trees import ROOTS, TRACE, Tree, plain_label
+from ablate.parsing.n_best import Candidate
+from ablate.parsing.trees import ROOTS, TRACE, Tree, plain_label
 
 PUNCTUATION = frozenset((",", ":", "``", "''", "."))
 ALIKE = {"PRT": "ADVP"}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate.scores.trees import Tree
+from ablate.parsing.trees import Tree
 
 ROOT = ""  # the parent of a whole tree
 

@@ -1,0 +1,82 @@
+"""Kinds of data: what ablate asks of the data that trials read, whatever they are.
+
+    source_of(config.data, folder).open(seed)
+
+The `corpus` section of a config is a `DataConfig`, and names the `DataSource` that reads what the
+section describes. Texts are read by `corpus.py`, pairs of sentences by `pairs.py`, trees by
+`ablate/parsing/corpus.py`, and a task's own data by a class of its author's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ablate.config.sections import DataConfig
+
+C = TypeVar("C", bound=DataConfig)
+
+
+class DataSource(ABC, Generic[C]):
+    """What reads one kind of data, as the section `corpus` of a config describes the data.
+
+    A subclass has a `digest` and opens the data; the other methods help `ablate plan` and workers.
+
+    Args:
+        config: The section.
+        folder: Where data and caches are kept, if there is such a folder.
+    """
+
+    def __init__(self, config: C, folder: str | Path | None = None) -> None:
+        self.config = config
+        self.folder = None if folder is None else Path(folder)  # where data and caches are kept
+
+    @abstractmethod
+    def digest(self) -> str:
+        """Return a digest of what trials read: of its contents and every option, never of a path.
+
+        It is part of trials' ids. Only a random slice may follow from the trial's seed instead.
+        """
+
+    @abstractmethod
+    def open(self, seed: int = 0) -> Any:
+        """Return the data as the trials of this seed read them.
+
+        The driver opens them once before any trial does, so this may fetch what is missing.
+        """
+
+    def sizes(self) -> Mapping[str, int]:
+        """Count what a trial reads of each split, such as tokens, for `ablate plan`."""
+        return {}
+
+    def vocabulary(self) -> tuple[int, int]:
+        """Return the numbers of words to predict, and to read if these are others; 0: none."""
+        return 0, 0
+
+    def sentence(self) -> int:
+        """Return the mean number of tokens to predict in a sentence; 0: there are no sentences."""
+        return 0
+
+    def files(self) -> Sequence[Path]:
+        """Return the files in the data folder that workers on other hosts need."""
+        return ()
+
+    def encoding(self) -> Path | None:
+        """Return the folder of an encoding, if there is one; it is checked when it arrives."""
+        return None
+
+    def asked(self) -> tuple:
+        """Return the settings that select the encoding, for a host that lacks the text."""
+        return ()
+
+
+def source_of(config: C, folder: str | Path | None = None) -> DataSource[C]:
+    """Return what reads the data that a section describes; `folder` stores data and encodings."""
+    reader: Any = config.reader
+    if isinstance(reader, str):  # of ablate's own, by name: data folders import one another so
+        module, _, name = reader.partition(":")
+        reader = getattr(import_module(module), name)
+    return reader(config, folder)
