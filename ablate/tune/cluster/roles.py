@@ -23,6 +23,7 @@ from ray.tune.search import SearchAlgorithm
 
 from ablate.errors import StoreError, TrialError
 from ablate.store.epoch import Epoch
+from ablate.tune.cluster.ray_private import actor_of
 
 if TYPE_CHECKING:
     from ablate.config.identity import Trial
@@ -97,8 +98,7 @@ class Drive(FIFOScheduler):
             return TrialScheduler.STOP
         if not self.stopping:
             return TrialScheduler.CONTINUE
-        actor: Any = trial.temporary_state.ray_actor
-        self._saves[trial.trial_id] = actor.preserve.remote()
+        self._saves[trial.trial_id] = actor_of(trial).preserve.remote()
         return TrialScheduler.NOOP
 
     def died(self, trial: TuneTrial, error: Exception) -> None:
