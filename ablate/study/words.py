@@ -65,10 +65,8 @@ class Search(Word):
 
     space: str
     trials: int = setting(doc="maximum number of trials per arm", low=1)
-    tokens: int | None = setting(
-        None, doc="start no new trial after N training tokens in all", low=1
-    )
-    sampler: str = setting("tpe", doc="how to suggest values", choices=("tpe", "random"))
+    sampler: str = setting("tpe", doc="how to suggest values: `ablate components sampler`")
+    options: Values = field(default_factory=dict)  # of the sampler
     early_stopping: str | None = setting(
         None, doc="how to stop unpromising trials", choices=(None, "asha", "hyperband")
     )
@@ -222,9 +220,6 @@ class Scale(Word):
     budget: Budget = field(default_factory=Budget)
     threads: int = setting(1, doc="CPU threads per trial", low=1, high=1024)
     gpus: float = setting(0.0, doc="GPUs per trial; trials with a fraction share one", low=0)
-    share_gpus: bool = setting(
-        False, doc="run as many trials on a GPU as the largest arm's measured memory allows"
-    )
     precision: str = setting(
         "float32", doc="precision of matrix products in training", choices=("float32", "bfloat16")
     )
