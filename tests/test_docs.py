@@ -177,7 +177,7 @@ def test_the_reference_has_every_word_argument_and_key():
     said = set(re.findall(r"(?:`@?|^## )(\w+)", page, re.MULTILINE))
     assert set(ablate.__all__) - of_results <= said
     functions = (ablate.one_at_a_time, ablate.leave_one_out, ablate.factorial, ablate.path)
-    functions += (ablate.fractional_factorial, ablate.grid, ablate.smoke, ablate.smaller)
+    functions += (ablate.fractional_factorial, ablate.smoke, ablate.smaller)
     functions += (ablate.recipe, ablate.task, ablate.task_command)
     for function in functions:
         names = set(inspect.signature(function).parameters) - {"words"}
