@@ -2,65 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ablate.config.registry import Technique, of_users
-from ablate.config.resolve import Config, merge
+from ablate.config.resolve import Config
 from ablate.config.tasks import Kind
-from ablate.space.space import Space
-from ablate.study.arms import find_space, resolve_arm
-from ablate.study.record import arm_stages, measure_values
+from ablate.study.arms import find_space
 from ablate.study.study import Study
-from ablate.study.words import Arm, Scale, Values
+from ablate.study.words import Arm, Scale
 
 
 def used_code(
-    study: Study,
-    scale: Scale,
-    arms: Sequence[Arm],
-    values: Mapping[str, Values],
-    configs: Mapping[str, Config],
+    study: Study, scale: Scale, arms: Sequence[Arm], configs: Mapping[str, Config]
 ) -> list[Kind | Technique]:
-    """Return the user's tasks that the arms are of, and the techniques of trials in any stage."""
+    """Return the user's tasks that the arms are of, and the techniques that trials may have.
+
+    These are the techniques of the arms, and all that the study's stages and searches name: one
+    too many only costs workers an import.
+    """
     kinds = {c.kind.name: c.kind for c in configs.values() if c.kind.function}
     own = of_users()
-    if not own:  # as in most studies: their stages need not be resolved for this
+    if not own:  # as in most studies: their spaces need not be read for this
         return [*kinds.values()]
-    used = [t for arm in arms for t in _of_stages(study, scale, arm, values[arm.name])]
-    spaces = [*_spaces(study, scale, arms)]
-    return [*kinds.values(), *(t for t in own if t in used or any(_has(s, t) for s in spaces))]
-
-
-def _of_stages(study: Study, scale: Scale, arm: Arm, values: Values) -> Iterator[Technique]:
-    """Yield the techniques of an arm's trials, from training to the measuring of its model."""
-    config = resolve_arm(study, arm.name, values)
-    yield from config.techniques
-    if not config.kind.assembles:
-        return
-    for stage in arm_stages(scale, arm):
-        values = merge(values, stage.changes)
-        yield from resolve_arm(study, arm.name, values).techniques
-    measured = measure_values(study, scale, arm, values)
-    yield from resolve_arm(study, arm.name, measured).techniques if measured else ()
-
-
-def _spaces(study: Study, scale: Scale, arms: Sequence[Arm]) -> Iterator[Space]:
+    used = [technique for config in configs.values() for technique in config.techniques]
     stages = (*scale.stages, *(stage for arm in arms for stage in arm.then))
-    for search in (scale.search, *(stage.search for stage in stages)):
-        if search is not None:
-            yield find_space(study, search.space)
-
-
-def _has(space: Space, technique: Technique) -> bool:
-    """Return whether a row of the space chooses the technique, or sets a field of it."""
-    slot, name = technique.slot, technique.name
-    return any(
-        (row.field or "").startswith(f"{slot}.{name}.")
-        or (row.field == slot and any(name in domain.ends for domain in row.domains))
-        for row in space.rows
-    )
+    searches = (scale.search, *(stage.search for stage in stages))
+    spaces = (find_space(study, search.space) for search in searches if search)
+    named = f"{scale}{arms}{study.measure}{[space.rows for space in spaces]}"
+    return [*kinds.values(), *(t for t in own if t in used or t.name in named)]
 
 
 def with_own_file(study: Study, code: Sequence[Kind | Technique]) -> Study:

@@ -42,7 +42,7 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     _check_size(study, name, scale, arms)
     _check_column(study, name, scale, arms)
     values, configs = _resolved(study, scale, arms)
-    whole = with_own_file(study, used_code(study, scale, arms, values, configs))
+    whole = with_own_file(study, used_code(study, scale, arms, configs))
     if whole is not study:
         study = whole
         load_own(study.techniques)
@@ -67,7 +67,7 @@ def code_of(study: Study, scale_name: str | None = None) -> list[Kind | Techniqu
     load_own(study.techniques)
     _, scale = study.scale(scale_name)
     arms = _chosen_arms(study, scale)
-    return used_code(study, scale, arms, *_resolved(study, scale, arms))
+    return used_code(study, scale, arms, _resolved(study, scale, arms)[1])
 
 
 def _resolved(

@@ -178,10 +178,13 @@ def search_mutations():
         "sampler='tpee'": r"search: unknown sampler 'tpee'. Did you mean 'tpe'\?.*: random, tpe",
         "options={'multivariat': True}": r"sampler tpe: unknown field 'multiv.*'multivariate'\?",
         "sampler='random', options={'startup': 1}": r"sampler random: unknown field 'startup'",
-        "options={'n_startup_trials': -1}": r"sampler tpe\.n_startup_trials = -1 is not .* at least 0",
+        "options={'n_startup_trials': -1}": r"tpe\.n_startup_trials = -1 is not .* at least 0",
     }.items():
         search = f"search=Search(space='rates', trials=3, {words})"
-        yield changed("seeds=2", f"seeds=2, {search}"), rf"asked\.py: (search: )?{message}"
+        yield (
+            changed("seeds=2", f"seeds=2, {search}"),
+            rf"asked\.py: (search: )?(sampler )?{message}",
+        )
     search = "search=Search(space='nonsuch', trials=3)"
     yield (
         changed("seeds=2", f"seeds=2, {search}"),

@@ -14,8 +14,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ray._private import node, services, worker
 from ray.air.execution import PlacementGroupResourceManager
@@ -28,70 +27,43 @@ from ray.tune.experiment import Trial as TuneTrial
 PATIENCE_SECONDS = 30.0  # to wait for a starting actor while another one is free
 
 
-@dataclass(frozen=True)
-class Private:
-    """A name of Ray's: where it is, why it is needed, and how it is called."""
-
-    name: str  # module:name, or module:Class.name
-    why: str
-    parameters: str | None = None  # of a function, without its `self`; None: no function
-
-
-_NODE, _SERVICES, _WORKER = (f"ray._private.{name}" for name in ("node", "services", "worker"))
-_LOOP = "ray.tune.execution.tune_controller:TuneController"
+_NODE, _SERVICES = "ray._private.node:Node", "ray._private.services"
+_WORKER, _TUNE = "ray._private.worker", "ray.tune.execution.tune_controller:TuneController"
 _ACTORS = "ray.air.execution._internal.actor_manager:RayActorManager"
-PRIVATE = (
-    Private(
-        f"{_NODE}:Node.start_api_server",
-        "the dashboard is not used, and takes a second to start",
-        "include_dashboard raise_on_failure",
-    ),
-    Private(f"{_NODE}:Node.start_log_monitor", "nor is the log monitor", ""),
-    Private(f"{_NODE}:Node.start_monitor", "nor the autoscaler", ""),
-    Private(f"{_NODE}:Node.all_processes", "Ray says nothing of a dead raylet: `watch` looks"),
-    Private(f"{_SERVICES}:ProcessInfo.process", "likewise"),
-    Private(f"{_NODE}:Node.gcs_address", "to ask whether the GCS answers"),
-    Private(f"{_NODE}:Node.raylet_socket_name", "to ask whether the raylet answers"),
-    Private(
-        f"{_SERVICES}:resolve_ip_for_localhost",
-        "it would replace a loopback address by one that other hosts reach",
-        "host",
-    ),
-    Private(f"{_SERVICES}:ConsolePopen", "a signal to the driver's group must not reach the node"),
-    Private(
-        f"{_WORKER}:print_to_stdstream",
-        "it prints what the raylet says of dead workers, whatever `log_to_driver` is",
-        "data ignore_prefix",
-    ),
-    Private(f"{_WORKER}:_global_node", "the node that this process has started or joined"),
-    Private(f"{_WORKER}:init._node_ip_address", "the services of a local node are on loopback"),
-    Private(f"{_WORKER}:init._temp_dir", "the node's folder is deleted at the end"),
-    Private(f"{_LOOP}.checkpoint", "all state is in the store", "force wait"),
-    Private(f"{_LOOP}.cleanup", "it would wait for actors that still start", ""),
-    Private(f"{_LOOP}.is_finished", "the driver steps the loop, and stops it", ""),
-    Private(f"{_LOOP}.step", "likewise", ""),
-    Private(f"{_LOOP}._mark_trial_to_checkpoint", "as `checkpoint`", "trial"),
-    Private(f"{_LOOP}._maybe_reuse_cached_actor", "no second actor would start", "trial"),
-    Private(f"{_LOOP}._process_trial_failure", "the schedule counts deaths", "trial exception"),
-    Private(f"{_LOOP}._actor_failed", "a reset is waited for forever", "tracked_actor exception"),
-    Private(f"{_LOOP}._trial_task_failure", "a death is counted twice", "trial exception"),
-    Private(f"{_LOOP}._actor_manager", "to put in `Actors`, and to kill them at the end"),
-    Private(f"{_LOOP}._actor_cache", "it keeps one actor, and all should stay warm"),
-    Private(f"{_LOOP}._actor_to_trial", "whose actor failed"),
-    Private(f"{_LOOP}._trial_to_actor", "whether a trial's own actor is starting"),
-    Private(f"{_LOOP}._resetting_trials", "which actors get another trial now"),
-    Private(f"{_ACTORS}.cleanup", "kills the actors", ""),
-    Private(
-        f"{_ACTORS}._actor_task_failed",
-        "an actor without memory would take the driver with it",
-        "tracked_actor_task exception",
-    ),
-    Private("ray.tune.utils.object_cache:_ObjectCache.increase_max", "as `_actor_cache`", "key by"),
-    Private(
-        "ray.tune.experiment.trial:_TemporaryTrialState.ray_actor",
-        "`Drive` asks a running trial's actor to save, when the study stops",
-    ),
-)
+# Module and name, with a function's parameters but `self`, and why it is needed.
+PRIVATE = {
+    f"{_NODE}.start_api_server(include_dashboard, raise_on_failure)": "nobody reads the dashboard",
+    f"{_NODE}.start_log_monitor()": "nor what the log monitor prints",
+    f"{_NODE}.start_monitor()": "a local node does not grow: it needs no autoscaler",
+    f"{_NODE}.all_processes": "Ray says nothing of a dead raylet, so `watch` looks at it",
+    f"{_NODE}.gcs_address": "likewise, whether the GCS answers",
+    f"{_NODE}.raylet_socket_name": "likewise, whether the raylet answers",
+    f"{_SERVICES}:ProcessInfo.process": "likewise",
+    f"{_SERVICES}:resolve_ip_for_localhost(host)": "it replaces loopback by the host's own address",
+    f"{_SERVICES}:ConsolePopen": "signals to the driver's group must not reach the node",
+    f"{_WORKER}:print_to_stdstream(data, ignore_prefix)": "no option silences it",
+    f"{_WORKER}:_global_node": "the node that this process has started or joined",
+    f"{_WORKER}:init._node_ip_address": "no other host reaches the services of a local node",
+    f"{_WORKER}:init._temp_dir": "the node's folder is deleted at the end",
+    f"{_TUNE}.checkpoint(force, wait)": "all state is in the store",
+    f"{_TUNE}._mark_trial_to_checkpoint(trial)": "likewise",
+    f"{_TUNE}.cleanup()": "it waits for actors that still start",
+    f"{_TUNE}.is_finished()": "the driver steps the loop, and ends it",
+    f"{_TUNE}.step()": "likewise",
+    f"{_TUNE}._maybe_reuse_cached_actor(trial)": "with short trials, no second actor starts",
+    f"{_TUNE}._process_trial_failure(trial, exception)": "its count of deaths dies with the driver",
+    f"{_TUNE}._actor_failed(tracked_actor, exception)": "it waits forever for a dead actor's reset",
+    f"{_TUNE}._trial_task_failure(trial, exception)": "it counts a death in a reset twice",
+    f"{_TUNE}._actor_manager": "`Actors` takes its place",
+    f"{_TUNE}._actor_cache": "it keeps one actor, and all should stay warm",
+    f"{_TUNE}._actor_to_trial": "whose actor failed",
+    f"{_TUNE}._trial_to_actor": "whether a trial's own actor is starting",
+    f"{_TUNE}._resetting_trials": "which actors are getting another trial",
+    f"{_ACTORS}.cleanup()": "it kills the actors",
+    f"{_ACTORS}._actor_task_failed(tracked_actor_task, exception)": "it raises if memory is out",
+    "ray.tune.utils.object_cache:_ObjectCache.increase_max(key, by)": "as `_actor_cache`",
+    "ray.tune.experiment.trial:_TemporaryTrialState.ray_actor": "it saves the trial at the end",
+}
 
 
 def own_processes() -> list[tuple[str, Any]]:
@@ -151,15 +123,6 @@ def _nothing(*args: Any, **options: Any) -> None:
     pass
 
 
-class Drive(Protocol):
-    """What the control loop tells of deaths, and asks (`roles.Drive`)."""
-
-    workers: int
-
-    def died(self, trial: TuneTrial, error: Exception) -> None: ...
-    def handled_death(self, trial: TuneTrial, error: Exception) -> None: ...
-
-
 class Actors(RayActorManager):
     """Tune's actors; one that runs out of memory does not take the driver with it."""
 
@@ -172,7 +135,8 @@ class Actors(RayActorManager):
 class Controller(TuneController):
     """Tune's control loop, without its records and with actors that are reused."""
 
-    def __init__(self, drive: Drive, resources: PlacementGroupFactory, **options: Any) -> None:
+    def __init__(self, drive: Any, resources: PlacementGroupFactory, **options: Any) -> None:
+        """`drive` is a `roles.Drive`, whose file imports this one."""
         super().__init__(reuse_actors=True, scheduler=drive, **options)
         self._actor_manager = Actors(resource_manager=PlacementGroupResourceManager())
         self._drive = drive
