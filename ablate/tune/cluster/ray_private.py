@@ -66,11 +66,11 @@ PRIVATE = {
 }
 
 
-def own_processes() -> list[tuple[str, Any]]:
-    """The processes of Ray's that this one has started, with their names."""
+def own_processes() -> dict[str, list[Any]]:
+    """The processes of Ray's that this one has started, by name."""
     # Copied first: the node may be starting or stopping its processes now.
     started = list(worker._global_node.all_processes.items()) if worker._global_node else []
-    return [(name, info.process) for name, infos in started for info in list(infos)]
+    return {name: [info.process for info in list(infos)] for name, infos in started}
 
 
 def own_addresses() -> tuple[str, str] | None:

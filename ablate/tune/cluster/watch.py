@@ -109,11 +109,12 @@ def _patience(what: str) -> float:
 
 def _dead_child() -> RayDied | None:
     """A part that this process has started, and that has ended."""
-    for name, process in own_processes():
-        status = process.poll()
-        if status is not None:
-            text = f"Ray's {name} on this machine (pid {process.pid}) died{_how(status)}"
-            return RayDied(text, ours=True)
+    for name, processes in own_processes().items():
+        for process in processes:
+            status = process.poll()
+            if status is not None:
+                text = f"Ray's {name} on this machine (pid {process.pid}) died{_how(status)}"
+                return RayDied(text, ours=True)
     return None
 
 
