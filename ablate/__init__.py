@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not execute `import
     from ablate.engine.run import run as run
     from ablate.study.designs import factorial as factorial
     from ablate.study.designs import fractional_factorial as fractional_factorial
-    from ablate.study.designs import grid as grid
     from ablate.study.designs import leave_one_out as leave_one_out
     from ablate.study.designs import one_at_a_time as one_at_a_time
     from ablate.study.designs import path as path

@@ -21,7 +21,6 @@ HOMES = {
     "Study": "ablate.study.study",
     "factorial": "ablate.study.designs",
     "fractional_factorial": "ablate.study.designs",
-    "grid": "ablate.study.designs",
     "leave_one_out": "ablate.study.designs",
     "load": "ablate.engine.run",
     "one_at_a_time": "ablate.study.designs",
@@ -34,6 +33,13 @@ HOMES = {
     "table": "ablate.study.designs",
     "task": "ablate.config.tasks",
     "task_command": "ablate.trial.user.command",
+}
+
+# What is no longer there, and what says the same instead.
+REMOVED = {
+    "grid": "factorial(...), or Search(space=...) for a space",
+    "Scale.share_gpus": "gpus=1/3 for three trials on a GPU, if its memory holds three",
+    "Search.tokens": "trials=, or the scale's budget=Budget(epochs=...)",
 }
 
 

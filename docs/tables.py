@@ -29,7 +29,6 @@ DESIGNS = (
     ablate.factorial,
     ablate.fractional_factorial,
     ablate.path,
-    ablate.grid,
 )
 
 

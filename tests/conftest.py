@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from ablate.config import registry
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("untimed", deadline=None)  # tests never time, least of all a busy machine
 settings.load_profile("untimed")
@@ -100,6 +102,16 @@ def texts_that_users_bring():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kinds, "source_of", known)
         yield
+
+
+@pytest.fixture
+def forgotten():
+    """Forget at the end which techniques the test has registered."""
+    before = registry.of_users()
+    yield
+    for technique in registry.of_users():
+        if technique not in before:
+            del registry._techniques[technique.slot, technique.name]
 
 
 @pytest.fixture

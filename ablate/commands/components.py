@@ -41,7 +41,7 @@ def show_components(slot: str | None, name: str | None, techniques: str | None =
 
 
 def _slots() -> str:
-    rows = [[slot, ", ".join(registry.names(slot))] for slot in registry.SLOTS]
+    rows = [[slot, ", ".join(registry.names(slot))] for slot in registry.EVERY_SLOT]
     lines = text.aligned(["slot", "techniques"], rows, WIDTH)
     return "\n".join([*lines, "", "One slot: ablate components head. One page: ... head doc."])
 

@@ -112,6 +112,7 @@ def _searches(plan: Plan) -> list[str]:
         return []
     words, of_models = plan.searches[0].words, bool(plan.searches[0].parents)
     repeats = 1 if of_models else words.repeats
+    options = [f"{name}={value}" for name, value in words.options.items()]
     how = "synchronous" if words.synchronous else "asynchronous"
     tuned = "the evaluation of each finished model" if of_models else "each arm"
     then = (
@@ -121,7 +122,8 @@ def _searches(plan: Plan) -> list[str]:
     )
     return [
         f"{tuned} is tuned first: {counted(repeats, 'search')} of {words.trials} trials over "
-        f"{words.space} ({words.sampler}, {how}, early stopping: {words.early_stopping or 'no'}),",
+        f"{words.space} ({', '.join([words.sampler, *options, how])}, early stopping: "
+        f"{words.early_stopping or 'no'}),",
         then,
         *_inherited(plan),
         *_not_searched(plan),

@@ -5,6 +5,8 @@
 
 Listing names only reads file names; a technique's module (and torch) is imported on first use. A
 study may register custom techniques from a file next to it.
+
+A search's sampler is a technique too, but none of a model: a function that makes Optuna's object.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
@@ -35,7 +38,10 @@ LANGUAGE_SLOTS = (
 SLOTS = (*LANGUAGE_SLOTS, "encoder", "attention")
 LISTED_SLOTS = ("regularizer", "evaluator")  # any number of techniques; other slots take one
 EXACT, WINDOW = "exact", "window"  # what a backbone remembers of the text before a window
-_COMPONENTS = Path(__file__).parents[1] / "components"
+SAMPLER = "sampler"
+EVERY_SLOT = (*SLOTS, SAMPLER)
+_PACKAGE = Path(__file__).parents[1]
+_Made = TypeVar("_Made", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,18 +51,29 @@ class NoSettings:
 
 @dataclass(frozen=True)
 class Technique:
-    """A registered technique: its config, its class and its source."""
+    """A registered technique: its config, its class (a sampler's function) and its source."""
 
     slot: str
     name: str
     config: type
-    build: type
+    build: Any
     paper: str
     equation: str
     version: int
     departures: tuple[str, ...]
     module: str
+    file: str  # that registers it; empty if Python knows none, as in a notebook
     metrics: tuple[Metric, ...] = ()  # of an evaluator without log-probabilities
+
+    @property
+    def is_users(self) -> bool:
+        """Return whether a user's code registers it."""
+        return self.module.partition(".")[0] != "ablate"
+
+    @property
+    def place(self) -> str:
+        """Where it was registered; registering it there again replaces it."""
+        return self.module if self.module == "__main__" else self.file or self.module
 
     @property
     def formula(self) -> str:
@@ -82,8 +99,8 @@ def register(
     version: int = 1,
     departures: tuple[str, ...] = (),
     metrics: tuple[Metric, ...] = (),
-) -> Callable[[type], type]:
-    """Class decorator that registers a technique as `name` in `slot`.
+) -> Callable[[_Made], _Made]:
+    """Decorator that registers a class, or a function that makes a sampler, as `name` in `slot`.
 
     `version` is part of the trials' ids: raise it when a bug fix changes what is computed.
     `metrics` are what an evaluator reports that has no log-probabilities.
@@ -92,14 +109,17 @@ def register(
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(f"the technique name '{name}' is not in snake_case.")
 
-    def add(technique: type) -> type:
-        known = _techniques.get((slot, name))
-        if known is not None and known.module != technique.__module__:
-            raise ConfigError(f"{slot} '{name}' is already registered by {known.module}.")
-        _techniques[slot, name] = Technique(
+    def add(technique: _Made) -> _Made:
+        module = technique.__module__
+        file = getattr(sys.modules.get(module), "__file__", None)
+        made = Technique(
             slot, name, config, technique, paper, equation, version, departures,
-            technique.__module__, metrics,
+            module, str(Path(file).resolve()) if file else "", metrics,
         )  # fmt: skip
+        known = _techniques.get((slot, name))
+        if known is not None and made.place not in (known.place, known.file):
+            raise ConfigError(f"{slot} '{name}' is already registered by {known.module}.")
+        _techniques[slot, name] = made
         return technique
 
     return add
@@ -114,8 +134,13 @@ def names(slot: str) -> list[str]:
 @cache
 def _shipped(slot: str) -> frozenset[str]:
     """The techniques that come with the package. Cached: a plan asks for each of its trials."""
-    files = (path.stem for path in (_COMPONENTS / slot).glob("*.py"))
+    files = (path.stem for path in (_PACKAGE / _room(slot) / slot).glob("*.py"))
     return frozenset(name for name in files if not name.startswith("_"))
+
+
+def of_users() -> list[Technique]:
+    """The techniques that this process has from users' code."""
+    return [technique for technique in _techniques.values() if technique.is_users]
 
 
 def get(slot: str, name: str, where: str = "") -> Technique:
@@ -123,10 +148,15 @@ def get(slot: str, name: str, where: str = "") -> Technique:
     if name not in names(slot):
         raise ConfigError(unknown(slot, name, names(slot), where))
     if (slot, name) not in _techniques:
-        importlib.import_module(f"ablate.components.{slot}.{name}")
+        importlib.import_module(f"ablate.{_room(slot)}.{slot}.{name}")
     return _techniques[slot, name]
 
 
+def _room(slot: str) -> str:
+    """The folder that has the slot's: samplers lie in the only one that may import Optuna."""
+    return "tune" if slot == SAMPLER else "components"
+
+
 def _check_slot(slot: str) -> None:
-    if slot not in SLOTS:
-        raise ConfigError(unknown("slot", slot, SLOTS))
+    if slot not in EVERY_SLOT:
+        raise ConfigError(unknown("slot", slot, EVERY_SLOT))

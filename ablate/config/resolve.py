@@ -157,6 +157,12 @@ class Config:
         return technique.memory_of(backbone.config) == WINDOW
 
     @property
+    def techniques(self) -> list[registry.Technique]:
+        """The techniques that it chooses."""
+        listed = (choice for choices in self.listed.values() for choice in choices)
+        return [choice.technique for choice in (*self.slots.values(), *listed)]
+
+    @property
     def identity(self) -> dict[str, Any]:
         """Plain data that is equal for two configs exactly when their results are."""
         by = self.by_window
@@ -394,10 +400,11 @@ def _choose(slot: str, grouped: Mapping[str, dict], values: Values, where: str) 
     if name is None:
         known = ", ".join(registry.names(slot))
         raise ConfigError(f"{where}: no {slot} was chosen. Expected one of: {known}.")
-    return _choice(slot, str(name), grouped.get(slot, {}), where)
+    return choice(slot, str(name), grouped.get(slot, {}), where)
 
 
-def _choice(slot: str, name: str, values: Mapping[str, Any], where: str) -> Choice:
+def choice(slot: str, name: str, values: Values, where: str) -> Choice:
+    """Return the technique with its config made of `values`, or raise an error for a wrong one."""
     config_type = registry.get(slot, name, where).config
     return Choice(slot, name, fields.build(config_type, values, f"{where}: {slot} {name}"))
 
@@ -418,7 +425,7 @@ def _choose_several(
             raise ConfigError(_missing_field(slot, name, value, where))
         by_name.setdefault(name, {})[field_name] = value
     names = sorted(by_name, key=lambda name: (name != first, name != "standard", name))
-    choices = [_choice(slot, name, by_name[name], where) for name in names]
+    choices = [choice(slot, name, by_name[name], where) for name in names]
     return tuple(c for c in choices if slot != "regularizer" or not _is_off(c.config))
 
 

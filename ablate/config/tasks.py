@@ -94,6 +94,11 @@ class Kind:
     copied: Kind | None = field(default=None, compare=False)
 
     @property
+    def file(self) -> str:
+        """The file that registers it."""
+        return self.where[0]
+
+    @property
     def place(self) -> str:
         """Where it was registered; registering it there again replaces it."""
         original = self.copied or self
@@ -234,11 +239,6 @@ def _listed(metrics: Any) -> tuple[Any, ...]:
     """The metrics as a tuple, whatever they are; `_check_task` says what is wrong with them."""
     several = isinstance(metrics, Sequence) and not isinstance(metrics, str)
     return tuple(metrics) if several else (metrics,)
-
-
-def registers_task(file: str) -> bool:
-    """Return whether a task was registered by this file."""
-    return any(kind.where[0] == file for kind in _kinds.values())
 
 
 def _location(function: Callable[..., Any]) -> tuple[str, int]:

@@ -42,7 +42,7 @@ from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
 from ablate.study.carried import Uncarried, carried, check_not_carrying
 from ablate.study.file import load as load_study
-from ablate.study.plan import kinds_of, largest_trial, make_plan
+from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
 from ablate.study.study import Study, check
 
@@ -165,12 +165,12 @@ def run_study(
 
 
 def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
-    """The study, with the files that workers execute for tasks that its own file does not have."""
+    """The study, with the files that workers execute for code that its own file does not have."""
     try:
-        return carried(study, kinds_of(study, scale), workspace.code)
+        return carried(study, code_of(study, scale), workspace.code)
     except Uncarried:
         if options.local:
-            return study  # its task is in this process
+            return study  # its code is in this process
         raise
 
 
@@ -302,8 +302,6 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         if fleet.address not in (None, "local"):
             more = _order_to_other_hosts(plan, workspace, folder / "parcel")
             fleet = replace(fleet, working_dir=str(folder / "parcel"))
-        if plan.scale.share_gpus:
-            fleet = replace(fleet, gpu_shared_by=order(largest_trial(plan)))
         cluster.run(schedule, fleet, order)
 
 

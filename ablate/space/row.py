@@ -51,14 +51,6 @@ class Choices:
         """Return whether it is a choice."""
         return any(same(value, choice) for choice in self.values)
 
-    def num_points(self, num: int | None) -> int:
-        """Return the number of choices."""
-        return len(self.values)
-
-    def points(self, num: int | None) -> tuple[Any, ...] | None:
-        """Return all choices."""
-        return self.values
-
     def __str__(self) -> str:
         return " | ".join(format_value(value) for value in self.values)
 
@@ -83,31 +75,6 @@ class Range:
         if not is_number(value) or (self.integer and value != int(value)):
             return False
         return self.low <= value <= self.high
-
-    def num_points(self, num: int | None) -> int:
-        """Return how many `points` there are at most; of a continuous range none without `num`."""
-        whole = int(self.high) - int(self.low) + 1 if self.integer else num or 0
-        return min(num or whole, whole)
-
-    def points(self, num: int | None) -> tuple[Any, ...] | None:
-        """Return `num` values, evenly spaced on the scale, ends included.
-
-        Without `num`: all whole numbers, or None for a continuous range.
-        """
-        if num is None:
-            return tuple(range(int(self.low), int(self.high) + 1)) if self.integer else None
-        inner = (self._at(step / (num - 1)) for step in range(1, num - 1))
-        points = (self.low, *inner, self.high)
-        if self.integer:
-            return tuple(dict.fromkeys(round(point) for point in points))
-        return tuple(float(point) for point in points)
-
-    def _at(self, share: float) -> float:
-        if self.log:
-            point = self.low * (self.high / self.low) ** share
-        else:
-            point = self.low + (self.high - self.low) * share
-        return min(max(point, self.low), self.high)
 
     def __str__(self) -> str:
         kinds = ["whole"] if self.integer else []

@@ -4,28 +4,26 @@
     space.values("ptb")                      a recipe: {"optimizer.learning_rate": 20, ...}
     load("zaremba2014:large")                one column of it, whatever the corpus
     space.sample(suggest, "ptb")             one point of an open space; `suggest(row)` draws
-    space.enumerate("ptb", points=3)         every combination
 
 A row is active only if its `when` holds; a condition on an inactive row never holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ablate.config.resolve import DEFAULT_TECHNIQUES
-from ablate.errors import SpaceError, unknown, wrong_value
+from ablate.errors import SpaceError, unknown
 from ablate.space.check import problems
 from ablate.space.file import SpaceFile, read
 from ablate.space.folders import find, folders
 from ablate.space.links import sort_by_dependency
 from ablate.space.row import Choices, Fixed, Range, Row
 
-MOST_POINTS = 10_000  # of a row, as many as a study may have arms
 Values = Mapping[str, Any]
 Suggest = Callable[[Row], Any]
 
@@ -90,7 +88,7 @@ class Space(SpaceFile):
 
     def values(self, corpus: str | None = None, fixed: Values | None = None) -> dict[str, Any]:
         """Return the values that the file fixes, without open rows and rows that depend on them."""
-        return self._flat(next(self._assignments(corpus, fixed, None, lambda row: (None,))))
+        return self._flat(self._assigned(corpus, fixed, None, lambda row: None))
 
     def sample(
         self,
@@ -104,22 +102,7 @@ class Space(SpaceFile):
         `fixed` (by field or by row name) sets rows without a call of `suggest`. `base` sets no row;
         it provides fields that conditions need and the file does not have.
         """
-        points = self._assignments(corpus, fixed, base, lambda row: (_suggestion(suggest, row),))
-        return self._flat(next(points))
-
-    def enumerate(
-        self,
-        corpus: str | None = None,
-        fixed: Values | None = None,
-        points: int | None = None,
-        base: Values | None = None,
-    ) -> Iterator[dict[str, Any]]:
-        """Yield every combination, with `points` values of each range."""
-        if points is not None and not 2 <= points <= MOST_POINTS:
-            expected = f"a whole number from 2 to {MOST_POINTS}"
-            raise SpaceError(wrong_value("points", points, expected, f"{self.path}:1"))
-        every = self._assignments(corpus, fixed, base, lambda row: _points(row, points))
-        return (self._flat(assigned) for assigned in every)
+        return self._flat(self._assigned(corpus, fixed, base, lambda row: _checked(suggest, row)))
 
     def excludes(self, row: Row, fixed: Values, base: Values) -> bool:
         """Return whether these values make the row inactive, whatever is chosen for other rows."""
@@ -144,28 +127,18 @@ class Space(SpaceFile):
         """The rows with this name, or that set this field."""
         return [row for row in self.rows if name in row.keys]
 
-    def _assignments(
-        self,
-        corpus: str | None,
-        fixed: Values | None,
-        base: Values | None,
-        options: Callable[[Row], Iterable[Any]],
-    ) -> Iterator[dict[str, Any]]:
-        """Yield all assignments (row name -> value)."""
-        rows = [row.at(self._corpus(corpus)) for row in self.order]
+    def _assigned(
+        self, corpus: str | None, fixed: Values | None, base: Values | None, suggest: Suggest
+    ) -> dict[str, Any]:
+        """Return the value of each active row by the row's name; `suggest` gives those of open
+        rows, or None for no value."""
         outside = {**DEFAULT_TECHNIQUES, **(base or {}), **(fixed or {})}
-
-        def assign_from(index: int, assigned: dict[str, Any]) -> Iterator[dict[str, Any]]:
-            if index == len(rows):
-                yield assigned
-                return
-            row = rows[index]
-            lookup = self._lookup(row, assigned, outside)
-            for value in _candidates(row, lookup, assigned, fixed or {}, options):
-                extended = assigned if value is None else {**assigned, row.name: value}
-                yield from assign_from(index + 1, extended)
-
-        return assign_from(0, {})
+        assigned: dict[str, Any] = {}
+        for row in (row.at(self._corpus(corpus)) for row in self.order):
+            if all(clause.holds(self._lookup(row, assigned, outside)) for clause in row.when):
+                value = _value(row, assigned, fixed or {}, suggest)
+                assigned |= {} if value is None else {row.name: value}
+        return assigned
 
     def _lookup(self, row: Row, assigned: Values, outside: Values) -> Callable[[str], Any]:
         """Return what looks up the names in the row's condition: rows so far, then other fields."""
@@ -229,45 +202,18 @@ def _load_or_error(path: Path) -> Space | SpaceError:
         return error
 
 
-def _candidates(
-    row: Row,
-    lookup: Callable[[str], Any],
-    assigned: Values,
-    fixed: Values,
-    options: Callable[[Row], Iterable[Any]],
-) -> Iterable[Any]:
-    """Return the row's possible values, given those of the rows before it; None: it has none."""
-    if not all(clause.holds(lookup) for clause in row.when):
-        return (None,)
+def _value(row: Row, assigned: Values, fixed: Values, suggest: Suggest) -> Any:
+    """Return the value of an active row, given those of the rows before it; None: it has none."""
     for key in row.keys:
         if key in fixed:
-            return (fixed[key],)
+            return fixed[key]
     if row.same_as is not None:
-        return (assigned.get(row.same_as),)
-    return (row.domain.value,) if isinstance(row.domain, Fixed) else options(row)
+        return assigned.get(row.same_as)
+    return row.domain.value if isinstance(row.domain, Fixed) else suggest(row)
 
 
-def _suggestion(suggest: Suggest, row: Row) -> Any:
+def _checked(suggest: Suggest, row: Row) -> Any:
     value = suggest(row)
     if row.domain is None or not row.domain.admits(value):
         raise SpaceError(f"{row.where}: {value!r} was suggested. Expected: {row.domain}.")
     return value
-
-
-def _points(row: Row, num: int | None) -> Iterable[Any]:
-    if not isinstance(row.domain, Choices | Range):
-        return ()
-    count = row.domain.num_points(num)
-    if count > MOST_POINTS:
-        instead = "Give a number of points" if isinstance(row.domain, Range) else "List fewer"
-        raise SpaceError(
-            f"{row.where}: {count:,} values are too many to enumerate. The limit is "
-            f"{MOST_POINTS:,}. {instead}, fix the row, or search the space."
-        )
-    points = row.domain.points(num)
-    if points is None:
-        raise SpaceError(
-            f"{row.where}: the range {row.domain} is continuous and cannot be enumerated. "
-            "Give a number of points, or fix the row."
-        )
-    return points

@@ -4,7 +4,8 @@
 needs, to a file in the workspace. The driver executes it too, so that a trial runs the same code
 with Ray and without. The script itself is not executed again: it would run the study again.
 
-A task of a module that Python imports by its name is registered by a file that imports it.
+A task or technique of a module that Python imports by its name is registered by a file that imports
+it. A technique of the script itself is refused: its class may need anything.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ablate.config.identity import digest
+from ablate.config.registry import Technique
 from ablate.config.tasks import MAIN, Kind, copying, find_kind
 from ablate.errors import AblateError, StudyError
 from ablate.store.files import write_whole
@@ -32,17 +34,19 @@ _FROM_A_COMMAND = "ablate.trial.user.command"  # it looks for the folder of its 
 
 
 class Uncarried(StudyError):
-    """A task whose code cannot be sent to workers."""
+    """A task or a technique whose code cannot be sent to workers."""
 
 
-def carried(study: Study, kinds: Sequence[Kind], folder: Path) -> Study:
-    """The study with the files in `folder` that register those of its tasks that no file of its
-    own does."""
+def carried(study: Study, code: Sequence[Kind | Technique], folder: Path) -> Study:
+    """The study with the files in `folder` that register what no file of its own does."""
     own = {str(Path(file).resolve()) for file in study.techniques}
-    missing = [kind for kind in kinds if kind.function and kind.where[0] not in own]
-    if study.file:  # workers execute it for the tasks of the modules that it imports
-        missing = [kind for kind in missing if kind.place == MAIN]
-    files = dict.fromkeys(_carrier(kind, folder) for kind in missing)
+    missing = [each for each in code if each.file not in own]
+    if study.file:  # workers execute it, with the modules that it imports
+        missing = [each for each in missing if each.place == MAIN]
+    files = dict.fromkeys(
+        _carrier(each, folder) if isinstance(each, Kind) else _importer(each, each.module, folder)
+        for each in missing
+    )
     return replace(study, techniques=(*study.techniques, *files)) if files else study
 
 
@@ -69,19 +73,21 @@ def _carrier(kind: Kind, folder: Path) -> str:
     return str(path)
 
 
-def _importer(kind: Kind, module: str, folder: Path) -> str:
+def _importer(code: Kind | Technique, module: str, folder: Path) -> str:
     """A file that imports the module; the module's own file if it has no name to import it by."""
+    if module == MAIN:
+        raise _uncarried(code, "this script or notebook registers it")
     file = getattr(sys.modules.get(module), "__file__", None)
     with contextlib.suppress(ImportError, ValueError, AttributeError):
         spec = importlib.util.find_spec(module)
         if spec is not None and spec.origin == file:
             place = f" from {Path(file).name}" if file else ""
-            text = f"# Registers the task '{kind.name}'{place}.\nimport {module}\n"
+            text = f"# Registers the {_called(code)}{place}.\nimport {module}\n"
             path = str(_write(folder, f"{module.replace('.', '_')}.py", text))
             trust.remember([path])
             return path
     if file is None:
-        raise _uncarried(kind, f"the module '{module}' has no file")
+        raise _uncarried(code, f"the module '{module}' has no file")
     return str(Path(file).resolve())
 
 
@@ -114,10 +120,15 @@ def _is_script(file: str) -> bool:
     return Path(file).is_file()
 
 
-def _uncarried(kind: Kind, why: str) -> Uncarried:
-    where = ":".join(map(str, (kind.copied or kind).where))
+def _called(code: Kind | Technique) -> str:
+    return f"{'task' if isinstance(code, Kind) else code.slot} '{code.name}'"
+
+
+def _uncarried(code: Kind | Technique, why: str) -> Uncarried:
+    kind = code.copied or code if isinstance(code, Kind) else None
+    where = ":".join(map(str, kind.where)) if kind else code.file or code.place
     return Uncarried(
-        f"{where}: the task '{kind.name}' cannot be sent to workers: {why.rstrip('.')}. Instead: "
+        f"{where}: the {_called(code)} cannot be sent to workers: {why.rstrip('.')}. Instead: "
         "put it into a module, and import that here; or run in this process with local=True "
         "(--local)."
     )

@@ -165,30 +165,6 @@ def _check_apart(factors: Factors) -> None:
                 )
 
 
-def grid(space: str, corpus: str | None = None, *, points: int | None = None) -> Design:
-    """Compare the base with every point of a search space, of at most 10,000.
-
-    The arms are called `base`, and then `row value, row value, ...`.
-
-    Args:
-        space: The name of the search space, as `ablate spaces` lists them.
-        corpus: The column to read, if the space has columns.
-        points: How many values to take of each range.
-    """
-    from ablate.space import space as spaces
-
-    table = spaces.load(space)
-    open_rows = {row.field: row.name for row in table.open_rows(corpus)}
-    arms = [Arm("base")]
-    for values in table.enumerate(corpus, points=points):
-        levels = {
-            open_rows[name]: f"{value}" for name, value in values.items() if name in open_rows
-        }
-        arms.append(Arm(", ".join(f"{k} {v}" for k, v in levels.items()), values, levels=levels))
-        check_num_arms(len(arms), f"grid of {table.name}: at least")
-    return Design("grid", tuple(arms))
-
-
 def check_num_arms(num: int, where: str, what: str = "arms") -> None:
     """Check how many arms a design has, before they are made."""
     if num > MAX_ARMS:

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from ablate.config.tasks import registers_task
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
-from ablate.public import HOMES, imported
+from ablate.public import HOMES, REMOVED, imported
 from ablate.study.study import Study
 from ablate.trial.user.user_code import executed, line_of
 
@@ -64,8 +63,6 @@ def _techniques(study: Study, file: Path) -> Iterator[str]:
             others = sorted(other.name for other in path.parent.glob("*.py") if other != file)
             raise StudyError(unknown("file of techniques", name, others, str(file)))
         yield str(path.resolve())
-    if registers_task(str(file.resolve())):
-        yield str(file.resolve())  # workers execute the study's file for its tasks
 
 
 def _execute(file: Path) -> ModuleType:
@@ -87,6 +84,9 @@ def _explain(error: TypeError, file: Path) -> AblateError | None:
     if match["what"] == "missing":
         return StudyError(f"{where}: {match['word']} needs {', '.join(quoted)}.")
     if match["what"] == "got an unexpected" and quoted:
+        if instead := REMOVED.get(f"{match['word']}.{quoted[0]}"):
+            gone = f"{match['word']} has no {quoted[0]} now"
+            return StudyError(f"{where}: {gone}. Instead: {instead}.")
         return StudyError(unknown(f"field of {match['word']}", quoted[0], names, where))
     return StudyError(
         f"{where}: {match['word']} {match['what']} {match['details']}. "

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ablate.config.identity import Trial
+from ablate.config.registry import Technique
 from ablate.config.resolve import Config
 from ablate.config.tasks import Kind
 from ablate.errors import StudyError, unknown
 from ablate.store.study_record import SearchRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import chains, confirm_search
+from ablate.study.own_code import used_code, with_own_file
 from ablate.study.planned import Chains, Plan, PlannedSearch
 from ablate.study.record import arm_location, make_record
 from ablate.study.searches import plan_search_trial, plan_searches
@@ -41,7 +42,11 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     _check_size(study, name, scale, arms)
     _check_column(study, name, scale, arms)
     values, configs = _resolved(study, scale, arms)
-    study = _with_own_file(study, configs)
+    whole = with_own_file(study, used_code(study, scale, arms, configs))
+    if whole is not study:
+        study = whole
+        load_own(study.techniques)
+        values, configs = _resolved(study, scale, arms)
     _check_one_corpus(study, configs)
     _check_stages(study, scale, arms, configs)
     record = make_record(study, name, scale, arms, values, configs, data, command)
@@ -55,14 +60,14 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     return replace(plan, record=replace(plan.record, searches=records, notes=notes))
 
 
-def kinds_of(study: Study, scale_name: str | None = None) -> list[Kind]:
-    """Return the kinds of the study's trials at a scale."""
+def code_of(study: Study, scale_name: str | None = None) -> list[Kind | Technique]:
+    """Return the user's tasks and techniques that the study's trials need at a scale."""
     from ablate.trial.run import load_own
 
     load_own(study.techniques)
     _, scale = study.scale(scale_name)
-    _, configs = _resolved(study, scale, _chosen_arms(study, scale))
-    return list({config.kind.name: config.kind for config in configs.values()}.values())
+    arms = _chosen_arms(study, scale)
+    return used_code(study, scale, arms, _resolved(study, scale, arms)[1])
 
 
 def _resolved(
@@ -71,21 +76,6 @@ def _resolved(
     """Return every arm's values, and its config."""
     values = {arm.name: arm_values(study, scale, arm) for arm in arms}
     return values, {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
-
-
-def _with_own_file(study: Study, configs: Mapping[str, Config]) -> Study:
-    """Return the study; if an imported module registers its task, workers execute its file too."""
-    from ablate.trial.run import load_own
-
-    known = {str(Path(file).resolve()) for file in study.techniques}
-    kinds = [config.kind for config in configs.values()]
-    if not study.file or all(kind.where[0] in known for kind in kinds if kind.function):
-        return study
-    own = str(Path(study.file).resolve())
-    if own in known:
-        return study
-    load_own([own])
-    return replace(study, techniques=(*study.techniques, own))
 
 
 def _with_listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) -> Plan:

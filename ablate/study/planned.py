@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ablate.config.identity import Parent, Trial, digest
-from ablate.config.resolve import Config
+from ablate.config.registry import SAMPLER
+from ablate.config.resolve import Choice, Config, choice
 from ablate.space.space import Space
 from ablate.store.study_record import PlannedTrial, StudyRecord
 from ablate.study.study import Study
@@ -33,14 +34,21 @@ class PlannedSearch:
     waits: bool = False  # until the search that it inherits from has a winner
 
     @property
+    def sampler(self) -> Choice:
+        """The technique that suggests values, with its options."""
+        return choice(SAMPLER, self.words.sampler, self.words.options, f"search of {self.arm}")
+
+    @property
     def key(self) -> str:
         """A name for the sampler's records that is the same for every equal search."""
-        words = self.words
+        words, sampler = self.words, self.sampler.identity
         how = [words.sampler, words.early_stopping, words.synchronous, words.batch, self.seed]
         how += [parent.id for parent in self.parents]
         how += [dict(words.rows)] if words.rows else []
         how += [list(self.inherits.over)] if self.inherits else []
         how += [dict(self.left)] if self.left else []
+        # Names alone are what version 0.1.0 hashed.
+        how += [] if sampler == {"name": words.sampler, "version": 1} else [{SAMPLER: sampler}]
         hashed = digest([dict(self.values), self.space.identity, dict(words.changes), *how])
         return f"{self.arm}/{self.repeat}/{hashed}"
 

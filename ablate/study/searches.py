@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.config.identity import Parent, Trial
-from ablate.config.resolve import merge
+from ablate.config.registry import SAMPLER
+from ablate.config.resolve import choice, merge
 from ablate.config.streams import derived_seed
 from ablate.space import space as spaces
 from ablate.space.row import format_value
@@ -33,9 +34,7 @@ def plan_searches(
     plan: Plan, words: Search, values: Mapping[str, Values]
 ) -> tuple[tuple[PlannedSearch, ...], list[str]]:
     """Plan the search of every arm, for every repeat; and notes on what arms do not search."""
-    space = find_space(plan.study, words.space)
-    space.check()
-    check_rows(space, words.rows)
+    space = _checked_space(plan, words)
     for arm, base in values.items():
         resolve_arm(plan.study, arm, merge(base, words.changes, arm_location(plan.study, arm)))
     arms = {arm: _tuned_arm(plan, find_arm(plan.study, arm), space) for arm in values}
@@ -61,6 +60,15 @@ def plan_searches(
     for search in searches:
         check_inherited(search, arm_location(plan.study, search.arm))
     return searches, treatments.notes(arms, left)
+
+
+def _checked_space(plan: Plan, words: Search) -> spaces.Space:
+    """Return the space of a search, after the checks of what does not depend on its arm."""
+    choice(SAMPLER, words.sampler, words.options, f"{plan.study.file or plan.study.name}: search")
+    space = find_space(plan.study, words.space)
+    space.check()
+    check_rows(space, words.rows)
+    return space
 
 
 def _column(plan: Plan, arm: str) -> str:
@@ -90,9 +98,7 @@ def plan_evaluation_search(
     plan: Plan, arm: str, stage: Stage, words: Search, model: Trial, seed_index: int
 ) -> PlannedSearch:
     """Plan a search of how to evaluate a finished model."""
-    space = find_space(plan.study, words.space)
-    space.check()
-    check_rows(space, words.rows)
+    space = _checked_space(plan, words)
     values = merge(dict(model.values), stage.changes)
     resolve_arm(plan.study, arm, merge(values, words.changes, arm_location(plan.study, arm)))
     return PlannedSearch(

@@ -137,11 +137,6 @@ def _check_known(kind: str, names: Iterable[str], valid: Sequence[str], where: s
 
 def _check_scale(scale: Scale, arms: Sequence[str], where: str) -> None:
     _check_known("arm", scale.arms or (), arms, where)
-    if scale.share_gpus and scale.gpus != 1:
-        raise StudyError(
-            f"{where}: share_gpus measures how many trials fit on one GPU, but gpus = "
-            f"{scale.gpus:g}. Instead: set gpus=1, or leave out share_gpus."
-        )
     _check_stages(scale.stages, where)
     if scale.not_comparable and not scale.published:
         raise StudyError(

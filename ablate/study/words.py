@@ -70,8 +70,9 @@ class Search(Word):
     Args:
         space: The name of a search space, as `ablate spaces` lists them, or the path of its file.
         trials: Maximum number of trials per arm and search.
-        tokens: Start no new trial of a search after this many training tokens.
-        sampler: How values are suggested: `"tpe"` or `"random"`.
+        sampler: How values are suggested: `"tpe"`, `"random"`, or one of your own.
+        options: Options of the sampler, as `ablate components sampler tpe` lists them:
+            `{"n_startup_trials": 20}`.
         early_stopping: Stop trials that fall behind, by `"asha"` or `"hyperband"`.
         synchronous: Wait for each batch of trials, so that the search repeats exactly.
         batch: Trials per batch of a synchronous search.
@@ -85,8 +86,8 @@ class Search(Word):
 
     space: str
     trials: int = limited(low=1)
-    tokens: int | None = limited(None, low=1)
-    sampler: str = limited("tpe", choices=("tpe", "random"))
+    sampler: str = "tpe"
+    options: Values = field(default_factory=dict)
     early_stopping: str | None = limited(None, choices=(None, "asha", "hyperband"))
     synchronous: bool = False
     batch: int = limited(4, low=1, high=1000)
@@ -278,8 +279,6 @@ class Scale(Word):
         budget: What the study may spend at this scale.
         threads: CPU threads per trial.
         gpus: GPUs per trial, or a fraction of one.
-        share_gpus: Run as many trials on a GPU as the largest arm's measured memory allows. Needs
-            `gpus=1`.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
         published: Results may stand next to the paper's numbers: the scale follows the paper's
             protocol, or one close to it.
@@ -306,7 +305,6 @@ class Scale(Word):
     budget: Budget = field(default_factory=Budget)
     threads: int = limited(1, low=1, high=1024)
     gpus: float = limited(0.0, low=0)
-    share_gpus: bool = False
     precision: str = limited("float32", choices=("float32", "bfloat16"))
     published: bool = False
     not_comparable: str | Callable[[dict[str, Any]], str] = ""

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from ablate.config import registry
+from ablate.errors import ConfigError, unknown
 from ablate.testing import (
     backbone,
     config,
@@ -75,6 +76,8 @@ def check_technique(
     (`{"head.rank": 4}`): fields without a default need one. A regularizer is tested with each of
     its numbers at 0.5 where `values` sets none.
     """
+    if slot not in _CONTRACTS:  # a sampler's promises are Optuna's
+        raise ConfigError(unknown("slot with contracts", slot, _CONTRACTS))
     if file is not None and name not in registry.names(slot):
         load_own((str(file),))
     subject = Subject(slot, name, values or {})

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ablate.config.identity import Trial
-from ablate.store.epoch import Epoch
-from ablate.tune.schedule import Schedule
+from ablate.tune.schedule import Schedule, take_in
 from ablate.tune.worker import Worker
 
 Order = Callable[[Trial], Mapping[str, Any]]
@@ -28,13 +27,7 @@ def run(schedule: Schedule, order: Order) -> None:
 
 
 def _run_trial(worker: Worker, schedule: Schedule, trial: Trial) -> None:
-    while True:
-        slice_ = worker.advance()
-        epoch = Epoch.from_plain(slice_["epoch"]) if slice_["epoch"] else None
-        schedule.progress(trial.id, epoch, slice_["reached"])
-        if slice_["done"]:
-            return schedule.finished(trial.id)
-        if epoch is not None and not schedule.report(trial.id, epoch):
-            return None
+    while take_in(schedule, trial.id, worker.advance()):
         if schedule.stopping:
-            return worker.save()
+            worker.save()
+            return

@@ -187,7 +187,7 @@ class Terminal:
 
 def lists_that_grow() -> dict[str, str]:
     """Return the lists of names that grow with the product, and what to write instead."""
-    listed = {f"the {slot}s": registry.names(slot) for slot in registry.SLOTS}
+    listed = {f"the {slot}s": registry.names(slot) for slot in registry.EVERY_SLOT}
     shipped = {path.stem for folder in folders() for path in folder.glob("*.toml")}
     listed |= {"the search spaces": sorted(shipped), "the corpora": sources.fetched()}
     listed["the texts"] = list(PUBLISHED)

@@ -1,21 +1,15 @@
-"""Which way a machine trains fastest, and how many trials share a GPU."""
+"""Which way a machine trains fastest."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from ablate import Arm, Scale, Search, Study, table
 from ablate.commands.probe import show_probe, ways
-from ablate.config.identity import Trial
-from ablate.errors import StudyError, TrialError
+from ablate.errors import StudyError
 from ablate.study.plan import largest_trial, make_plan
-from ablate.study.study import check
-from ablate.trial.training.training import Training
-from ablate.tune.cluster import sharing
-from ablate.tune.cluster.sharing import measured_share, share
 
 TINY = {"corpus.train_tokens": 2000, "corpus.eval_tokens": 200, "training.epochs": 1}
 SPACE = """
@@ -94,54 +88,3 @@ def test_of_a_searched_arm_that_which_its_search_departs_from_is_measured(tmp_pa
 def test_a_plan_that_trains_nothing_has_nothing_to_measure(tmp_path):
     with pytest.raises(StudyError, match="trains nothing"):
         largest_trial(replace(plan_of(tmp_path), trials=()))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("gpus", [0, 0.5, 2])
-def test_what_is_shared_is_one_gpu(tmp_path, gpus):
-    study = plan_of(tmp_path).study
-    scales = {"s": replace(study.scales["s"], gpus=gpus, share_gpus=True)}
-    with pytest.raises(StudyError, match=r"scale 's': share_gpus .* Instead: set gpus=1"):
-        check(replace(study, scales=scales))
-
-
-def test_a_share_leaves_room_for_what_each_process_takes():
-    assert share(peak=10e9, total=140e9) == 1 / 10
-    assert share(peak=100e9, total=140e9) == 1
-    with pytest.raises(TrialError, match=r"200\.0 GB at its peak, and a GPU has 140\.0 GB"):
-        share(peak=200e9, total=140e9)
-
-
-@pytest.mark.slow
-def test_a_share_is_measured_by_training_a_few_updates(tmp_path, monkeypatch):
-    plan = plan_of(tmp_path)
-    trial = largest_trial(plan)
-    calls: list[str] = []
-    tasks: list[Training] = []
-
-    def training(*where: Any) -> Training:
-        tasks.append(Training(*where))
-        return tasks[-1]
-
-    monkeypatch.setattr(sharing, "Training", training)
-
-    class Memory:
-        """A GPU's measurements, for a machine that has none."""
-
-        def max_memory_reserved(self):
-            calls.append("peak")
-            return 3e9
-
-        def mem_get_info(self):
-            return 1e9, 16e9
-
-    order = {
-        "trial": trial.to_plain(),
-        "store": str(tmp_path / "store"),
-        "data": str(tmp_path),
-    }
-    assert Trial.from_plain(order["trial"]) == trial
-    assert measured_share(order, Memory) == 1 / 3
-    assert calls == ["peak"]
-    assert [task.update for task in tasks] == [sharing.UPDATES]
-    assert not (tmp_path / "store" / "trials").exists()

@@ -15,6 +15,7 @@ import pytest
 from ablate.store import journal as journals
 from ablate.store.store import Store
 from tests.end_to_end.conftest import PATIENCE
+from tests.support import small_studies
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -83,6 +84,66 @@ def test_a_study_file_may_import_its_task(beside: bool, place) -> None:
     first, _ = journals.read_all(place.store).values()
     assert "toy_task.py" in first.attempts[-1].sources
     assert first.trial.modules == (str(place.folder / "asked.py"),)
+    place.ablate("rerun", first.trial.id, env=path).succeeded()
+
+
+SHRINKING = """
+from dataclasses import dataclass
+from ablate.components import Regularizer, register, setting
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    rate: float = setting(0.0, doc="of shrinking", low=0)
+
+@register("regularizer", "shrinking", config=Config)
+class Shrinking(Regularizer):
+    def __init__(self, config):
+        self.config = config
+"""
+ENDS = """
+from dataclasses import dataclass
+from optuna.samplers import GridSampler
+from ablate.components import register, setting
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    share: float = setting(1.0, doc="of the upper end")
+
+@register("sampler", "ends", config=Config)
+def ends(config, seed, space):
+    rate = space["Rate"]
+    return GridSampler({"Rate": [rate.low, config.share * rate.high]}, seed=0)
+"""
+TUNED = f"""
+from ablate import Arm, Scale, Search, Study, table
+import shrinking
+
+study = Study(
+    question="Does it arrive?",
+    base={ {**small_studies.BASE, "corpus.train_tokens": 800, "corpus.eval_tokens": 150}!r},
+    base_arm="a",
+    design=table(Arm("a", {{"regularizer.shrinking.rate": 0.5}})),
+    scales={{"s": Scale(seeds=1, search=Search(
+        space="rate.toml", trials=2, sampler="ends", options={{"share": 0.5}}
+    ))}},
+    techniques=("ends.py",),
+)
+"""
+
+
+def test_a_study_file_may_import_a_technique_and_search_with_a_sampler_of_its_own(place) -> None:
+    place.write("shrinking.py", SHRINKING)
+    place.write("ends.py", ENDS)
+    place.write("rate.toml", small_studies.RATE)
+    place.write("asked.py", TUNED)
+    path = {"PYTHONPATH": str(place.folder)}
+    place.ablate("study", "asked.py", "--workers", "2", env=path).succeeded()
+    made = journals.read_all(place.store).values()
+    rates = [j.trial.values["optimizer.learning_rate"] for j in made if j.trial.stage == "search"]
+    assert sorted(rates) == [1e-3, 5.0], "the ends that the sampler and its option make"
+    first = next(journal for journal in made if journal.trial.stage == "train")
+    assert [Path(file).name for file in first.trial.modules] == ["ends.py", "asked.py"]
+    assert first.attempts[-1].sources.keys() == {"shrinking.py"}
     place.ablate("rerun", first.trial.id, env=path).succeeded()
 
 

@@ -9,7 +9,7 @@ import pytest
 from ablate.errors import SpaceError
 from ablate.space.row import Choices, Row
 from ablate.space.space import Space, load
-from tests.support.spaces import SMALL, written
+from tests.support.spaces import SMALL, every, written
 
 
 @pytest.fixture
@@ -50,25 +50,6 @@ def test_open_rows_and_fixed_values(small):
     assert small.corpora == ("ptb", "wikitext-2")
 
 
-def test_enumerating_needs_points_for_a_range_and_none_for_whole_numbers(small):
-    fixed = {"Kind": "lstm", "Depth": 1, "Width": 2}
-    with pytest.raises(SpaceError) as error:
-        next(small.enumerate("ptb", fixed))
-    assert str(error.value) == (
-        f"{small.path}:5: row 'Rate': the range 0.001 .. 1.0, log scale is continuous and cannot "
-        "be enumerated. Give a number of points, or fix the row."
-    )
-    epochs = [v["training.epochs"] for v in small.enumerate("ptb", {**fixed, "Rate": 0.1})]
-    assert epochs == [1, 2, 3, 4, 5]
-    rates = [
-        v["optimizer.learning_rate"]
-        for v in small.enumerate("ptb", {**fixed, "training.epochs": 1}, points=4)
-    ]
-    assert rates == pytest.approx([0.001, 0.01, 0.1, 1.0])
-    with pytest.raises(SpaceError, match=r"points = 1 is not allowed.* a whole number from 2 to"):
-        small.enumerate("ptb", points=1)
-
-
 def test_a_corpus_that_the_table_does_not_have_is_refused(small):
     for ask in (small.values, small.open_rows):
         with pytest.raises(SpaceError) as error:
@@ -92,12 +73,12 @@ def test_a_suggestion_outside_its_row_is_refused(small):
 def test_a_condition_on_a_field_outside_the_file_is_told_by_what_is_fixed(tmp_path):
     text = SMALL.replace("Kind = mogrifier", "head = doc")
     loaded = load(written(tmp_path, text))
-    every = list(loaded.enumerate("ptb", {"head": "doc", "Rate": 1, "Depth": 2}))
-    assert any("backbone.rank" in values for values in every)
+    points = list(every(loaded, "ptb", {"head": "doc", "Rate": 1, "Depth": 2}))
+    assert any("backbone.rank" in values for values in points)
     base = {"head": "mos", "training.epochs": 99}
-    every = list(loaded.enumerate("ptb", {"Rate": 1, "Depth": 2}, base=base))
-    assert {values["training.epochs"] for values in every} == {1, 2, 3, 4, 5}
-    assert not any("backbone.rank" in values for values in every)
+    points = list(every(loaded, "ptb", {"Rate": 1, "Depth": 2}, base=base))
+    assert {values["training.epochs"] for values in points} == {1, 2, 3, 4, 5}
+    assert not any("backbone.rank" in values for values in points)
     with pytest.raises(SpaceError) as error:
         loaded.values("ptb")
     assert str(error.value) == (
@@ -108,7 +89,7 @@ def test_a_condition_on_a_field_outside_the_file_is_told_by_what_is_fixed(tmp_pa
 
 def test_slots_that_have_a_default_can_be_asked_about(tmp_path):
     loaded = load(written(tmp_path, SMALL.replace("Kind = mogrifier", "bridge = none")))
-    assert "backbone.rank" in next(loaded.enumerate("ptb", {"Rate": 1, "Depth": 2}))
+    assert "backbone.rank" in next(every(loaded, "ptb", {"Rate": 1, "Depth": 2}))
 
 
 def test_a_field_may_have_rows_whose_conditions_exclude_each_other(tmp_path):
@@ -116,13 +97,13 @@ def test_a_field_may_have_rows_whose_conditions_exclude_each_other(tmp_path):
     more += '\n["Many"]\nfield = "training.window"\nvalue = 50\nwhen = "Depth > 1"\n'
     loaded = load(written(tmp_path, SMALL + more))
     windows = {
-        depth: next(loaded.enumerate("ptb", {"Rate": 1, "Depth": depth}))["training.window"]
+        depth: next(every(loaded, "ptb", {"Rate": 1, "Depth": depth}))["training.window"]
         for depth in (1, 2)
     }
     assert windows == {1: 5, 2: 50}
     loaded = load(written(tmp_path, SMALL + more.replace("Depth > 1", "Depth >= 1")))
     with pytest.raises(SpaceError) as error:
-        next(loaded.enumerate("ptb", {"Rate": 1, "Depth": 1}))
+        next(every(loaded, "ptb", {"Rate": 1, "Depth": 1}))
     assert str(error.value) == (
         f"{loaded.path}:49: row 'Many': field 'training.window' is set by row 'Few' (line 44) at "
         "the same time. Instead: use conditions that exclude each other."

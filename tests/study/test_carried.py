@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from ablate.config import tasks
 from ablate.study.statements import Written, literal, written
+from tests.support import small_studies
 
 HEAD = """
 from dataclasses import dataclass
@@ -133,6 +135,39 @@ def test_a_command_runs_in_the_scripts_folder(script, tmp_path):
     assert script(HEAD, COMMAND, RUN) == "0.0 1.0\n"
     [text] = copies(tmp_path)
     assert f"__file__ = {str(tmp_path / 'train.py')!r}" in text
+
+
+TECHNIQUE = """
+from ablate.components import Regularizer, register
+
+@register("regularizer", "mine", config=Config)
+class Mine(Regularizer):
+    pass
+"""
+
+
+def language_study(run: str, arm: str, **scale: Any) -> str:
+    changed = run.replace('{"task": "toy"}', repr(small_studies.BASE))
+    stages = ", ".join(f"{name}={value}" for name, value in scale.items())
+    return changed.replace('"toy.shift": 1.0', arm).replace("seeds=1", f"seeds=1, {stages}")
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        language_study(RUN, '"regularizer.mine.shift": 1.0'),
+        language_study(RUN, "", stages="(ablate.Stage('more', {'regularizer.mine.shift': 1.0}),)"),
+    ],
+    ids=["of an arm", "of a stage"],
+)
+def test_a_technique_of_the_script_is_refused_before_anything_trains(script, forgotten, study):
+    refused = script(HEAD, TECHNIQUE, study, local=False)
+    assert "train.py: the regularizer 'mine' cannot be sent to workers: this script" in refused
+    assert "Instead: put it into a module, and import that here; or run in this process" in refused
+
+
+def test_a_script_may_have_techniques_that_its_study_does_not_use(script, forgotten, tmp_path):
+    assert script(HEAD, TASK, TECHNIQUE, "def scaled(x): return x", RUN) == "0.0 1.0\n"
 
 
 INSIDE = "def register():\n" + TASK.replace("\n", "\n    ") + "\nregister()"

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from ablate.errors import AblateError, StudyError
+from ablate.errors import StudyError
 from ablate.study.designs import (
     factorial,
     fractional_factorial,
-    grid,
     leave_one_out,
     one_at_a_time,
     path,
@@ -60,45 +59,6 @@ def test_factorial_has_every_combination_with_its_levels():
 def test_leave_one_out_has_everything_and_each_removal():
     design = leave_one_out({"weight drop": {"regularizer.weight_drop.rate": 0.0}})
     assert [arm.name for arm in design.arms] == ["everything", "without weight drop"]
-
-
-def test_a_grid_enumerates_a_space(tmp_path):
-    file = tmp_path / "space.toml"
-    file.write_text(SPACE)
-    design = grid(str(file), points=3)
-    assert len(design.arms) == 1 + 2 * 3
-    assert design.arms[-1].levels == {"Layers": "2", "Rate": "3.0"}
-    assert design.arms[-1].changes["training.clip"] == 0.25
-
-
-@pytest.mark.parametrize(
-    ("row", "points", "message"),
-    [
-        ("range = [0.0, 1.0]", 10**9, "points = 1000000000 is not allowed. Expected: a whole num"),
-        ("range = [0.0, 1.0]", 10**4, "at least: 10,001 arms are too many"),
-        ("range = [0.0, 1.0]", 1, "Expected: a whole number from 2 to 10000"),
-        (
-            "range = [1, 1000000000000]\ninteger = true",
-            None,
-            "1,000,000,000,000 values are too man",
-        ),
-        (f"choices = {list(range(1, 10_002))}", None, "10,001 values are too many to enumerate"),
-    ],
-)
-def test_a_grid_that_is_too_large_is_refused_before_it_is_made(tmp_path, row, points, message):
-    file = tmp_path / "space.toml"
-    file.write_text(f'paper = "none"\ntables = ["T"]\n["Clip"]\nfield = "training.clip"\n{row}')
-    with pytest.raises(AblateError, match=message):
-        grid(str(file), points=points)
-
-
-def test_a_range_of_more_whole_numbers_than_a_study_has_arms_needs_a_number_of_points(tmp_path):
-    file = tmp_path / "space.toml"
-    file.write_text(
-        'paper = "none"\ntables = ["T"]\n["Clip"]\nfield = "training.clip"\n'
-        "range = [1, 1000000000000]\ninteger = true"
-    )
-    assert len(grid(str(file), points=3).arms) == 4
 
 
 class TestFractional:

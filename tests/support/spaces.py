@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.space.row import Choices, Range, Row
+from ablate.space.space import Space
 from tests.support import places
 
 DOC, MOS, DUAL = "takase2018doc_table2", "yang2018mos", "oliva2021dual_table3_4"
@@ -75,6 +76,26 @@ def draw(chance: random.Random):
         return chance.randint(low, high) if domain.integer else chance.uniform(low, high)
 
     return suggest
+
+
+def every(space: Space, *which: Any, **more: Any) -> Iterator[dict[str, Any]]:
+    """Every point of a space without continuous ranges: samples, along each way to choose."""
+    ways: list[tuple[int, ...]] = [()]
+    while ways:
+        way, sizes = ways.pop(), list[int]()
+
+        def suggest(row: Row, way=way, sizes=sizes) -> Any:
+            assert isinstance(row.domain, Choices | Range)
+            low, high = row.domain.ends[0], row.domain.ends[-1]
+            chosen = isinstance(row.domain, Choices)
+            options = row.domain.values if chosen else range(low, high + 1)
+            sizes.append(len(options))
+            return options[way[len(sizes) - 1] if len(sizes) <= len(way) else 0]
+
+        yield space.sample(suggest, *which, **more)
+        whole = (*way, *[0] * (len(sizes) - len(way)))
+        for depth in range(len(way), len(sizes)):
+            ways += [(*whole[:depth], other) for other in range(1, sizes[depth])]
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -26,7 +26,7 @@ from ablate.store.epoch import Epoch
 from ablate.tune.cluster import drive as cluster
 from ablate.tune.cluster import roles as ray_adaptors
 from ablate.tune.cluster import session as ray_session
-from ablate.tune.cluster.controller import Actors
+from ablate.tune.cluster.ray_private import Actors
 from tests.support import places
 
 pytestmark = pytest.mark.cluster

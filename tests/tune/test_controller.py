@@ -11,8 +11,8 @@ from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial as TuneTrial
 
-from ablate.tune.cluster import controller
-from ablate.tune.cluster.controller import Controller
+from ablate.tune.cluster import ray_private
+from ablate.tune.cluster.ray_private import Controller
 
 TRIAL = SimpleNamespace(status=TuneTrial.RUNNING)
 
@@ -61,7 +61,7 @@ def test_an_actor_that_runs_out_of_memory_has_died_as_any_other(monkeypatch, err
     monkeypatch.setattr(
         RayActorManager, "_actor_task_failed", lambda self, task, error: handled.append(error)
     )
-    controller.Actors.__new__(controller.Actors)._actor_task_failed("task", error)
+    ray_private.Actors.__new__(ray_private.Actors)._actor_task_failed("task", error)
     assert isinstance(handled[0], RayActorError | RayTaskError) and passed_on in str(handled[0])
     assert (handled[0] is error) is not isinstance(error, OutOfMemoryError)
 
@@ -84,7 +84,7 @@ def test_actors_are_reused_and_all_of_them_kept(monkeypatch):
 
 def test_a_trial_waits_half_a_minute_for_its_own_actor(calls, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(controller, "time", clock)
+    monkeypatch.setattr(ray_private, "time", clock)
     one, other, resetting = "one", "other", "resetting"
     control = made(
         calls, _trial_to_actor={one: "actor", resetting: "x"}, _resetting_trials={resetting}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -289,34 +288,17 @@ def test_a_dead_ray_is_not_asked_to_clean_up(controlled):
     controlled(Drive(Schedule(), dict), None, dead=True)  # type: ignore[arg-type]
 
 
-def test_the_share_of_a_gpu_is_measured_on_one_that_is_otherwise_idle(monkeypatch):
-    asked: list[dict] = []
-
-    def remote(**options: Any) -> Any:
-        asked.append(options)
-        return lambda work: SimpleNamespace(remote=lambda order: (work, order))
-
-    monkeypatch.setattr(driving, "ray", SimpleNamespace(remote=remote, get=lambda ref: ref))
-    assert driving._share({"trial": 1}) == (driving.measured_share, {"trial": 1})
-    assert asked == [{"num_gpus": 1, "max_calls": 1}]  # its memory is free again afterwards
-
-
-def test_how_many_trials_share_a_gpu_is_said_and_holds_for_all(monkeypatch, tmp_path):
-    seen: list[tuple[Fleet, Path]] = []
+def test_tunes_files_lie_where_the_fleet_says(monkeypatch, tmp_path):
+    folders: list[Path] = []
     monkeypatch.setattr(driving, "connected", lambda fleet: contextlib.nullcontext())
     watch = SimpleNamespace(check=None, on=contextlib.nullcontext, close=lambda: None)
     monkeypatch.setattr(driving, "Watch", lambda *_: watch)
-    monkeypatch.setattr(driving, "_share", lambda order: 1 / 3)
-    monkeypatch.setattr(
-        driving, "_control", lambda _, fleet, folder, __: seen.append((fleet, Path(folder)))
-    )
-    schedule, fleet = Schedule(), Fleet(workers=4, tmp=str(tmp_path))
-    drive = Drive(schedule, dict)  # type: ignore[arg-type]
-    driving._run_once(drive, replace(fleet, gpu_shared_by={"trial": 1}))
-    assert schedule.calls == [("note", "trials that share a GPU: 3 (measured)")]
-    driving._run_once(drive, replace(fleet, gpus_per_trial=2, tmp=None))
-    assert [one.gpus_per_trial for one, _ in seen] == [1 / 3, 2] and drive.workers == 4
-    assert [at.parent for _, at in seen] == [tmp_path, Path(tempfile.gettempdir())]
+    monkeypatch.setattr(driving, "_control", lambda *given: folders.append(Path(given[2])))
+    for tmp in (str(tmp_path), None):
+        drive = Drive(Schedule(), dict)  # type: ignore[arg-type]
+        driving._run_once(drive, Fleet(workers=4, tmp=tmp))
+        assert drive.workers == 4
+    assert [at.parent for at in folders] == [tmp_path, Path(tempfile.gettempdir())]
 
 
 def test_variables_are_as_before_after_the_block(monkeypatch):

@@ -18,10 +18,12 @@ from typing import Any
 import pytest
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import NopPruner
-from optuna.samplers import RandomSampler, TPESampler
+from optuna.samplers import GridSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from ablate.config.identity import Trial
+from ablate.config.registry import register
+from ablate.config.resolve import choice
 from ablate.engine.board import Board
 from ablate.errors import AblateError, RecordError, StudyError, TrialError
 from ablate.record.quiet import silent_warnings
@@ -43,9 +45,10 @@ from ablate.tune import schedule as schedules
 from ablate.tune.budget import Ledger
 from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search import arm
-from ablate.tune.search.arm import ArmSearch, _pruner, _sampler, open_search
+from ablate.tune.search.arm import ArmSearch, _pruner, open_search
 from ablate.tune.search.log import _Lines
 from ablate.tune.search.opened import Searches
+from ablate.tune.search.sampling import AT_RANDOM, sampler
 from tests.support import small_studies
 from tests.support.small_studies import RATE_AND_WINDOW, new_workspace, order_in
 
@@ -720,13 +723,10 @@ def samplers_used(monkeypatch) -> list[tuple[int, bool]]:
 
 def test_tpe_learns_of_all_settings_together_and_of_what_still_runs():
     """Conditions need `group`, and several workers `constant_liar`."""
-    words: Any = SimpleNamespace(sampler="tpe")
-    sampler: Any = _sampler(words, 7)
-    assert isinstance(sampler, TPESampler)
-    assert (sampler._multivariate, sampler._group, sampler._constant_liar) == (True, True, True)
-    assert isinstance(_sampler(words, 7, at_random=True), RandomSampler)
-    words.sampler = "random"
-    assert isinstance(_sampler(words, 7), RandomSampler)
+    made: Any = sampler(choice("sampler", "tpe", {}, ""), 7, {})
+    assert isinstance(made, TPESampler)
+    assert (made._multivariate, made._group, made._constant_liar) == (True, True, True)
+    assert isinstance(sampler(AT_RANDOM, 7, {}), RandomSampler)
 
 
 def test_a_sampler_stays_silent_while_another_thread_stops_silencing(monkeypatch):
@@ -749,8 +749,8 @@ def test_a_sampler_stays_silent_while_another_thread_stops_silencing(monkeypatch
     thread = threading.Thread(target=deliver)
     thread.start()
     silenced.wait()
-    words: Any = SimpleNamespace(sampler="tpe")
-    _sampler(words, 7)
+    with pytest.raises(StudyError, match=r"'tpe' returned None. Expected: one of optuna.samplers"):
+        sampler(choice("sampler", "tpe", {}, ""), 7, {})
     thread.join()
 
 
@@ -993,14 +993,51 @@ class TestRunners:
         assert schedule.complete and set(schedule.status.values()) == {Status.COMPLETED}
 
 
+def test_a_search_whose_sampler_has_no_more_values_ends(workspace, tmp_path, forgotten):
+    """A grid of two points, of the eight trials that the search may have; also if it is resumed."""
+
+    @register("sampler", "ends")
+    def ends(config, seed, space):
+        return GridSampler({"Rate": [space["Rate"].low, space["Rate"].high]}, seed=0)
+
+    study = search_study(tmp_path, arms=["a"], trials=8, sampler="ends")
+    (tmp_path / "search_spaces" / "rates.toml").write_text(small_studies.RATE)
+    schedule, started = run(study, workspace)
+    tried = [trial.values["optimizer.learning_rate"] for trial in schedule.searches.trials.values()]
+    assert schedule.complete and sorted(tried) == [1e-3, 10.0] and len(started) == 4
+    assert run(study, workspace)[1] == []
+
+
 @pytest.mark.parametrize(
-    ("num", "tokens", "limit", "over"),
-    [(0, 99, 100, False), (0, 100, 100, True), (4, 10**9, None, False), (5, 0, None, True)],
+    ("make", "said"),
+    [
+        (lambda config, seed, space: 3, r"sampler 'odd' returned 3\. Expected: one of optuna"),
+        (lambda config, seed, space: space["Rats"], r"sampler 'odd' raised .*KeyError: 'Rats'"),
+        (lambda config, seed, space: Broken(), r"sampler 'odd' raised .*ZeroDivisionError"),
+    ],
 )
-def test_a_search_starts_no_trial_once_its_trials_or_tokens_are_spent(num, tokens, limit, over):
-    words = SimpleNamespace(tokens=limit, trials=5)
-    search: Any = SimpleNamespace(planned=SimpleNamespace(words=words), tokens=tokens, _asked=num)
-    assert ArmSearch._spent.fget(search) is over  # type: ignore[attr-defined]
+def test_a_sampler_that_is_wrong_is_named(workspace, tmp_path, forgotten, make, said):
+    register("sampler", "odd")(make)
+    with pytest.raises(AblateError, match=re.compile(said, re.DOTALL)):
+        run(search_study(tmp_path, arms=["a"], sampler="odd"), workspace)
+
+
+class Broken(RandomSampler):
+    def sample_independent(self, *args: Any) -> Any:
+        return 1 / 0
+
+
+def test_options_make_another_search_and_defaults_do_not(workspace, tmp_path, forgotten):
+    def key(**words: Any) -> str:
+        plan = make_plan(search_study(tmp_path, arms=["a"], **words), "s", data=workspace.data)
+        return plan.searches[0].key
+
+    register("sampler", "own")(lambda config, seed, space: None)
+    first = key(sampler="own")
+    register("sampler", "own", version=2)(lambda config, seed, space: None)
+    assert key() == key(options={"multivariate": True, "n_startup_trials": 10})
+    keys = [key(), key(options={"multivariate": False}), key(options={"n_startup_trials": 3})]
+    assert len({*keys, first, key(sampler="own"), key(sampler="random")}) == 6
 
 
 def test_a_worker_may_be_replaced_before_a_journal_is_there_or_after_the_trial_has_ended(workspace):
@@ -1074,23 +1111,6 @@ def opened_search(workspace, tmp_path, **words) -> tuple[ArmSearch, Trial]:
     return search, first
 
 
-def test_epochs_that_name_no_tokens_spend_none(workspace, tmp_path):
-    search, first = opened_search(workspace, tmp_path)
-    epochs = [Epoch(1, tokens=30), Epoch(2), Epoch(3, tokens=12)]
-    outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
-    search.tell(journals.Journal(first, epochs=epochs, outcome=outcome))
-    assert search.tokens == 42 and search.ended == [first.id]
-    search.tell(journals.Journal(first, epochs=epochs, outcome=outcome))
-    assert search.tokens == 42
-
-
-def test_a_log_of_before_names_no_tokens(workspace, tmp_path):
-    search, first = opened_search(workspace, tmp_path)
-    frozen: Any = SimpleNamespace(user_attrs={}, state=TrialState.COMPLETE, value=4.0)
-    search._count(first, frozen)
-    assert search.tokens == 0 and search._values == {first.id: 4.0}
-
-
 def test_a_trial_that_the_search_does_not_ask_about_is_never_stopped(workspace, tmp_path):
     search, first = opened_search(workspace, tmp_path, early_stopping="asha")
     assert search.report("somebody else's", Epoch(1, {"valid_nll": 1e9}))
@@ -1116,7 +1136,7 @@ def test_a_search_that_is_opened_again_knows_its_results_and_where_trials_stoppe
     assert search.report(second.id, Epoch(2, {"valid_nll": 9.0})) in (True, False)
     search.tell(journals.Journal(second, epochs=epochs, outcome=Outcome(status=Status.PRUNED)))
     again, _ = opened_search(workspace, tmp_path, early_stopping="asha")
-    assert again._values == {first.id: 4.0} == search._values and again.tokens == 60
+    assert again._values == {first.id: 4.0} == search._values
     assert again._stopped == {second.id: 2} and again.ended == [first.id, second.id]
     assert [again.report(second.id, Epoch(number)) for number in (1, 2, 3)] == [
         True,
@@ -1232,15 +1252,19 @@ def test_only_a_trial_that_keeps_weights_can_lack_them(keep, runner, lacks):
 
 
 @pytest.mark.parametrize(
-    ("spent", "abandoned", "running", "over"),
+    ("asked", "abandoned", "running", "over"),
     [
-        (True, False, {}, True),
-        (False, True, {}, True),
-        (True, False, {"t": None}, False),
-        (False, False, {}, False),
-        (False, True, {"t": None}, False),
+        (5, False, {}, True),
+        (4, True, {}, True),
+        (5, False, {"t": None}, False),
+        (4, False, {}, False),
+        (4, True, {"t": None}, False),
     ],
 )
-def test_a_search_is_over_when_nothing_is_to_come_and_nothing_runs(spent, abandoned, running, over):
-    search: Any = SimpleNamespace(_spent=spent, _abandoned=abandoned, _open=running)
+def test_a_search_is_over_when_nothing_is_to_come_and_nothing_runs(asked, abandoned, running, over):
+    planned = SimpleNamespace(words=SimpleNamespace(trials=5))
+    search: Any = SimpleNamespace(
+        planned=planned, _asked=asked, _abandoned=abandoned, _open=running
+    )
+    search._spent = ArmSearch._spent.fget(search)  # type: ignore[attr-defined]
     assert ArmSearch.over.fget(search) is over  # type: ignore[attr-defined]

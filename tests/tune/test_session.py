@@ -21,6 +21,7 @@ from ray._private import ray_constants, services, worker
 
 from ablate.errors import TrialError
 from ablate.tune.cluster import session
+from ablate.tune.cluster.ray_private import bare_node
 from ablate.tune.cluster.session import Fleet
 from ablate.tune.cluster.watch import RayDied
 
@@ -176,7 +177,8 @@ def test_ray_s_processes_have_groups_of_their_own_and_are_killed_if_one_does_not
     """A signal to the driver's group, such as that of Ctrl-C, does not reach them."""
     before, commands = services.ConsolePopen, (["sleep", "60"], ["sleep", "61"])
     processes = []
-    with pytest.raises(OSError, match="the third"), session._bare_node():
+    detached = session._detached_processes
+    with pytest.raises(OSError, match="the third"), detached() as start, bare_node(start):
         processes += [services.ConsolePopen(command) for command in commands]
         assert [process.args for process in processes] == list(commands)
         assert [os.getpgid(process.pid) for process in processes] == [p.pid for p in processes]

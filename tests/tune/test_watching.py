@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray._private import worker
 
 from ablate.errors import TrialError
 from ablate.tune.cluster import actor, watch
@@ -96,7 +97,7 @@ def test_a_part_that_this_process_started_and_that_ended_is_named(monkeypatch, s
         for pid, status in zip(pids, statuses, strict=False)
     ]
     infos = {name: [one] for name, one in zip(names, processes, strict=False)}
-    monkeypatch.setattr(watch.worker, "_global_node", SimpleNamespace(all_processes=infos))
+    monkeypatch.setattr(worker, "_global_node", SimpleNamespace(all_processes=infos))
     died = watch._dead_child()
     said = {
         -9: "Ray's raylet on this machine (pid 12) died by signal 9",
@@ -104,7 +105,7 @@ def test_a_part_that_this_process_started_and_that_ended_is_named(monkeypatch, s
     }
     expected = next((said[status] for status in statuses if status is not None), None)
     assert (died and str(died)) == expected and (died is None or died.ours)
-    monkeypatch.setattr(watch.worker, "_global_node", None)
+    monkeypatch.setattr(worker, "_global_node", None)
     assert watch._dead_child() is None
 
 
@@ -123,11 +124,11 @@ def test_how_a_process_ended(status, text):
 def test_a_gcs_is_asked_at_its_address(monkeypatch, address, family, at):
     asked: list[tuple] = []
     node = SimpleNamespace(all_processes={}, raylet_socket_name="/raylet", gcs_address=address)
-    monkeypatch.setattr(watch.worker, "_global_node", node)
+    monkeypatch.setattr(worker, "_global_node", node)
     monkeypatch.setattr(watch, "_answers", lambda *how: asked.append(how) or len(asked) == 1)
     assert watch._silent_part() == (f"Ray's GCS at {address}", False)
     assert asked == [(socket.AF_UNIX, "/raylet"), (family, at)]
-    monkeypatch.setattr(watch.worker, "_global_node", None)
+    monkeypatch.setattr(worker, "_global_node", None)
     assert watch._silent_part() == (None, False) and watch._dead_child() is None
 
 

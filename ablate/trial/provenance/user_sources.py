@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -20,15 +19,9 @@ from ablate.store.journal import Journal
 def sources(trial: Trial) -> dict[str, str]:
     """The user's files that such a trial runs: name -> digest."""
     config = trial.config
-    listed = (choice for choices in config.listed.values() for choice in choices)
-    modules = {choice.technique.module for choice in (*config.slots.values(), *listed)}
-    function = [file for file in [config.kind.where[0]] if Path(file).is_file()]
-    own = (
-        getattr(sys.modules.get(name), "__file__", None)
-        for name in sorted(modules)
-        if name.partition(".")[0] != "ablate"
-    )
-    return {Path(file).name: _digest(file) for file in (*own, *function) if file}
+    own = sorted({(t.module, t.file) for t in config.techniques if t.is_users})
+    files = (*(file for _, file in own), config.kind.file)
+    return {Path(file).name: _digest(file) for file in files if Path(file).is_file()}
 
 
 class Edited(NamedTuple):

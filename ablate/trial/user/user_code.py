@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
-from ablate.public import HOMES
+from ablate.public import HOMES, REMOVED
 
 _OURS = str(Path(__file__).parents[2])
 _LIBRARIES = tuple(
@@ -94,6 +94,8 @@ def _is_beside(module: str, file: Path) -> bool:
 def _failed_import(error: ImportError, file: Path, location: str) -> str:
     """The message for an import from this package that fails: misspelt, or of an old version."""
     misspelt = re.match(r"cannot import name '(\w+)' from 'ablate' ", error.msg)
+    if misspelt and misspelt[1] in REMOVED:
+        return f"{location}: ablate has no {misspelt[1]} now. Instead: {REMOVED[misspelt[1]]}."
     if misspelt:
         return unknown("word of ablate", misspelt[1], HOMES, location)
     public = importlib.import_module("ablate.components").__all__

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,9 @@ from ray.tune.experiment import Experiment
 from ablate.errors import TrialError
 from ablate.store.leftovers import owned_folder
 from ablate.tune.cluster.actor import WarmWorker
-from ablate.tune.cluster.controller import Controller
+from ablate.tune.cluster.ray_private import Controller
 from ablate.tune.cluster.roles import Drive, Feed
 from ablate.tune.cluster.session import Fleet, connected, environment, room
-from ablate.tune.cluster.sharing import measured_share
 from ablate.tune.cluster.watch import RayDied, Watch
 
 if TYPE_CHECKING:
@@ -67,18 +65,9 @@ def _run_once(drive: Drive, fleet: Fleet) -> None:
         connected(fleet),
         contextlib.closing(watch),
     ):
-        if fleet.gpu_shared_by is not None:
-            fleet = replace(fleet, gpus_per_trial=_share(fleet.gpu_shared_by))
-            share = round(1 / fleet.gpus_per_trial)
-            drive.schedule.note(f"trials that share a GPU: {share} (measured)")
         drive.workers = fleet.workers or room(fleet)
         with environment(_tune_settings(fleet, drive.workers)):
             _control(drive, fleet, str(folder), watch)
-
-
-def _share(order: Mapping[str, Any]) -> float:
-    """The share of a GPU per trial, measured on one of the cluster's that is otherwise idle."""
-    return ray.get(ray.remote(num_gpus=1, max_calls=1)(measured_share).remote(dict(order)))
 
 
 def _control(drive: Drive, fleet: Fleet, path: str, watch: Watch) -> None:

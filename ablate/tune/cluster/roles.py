@@ -12,7 +12,7 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 from ray.exceptions import RayActorError
@@ -21,12 +21,10 @@ from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import SearchAlgorithm
 
+from ablate.config.identity import Trial
 from ablate.errors import StoreError, TrialError
-from ablate.store.epoch import Epoch
-
-if TYPE_CHECKING:
-    from ablate.config.identity import Trial
-    from ablate.tune.schedule import Schedule
+from ablate.tune.cluster.ray_private import actor_of
+from ablate.tune.schedule import Schedule, take_in
 
 FOR_EVER = -1  # Tune's value for an unlimited number of failures
 ASK_AGAIN_SECONDS = 1.0  # if there was no trial to start, and none has ended since
@@ -97,8 +95,7 @@ class Drive(FIFOScheduler):
             return TrialScheduler.STOP
         if not self.stopping:
             return TrialScheduler.CONTINUE
-        actor: Any = trial.temporary_state.ray_actor
-        self._saves[trial.trial_id] = actor.preserve.remote()
+        self._saves[trial.trial_id] = actor_of(trial).preserve.remote()
         return TrialScheduler.NOOP
 
     def died(self, trial: TuneTrial, error: Exception) -> None:
@@ -168,13 +165,8 @@ class Drive(FIFOScheduler):
         if "failure" in slice_:
             self.schedule.lost(trial_id, slice_["failure"])
             return False
-        epoch = Epoch.from_plain(slice_["epoch"]) if slice_["epoch"] else None
-        self.learned = self.learned or epoch is not None
-        self.schedule.progress(trial_id, epoch, slice_.get("reached"))
-        if slice_["done"]:
-            self.schedule.finished(trial_id)
-            return False
-        return epoch is None or self.schedule.report(trial_id, epoch)
+        self.learned = self.learned or bool(slice_["epoch"])
+        return take_in(self.schedule, trial_id, slice_)
 
 
 class Feed(SearchAlgorithm):

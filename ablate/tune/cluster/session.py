@@ -9,7 +9,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -18,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray._private import node, services, worker
 
 from ablate.errors import TrialError
 from ablate.store.leftovers import owned_folder, temporary_folders
+from ablate.tune.cluster import ray_private
 from ablate.tune.cluster.watch import RayDied
 
 LOOPBACK = "127.0.0.1"  # no other host reaches the services of a local node
@@ -37,8 +36,6 @@ class Fleet:
     workers: int | None = None  # None: as many as the cluster has room for
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
-    # An order: its trial's memory use decides how many trials share a GPU.
-    gpu_shared_by: Mapping[str, Any] | None = None
     address: str | None = None  # None: RAY_ADDRESS, else a new Ray node on this machine
     verbose: bool = False
     tmp: str | None = None  # for Tune's files; None: the system's default
@@ -78,14 +75,19 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
     # Ray protects a local node by a token, which it would otherwise leave in ~/.ray.
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     settings = {"RAY_USAGE_STATS_ENABLED": "0", **_worker_env(fleet)}
-    with environment(settings), _in_time(), _bare_node(), _handlers_restored():
+    with (
+        environment(settings),
+        _in_time(),
+        _detached_processes() as start,
+        ray_private.bare_node(start),
+        _handlers_restored(),
+    ):
         ray.init(
             address="local",
             num_cpus=max(1, round((fleet.workers or 1) * fleet.cpus_per_trial)),
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,
-            _node_ip_address=LOOPBACK,
-            _temp_dir=_session_folder(fleet, stack),
+            **ray_private.init_options(LOOPBACK, _session_folder(fleet, stack)),
             **_loudness(fleet),
         )
     num_gpus = ray.cluster_resources().get("GPU", 0)
@@ -197,38 +199,6 @@ def _detached_processes() -> Iterator[Callable[..., subprocess.Popen]]:
 
 
 @contextlib.contextmanager
-def _bare_node() -> Iterator[None]:
-    """Start nodes without dashboard, log monitor and autoscaler, which are not used here.
-
-    They are three of a node's five Python processes and half of its start time. A Ray version in
-    which these names have changed starts as usual.
-    """
-    with contextlib.ExitStack() as stack:
-        for name in ("start_api_server", "start_log_monitor", "start_monitor"):
-            stack.enter_context(_replaced(node.Node, name, _nothing))
-        # Ray would replace a loopback address by the machine's own.
-        stack.enter_context(_replaced(services, "resolve_ip_for_localhost", lambda host: host))
-        if sys.platform != "win32":
-            start = stack.enter_context(_detached_processes())
-            stack.enter_context(_replaced(services, "ConsolePopen", start))
-        yield
-
-
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace an attribute inside the block, if it exists."""
-    if not hasattr(owner, name):
-        yield
-        return
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
-
-
-@contextlib.contextmanager
 def _handlers_restored() -> Iterator[None]:
     """Restore the caller's signal handlers: Ray installs its own for SIGTERM."""
     if threading.current_thread() is not threading.main_thread():
@@ -265,13 +235,8 @@ def quiet(fleet: Fleet) -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        # The raylet's messages about dead workers are printed whatever `log_to_driver` is.
-        with _replaced(worker, "print_to_stdstream", _nothing), warnings.catch_warnings():
+        with ray_private.raylet_silenced(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)
-
-
-def _nothing(*args: Any, **options: Any) -> None:
-    pass

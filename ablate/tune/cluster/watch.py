@@ -13,11 +13,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
-
-from ray._private import worker
 
 from ablate.errors import TrialError
+from ablate.tune.cluster.ray_private import own_addresses, own_processes
 
 LOOK_SECONDS = 1.0
 CONNECT_SECONDS = 3.0
@@ -111,15 +109,11 @@ def _patience(what: str) -> float:
 
 def _dead_child() -> RayDied | None:
     """A part that this process has started, and that has ended."""
-    node: Any = worker._global_node
-    if node is None:
-        return None
-    # Copied first: the node may be starting or stopping its processes now.
-    for name, infos in list(node.all_processes.items()):
-        for info in list(infos):
-            status = info.process.poll()
+    for name, processes in own_processes().items():
+        for process in processes:
+            status = process.poll()
             if status is not None:
-                text = f"Ray's {name} on this machine (pid {info.process.pid}) died{_how(status)}"
+                text = f"Ray's {name} on this machine (pid {process.pid}) died{_how(status)}"
                 return RayDied(text, ours=True)
     return None
 
@@ -130,16 +124,16 @@ def _how(status: int) -> str:
 
 def _silent_part() -> tuple[str | None, bool]:
     """What does not answer, this host's raylet or the GCS; whether this driver has started it."""
-    node: Any = worker._global_node
-    if node is None:
+    addresses = own_addresses()
+    if addresses is None:
         return None, False
-    ours = bool(node.all_processes)
-    host, _, port = node.gcs_address.rpartition(":")
-    if not _answers(socket.AF_UNIX, node.raylet_socket_name):
+    (raylet, gcs), ours = addresses, bool(own_processes())
+    host, _, port = gcs.rpartition(":")
+    if not _answers(socket.AF_UNIX, raylet):
         return f"Ray's raylet on this host ({socket.gethostname()})", ours
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if not _answers(family, (host.strip("[]"), int(port))):
-        return f"Ray's GCS at {node.gcs_address}", ours
+        return f"Ray's GCS at {gcs}", ours
     return None, ours
 
 

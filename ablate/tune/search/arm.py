@@ -29,17 +29,15 @@ from ablate.config.identity import Trial
 from ablate.config.metrics import Metric
 from ablate.config.resolve import merge
 from ablate.config.streams import derived_seed
-from ablate.errors import RecordError, SpaceError, StudyError, TrialError
-from ablate.record.quiet import silent_warnings
+from ablate.errors import RecordError, StudyError, TrialError
 from ablate.redaction import redacted
-from ablate.space.row import Choices, Range, Row
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.study.planned import Plan, PlannedSearch
 from ablate.study.searches import plan_search_trial
-from ablate.study.words import Search
 from ablate.trial.task import validation_of
+from ablate.tune.search import sampling
 from ablate.tune.search.log import LoggedStorage, damaged
 from ablate.tune.search.patient import PatientStorage, patiently
 
@@ -97,10 +95,10 @@ class ArmSearch:
     ) -> None:
         self.planned, self.plan, self._storage, self._url = planned, plan, storage, url
         self.metric = plan.record.metric
+        self._chosen, self._space = planned.sampler, sampling.distributions(planned)
         self.key, self.study = self._open_study()
         self.trials: dict[str, Trial] = {}  # in the order in which they were suggested
         self.sampled: dict[str, dict[str, Any]] = {}
-        self.tokens = 0
         self._asked = 0  # suggestions, with those of a trial that was suggested before
         self._open: dict[str, optuna.Trial] = {}  # without a result yet
         self._ready: list[Trial] = []
@@ -117,12 +115,14 @@ class ArmSearch:
             study = optuna.create_study(
                 study_name=f"{self.plan.record.key}/{key}",
                 storage=self._storage,
-                sampler=_sampler(self.planned.words, 0),
+                sampler=self._sampler(0),
                 pruner=_pruner(self.planned, self.plan),
                 load_if_exists=True,
             )
             if all(map(self._is_of_its_trial, study.get_trials(deepcopy=False))):
                 break
+        # A sampler of finitely many values calls it after the last; Optuna would raise an error.
+        study.stop = self.abandon  # type: ignore[method-assign]
         return key, study
 
     def _is_of_its_trial(self, frozen: FrozenTrial) -> bool:
@@ -154,8 +154,7 @@ class ArmSearch:
 
     def _reopened(self, failed: FrozenTrial) -> FrozenTrial:
         """A suggestion of the same values, without a result. Optuna changes no result."""
-        lost = ("ablate.status", "ablate.tokens")
-        kept = {key: value for key, value in failed.user_attrs.items() if key not in lost}
+        kept = {k: value for k, value in failed.user_attrs.items() if k != "ablate.status"}
         how = {"params": failed.params, "distributions": failed.distributions}
         with self._durable():
             self.study.add_trial(create_trial(state=TrialState.RUNNING, user_attrs=kept, **how))
@@ -177,7 +176,7 @@ class ArmSearch:
     def _fill_batch(self) -> None:
         """Ask for the rest of a batch before any result of it is known, as without a crash."""
         words = self.planned.words
-        while self._asked % words.batch and self._asked < words.trials:
+        while self._asked % words.batch and self._asked < words.trials and not self._abandoned:
             self._ask_more()
 
     def _issued(self, sampled: dict[str, Any], index: int) -> Trial:
@@ -188,7 +187,6 @@ class ArmSearch:
         return trial
 
     def _count(self, trial: Trial, frozen: FrozenTrial) -> None:
-        self.tokens += frozen.user_attrs.get("ablate.tokens", 0)
         if frozen.state == TrialState.COMPLETE and frozen.value is not None:
             self._values[trial.id] = frozen.value
         if frozen.user_attrs.get("ablate.status") == Status.PRUNED:
@@ -218,17 +216,15 @@ class ArmSearch:
     @property
     def over(self) -> bool:
         """Return whether every trial was suggested and has its result."""
-        return (self._spent or self._abandoned) and not self._open
+        return self._spent and not self._open
 
     def abandon(self) -> None:
-        """Suggest no more trials: the models that they build on will never be trained."""
+        """Suggest no more trials: none that they build on will be trained, or none is left."""
         self._abandoned = True
 
     @property
     def _spent(self) -> bool:
-        words = self.planned.words
-        out_of_tokens = words.tokens is not None and self.tokens >= words.tokens
-        return self._asked >= words.trials or out_of_tokens
+        return self._abandoned or self._asked >= self.planned.words.trials
 
     def ask(self) -> Trial | None:
         """The next trial, or None if the search is over or waits for its running batch."""
@@ -256,10 +252,13 @@ class ArmSearch:
     def _ask_one(self) -> Trial | None:
         """Ask Optuna until no earlier trial has the same values.
 
-        None if a finite space gives a trial of this search again: that has its result, or will.
+        None if the sampler has no more, or a finite space gives a trial of this search again: that
+        has its result, or will.
         """
         index = self._asked
         suggestion, sampled = self._drawn(index)
+        if self._abandoned:
+            return None
         num_before = len(self.trials)
         trial = self._issued(sampled, index)
         suggestion.set_user_attr("ablate.values", json.dumps(sampled))
@@ -275,17 +274,24 @@ class ArmSearch:
         repeats = 0
         while True:
             seed = derived_seed("ask", self.planned.seed, index, repeats) % 2**32
-            self.study.sampler = _sampler(self.planned.words, seed, at_random=repeats > MAX_REPEATS)
-            suggestion = self.study.ask()
-            sampled = self._sample(suggestion)
+            self.study.sampler = self._sampler(seed, at_random=repeats > MAX_REPEATS)
+            with sampling.guarded(self._chosen):
+                suggestion = self.study.ask()
+                sampled = self._sample(suggestion)
             if repeats == MAX_DRAWS or sampled not in self.sampled.values():
                 return suggestion, sampled
             self.study.tell(suggestion, state=TrialState.FAIL)
+            if self._abandoned:
+                return suggestion, sampled
             repeats += 1
+
+    def _sampler(self, seed: int, *, at_random: bool = False) -> optuna.samplers.BaseSampler:
+        chosen = sampling.AT_RANDOM if at_random else self._chosen
+        return sampling.sampler(chosen, seed, self._space)
 
     def _sample(self, suggestion: optuna.Trial) -> dict[str, Any]:
         return self.planned.space.sample(
-            lambda row: suggest(suggestion, row),
+            lambda row: sampling.suggest(suggestion, row),
             self.planned.column,
             fixed=self.planned.fixed,
             base=self.planned.values,
@@ -316,10 +322,7 @@ class ArmSearch:
         suggestion = self._open.pop(journal.trial.id, None)
         if suggestion is None:
             return
-        tokens = sum(epoch.tokens or 0 for epoch in journal.epochs)
-        self.tokens += tokens
         with self._durable():
-            suggestion.set_user_attr("ablate.tokens", tokens)
             self._tell(suggestion, journal)
 
     def _tell(self, suggestion: optuna.Trial, journal: Journal) -> None:
@@ -356,28 +359,6 @@ def _chosen_by(journal: Journal, metric: Metric) -> float:
             f"its search optimizes. Return it from `conclude`, and delete trials/{trial.id}."
         )
     return metric.loss(journal.metrics[key])
-
-
-def suggest(suggestion: optuna.Trial, row: Row) -> Any:
-    """A row's value from Optuna. Choices are passed as JSON text, so that they can be lists."""
-    domain = row.domain
-    if isinstance(domain, Choices):
-        texts = [json.dumps(choice) for choice in domain.values]
-        return domain.values[texts.index(suggestion.suggest_categorical(row.name, texts))]
-    if not isinstance(domain, Range):
-        raise SpaceError(f"row '{row.name}' has no values to choose from.")
-    if domain.integer:
-        return suggestion.suggest_int(row.name, int(domain.low), int(domain.high), log=domain.log)
-    return suggestion.suggest_float(row.name, domain.low, domain.high, log=domain.log)
-
-
-def _sampler(words: Search, seed: int, *, at_random: bool = False) -> optuna.samplers.BaseSampler:
-    if at_random or words.sampler == "random":
-        return optuna.samplers.RandomSampler(seed=seed)
-    with silent_warnings():  # `group` is marked experimental; conditions need it
-        return optuna.samplers.TPESampler(
-            seed=seed, multivariate=True, group=True, constant_liar=True
-        )
 
 
 def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:

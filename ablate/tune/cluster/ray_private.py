@@ -1,0 +1,185 @@
+"""All that `ablate` uses of Ray without a promise of Ray's: each name, and why (Ray 2.60).
+
+A new Ray may move any of them. `tests/tune/test_ray_private.py` names those that are not where
+this file expects them, and finds those that another file uses. pyproject.toml allows no Ray that
+these names were not tested with.
+
+The methods of Tune's control loop are fixed where it loses actors, trials or the driver: each says
+what goes wrong without it, and `tests/tune/test_cluster.py` shows it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ray._private import node, services, worker
+from ray.air.execution import PlacementGroupResourceManager
+from ray.air.execution._internal import RayActorManager
+from ray.exceptions import RayActorError, RayTaskError
+from ray.tune import PlacementGroupFactory
+from ray.tune.execution.tune_controller import TuneController
+from ray.tune.experiment import Trial as TuneTrial
+
+PATIENCE_SECONDS = 30.0  # to wait for a starting actor while another one is free
+
+
+_NODE, _SERVICES = "ray._private.node:Node", "ray._private.services"
+_WORKER, _TUNE = "ray._private.worker", "ray.tune.execution.tune_controller:TuneController"
+_ACTORS = "ray.air.execution._internal.actor_manager:RayActorManager"
+# Module and name, with a function's parameters but `self`, and why it is needed.
+PRIVATE = {
+    f"{_NODE}.start_api_server(include_dashboard, raise_on_failure)": "nobody reads the dashboard",
+    f"{_NODE}.start_log_monitor()": "nor what the log monitor prints",
+    f"{_NODE}.start_monitor()": "a local node does not grow: it needs no autoscaler",
+    f"{_NODE}.all_processes": "Ray says nothing of a dead raylet, so `watch` looks at it",
+    f"{_NODE}.gcs_address": "likewise, whether the GCS answers",
+    f"{_NODE}.raylet_socket_name": "likewise, whether the raylet answers",
+    f"{_SERVICES}:ProcessInfo.process": "likewise",
+    f"{_SERVICES}:resolve_ip_for_localhost(host)": "it replaces loopback by the host's own address",
+    f"{_SERVICES}:ConsolePopen": "signals to the driver's group must not reach the node",
+    f"{_WORKER}:print_to_stdstream(data, ignore_prefix)": "no option silences it",
+    f"{_WORKER}:_global_node": "the node that this process has started or joined",
+    f"{_WORKER}:init._node_ip_address": "no other host reaches the services of a local node",
+    f"{_WORKER}:init._temp_dir": "the node's folder is deleted at the end",
+    f"{_TUNE}.checkpoint(force, wait)": "all state is in the store",
+    f"{_TUNE}._mark_trial_to_checkpoint(trial)": "likewise",
+    f"{_TUNE}.cleanup()": "it waits for actors that still start",
+    f"{_TUNE}.is_finished()": "the driver steps the loop, and ends it",
+    f"{_TUNE}.step()": "likewise",
+    f"{_TUNE}._maybe_reuse_cached_actor(trial)": "with short trials, no second actor starts",
+    f"{_TUNE}._process_trial_failure(trial, exception)": "its count of deaths dies with the driver",
+    f"{_TUNE}._actor_failed(tracked_actor, exception)": "it waits forever for a dead actor's reset",
+    f"{_TUNE}._trial_task_failure(trial, exception)": "it counts a death in a reset twice",
+    f"{_TUNE}._actor_manager": "`Actors` takes its place",
+    f"{_TUNE}._actor_cache": "it keeps one actor, and all should stay warm",
+    f"{_TUNE}._actor_to_trial": "whose actor failed",
+    f"{_TUNE}._trial_to_actor": "whether a trial's own actor is starting",
+    f"{_TUNE}._resetting_trials": "which actors are getting another trial",
+    f"{_ACTORS}.cleanup()": "it kills the actors",
+    f"{_ACTORS}._actor_task_failed(tracked_actor_task, exception)": "it raises if memory is out",
+    "ray.tune.utils.object_cache:_ObjectCache.increase_max(key, by)": "as `_actor_cache`",
+    "ray.tune.experiment.trial:_TemporaryTrialState.ray_actor": "it saves the trial at the end",
+}
+
+
+def own_processes() -> dict[str, list[Any]]:
+    """The processes of Ray's that this one has started, by name."""
+    # Copied first: the node may be starting or stopping its processes now.
+    started = list(worker._global_node.all_processes.items()) if worker._global_node else []
+    return {name: [info.process for info in list(infos)] for name, infos in started}
+
+
+def own_addresses() -> tuple[str, str] | None:
+    """The raylet's socket and the GCS's address that this process uses; None without Ray."""
+    own: Any = worker._global_node
+    return own and (own.raylet_socket_name, own.gcs_address)
+
+
+def actor_of(trial: TuneTrial) -> Any:
+    """The actor that runs the trial."""
+    return trial.temporary_state.ray_actor
+
+
+def init_options(address: str, folder: str | None) -> dict[str, Any]:
+    """The options of `ray.init` for a local node's address and folder."""
+    return {"_node_ip_address": address, "_temp_dir": folder}
+
+
+@contextlib.contextmanager
+def bare_node(start_process: Callable[..., Any]) -> Iterator[None]:
+    """Start nodes by `start_process`, without dashboard, log monitor and autoscaler.
+
+    These are three of a node's five Python processes and half of its start time.
+    """
+    with contextlib.ExitStack() as stack:
+        for name in ("start_api_server", "start_log_monitor", "start_monitor"):
+            stack.enter_context(_replaced(node.Node, name, _nothing))
+        stack.enter_context(_replaced(services, "resolve_ip_for_localhost", lambda host: host))
+        if sys.platform != "win32":
+            stack.enter_context(_replaced(services, "ConsolePopen", start_process))
+        yield
+
+
+def raylet_silenced() -> contextlib.AbstractContextManager[None]:
+    """Inside the block, nothing is printed of what the raylet says."""
+    return _replaced(worker, "print_to_stdstream", _nothing)
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _nothing(*args: Any, **options: Any) -> None:
+    pass
+
+
+class Actors(RayActorManager):
+    """Tune's actors; one that runs out of memory does not take the driver with it."""
+
+    def _actor_task_failed(self, tracked_actor_task: Any, exception: Exception) -> None:
+        if not isinstance(exception, RayActorError | RayTaskError):
+            exception = RayActorError(error_msg=str(exception))  # Tune raises any other error
+        super()._actor_task_failed(tracked_actor_task, exception)
+
+
+class Controller(TuneController):
+    """Tune's control loop, without its records and with actors that are reused."""
+
+    def __init__(self, drive: Any, resources: PlacementGroupFactory, **options: Any) -> None:
+        """`drive` is a `roles.Drive`, whose file imports this one."""
+        super().__init__(reuse_actors=True, scheduler=drive, **options)
+        self._actor_manager = Actors(resource_manager=PlacementGroupResourceManager())
+        self._drive = drive
+        self._refused: dict[Any, float] = {}  # starting actor -> when its trial was first refused
+        # Keep every actor when several trials end before others can start.
+        self._actor_cache.increase_max(resources, drive.workers)
+
+    def checkpoint(self, force: bool = False, wait: bool = False) -> None:
+        """Do nothing: all state is in the study's store."""
+
+    def cleanup(self) -> None:
+        """Kill the actors: their state is saved, and Tune would wait for those still starting."""
+        self._actor_manager.cleanup()
+
+    def _mark_trial_to_checkpoint(self, trial: TuneTrial) -> None:
+        """Do nothing, as above."""
+
+    def _maybe_reuse_cached_actor(self, trial: TuneTrial) -> bool:
+        """Let a trial wait a while for its own actor if that is starting.
+
+        Tune would give it a free actor and discard the new one: with short trials no second actor
+        would ever start.
+        """
+        starting = self._trial_to_actor.get(trial)
+        if starting is not None and trial not in self._resetting_trials:
+            since = self._refused.setdefault(starting, time.monotonic())
+            if time.monotonic() - since < PATIENCE_SECONDS:
+                return False
+        return super()._maybe_reuse_cached_actor(trial)
+
+    def _process_trial_failure(self, trial: TuneTrial, exception: Any) -> None:
+        """Let the schedule decide whether to restart: Tune's own count dies with the driver."""
+        self._drive.died(trial, exception)
+        super()._process_trial_failure(trial, exception)
+        self._drive.handled_death(trial, exception)
+
+    def _actor_failed(self, tracked_actor: Any, exception: Exception) -> None:
+        trial = self._actor_to_trial.get(tracked_actor)
+        self._resetting_trials.discard(trial)  # Tune would wait forever for this reset
+        super()._actor_failed(tracked_actor, exception)
+
+    def _trial_task_failure(self, trial: TuneTrial, exception: Exception) -> None:
+        """Count an actor that died during a reset only once: Tune counts it twice and gives up."""
+        if trial.status == TuneTrial.PENDING and trial not in self._trial_to_actor:
+            return
+        super()._trial_task_failure(trial, exception)
