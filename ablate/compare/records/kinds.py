@@ -6,18 +6,18 @@ of smoke scales, of searches, of ensembles, or of stages that later ones build o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ablate.config.identity import StageName
 from ablate.record.mirror.arms import (
     STUDY_FACTS,
     TRIAL_FACTS,
+    by_study,
     listed_trials,
     plain_record,
-    planned_trials,
-    study_of,
 )
+from ablate.record.runs import tag_key
 
 FINAL = "final"
 SMOKE = "smoke"
@@ -41,17 +41,20 @@ def _rows(db: Any, columns: Iterable[str], view: str) -> list[dict[str, Any]]:
 def _counts(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, tuple[bool, bool]]:
     """Trial -> is it final in a study, and are all of its studies at smoke scales?"""
     counts: dict[str, tuple[bool, bool]] = {}
+    tagged = by_study(trials)
     for study in studies:
-        plain = plain_record(study)
-        smoke = plain.get("smoke") is True or study["study_key"].endswith(f"@{SMOKE}")
-        for trial, counted in listed_trials(study, plain) or _tagged(study, trials):
+        plain, key = plain_record(study), study["study_key"]
+        smoke = plain.get("smoke") is True or key.endswith(f"@{SMOKE}")
+        listed = [(trial, final) for trial, _, final in listed_trials(study, plain)]
+        for trial, counted in listed or _tagged(key, tagged):
             final, only_smoke = counts.get(trial, (False, True))
             counts[trial] = final or (counted and not smoke), only_smoke and smoke
     return counts
 
 
-def _tagged(study: Row, trials: Sequence[Row]) -> list[tuple[str, bool]]:
-    return [(planned.id, planned.final) for planned in planned_trials(study_of(study), trials)]
+def _tagged(key: str, tagged: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, bool]]:
+    for row in (*tagged.get(key, ()), *tagged.get(tag_key(key), ())):
+        yield row["trial"], bool(row["in_cell"])
 
 
 def _kind(row: Row, counted: tuple[bool, bool] | None) -> str:

@@ -68,7 +68,8 @@ FROM ({{metrics}})
 DECIDING = "SELECT study_key, coalesce(judged_by, {default}) AS _judged_by FROM _studies"
 ARMS = """
 SELECT split_part(study_key, '@', 1) AS study, split_part(study_key, '@', 2) AS scale,
-       arm, a.corpus, split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
+       arm, coalesce(a.corpus, max(a.corpus) OVER (PARTITION BY study_key), s.corpus) AS corpus,
+       split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
        ppl_spread, bpc, metric, mean, spread, num_searches, published, not_comparable
 FROM _arms a LEFT JOIN _studies s USING (study_key) WHERE decides
 """
