@@ -14,6 +14,7 @@ from typing import Any
 from ablate.results.facts import NUMBER, TEXT, TRUTH, WHOLE
 from ablate.store.numbers import without_nan
 
+ENCODED = json.JSONEncoder(allow_nan=False).encode
 LARGEST_WHOLE = 2**63 - 1
 _WHOLE = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|nan|[+-]?inf")
@@ -45,5 +46,7 @@ def _kind(text: str) -> str | None:
 
 def line(row: dict[str, Any]) -> str:
     """A row as a line of JSON. NaN and infinity become text, which DuckDB reads as numbers."""
-    values = {name: value for name, value in row.items() if value is not None}
-    return json.dumps(without_nan(values), allow_nan=False)
+    try:
+        return ENCODED(row)
+    except ValueError:  # looking for them in a million rows takes longer than writing these
+        return ENCODED(without_nan(row))

@@ -62,12 +62,11 @@ def trial_row(record: Record, generation: int) -> dict[str, Any]:
 def epoch_rows(record: Record, generation: int) -> list[dict[str, Any]]:
     """A row of `epochs` for each step, without the final results."""
     key = {"run_id": record.run_id, "generation": generation}
-    rows, taken = [], {*LABELS, *key}
-    for step in record.steps:
-        numbers = {result_column(name, taken): v for name, v in step.items() if not _is_final(name)}
-        if len(numbers) > 1:  # more than the epoch
-            rows.append({**key, **numbers})
-    return rows
+    taken = {*LABELS, *key}
+    names = ["epoch", *(name for name in record.numbers if not _is_final(name))]
+    columns = {name: result_column(name, taken) for name in names}
+    rows = ({columns[n]: v for n, v in step.items() if n in columns} for step in record.steps)
+    return [{**key, **numbers} for numbers in rows if len(numbers) > 1]  # more than the epoch
 
 
 def result_column(name: str, taken: Container[str]) -> str:

@@ -272,10 +272,13 @@ def _write(
     SQL ignores case: names that differ only in it are one column, as it was first written.
     """
     spelled = _spellings((*numbers, *known))
+    columns: dict[str, str] = {}  # of the rows' names: most of a million rows have the same
     for row in rows:
-        row = {spelled.setdefault(name.lower(), name): value for name, value in row.items()}
-        file.write(f"{kinds.line(row)}\n")
-        numbers |= {name: kinds.NUMBER for name in row if name not in known}
+        for name in row.keys() - columns.keys():
+            columns[name] = column = spelled.setdefault(name.lower(), name)
+            numbers |= {} if column in known else {column: kinds.NUMBER}
+        values = {columns[name]: value for name, value in row.items() if value is not None}
+        file.write(f"{kinds.line(values)}\n")
 
 
 def _spellings(columns: Iterable[str]) -> dict[str, str]:
