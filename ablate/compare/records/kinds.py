@@ -11,7 +11,6 @@ from typing import Any
 
 from ablate.config.identity import StageName
 from ablate.record.mirror.arms import (
-    STUDY_FACTS,
     TRIAL_FACTS,
     by_study,
     listed_trials,
@@ -21,21 +20,14 @@ from ablate.record.runs import tag_key
 
 FINAL = "final"
 SMOKE = "smoke"
+FACTS_OF_KINDS = (*TRIAL_FACTS, "scale")
 Row = Mapping[str, Any]
 
 
-def kinds_of(db: Any) -> dict[str, str]:
-    """Trial -> its kind; `db` sees the mirror's views."""
-    studies = _rows(db, STUDY_FACTS, "_studies")
-    trials = _rows(db, (*TRIAL_FACTS, "scale"), "_trials")
+def kinds_of(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, str]:
+    """Trial -> its kind, from the mirror's rows (of trials, `FACTS_OF_KINDS`)."""
     counts = _counts(studies, trials)
     return {row["trial"]: _kind(row, counts.get(row["trial"])) for row in trials}
-
-
-def _rows(db: Any, columns: Iterable[str], view: str) -> list[dict[str, Any]]:
-    names = [*columns]
-    rows = db.execute(f"SELECT {', '.join(names)} FROM {view}").fetchall()
-    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _counts(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, tuple[bool, bool]]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ablate.config import metrics
 from ablate.config.identity import StageName
-from ablate.config.metrics import ARMS, LARGEST_EXPONENT, PERPLEXITY, Metric, perplexity
+from ablate.config.metrics import ARMS, BITS, LARGEST_EXPONENT, PERPLEXITY, Metric, perplexity
 from ablate.record.runs import StudyStatus, tag_key
 from ablate.results.arm import Measured
 from ablate.results.cells import Cells
@@ -131,7 +131,7 @@ def by_study(rows: Iterable[Row]) -> dict[str, list[Row]]:
     for row in rows:
         if row["arm"] is not None:
             known[row["study_key"]].append(row)
-        for tag, arm in json.loads(row["also_in"] or "{}").items():
+        for tag, arm in json.loads(row["also_in"]).items() if row["also_in"] else ():
             known[tag].append({**row, "arm": arm, "seed_index": None})
     return known
 
@@ -141,9 +141,14 @@ def study_of(row: Row) -> Study:
     record = _record(row["record"])
     listed = record is not None and row["status"] != StudyStatus.RUNNING
     record = record or _without_record(row)
+    return Study(row["study_key"], replace(record, judged_by=metric_of(row)), listed)
+
+
+def metric_of(row: Row) -> Metric:
+    """What decides a study, by its row of `studies`; older versions did not say."""
     if row["judged_by"]:
-        record = replace(record, judged_by=metrics.from_plain(json.loads(row["judged_by"])))
-    return Study(row["study_key"], record, listed)
+        return metrics.from_plain(json.loads(row["judged_by"]))
+    return BITS if row["level"] == "character" else PERPLEXITY
 
 
 def _record(text: str | None) -> StudyRecord | None:
@@ -173,7 +178,7 @@ def _without_record(row: Row) -> StudyRecord:
 
 def columns_of(studies: Iterable[Study], numbers: Iterable[str]) -> list[str]:
     """Those of the mirror's columns that hold the studies' metrics, in lower case."""
-    wanted = {_column(key) for study in studies for key in _keys(study)}
+    wanted = {column_of(key) for study in studies for key in _keys(study)}
     return [name.lower() for name in numbers if name.lower() in wanted]
 
 
@@ -181,7 +186,7 @@ def _keys(study: Study) -> Iterator[str]:
     return (metric.key(split) for metric in study.metrics for split in metric.splits)
 
 
-def _column(key: str) -> str:
+def column_of(key: str) -> str:
     """The column of a number that trials report, in lower case: SQL ignores case."""
     return tag_key(key).lower()
 
@@ -191,9 +196,9 @@ def arm_rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a study's arms, from the rows of `trials`, by id and as `by_study`."""
     record = _counted(study, tagged)
-    columns = {key: _column(key) for key in _keys(study)}
+    columns = {key: column_of(key) for key in _keys(study)}
     results = {
-        trial.id: _result(columns, by_trial[trial.id])
+        trial.id: result_of(columns, by_trial[trial.id])
         for trial in record.trials
         if trial.id in by_trial
     }
@@ -247,8 +252,8 @@ def _of_nats(metric: Metric, losses: Sequence[float]) -> dict[str, float | None]
     }
 
 
-def _result(columns: Mapping[str, str], row: Row) -> Result:
-    """`columns`: the key of each of the study's metrics, and its column in lower case."""
+def result_of(columns: Mapping[str, str], row: Row) -> Result:
+    """A trial's result in these metrics, by key: `columns` has the column of each."""
     reported = {key: row.get(column) for key, column in columns.items()}
     size = row["num_parameters"]
     return Result(

@@ -66,6 +66,15 @@ def parquet(folder: Folder, *names: str) -> str:
     return f"read_parquet([{paths}], union_by_name = true)"
 
 
+def rows_of(
+    db: Any, columns: Sequence[str], source: str, parameters: Sequence[Any] = ()
+) -> list[dict[str, Any]]:
+    """Return these columns of a table as dictionaries."""
+    query = f"SELECT {', '.join(map(quoted, columns))} FROM {source}"
+    rows = db.execute(query, [*parameters]).fetchall()
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
 @dataclass
 class Generation:
     """The generation after `before`; `finish` returns its manifest."""
@@ -154,7 +163,7 @@ class Generation:
 
     def _write_arms(self) -> str:
         """Write the rows of `arms`; those of arms that have not changed stay as they are."""
-        studies = self._rows(STUDY_FACTS, parquet(self.folder, self.manifest.studies))
+        studies = rows_of(self.db, STUDY_FACTS, parquet(self.folder, self.manifest.studies))
         changes, old = self._changes(), self.before.arms
         touched = [changes.of_study(row) if old else study_of(row) for row in studies]
         counted = [study for study in touched if study is not None]
@@ -180,11 +189,11 @@ class Generation:
     def _changes(self) -> Changes:
         changes = Changes(runs=self.changed)
         now, number = parquet(self.folder, self.manifest.trials), self.manifest.generation
-        changes.add(self._rows(TRIAL_FACTS, f"{now} WHERE generation = {number}"))
+        changes.add(rows_of(self.db, TRIAL_FACTS, f"{now} WHERE generation = {number}"))
         if self.before.trials:
             gone = "run_id IN (SELECT run_id FROM changed)"
             before = f"{parquet(self.folder, self.before.trials)} WHERE {gone}"
-            changes.add(self._rows(TRIAL_FACTS, before))
+            changes.add(rows_of(self.db, TRIAL_FACTS, before))
         return changes
 
     def _arm_rows(self, studies: Sequence[Study]) -> Iterator[dict[str, Any]]:
@@ -197,17 +206,10 @@ class Generation:
         wanted = "trial IN (SELECT unnest($1)) OR study_key IN (SELECT unnest($2))"
         wanted += f" OR {COUNTED.format(3, 4)}" + (" OR also_in IS NOT NULL" if tagged else "")
         source = f"({first_runs(parquet(self.folder, self.manifest.trials))}) WHERE {wanted}"
-        rows = self._rows(facts, source, [listed, whole, *_pairs(tagged)])
+        rows = rows_of(self.db, facts, source, [listed, whole, *_pairs(tagged)])
         by_trial, known = {row["trial"]: row for row in rows}, by_study(rows)
         for study in studies:
             yield from arm_rows(study, by_trial, known)
-
-    def _rows(
-        self, columns: Sequence[str], source: str, parameters: list[Any] | None = None
-    ) -> list[dict[str, Any]]:
-        query = f"SELECT {', '.join(map(quoted, columns))} FROM {source}"
-        rows = self.db.execute(query, parameters or []).fetchall()
-        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def finish(self, seen: str) -> Manifest:
         """Write the manifest; `seen` is what the next update compares with."""
