@@ -356,6 +356,21 @@ def test_a_study_of_any_name_has_its_arms(recorded, rows_of, name, status):
     assert (name, "b", 1, 4.0) in rows_of(recorded, ARMS)
 
 
+def test_of_a_study_that_runs_only_arms_with_news_are_counted(recorded, rows_of):
+    journals = {name: recorded.trial(name, CONFIG) for name in ("t1", "t2")}
+    record = recorded.study("one", {"a": [journals["t1"]], "b": [journals["t2"]]})
+    workspace = recorded.workspace
+    recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
+    recorder.open()
+    assert rows_of(recorded, ARMS) == [("one", "a", 1, 4.0), ("one", "b", 1, 4.0)]
+    recorded.trial("t2", CONFIG, nats=5.0, started="2026-01-03T03:04:05Z").write(workspace.store)
+    recorder.deliver("t2")
+    assert rows_of(recorded, ARMS) == [("one", "a", 1, 4.0), ("one", "b", 1, 5.0)]
+    updated = update_mirror(workspace)
+    rebuilt = update_mirror(workspace, rebuild=True)
+    assert ask(updated, "FROM _arms ORDER BY ALL") == ask(rebuilt, "FROM _arms ORDER BY ALL")
+
+
 def test_published_is_what_the_papers_say(recorded, rows_of):
     where = "paper = 'takase2018doc' AND table_name = 'Table 3' AND split = 'test'"
     rows = rows_of(recorded, f"SELECT min(value) FROM published WHERE {where}")
