@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.errors import RecordError
-from ablate.results.facts import HOME, REASON, TRIAL
+from ablate.results.facts import HOME, REASON, STUDY_RUN, TRIAL
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
-STUDY_RUN = "ablate.study_run"
 ALSO_IN = "ablate.also_in."  # prefix of the tag that shares a trial with another study
 MARK = "ablate.mark"  # how much of the journal the run shows
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"

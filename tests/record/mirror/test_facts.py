@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ablate.record.mirror.syncing import update_mirror
+from ablate.results import facts
 from ablate.results.facts import FACTS, documented
 from tests.support.golden import changes
 from tests.support.places import ROOT
@@ -24,6 +25,8 @@ def test_names_stay(recorded):
     assert not changes("facts.txt", "\n".join(parts) + "\n")
 
 
-def test_the_docs_have_the_list():
+@pytest.mark.parametrize("name", ["FACTS", "OF_STUDIES"])
+def test_the_docs_have_the_list(name):
     page = (ROOT / "docs" / "asking.md").read_text()
-    assert documented() in page, "docs/asking.md needs `ablate.results.facts.documented()`"
+    needed = documented(getattr(facts, name))
+    assert needed in page, f"docs/asking.md needs `ablate.results.facts.documented({name})`"
