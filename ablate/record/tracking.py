@@ -7,6 +7,7 @@ recorded twice: a metric has one point per step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,6 +115,11 @@ class Seen:
 
     start: int
     signature: str
+
+
+def unlimited(value: float) -> float:
+    """Undo MLflow's storing infinity as the largest number."""
+    return math.copysign(math.inf, value) if abs(value) >= LARGEST else float(value)
 
 
 def new_points(points: Sequence[Point], last_steps: Mapping[str, int]) -> list[Point]:

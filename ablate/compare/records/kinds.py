@@ -6,7 +6,7 @@ of smoke scales, of searches, of ensembles, or of stages that later ones build o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ablate.config.identity import StageName
@@ -15,8 +15,8 @@ from ablate.record.mirror.arms import (
     by_study,
     listed_trials,
     plain_record,
+    tagged_rows,
 )
-from ablate.record.runs import tag_key
 
 FINAL = "final"
 SMOKE = "smoke"
@@ -38,15 +38,11 @@ def _counts(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, tuple[bo
         plain, key = plain_record(study), study["study_key"]
         smoke = plain.get("smoke") is True or key.endswith(f"@{SMOKE}")
         listed = [(trial, final) for trial, _, final in listed_trials(study, plain)]
-        for trial, counted in listed or _tagged(key, tagged):
+        theirs = listed or [(r["trial"], r["in_cell"]) for r in tagged_rows(key, tagged)]
+        for trial, counted in theirs:
             final, only_smoke = counts.get(trial, (False, True))
-            counts[trial] = final or (counted and not smoke), only_smoke and smoke
+            counts[trial] = final or bool(counted and not smoke), only_smoke and smoke
     return counts
-
-
-def _tagged(key: str, tagged: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, bool]]:
-    for row in (*tagged.get(key, ()), *tagged.get(tag_key(key), ())):
-        yield row["trial"], bool(row["in_cell"])
 
 
 def _kind(row: Row, counted: tuple[bool, bool] | None) -> str:

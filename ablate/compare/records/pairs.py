@@ -299,11 +299,11 @@ def _rows(
     numbers = wanted.intersection(map(str.lower, mirror.manifest.numbers))
     facts = list(dict.fromkeys((*FACTS, *numbers)))
     query = f"SELECT {', '.join([*asked, *map(quoted, facts)])} FROM _trials ORDER BY trial"
-    for found in db.execute(query).fetchall():
-        row = dict(zip(facts, found[len(asked) :], strict=True))
+    for setting, unnamed, values, *shown in db.execute(query).fetchall():
+        row = dict(zip(facts, shown, strict=True))
         key = row["study_key"]
         result, metric = result_of(columns.get(key, {}), row), metrics.get(key, PERPLEXITY)
-        yield _Row(*found[: len(asked)], row, metric, result, result.loss(metric, split))
+        yield _Row(setting, unnamed, values, row, metric, result, result.loss(metric, split))
 
 
 def _partly_named(named: set[str], rest: Sequence[str]) -> list[tuple[list[str], list[str]]]:

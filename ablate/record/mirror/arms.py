@@ -136,6 +136,11 @@ def by_study(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return known
 
 
+def tagged_rows(key: str, known: Mapping[str, Sequence[Row]]) -> list[Row]:
+    """The trials that are a study's, or also its, by their tags; `known`: as `by_study`."""
+    return [*known.get(key, ()), *known.get(tag_key(key), ())]
+
+
 def study_of(row: Row) -> Study:
     """A study from its row of `studies`."""
     record = _record(row["record"])
@@ -265,7 +270,10 @@ def result_of(columns: Mapping[str, str], row: Row) -> Result:
 
 def planned_trials(study: Study, tagged: Mapping[str, Sequence[Row]]) -> Sequence[PlannedTrial]:
     """The trials of the arms to count, and what measured their models."""
-    trials = study.record.trials if study.listed else _tagged(study.key, tagged)
+    trials = study.record.trials
+    if not study.listed:
+        rows = enumerate(tagged_rows(study.key, tagged), 1)
+        trials = tuple(_planned(row, number) for number, row in rows)
     if study.arms is None:
         return trials
     own = {trial.id for trial in trials if trial.arm in study.arms}
@@ -280,12 +288,6 @@ def _counted(study: Study, tagged: Mapping[str, Sequence[Row]]) -> StudyRecord:
     chosen = [n for n in names if study.arms is None or n in study.arms]
     arms = tuple(known.get(name) or ArmRecord(name=name) for name in chosen)
     return replace(study.record, trials=tuple(trials), arms=arms)
-
-
-def _tagged(key: str, tagged: Mapping[str, Sequence[Row]]) -> list[PlannedTrial]:
-    """The trials that are a study's (also) by their tags."""
-    rows = [*tagged.get(key, ()), *tagged.get(tag_key(key), ())]
-    return [_planned(row, number) for number, row in enumerate(rows, 1)]
 
 
 def _planned(row: Row, number: int) -> PlannedTrial:

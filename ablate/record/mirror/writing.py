@@ -135,9 +135,10 @@ class Generation:
                 column = spelled.setdefault(column.lower(), column)
                 columns.setdefault(column, set()).add(text)
         for name, texts in columns.items():
-            kind = kinds.common_kind(self.manifest.configs.get(name), kinds.kind_of(texts))
-            if kind is not None:
-                self.manifest.configs[name] = kind
+            kind = kinds.kind_of(texts)
+            if kind is not None:  # of another version, values may be unlike what is declared
+                known = self.manifest.configs.get(name, kinds.declared().get(name))
+                self.manifest.configs[name] = kinds.common_kind(known, kind) or kind
 
     @property
     def _epoch_columns(self) -> Kinds:

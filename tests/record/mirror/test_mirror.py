@@ -371,6 +371,16 @@ def test_of_a_study_that_runs_only_arms_with_news_are_counted(recorded, rows_of)
     assert ask(updated, "FROM _arms ORDER BY ALL") == ask(rebuilt, "FROM _arms ORDER BY ALL")
 
 
+def test_a_section_s_field_has_its_declared_type(recorded, rows_of):
+    """A text that looks like a number is one in a technique's field, and in no section's."""
+    config = {"corpus.name": "2024", "training.epochs": 3, "head.floor": "2024"}
+    recorded.study("one", {"a": [recorded.trial("t1", config)]})
+    names = '"corpus.name", "training.epochs", "head.floor"'
+    assert rows_of(recorded, f"SELECT {names} FROM trials") == [("2024", 3, 2024)]
+    recorded.study("two", {"a": [recorded.trial("t2", {**config, "training.epochs": "many"})]})
+    assert rows_of(recorded, f"SELECT {names} FROM trials ORDER BY trial")[0] == ("2024", "3", 2024)
+
+
 def test_published_is_what_the_papers_say(recorded, rows_of):
     where = "paper = 'takase2018doc' AND table_name = 'Table 3' AND split = 'test'"
     rows = rows_of(recorded, f"SELECT min(value) FROM published WHERE {where}")
