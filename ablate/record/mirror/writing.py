@@ -277,7 +277,7 @@ def _write(
     spelled = _spellings((*numbers, *known))
     columns: dict[str, str] = {}  # of the rows' names: most of a million rows have the same
     for row in rows:
-        for name in row.keys() - columns.keys():
+        for name in (name for name in row if name not in columns):
             columns[name] = column = spelled.setdefault(name.lower(), name)
             numbers |= {} if column in known else {column: kinds.NUMBER}
         values = {columns[name]: value for name, value in row.items() if value is not None}

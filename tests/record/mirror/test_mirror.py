@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -20,6 +21,7 @@ from ablate.errors import RecordError, StoreError
 from ablate.record.mirror import kinds
 from ablate.record.mirror.files import MANIFEST, Damaged, Folder
 from ablate.record.mirror.syncing import mirror_folder, update_mirror
+from ablate.record.mirror.writing import _write
 from ablate.record.mlflow_records import Recorder
 from ablate.results.labels import labels_of
 from tests.support.damage import as_new_process, flip_on_disk
@@ -369,6 +371,13 @@ def test_of_a_study_that_runs_only_arms_with_news_are_counted(recorded, rows_of)
     updated = update_mirror(workspace)
     rebuilt = update_mirror(workspace, rebuild=True)
     assert ask(updated, "FROM _arms ORDER BY ALL") == ask(rebuilt, "FROM _arms ORDER BY ALL")
+
+
+def test_columns_stand_in_the_order_in_which_they_are_reported():
+    """And so in every mirror of the same records."""
+    numbers = {"valid_nll": kinds.NUMBER}
+    _write([dict.fromkeys("gfedcba", 1.0), {"A": 2.0, "z": None}], io.StringIO(), (), numbers)
+    assert [*numbers] == ["valid_nll", *"gfedcba", "z"]
 
 
 def test_a_section_s_field_has_its_declared_type(recorded, rows_of):
