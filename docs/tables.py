@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import ablate
 from ablate.config.fields import REQUIRED
-from ablate.results.facts import documented
+from ablate.results.facts import FACTS, OF_STUDIES, Fact, Kind
 
 NONE = inspect.Parameter.empty
 PAGES = Path(__file__).parent
@@ -86,6 +86,15 @@ def designs() -> Iterator[str]:
         yield f"| `{signature(design)}` | {' '.join(text.split())} |"
 
 
+def facts(listed: Iterable[Fact[Any]]) -> Iterator[str]:
+    """Yield the rows of what is recorded of trials, or of studies."""
+    words = {Kind.TEXT: "text", Kind.WHOLE: "integer", Kind.TRUTH: "boolean"}
+    yield "| column | type | meaning |\n|---|---|---|"
+    for fact in listed:
+        if fact.doc:
+            yield f"| `{fact.name}` | {words[fact.kind]} | {fact.doc} |"
+
+
 def signature(function: Callable[..., Any]) -> str:
     """Return how a function is called, without types: `path(steps, *, start="start")`."""
     given = inspect.signature(function)
@@ -97,7 +106,8 @@ def signature(function: Callable[..., Any]) -> str:
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "designs": designs,
     "what a function gets": given,
-    "facts of a trial": lambda: iter([documented()]),
+    "facts of a trial": lambda: facts(FACTS),
+    "facts of a study": lambda: facts(OF_STUDIES),
 }
 
 

@@ -14,6 +14,7 @@ from ablate.compare.formats import table_of
 from ablate.compare.formats.text import WIDTH
 from ablate.compare.text.plain import paragraph
 from ablate.errors import ConfigError, unknown
+from ablate.results.verdict import not_comparable
 
 if TYPE_CHECKING:
     from ablate.compare.material import Material
@@ -116,7 +117,7 @@ def _published(cells: Sequence[papers.Cell]) -> str:
         numbers.append(printed if metric == "ppl" else f"{metric} {printed}")
     quoted = ["quoted"] if any(cell.quoted for cell in cells) else []
     reasons = dict.fromkeys(cell.not_comparable for cell in cells if cell.not_comparable)
-    remarks = [*quoted, *(f"not comparable: {reason}" for reason in reasons)]
+    remarks = [*quoted, *map(not_comparable, reasons)]
     return ", ".join(numbers) + (f" ({'; '.join(remarks)})" if remarks else "")
 
 

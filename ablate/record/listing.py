@@ -1,15 +1,14 @@
 """Makes a list of runs equal to a server's with few and cheap queries, without relying on clocks.
 
+A study's mark does not say which of its trials are new (nor, while the study runs, that any is),
+a server has no query for "changed since", and it takes 3 ms and more for each run that it returns.
+
 Both sides use the same order: newest start first, then by id. Our runs in a *span* of start times
 equal the server's if the server returns our last run of the span at the same position, and none
-after it: one query, which returns one run. So, after a page from the top, where most new runs are:
-
-1. the rest is queried as a few spans, and a span that agrees is done;
-2. a span that differs is halved, and so on (if the first half agrees, the second must differ),
-   until it is so short that reading all of it costs less than another query.
-
-Among 20,000 runs, a new run at any position is found with about twenty queries, and a query becomes
-cheaper as its span becomes shorter: the server sorts only the runs in it.
+after it: one query, which returns one run. After a page from the top, where most new runs are, each
+quarter of the rest is asked about so. One that differs is halved, and so on, until a span is so
+short that reading all of it costs less than another query. Among 20,000 runs, new runs at any
+position are found with about twenty queries.
 
 A span with differences can still agree if as many runs were deleted as were added. So the server is
 first queried for deleted runs (one page of them), which are removed from ours. If other runs turn
@@ -24,10 +23,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-FIRST_PAGE, PAGE = 25, 200  # runs; a server takes 3 ms and more for each of them
-PARTS = 4  # spans that are queried first
+FIRST_PAGE, PAGE = 25, 200  # runs
+UNASKED = 2  # times that all runs are halved before the first question
 SHORT = 16  # a span with at most this many of our runs is read
-MAX_QUERIES = 600  # then all pages are read: the differences are too scattered
+MAX_QUERIES = 600  # then whole spans are read: the differences are too scattered
 
 
 @dataclass(frozen=True)
@@ -85,67 +84,35 @@ class Listing:
         """Make ours equal to the server's; return the runs lost beyond the deleted ones."""
         self.entries = [entry for entry in self.entries if entry.run_id not in deleted]
         ours = self._ids()
-        if ours:
-            self._settle(self._read_top(ours))
-        else:
-            self._read(Span())
+        self._settle(self._read_top(ours), UNASKED)
         return ours - self._ids()
 
     def _ids(self) -> set[str]:
         return {entry.run_id for entry in self.entries}
 
-    def _read_top(self, known: set[str]) -> list[Span]:
-        """Read pages from the top as long as they are new; return spans of the rest."""
-        read, more = self._fetch(Span(), 0, FIRST_PAGE)
-        page, num = read, None
-        while more and 4 * sum(entry.run_id in known for entry in page) <= 3 * len(page):
-            num = self._num_new() if num is None else num
-            limit = min(PAGE, max(FIRST_PAGE, num + 1 - len(read)))
-            page, more = self._fetch(Span(), len(read), limit)
+    def _read_top(self, known: set[str]) -> Span:
+        """Read pages from the top, each as long as all before, while half of one is new; return the
+        rest."""
+        page, more = self._fetch(Span(), 0, FIRST_PAGE)
+        read = page
+        while more and 2 * sum(entry.run_id in known for entry in page) <= len(page):
+            page, more = self._fetch(Span(), len(read), min(PAGE, len(read)))
             read = [*read, *page]
-        if not more:
-            self.entries = read
-            return []
-        until = read[-1].start + 1  # the next page may have more runs with the last start
+        until = read[-1].start + 1 if read else 0  # the next page may have more of the last start
         rest = Span(newest=until)
-        self.entries = [e for e in read if e.start >= until] + self.entries[self._index(until) :]
-        return self._split(rest)
+        self.entries = [e for e in read if e.start >= until] + self._entries_in(rest)
+        return rest
 
-    def _num_new(self) -> int:
-        """Estimate the number of new runs from the run now at the position of our last one."""
-        last = len(self.entries) - 1
-        page, _ = self._fetch(Span(), last, 1)
-        before = self.entries.index(page[0]) if page and page[0] in self.entries else last
-        return last - before
-
-    def _split(self, rest: Span) -> list[Span]:
-        ours, spans = self._entries_in(rest), []
-        for part in range(1, PARTS if ours else 1):
-            start = ours[len(ours) * part // PARTS].start
-            if rest.newest is None or start < rest.newest:
-                above, rest = rest.split_at(start)
-                spans.append(above)
-        return [*spans, rest]
-
-    def _settle(self, spans: list[Span]) -> None:
-        """Make ours equal to the server's in each span."""
-        waiting = [(span, False) for span in reversed(spans)]  # and whether it must differ
-        while waiting:
-            span, differs = waiting.pop()
-            if self.num_queries > MAX_QUERIES:
-                self._read(Span())
-                return
-            if not differs and self._agrees(span):
-                continue
-            halves = self._halve(span)
-            if halves is None:
-                self._read(span)
-                continue
-            above, below = halves
-            agrees = self._agrees(above)
-            waiting.append((below, agrees))
-            if not agrees:
-                waiting.append((above, True))
+    def _settle(self, span: Span, unasked: int = 0) -> None:
+        """Make ours equal to the server's in a span."""
+        if not unasked and self._agrees(span):
+            return
+        halves = self._halve(span)
+        if halves is None or self.num_queries > MAX_QUERIES:
+            self._read(span)
+            return
+        for half in halves:
+            self._settle(half, max(0, unasked - 1))
 
     def _halve(self, span: Span) -> tuple[Span, Span] | None:
         """Split a span, with known runs in each half; None if it is short."""

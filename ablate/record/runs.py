@@ -39,7 +39,14 @@ from ablate.record.tracking import (
     Point,
     Run,
 )
-from ablate.results.facts import STUDY_FACTS, TRIAL_FACTS, Told, tags_of
+from ablate.results.facts import (
+    OF_STUDIES,
+    STUDY_FACTS,
+    TRIAL_FACTS,
+    Told,
+    ToldOfStudy,
+    tags_of,
+)
 from ablate.results.labels import Label
 from ablate.store.attempt import Attempt
 from ablate.store.journal import Journal
@@ -48,6 +55,7 @@ from ablate.store.outcome import Outcome, Status
 from ablate.store.study_record import StudyRecord
 
 PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # MLflow's limits
+OWN_FACTS = [fact for fact in OF_STUDIES if fact.tag != STUDY_RUN]  # which is the run's identity
 CUT = " ... (cut; whole in config.toml)"
 
 
@@ -149,20 +157,9 @@ def _study_facts(
     """The tags of a study. It has no params: MLflow changes none, and seeds may be added."""
     return {
         "ablate.kind": "study",
-        "question": record.question,
-        "command": record.command,
-        "paper": record.paper,
-        "table": ", ".join(record.tables),
-        "study": record.name,
-        "scale": record.scale,
-        "corpus": record.corpus,
-        "corpus_digest": record.corpus_digest,
-        "level": record.level,
-        "base_arm": record.base_arm,
+        **tags_of(OWN_FACTS, ToldOfStudy(record, status)),
         "num_arms": len(record.arms),
         "num_seeds": record.num_seeds,
-        "judged_by": json.dumps(dataclasses.asdict(record.metric)),
-        "status": status,
         "trials": ", ".join(f"{num} {name}" for name, num in counts.items()),
         "mlflow.source.name": record.file,
         "mlflow.source.type": "LOCAL",

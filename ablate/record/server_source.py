@@ -14,7 +14,6 @@ shares them.
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -30,12 +29,12 @@ from ablate.record.tracking import (
     ALSO_IN,
     FINAL,
     HOME,
-    LARGEST,
     MARK,
     NUM_PARAMETERS,
     STUDY_RUN,
     Record,
     Seen,
+    unlimited,
 )
 
 BULK = 100  # runs whose histories a server returns in one response ...
@@ -137,7 +136,7 @@ class ServerSource:
             end=run.info.end_time,
             tags=dict(run.data.tags),
             params=dict(run.data.params),
-            numbers={name: _finite(value) for name, value in run.data.metrics.items()},
+            numbers={name: unlimited(value) for name, value in run.data.metrics.items()},
             steps=[{"epoch": step, **numbers} for step, numbers in sorted(steps.items())],
             study_json=self._study_json(run),
         )
@@ -154,7 +153,7 @@ class ServerSource:
             histories = threads.map(self._history, by_name, by_name.values())
             for name, points in zip(by_name, histories, strict=True):
                 for run_id, step, value in points:
-                    steps[run_id][step][name] = _finite(value)
+                    steps[run_id][step][name] = unlimited(value)
         return steps
 
     def _history(self, name: str, run_ids: list[str]) -> list[tuple[str, int, float]]:
@@ -198,8 +197,3 @@ def _seen(run: Any) -> Seen:
     shared = [f"{key}={tags[key]}" for key in sorted(tags) if key.startswith(ALSO_IN)]
     parts = (tags.get(MARK, ""), run.info.status, str(run.info.end_time), *shared)
     return Seen(run.info.start_time or 0, "|".join(parts))
-
-
-def _finite(value: float) -> float:
-    """Undo MLflow's storing infinity as the largest number."""
-    return math.copysign(math.inf, value) if abs(value) >= LARGEST else value

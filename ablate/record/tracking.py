@@ -7,15 +7,15 @@ recorded twice: a metric has one point per step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.errors import RecordError
-from ablate.results.facts import HOME, REASON, TRIAL
+from ablate.results.facts import HOME, REASON, STUDY_RUN, TRIAL
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
-STUDY_RUN = "ablate.study_run"
 ALSO_IN = "ablate.also_in."  # prefix of the tag that shares a trial with another study
 MARK = "ablate.mark"  # how much of the journal the run shows
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
@@ -115,6 +115,11 @@ class Seen:
 
     start: int
     signature: str
+
+
+def unlimited(value: float) -> float:
+    """Undo MLflow's storing infinity as the largest number."""
+    return math.copysign(math.inf, value) if abs(value) >= LARGEST else float(value)
 
 
 def new_points(points: Sequence[Point], last_steps: Mapping[str, int]) -> list[Point]:

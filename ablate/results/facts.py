@@ -1,15 +1,17 @@
-"""All that is recorded of a trial besides its config and its numbers, each fact declared once.
+"""All that is recorded of a trial besides its config and its numbers, and of a study besides its
+record, each fact declared once.
 
 From these lists come the tags of MLflow's runs, the schema of the mirror, the columns of `trials`
-in SQL, and their table in docs/asking.md.
+and of `studies` in SQL, and their tables in docs/asking.md.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ablate.config.identity import digest
 from ablate.results.labels import Label
@@ -19,6 +21,7 @@ from ablate.store.numbers import without_nan
 from ablate.store.study_record import StudyRecord
 
 TRIAL, HOME, REASON = "ablate.trial", "ablate.study_key", "reason"  # tags
+STUDY_RUN = "ablate.study_run"  # the tag of a study's own run
 NEITHER = "neither"  # no kernels, nor torch instead of them: nothing for kernels to compute
 
 
@@ -54,13 +57,24 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Fact:
-    """One thing to know of a trial."""
+class ToldOfStudy:
+    """What the facts of a study are taken from."""
 
-    name: str  # its column in `trials`
+    record: StudyRecord
+    status: str
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Fact(Generic[T]):
+    """One thing to know of a trial, or of a study."""
+
+    name: str  # its column in `trials`, or `studies`
     kind: Kind
-    of: Callable[[Told], Any]  # empty: None or ""
-    doc: str
+    of: Callable[[T], Any]  # empty: None or ""
+    doc: str  # none: people are not shown it
     tag: str = ""  # MLflow's, if it is not the name
     by_study: bool = False  # it depends on the study that ran the trial
 
@@ -73,7 +87,7 @@ class Fact:
 TEXT, WHOLE, NUMBER, TRUTH = Kind.TEXT, Kind.WHOLE, Kind.NUMBER, Kind.TRUTH
 # In the order of their columns. What a study says of a trial (`by_study`) is said by the study that
 # ran it first.
-FACTS = (
+FACTS: tuple[Fact[Told], ...] = (
     Fact("trial", TEXT, lambda t: t.journal.trial.id, "its id", TRIAL),
     Fact("study", TEXT, lambda t: t.study.name, "the study that ran it", by_study=True),
     Fact("scale", TEXT, lambda t: t.study.scale, "the study's scale", by_study=True),
@@ -133,11 +147,27 @@ FACTS = (
          "hash of every bit of its weights"),
     Fact("study_key", TEXT, lambda t: t.study.key, "`study@scale`", HOME, by_study=True),
 )  # fmt: skip
+OF_STUDIES: tuple[Fact[ToldOfStudy], ...] = (
+    Fact("study_key", TEXT, lambda t: t.record.key, "`study@scale`", STUDY_RUN),
+    Fact("study", TEXT, lambda t: t.record.name, "its name"),
+    Fact("scale", TEXT, lambda t: t.record.scale, "its scale"),
+    Fact("question", TEXT, lambda t: t.record.question, "what it asks"),
+    Fact("command", TEXT, lambda t: t.record.command, "what runs it, or goes on with it"),
+    Fact("paper", TEXT, lambda t: t.record.paper, "the paper that it is about"),
+    Fact("table_name", TEXT, lambda t: ", ".join(t.record.tables), "that paper's tables", "table"),
+    Fact("corpus", TEXT, lambda t: t.record.corpus, "its corpus, with the options that change its "
+         "text; null for tasks without one"),
+    Fact("corpus_digest", TEXT, lambda t: t.record.corpus_digest, "hash of its tokens"),
+    Fact("level", TEXT, lambda t: t.record.level, "word or character; null without a corpus"),
+    Fact("base_arm", TEXT, lambda t: t.record.base_arm, "the arm that others are compared with"),
+    Fact("status", TEXT, lambda t: t.status, "running, interrupted or finished"),
+    Fact("judged_by", TEXT, lambda t: json.dumps(asdict(t.record.metric)), ""),
+)  # fmt: skip
 TRIAL_FACTS = tuple(fact for fact in FACTS if not fact.by_study)
 STUDY_FACTS = tuple(fact for fact in FACTS if fact.by_study)
 
 
-def tags_of(facts: Iterable[Fact], told: Told) -> dict[str, Any]:
+def tags_of(facts: Iterable[Fact[T]], told: T) -> dict[str, Any]:
     """The facts under the names of their tags."""
     return {fact.recorded_as: fact.of(told) for fact in facts}
 
@@ -145,10 +175,3 @@ def tags_of(facts: Iterable[Fact], told: Told) -> dict[str, Any]:
 def ways(attempt: Attempt) -> str | None:
     """What computed a trial, as text that tells "nothing for kernels" from "not recorded"."""
     return None if attempt.computed_by is None else "; ".join(attempt.computed_by) or NEITHER
-
-
-def documented() -> str:
-    """The table of docs/asking.md."""
-    words = {Kind.TEXT: "text", Kind.WHOLE: "integer", Kind.TRUTH: "boolean"}
-    rows = (f"| `{fact.name}` | {words[fact.kind]} | {fact.doc} |" for fact in FACTS)
-    return "\n".join(("| column | type | meaning |", "|---|---|---|", *rows))

@@ -31,3 +31,8 @@ class Verdict(StrEnum):
         The verdict is on what people read of the metric.
         """
         return self == metric.better if self.decided and metric.directed else None
+
+
+def not_comparable(reason: str) -> str:
+    """What is said of a published number that no result may be compared with."""
+    return f"not comparable: {reason}"

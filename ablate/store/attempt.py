@@ -12,6 +12,14 @@ Git = Mapping[str, Any]  # {"commit": ..., "dirty": ...}
 
 
 @dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What the epochs of a loop share, and nothing saves."""
+
+    where: str  # the loop's file and line
+    names: tuple[str, ...]  # of variables
+
+
+@dataclass(frozen=True, kw_only=True)
 class Attempt:
     """An attempt as its journal has it. A part that is None was not recorded, or does not apply."""
 
@@ -31,7 +39,7 @@ class Attempt:
     sources: Mapping[str, Any] | None = None  # the user's file -> its digest
     neutral: tuple[str, ...] | None = None  # settings that cannot change a result
     without_effect: tuple[str, ...] | None = None  # settings with nothing to act on
-    kept_outside: Mapping[str, Any] | None = None  # what a loop's epochs share, and nothing saves
+    kept_outside: Kept | None = None
     output: tuple[str, ...] | None = None  # the last lines that a task printed
     discarded: str | None = None  # why a checkpoint was not used
     lost_digest: str | None = None  # of lost weights, for which the trial runs again; "": unknown
@@ -41,6 +49,8 @@ class Attempt:
         """The attempt for JSON. Of a known machine, what is not under git says so."""
         parts = {name: getattr(self, name) for name in NAMES}
         plain = {n: [*part] if isinstance(part, tuple) else part for n, part in parts.items()}
+        if (kept := self.kept_outside) is not None:
+            plain["kept_outside"] = {"where": kept.where, "names": [*kept.names]}
         known = ("git", "ablate_git") if self.versions is not None else ()
         return {n: v for n, v in plain.items() if v is not None or n in known} | {**self.others}
 

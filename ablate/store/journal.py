@@ -125,8 +125,8 @@ class Journal:
         """Line of a loop -> the variables that its epochs share, and that it does not save."""
         kept: dict[str, list[str]] = {}
         for each in filter(None, (attempt.kept_outside for attempt in self.attempts)):
-            names = kept.setdefault(each["where"], [])
-            names += [name for name in each.get("names", ()) if name not in names]
+            names = kept.setdefault(each.where, [])
+            names += [name for name in each.names if name not in names]
         return kept
 
     @property

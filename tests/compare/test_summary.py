@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from ablate.compare.table.summary import summarise
-from ablate.store.attempt import Attempt
+from ablate.store.attempt import Attempt, Kept
 from ablate.store.study_record import ArmRecord, SearchRecord
 
 BASE = (4.10, 4.12, 4.09, 4.11, 4.13)
@@ -400,7 +400,7 @@ def test_a_number_too_large_to_compute_with_has_diverged(by_hand, value):
 
 def test_variables_that_a_loop_keeps_are_named(by_hand):
     study = by_hand({"base": BASE, "doc": LOWER})
-    kept = {"where": "task.py:7", "names": ["best", "patience"]}
+    kept = Kept(where="task.py:7", names=("best", "patience"))
     for trial in study.record.trials:
         study.journals[trial.id].attempts.append(Attempt(kept_outside=kept))
     (note,) = (text for text in summary_of(study).notes if "task.py:7" in text)

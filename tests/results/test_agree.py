@@ -20,7 +20,7 @@ from ablate.compare.records.query import ask
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Parent, Trial
-from ablate.config.metrics import BITS, PERPLEXITY, Metric
+from ablate.config.metrics import BITS, MORE_PARAMETERS, PERPLEXITY, Metric
 from ablate.record.mirror.syncing import STORE, update_mirror
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -127,14 +127,28 @@ def stored_studies(draw: Any) -> list[tuple[StudyRecord, dict[str, Journal]]]:
 def record_of(
     draw: Any, name: str, trials: list[PlannedTrial], num_seeds: int, metric: Metric
 ) -> StudyRecord:
-    names = list(dict.fromkeys(trial.arm for trial in trials))
-    searched = draw(st.booleans())
     searches = [
         SearchRecord(arm=arm, repeat=repeat, num_trials=2, chosen="x")
-        for arm in names
+        for arm in dict.fromkeys(trial.arm for trial in trials)
         for repeat in range(draw(st.integers(1, 3)))
     ]
+    return study(
+        name,
+        trials,
+        columns=draw(st.sampled_from(((), (RANK,), (MORE_PARAMETERS,)))),
+        level="character" if metric == BITS else "word",
+        num_seeds=num_seeds,
+        searches=tuple(searches) if draw(st.booleans()) else (),
+        published_scale=draw(st.booleans()),
+        judged_by=metric,
+    )
+
+
+def study(name: str, trials: list[PlannedTrial], **more: Any) -> StudyRecord:
+    names = list(dict.fromkeys(trial.arm for trial in trials))
     published = {"valid": 60.0, "test": 58.2}
+    arms = (ArmRecord(name=arm, num_parameters=1000, published=published) for arm in names)
+    fields: dict[str, Any] = {"level": "word", "num_seeds": 1, **more}
     return StudyRecord(
         name=name,
         scale="laptop",
@@ -145,15 +159,10 @@ def record_of(
         command="ablate study x.py",
         corpus="grammar",
         corpus_digest="c0",
-        level="character" if metric == BITS else "word",
-        num_seeds=num_seeds,
         base_arm=names[0],
-        arms=tuple(ArmRecord(name=arm, num_parameters=1000, published=published) for arm in names),
+        arms=tuple(arms),
         trials=tuple(trials),
-        searches=tuple(searches) if searched else (),
-        published_scale=draw(st.booleans()),
-        judged_by=metric,
-        columns=(RANK,) if draw(st.booleans()) else (),
+        **fields,
     )
 
 
@@ -211,6 +220,56 @@ def test_a_table_and_a_query_say_the_same(studies):
             known = journals.read_all(store, record.trial_ids())
             assert mirrored(store, folder, record.key) == expected(record, known)
             assert lost(store, folder, record) == not_there(record, known)
+
+
+@pytest.mark.slow
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(studies=stored_studies(), again=st.randoms(use_true_random=False))
+def test_arms_that_are_counted_again_are_as_if_all_were(studies, again):
+    """A trial is run again, with another result; only its arms are counted again."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(f"{folder}/store")
+        write(store, studies)
+        workspace = open_workspace(folder, mlflow=f"{STORE}{store.uri}")
+        update_mirror(workspace)
+        known = {trial: journal for _, journals in studies for trial, journal in journals.items()}
+        done = [t for t, j in known.items() if j.outcome and j.outcome.status == Status.COMPLETED]
+        for trial in again.sample(done, min(1, len(done))):
+            run_again(store, known[trial])
+        updated = ask(update_mirror(workspace), "SELECT * FROM _arms ORDER BY ALL")
+        assert updated == ask(update_mirror(workspace, rebuild=True), "FROM _arms ORDER BY ALL")
+
+
+def run_again(store: Store, journal: Journal) -> None:
+    metrics = {name: 0.9 * value for name, value in journal.metrics.items()}
+    journal.outcome = replace(journal.outcome, metrics=metrics, num_parameters=1002)
+    journal.write(store)
+
+
+def test_a_model_that_is_measured_again_is_counted_again(tmp_path):
+    """What measures it is listed with another arm, which has the same trial."""
+    values = {name: {"valid_nll": 4.0, "test_nll": 4.0} for name in ("t1", "t2")}
+    values["m1"] = {"rank.valid_rank": 8.0}
+    started = [Attempt(started="2026-01-02T03:04:05Z")]
+    known = {}
+    for name, metrics in values.items():
+        parents = (Parent("member", "t1"),) if name == "m1" else ()
+        trial = Trial(id=name, values={}, seed=1, corpus_digest="c0", parents=parents)
+        outcome = Outcome(status=Status.COMPLETED, metrics=metrics)
+        known[name] = Journal(trial, {}, started, [], outcome)
+    role = {"stage": "train", "seed": 1, "seed_index": 0, "final": True}
+    measure = {**role, "arm": "b", "stage": "measure", "final": False, "parents": ("t1",)}
+    trials = [PlannedTrial(id="t1", arm=arm, **role) for arm in "ab"]
+    trials += [PlannedTrial(id="t2", arm="a", **{**role, "seed_index": 1})]
+    store = Store(str(tmp_path / "store"))
+    record = study(name="s", trials=[*trials, PlannedTrial(id="m1", **measure)], columns=(RANK,))
+    write(store, [(record, known)])
+    workspace = open_workspace(str(tmp_path), mlflow=f"{STORE}{store.uri}")
+    sql = "SELECT arm, mean FROM _arms WHERE metric = 'rank.rank' ORDER BY arm"
+    for mean, again in ((8.0, "m1"), (7.2, "t2"), (7.2, "m1")):
+        rows = ask(update_mirror(workspace), sql).rows
+        assert rows == [("a", pytest.approx(mean)), ("b", pytest.approx(mean))]
+        run_again(store, known[again])
 
 
 @pytest.mark.slow

@@ -29,7 +29,8 @@ METRICS = st.dictionaries(st.text(max_size=8) | st.just("event"), PLAIN, max_siz
 ODD = st.none() | st.sampled_from(["nan", "inf", "-inf", "3 s"])  # as older journals may have them
 TEXTS = st.lists(st.text(max_size=5), max_size=3)
 MAPPINGS = st.dictionaries(st.text(max_size=5), PLAIN, max_size=3)
-OF_TYPE = {"int": st.integers(), "str": st.text(max_size=9), "tuple": TEXTS}
+KEPT = st.fixed_dictionaries({"where": st.text(max_size=5), "names": TEXTS})
+OF_TYPE = {"int": st.integers(), "str": st.text(max_size=9), "tuple": TEXTS, "Kept": KEPT}
 
 
 def part(kind: str) -> st.SearchStrategy[Any]:
@@ -138,6 +139,7 @@ WRONG = {
         "started": (7, "attempts[0].started is a whole number, and must be a text or null"),
         "computed_by": ("torch", "attempts[0].computed_by is a text, and must be a list"),
         "neutral": (["a", 1], "attempts[0].neutral[1] is a whole number, and must be a text"),
+        "kept_outside": ({"names": ["a"]}, "attempts[0].kept_outside has no where"),
         "output": ({}, "attempts[0].output is a mapping, and must be a list"),
     },
     "epochs": {

@@ -11,47 +11,38 @@ from typing import Any
 
 from ablate.config.identity import StageName
 from ablate.record.mirror.arms import (
-    STUDY_FACTS,
     TRIAL_FACTS,
+    by_study,
     listed_trials,
     plain_record,
-    planned_trials,
-    study_of,
+    tagged_rows,
 )
 
 FINAL = "final"
 SMOKE = "smoke"
+FACTS_OF_KINDS = (*TRIAL_FACTS, "scale")
 Row = Mapping[str, Any]
 
 
-def kinds_of(db: Any) -> dict[str, str]:
-    """Trial -> its kind; `db` sees the mirror's views."""
-    studies = _rows(db, STUDY_FACTS, "_studies")
-    trials = _rows(db, (*TRIAL_FACTS, "scale"), "_trials")
+def kinds_of(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, str]:
+    """Trial -> its kind, from the mirror's rows (of trials, `FACTS_OF_KINDS`)."""
     counts = _counts(studies, trials)
     return {row["trial"]: _kind(row, counts.get(row["trial"])) for row in trials}
-
-
-def _rows(db: Any, columns: Iterable[str], view: str) -> list[dict[str, Any]]:
-    names = [*columns]
-    rows = db.execute(f"SELECT {', '.join(names)} FROM {view}").fetchall()
-    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _counts(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, tuple[bool, bool]]:
     """Trial -> is it final in a study, and are all of its studies at smoke scales?"""
     counts: dict[str, tuple[bool, bool]] = {}
+    tagged = by_study(trials)
     for study in studies:
-        plain = plain_record(study)
-        smoke = plain.get("smoke") is True or study["study_key"].endswith(f"@{SMOKE}")
-        for trial, counted in listed_trials(study, plain) or _tagged(study, trials):
+        plain, key = plain_record(study), study["study_key"]
+        smoke = plain.get("smoke") is True or key.endswith(f"@{SMOKE}")
+        listed = [(trial, final) for trial, _, final in listed_trials(study, plain)]
+        theirs = listed or [(r["trial"], r["in_cell"]) for r in tagged_rows(key, tagged)]
+        for trial, counted in theirs:
             final, only_smoke = counts.get(trial, (False, True))
-            counts[trial] = final or (counted and not smoke), only_smoke and smoke
+            counts[trial] = final or bool(counted and not smoke), only_smoke and smoke
     return counts
-
-
-def _tagged(study: Row, trials: Sequence[Row]) -> list[tuple[str, bool]]:
-    return [(planned.id, planned.final) for planned in planned_trials(study_of(study), trials)]
 
 
 def _kind(row: Row, counted: tuple[bool, bool] | None) -> str:

@@ -35,34 +35,38 @@ are no settings.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import itertools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from ablate.compare.records.kinds import FINAL, kinds_of
+from ablate.compare.records.kinds import FACTS_OF_KINDS, FINAL, kinds_of
 from ablate.compare.records.query import reading
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.config import fields
 from ablate.config.identity import StageName
-from ablate.config.metrics import Metric, is_usable
+from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.config.resolve import CONTENTS, SECTIONS, VERSION
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
+from ablate.record.mirror.arms import STUDY_FACTS, column_of, metric_of, result_of
 from ablate.record.mirror.syncing import Mirror
-from ablate.record.mirror.writing import literal, quoted
+from ablate.record.mirror.writing import quoted, rows_of
+from ablate.results.result import Result
 from ablate.store import journal
-from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 
 MOST_VALUES = 60
 # A run recorded before the last two were stored pairs only with runs of that time.
 PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
+FACTS = (*FACTS_OF_KINDS, "study", "seed", "reads_test", "computed_by", "sources")
 NEUTRAL = {  # fields that cannot change the result of a trial
     f"{section}.{info.name}"
     for section, config in SECTIONS.items()
@@ -165,8 +169,9 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
     """All pairs of trials that differ in what is named and in nothing else."""
     columns = views.config_columns(mirror)
     named = _named(names, columns)
-    neutral = NEUTRAL | _neutral(mirror, columns)
-    points = _points(mirror, [c for c in columns if c not in named | neutral], named, split)
+    with reading(mirror, ["trials"]) as db, _uncollected():
+        aside = named | _neutral(db, columns)
+        points = _points(db, mirror, [c for c in columns if c not in aside], named, split)
     finals = [point for point in points if point.kind == FINAL]
     groups = _groups(finals)
     common = _common(groups)
@@ -184,15 +189,24 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
     )
 
 
-def _neutral(mirror: Mirror, columns: Sequence[str]) -> set[str]:
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage: among 20,000 trials that all live on, that took half of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _neutral(db: Any, columns: Sequence[str]) -> set[str]:
     """The columns that the recorded kinds of tasks say cannot change a result.
 
     Of a file, the contents count, and its path does not.
     """
-    with reading(mirror, ["trials"]) as db:
-        listed = db.execute("SELECT DISTINCT neutral FROM trials WHERE neutral != ''").fetchall()
+    listed = db.execute("SELECT DISTINCT neutral FROM _trials WHERE neutral != ''").fetchall()
     said = {name for (names,) in listed for name in names.split(", ")}
-    return said | {c for c in columns if f"{c} {CONTENTS}" in columns}
+    return NEUTRAL | said | {c for c in columns if f"{c} {CONTENTS}" in columns}
 
 
 def _field_of(column: str) -> str:
@@ -217,36 +231,25 @@ def _named(names: Iterable[str], columns: Sequence[str]) -> set[str]:
     return columns_named
 
 
-def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> list[Point]:
+def _points(db: Any, mirror: Mirror, rest: list[str], named: set[str], split: str) -> list[Point]:
     """Every completed or diverged trial; its setting includes those of the trials it builds on."""
-    partly = _partly_named(named, rest)
-    aside = {column for unnamed, _ in partly for column in unnamed}
-    own = _hash([*(n for n in PLACE if n != "seed"), *(c for c in rest if c not in aside)])
-    query = (
-        f"SELECT trial, {own}, [{', '.join(_unnamed(*columns) for columns in partly)}], "
-        f"CAST(seed AS VARCHAR), {_texts(sorted(named))}, corpus, _judged_by, "
-        f"{views.reported(mirror, literal(split))}, study, computed_by, sources, parents, "
-        "status, reads_test, stage "
-        "FROM trials LEFT JOIN _judged ON study_key = _study_key ORDER BY trial"
-    )
-    with reading(mirror, ["trials"]) as db:
-        kinds = kinds_of(db)
-        found = [_Row(*row) for row in db.execute(query).fetchall()]
-    rows = {row.trial: row._replace(kind=kinds[row.trial]) for row in found}
+    studies = rows_of(db, STUDY_FACTS, "_studies")
+    rows = {row.facts["trial"]: row for row in _rows(db, mirror, studies, rest, named, split)}
+    kinds = kinds_of(studies, [row.facts for row in rows.values()])
     lineage_of = _lineages(rows, sorted(named))
     return [
         Point(
-            trial=row.trial,
-            lineage=lineage_of(row.trial),
-            seed=row.seed or "",
-            corpus=row.corpus or "",
+            trial=trial,
+            lineage=lineage_of(trial),
+            seed=row.seed,
+            corpus=row.facts["corpus"] or "",
             metric=row.metric,
             loss=row.loss,
-            study=row.study or "",
-            sources=row.sources or "",
-            kind=row.kind,
+            study=row.facts["study"] or "",
+            sources=row.facts["sources"] or "",
+            kind=kinds[trial],
         )
-        for row in rows.values()
+        for trial, row in rows.items()
         if row.is_paired(split)
     ]
 
@@ -254,42 +257,53 @@ def _points(mirror: Mirror, rest: list[str], named: set[str], split: str) -> lis
 class _Row(NamedTuple):
     """A trial as it is stored."""
 
-    trial: str
     own: str
     unnamed: list[tuple[bool, bool, list[str | None]]]
-    seed: str | None
     named: list[str | None]
-    corpus: str | None
-    judged_by: str | None
-    reported: float | None
-    study: str | None
-    computed_by: str | None
-    sources: str | None
-    parents: str | None
-    status: str
-    reads_test: bool | None
-    stage: str | None
-    kind: str = FINAL
+    facts: Mapping[str, Any]
+    metric: Metric
+    result: Result
+    loss: float | None
 
     @property
-    def metric(self) -> Metric:
-        return views.metric_of(self.judged_by)
-
-    @property
-    def loss(self) -> float | None:
-        if self.status != Status.COMPLETED or self.reported is None:
-            return None
-        return self.metric.loss(self.reported)
+    def seed(self) -> str:
+        seed = self.facts["seed"]
+        return "" if seed is None else str(seed)
 
     def is_paired(self, split: str) -> bool:
         """Return whether the trial has a loss of its own on the split, or has none only because
         it diverged."""
-        if self.stage == StageName.MEASURE:
+        if self.facts["stage"] == StageName.MEASURE:
             return False
-        if self.status == Status.DIVERGED:
-            return split == "valid" or bool(self.reads_test)
-        reported = finite(self.reported)
-        return self.status == Status.COMPLETED and reported is not None and is_usable(reported)
+        if self.result.status == Status.DIVERGED:
+            return split == "valid" or bool(self.facts["reads_test"])
+        return self.loss is not None
+
+
+def _rows(
+    db: Any,
+    mirror: Mirror,
+    studies: Iterable[Mapping[str, Any]],
+    rest: list[str],
+    named: set[str],
+    split: str,
+) -> Iterator[_Row]:
+    """Every trial with its result in the metric of its study, if that is recorded."""
+    partly = _partly_named(named, rest)
+    aside = {column for unnamed, _ in partly for column in unnamed}
+    own = _hash([*(n for n in PLACE if n != "seed"), *(c for c in rest if c not in aside)])
+    asked = [own, f"[{', '.join(_unnamed(*columns) for columns in partly)}]", _texts(sorted(named))]
+    metrics = {study["study_key"]: metric_of(study) for study in studies}
+    columns = {key: {m.key(split): column_of(m.key(split))} for key, m in metrics.items()}
+    wanted = {column for of_study in columns.values() for column in of_study.values()}
+    numbers = wanted.intersection(map(str.lower, mirror.manifest.numbers))
+    facts = list(dict.fromkeys((*FACTS, *numbers)))
+    query = f"SELECT {', '.join([*asked, *map(quoted, facts)])} FROM _trials ORDER BY trial"
+    for setting, unnamed, values, *shown in db.execute(query).fetchall():
+        row = dict(zip(facts, shown, strict=True))
+        key = row["study_key"]
+        result, metric = result_of(columns.get(key, {}), row), metrics.get(key, PERPLEXITY)
+        yield _Row(setting, unnamed, values, row, metric, result, result.loss(metric, split))
 
 
 def _partly_named(named: set[str], rest: Sequence[str]) -> list[tuple[list[str], list[str]]]:
@@ -337,16 +351,17 @@ def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str],
         if trial not in rows:  # never recorded: it equals only itself
             return Lineage(trial)
         row = rows[trial]
-        recorded = [journal.UNKNOWN] if row.computed_by is None else row.computed_by.split("; ")
-        ways = journal.ways(recorded)
+        ways = _ways(row.facts["computed_by"])
         unnamed = [Unnamed(there, inert, tuple(values)) for there, inert, values in row.unnamed]
         own = tuple((n, v) for n, v in zip(named, row.named, strict=True) if v is not None)
+        if not row.facts["parents"]:
+            return Lineage(row.own, tuple(unnamed), (own,), ways)
         variants: list[Variant] = [(own,)]
         content, seeds = [row.own], []
-        for parent in row.parents.split(", ") if row.parents else ():
+        for parent in row.facts["parents"].split(", "):
             role, _, parent_id = parent.partition(":")
             before = lineage_of(parent_id)
-            seeds += [rows[parent_id].seed or "" if parent_id in rows else "", *before.seeds]
+            seeds += [rows[parent_id].seed if parent_id in rows else "", *before.seeds]
             content.append(f"{role}:{before.setting}")
             unnamed += before.unnamed
             variants.append(before.variant)
@@ -356,6 +371,11 @@ def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str],
         return Lineage(setting, tuple(unnamed), variant, ways, tuple(seeds))
 
     return lineage_of
+
+
+@cache
+def _ways(computed_by: str | None) -> frozenset[str]:
+    return journal.ways([journal.UNKNOWN] if computed_by is None else computed_by.split("; "))
 
 
 def texts(variant: Variant) -> list[list[str]]:

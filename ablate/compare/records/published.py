@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ablate import papers
 from ablate.compare.records.row import Place, Row
-from ablate.compare.statistics.verdicts import NOT_COMPARABLE, as_printed, published_cells
+from ablate.compare.statistics.verdicts import as_printed, published_cells
 from ablate.config.metrics import SPLITS, TRAIN, Metric
+from ablate.results.verdict import not_comparable
 from ablate.store.study_record import ArmRecord, StudyRecord
 
 Verdicts = Mapping[tuple[str, str, str], str]  # (arm, metric, split) -> the verdict
@@ -56,7 +57,7 @@ def _another_scale(record: StudyRecord, metric: Metric, split: str, value: float
     theirs = {papers.trained_on(cell.corpus)[0] for cell in _cells(record, metric, split, value)}
     own = papers.corpus_name(record.corpus, record.level)
     corpus = f", corpus {record.corpus}" if record.corpus and theirs and own not in theirs else ""
-    return f"{NOT_COMPARABLE}: scale {record.scale}{corpus}"
+    return not_comparable(f"scale {record.scale}{corpus}")
 
 
 def _place(
@@ -85,7 +86,7 @@ def reproduced(records: Sequence[StudyRecord]) -> dict[papers.Cell, list[str]]:
 def verdict_of(cell: papers.Cell, studies: Mapping[papers.Cell, Sequence[str]], any_: bool) -> str:
     """What stands beside a number in a paper's own rows, `any_`: if there are studies."""
     if cell.not_comparable:
-        return f"{NOT_COMPARABLE}: {cell.not_comparable}"
+        return not_comparable(cell.not_comparable)
     if cell in studies:
         return f"see {', '.join(studies[cell])}"
     return "no arm here" if any_ else ""

@@ -23,12 +23,15 @@ from ablate.compare.statistics.verdicts import as_printed, declared, published_c
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric
 from ablate.errors import ConfigError, RecordError, unknown
-from ablate.record.mirror import views
+from ablate.record.mirror.arms import ARM_COLUMNS, metric_of
 from ablate.record.mirror.syncing import Mirror
+from ablate.record.mirror.writing import rows_of
 from ablate.results.replication import counted
+from ablate.results.verdict import not_comparable
 from ablate.store import study_record
-from ablate.store.study_record import ArmRecord, StudyRecord
+from ablate.store.study_record import StudyRecord
 
+OF_STUDY = "_arms WHERE study_key = $1 ORDER BY arm, split DESC"
 KNOWN_AS = {name: metric for metric in reversed(KNOWN) for name in metric.published}
 
 
@@ -53,9 +56,9 @@ def side_by_side(
 
 
 def _rows(db: Any, names: Sequence[str], verdicts: Callable[[str], Verdicts] | None) -> list[Row]:
-    keys = [key for (key,) in db.execute("SELECT study_key FROM studies ORDER BY 1").fetchall()]
-    judged = "SELECT _study_key, _judged_by FROM _judged"
-    metrics = {key: views.metric_of(text) for key, text in db.execute(judged).fetchall()}
+    recorded = rows_of(db, ("study_key", "judged_by", "level"), "_studies ORDER BY 1")
+    metrics = {row["study_key"]: metric_of(row) for row in recorded}
+    keys = [*metrics]
     ours = [None if name in papers.ids() else _key(name, keys) for name in names]
     units = {name: metric.shown for name, metric in KNOWN_AS.items()} | {
         n: metrics[key].shown for key in ours if key for n in metrics[key].published
@@ -85,13 +88,10 @@ def _key(name: str, keys: list[str]) -> str:
 def _study(
     db: Any, key: str, metric: Metric, units: Mapping[str, str], record: StudyRecord | None
 ) -> dict[str, Row]:
-    study, _, scale = key.partition("@")
-    query = "SELECT * FROM arms WHERE study = ? AND scale = ? ORDER BY arm, split DESC"
     rows: dict[str, Row] = {}
-    searches: dict[str, int | None] = {}
-    for arm in _asked(db, query, study, scale):
+    cells = rows_of(db, [*ARM_COLUMNS], OF_STUDY, [key])
+    for arm in (row for row in cells if row["decides"]):
         row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
-        searches[arm["arm"]] = arm["num_searches"]
         column = (arm["corpus"] or "", arm["split"], metric.shown)
         if arm["num"] or arm["split"] == "valid":
             row.values[*column, OURS] = _measured(arm, metric)
@@ -99,17 +99,9 @@ def _study(
             row.values[*column, PUBLISHED] = _printed(
                 record, arm["arm"], arm["split"], metric, arm["published"]
             )
-    if record is not None and record.columns:
-        further = _asked(db, "SELECT * FROM _arms WHERE NOT decides AND study_key = ?", key)
-        _add_columns(
-            rows, record, units, [c | {"num_searches": searches.get(c["arm"])} for c in further]
-        )
+    if record is not None:
+        _add_columns(rows, record, units, [row for row in cells if not row["decides"]])
     return rows
-
-
-def _asked(db: Any, query: str, *values: str) -> list[dict[str, Any]]:
-    answer = db.sql(query, params=[*values])
-    return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
 
 
 def _record(db: Any, key: str) -> StudyRecord | None:
@@ -133,7 +125,6 @@ def _add_columns(
         of_metric = [cell for cell in cells if cell["metric"] == metric.name]
         for arm in (arm for arm in record.arms if arm.name in rows):
             own = {c["split"]: _measured(c, metric) for c in of_metric if c["arm"] == arm.name}
-            own |= _difference(rows, record, arm, metric)
             theirs = arm.published_columns.get(metric.name, {}) if record.published_scale else {}
             for split in metric.splits:
                 column = (record.corpus, split if split in (*SPLITS, TRAIN) else "", unit)
@@ -144,22 +135,11 @@ def _add_columns(
                     rows[arm.name].values[*column, PUBLISHED] = text
 
 
-def _difference(
-    rows: Mapping[str, Row], record: StudyRecord, arm: ArmRecord, metric: Metric
-) -> dict[str, str]:
-    """Return how many more parameters an arm has than the compared arm, if the metric says so."""
-    other = rows.get(arm.against or record.base_arm)
-    own = rows[arm.name].parameters
-    if metric.of != ARMS or other is None or other.name == arm.name:
-        return {}
-    if own is None or other.parameters is None:
-        return {}
-    return {ARMS: decimal(metric.show(metric.loss(own - other.parameters)), metric.digits)}
-
-
 def _measured(arm: dict[str, Any], metric: Metric) -> str:
     """mean±spread with the number of seeds, and of searches if it was tuned; seeds that failed or
     are still to run are counted too."""
+    if metric.of == ARMS:  # no seed's luck changes it
+        return decimal(arm["mean"], metric.digits)
     planned = arm["num"] + arm["num_lost"]
     seeds = f"n={arm['num']}" if not arm["num_lost"] else f"{arm['num']} of {planned}"
     if arm["num_searches"]:
@@ -183,7 +163,7 @@ def _printed(
 
 
 def _why_not(reason: str) -> str:
-    return f" (not comparable: {reason})" if reason else ""
+    return f" ({not_comparable(reason)})" if reason else ""
 
 
 def _paper(

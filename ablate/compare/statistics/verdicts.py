@@ -43,13 +43,13 @@ from ablate.config.metrics import ARMS, ROUGE_1, ROUGE_2, ROUGE_L, Metric
 from ablate.config.tasks import COUNTING
 from ablate.results.arm import Measured
 from ablate.results.replication import counted
+from ablate.results.verdict import not_comparable
 from ablate.scores.rouge import counts_as_lin
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.study_record import StudyRecord
 
 REPRODUCED, NOISE, NOT = "reproduced", "within seed noise", "not reproduced"
-NOT_COMPARABLE = "not comparable"
 OF_ROUGE = {name for metric in (ROUGE_1, ROUGE_2, ROUGE_L) for name in metric.published}
 
 
@@ -109,7 +109,7 @@ def _verdict(
         *_obstacles_of(metric, split, published, [*trials, *_measures(record, arm, journals)]),
     )
     if obstacles:
-        return f"{NOT_COMPARABLE}: {obstacles[0]}"
+        return not_comparable(obstacles[0])
     losses = measured.losses[split]
     groups = judge.replication.groups(losses)
     pairs = [[losses[index] for index in group] for group in groups]
@@ -140,11 +140,11 @@ def judged(
         close = abs(centre - target) <= metric.margin + digits
         return REPRODUCED if close else f"{NOT}: ours {_apart(centre, target, metric)}"
     if not means:
-        return f"{NOT_COMPARABLE}: not measured"
+        return not_comparable("not measured")
     interval = statistics.t_interval(means, alpha)
     if interval is None or len(means) < statistics.MIN_PAIRS:
         too_few = f"{counted(len(means), of)}{' has no spread' if len(means) == 1 else ''}"
-        return f"{NOT_COMPARABLE}: {too_few}"
+        return not_comparable(too_few)
     centre, target = statistics.mean(means), metric.loss_of_shown(published)
     if max(abs(end - target) for end in interval) <= metric.margin:
         return REPRODUCED

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from ablate.errors import RecordError
 from ablate.record.places import local_folder
-from ablate.record.tracking import ALSO_IN, LARGEST, MARK, Record, Seen
+from ablate.record.tracking import ALSO_IN, MARK, Record, Seen, unlimited
 
 BATCH = 500  # runs read at a time
 CHOSEN = "run_uuid IN (SELECT value FROM json_each(?))"
@@ -124,7 +124,7 @@ def _latest(db: sqlite3.Connection, ids: str) -> dict[str, dict[str, float]]:
     latest: dict[str, dict[str, float]] = defaultdict(dict)
     query = f"SELECT run_uuid, key, value, is_nan FROM latest_metrics WHERE {CHOSEN}"
     for run_id, key, value, is_nan in db.execute(query, (ids,)):
-        latest[run_id][key] = math.nan if is_nan else _number(value)
+        latest[run_id][key] = math.nan if is_nan else unlimited(value)
     return latest
 
 
@@ -146,9 +146,7 @@ def _steps(
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, str):
-        return math.nan
-    return math.copysign(math.inf, value) if abs(value) >= LARGEST else float(value)
+    return math.nan if isinstance(value, str) else unlimited(value)
 
 
 def _study_json(artifact_uri: str | None, tags: Mapping[str, str]) -> str | None:

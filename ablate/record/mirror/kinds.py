@@ -1,4 +1,8 @@
-"""One type for each column, from values that were recorded as text.
+"""One type for each column of configs, whose values are recorded as text.
+
+The fields of a config's sections (`corpus.name`) have the types that their classes declare. Those
+of techniques and of users' tasks have what their values look like: their classes are in files that
+import torch, or that are not here, and a reader imports neither.
 
 A column of integers has an integer type, a column of integers and floats a float type; a column
 that mixes numbers with lists or names (`head.experts`: 15, or [15, 5, 0, 0]) stays text.
@@ -8,15 +12,33 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+import typing
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
+from ablate.config.tasks import find_kind
 from ablate.results.facts import NUMBER, TEXT, TRUTH, WHOLE
 from ablate.store.numbers import without_nan
 
+SHIPPED = ("language", "encoder_decoder", "ngram")
+TYPES = {bool: TRUTH, int: WHOLE, float: NUMBER, str: TEXT, type(None): None}
+ENCODED = json.JSONEncoder(allow_nan=False).encode
 LARGEST_WHOLE = 2**63 - 1
 _WHOLE = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|nan|[+-]?inf")
+
+
+@cache
+def declared() -> Mapping[str, str | None]:
+    """Field -> its type, of the sections of the kinds of tasks that come with the package."""
+    types: dict[str, str | None] = {}
+    for section, config in (s for name in SHIPPED for s in find_kind(name).sections.items()):
+        for field, hint in typing.get_type_hints(config).items():
+            name = f"{section}.{field}"
+            for option in typing.get_args(hint) or (hint,):
+                types[name] = common_kind(types.get(name), TYPES.get(option, TEXT))
+    return types
 
 
 def kind_of(texts: Iterable[str]) -> str | None:
@@ -45,5 +67,7 @@ def _kind(text: str) -> str | None:
 
 def line(row: dict[str, Any]) -> str:
     """A row as a line of JSON. NaN and infinity become text, which DuckDB reads as numbers."""
-    values = {name: value for name, value in row.items() if value is not None}
-    return json.dumps(without_nan(values), allow_nan=False)
+    try:
+        return ENCODED(row)
+    except ValueError:  # looking for them in a million rows takes longer than writing these
+        return ENCODED(without_nan(row))

@@ -12,8 +12,8 @@ from collections.abc import Container
 from typing import Any
 
 from ablate.config.tasks import runner_name
-from ablate.record.tracking import ALSO_IN, FINAL, NUM_PARAMETERS, STUDY_RUN, Record
-from ablate.results.facts import FACTS, NUMBER, TEXT, WHOLE
+from ablate.record.tracking import ALSO_IN, FINAL, NUM_PARAMETERS, Record
+from ablate.results.facts import FACTS, NUMBER, OF_STUDIES, TEXT, WHOLE
 
 TRIAL_COLUMNS: dict[str, str] = {
     **{fact.name: fact.kind for fact in FACTS},
@@ -29,13 +29,10 @@ EPOCH_COLUMNS = {"run_id": TEXT, "generation": WHOLE, "epoch": WHOLE}
 LABELS = ("trial", "study", "scale", "arm", "seed", "status")  # of the trial, in `epochs`
 TIMES = ("started", "ended")  # columns of `trials`
 EPOCH_METRICS = dict.fromkeys(("train_nll", "valid_nll", "tokens", "seconds"), NUMBER)
-STUDY: dict[str, str] = dict.fromkeys(
-    (
-        *("study_key", "study", "scale", "question", "command", "paper", "table_name", "corpus"),
-        *("corpus_digest", "level", "base_arm", "status", "judged_by", "record", "run_id"),
-    ),
-    TEXT,
-)
+STUDY: dict[str, str] = {
+    **{fact.name: fact.kind for fact in OF_STUDIES},
+    **dict.fromkeys(("record", "run_id"), TEXT),
+}
 
 
 def trial_row(record: Record, generation: int) -> dict[str, Any]:
@@ -62,12 +59,11 @@ def trial_row(record: Record, generation: int) -> dict[str, Any]:
 def epoch_rows(record: Record, generation: int) -> list[dict[str, Any]]:
     """A row of `epochs` for each step, without the final results."""
     key = {"run_id": record.run_id, "generation": generation}
-    rows, taken = [], {*LABELS, *key}
-    for step in record.steps:
-        numbers = {result_column(name, taken): v for name, v in step.items() if not _is_final(name)}
-        if len(numbers) > 1:  # more than the epoch
-            rows.append({**key, **numbers})
-    return rows
+    taken = {*LABELS, *key}
+    names = ["epoch", *(name for name in record.numbers if not _is_final(name))]
+    columns = {name: result_column(name, taken) for name in names}
+    rows = ({columns[n]: v for n, v in step.items() if n in columns} for step in record.steps)
+    return [{**key, **numbers} for numbers in rows if len(numbers) > 1]  # more than the epoch
 
 
 def result_column(name: str, taken: Container[str]) -> str:
@@ -81,6 +77,7 @@ def _is_final(name: str) -> bool:
 
 def study_row(record: Record) -> dict[str, Any]:
     """A row of `studies`, with the study's own record if it can be read."""
-    tags, own = record.tags, {"record": record.study_json, "run_id": record.run_id}
-    facts = {name: tags.get(name, record.params.get(name)) for name in STUDY}
-    return {**facts, "study_key": tags[STUDY_RUN], "table_name": tags.get("table"), **own}
+    tags, older = record.tags, record.params  # where version 0.1.0 had some of them
+    names = {fact.name: fact.recorded_as for fact in OF_STUDIES}
+    facts = {column: tags.get(name, older.get(name)) for column, name in names.items()}
+    return {**facts, "record": record.study_json, "run_id": record.run_id}

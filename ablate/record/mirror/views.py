@@ -22,15 +22,11 @@ A name with a dot needs double quotes: SELECT "head.experts" FROM trials.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 from ablate import papers
-from ablate.config import metrics
-from ablate.config.metrics import BITS, PERPLEXITY, Metric
+from ablate.config.metrics import PERPLEXITY
 from ablate.record.mirror.records import LABELS, TIMES, TRIAL_COLUMNS
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import first_runs, literal, parquet, quoted
@@ -47,25 +43,18 @@ PUBLISHED = {
 }
 
 
-# `runs.tag_key` of a text.
-TAG_KEY = r"""
-    regexp_replace(
-        replace(regexp_replace({text}, '\[(\d+)\]', '.\1', 'g'), '@', '.'),
-        '[^\pL\pN_\-./ ]', '_', 'g'
-    )
+# What decides a study; one that was recorded before studies said so is of language models.
+STUDIES = """
+SELECT * EXCLUDE (record, judged_by, run_id),
+       coalesce(judged_by ->> '$.name', {default}) AS metric, run_id
+FROM _studies
 """
-# What a table needs to know of a metric. Columns have names that no config and no result has.
-METRIC = f"""
-SELECT DISTINCT study_key AS _study_key, _judged_by, _judged_by ->> '$.name' AS _metric,
-       {TAG_KEY.format(text="regexp_extract(_judged_by ->> '$.name', '^.*[.]')")} AS _evaluator,
-       {TAG_KEY.format(text="regexp_extract(_judged_by ->> '$.name', '[^.]*$')")} AS _column,
-       coalesce(_judged_by ->> '$.of', 'split') AS _of,
-       CAST(_judged_by ->> '$.factor' AS DOUBLE) AS _factor,
-       CASE WHEN (_judged_by ->> '$.reports_scaled') = 'true' THEN _judged_by ->> '$.scale' END
-           AS _reported_on
-FROM ({{metrics}})
+# An arm of which no trial has started is of the corpus that the others are of.
+ALL_ARMS = """
+SELECT a.* REPLACE (
+    coalesce(a.corpus, max(a.corpus) OVER (PARTITION BY study_key), s.corpus) AS corpus
+) FROM {arms} a LEFT JOIN _studies s USING (study_key)
 """
-DECIDING = "SELECT study_key, coalesce(judged_by, {default}) AS _judged_by FROM _studies"
 ARMS = """
 SELECT split_part(study_key, '@', 1) AS study, split_part(study_key, '@', 2) AS scale,
        arm, a.corpus, split, s.level, num_parameters, num, num_lost, nll, nll_spread, ppl,
@@ -100,35 +89,10 @@ def _queries(mirror: Mirror) -> dict[str, str]:
         "_epochs": _raw_epochs(mirror),
         "epochs": _epochs(mirror),
         "_studies": f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.studies)}",
-        "_judged": METRIC.format(metrics=DECIDING.format(default=_default_metric())),
-        "studies": "SELECT s.* EXCLUDE (record, judged_by, run_id), _metric AS metric, run_id "
-        "FROM _studies s JOIN _judged ON study_key = _study_key",
-        "_arms": f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.arms)}",
+        "studies": STUDIES.format(default=literal(PERPLEXITY.name)),
+        "_arms": ALL_ARMS.format(arms=parquet(mirror.folder, mirror.manifest.arms)),
         "arms": ARMS,
     }
-
-
-def reported(mirror: Mirror, split: str) -> str:
-    """SQL for what a trial reported of a metric (`Metric.key`); `split` is SQL too."""
-    cases = [
-        f"WHEN {literal(column.lower())} THEN {quoted(column)}"
-        for column in sorted(mirror.manifest.numbers)
-        if column.startswith(("valid_", "test_")) or "." in column
-    ]
-    prefix = f"CASE WHEN _of = 'model' THEN '' ELSE {split} || '_' END"
-    return f"CASE lower(concat(_evaluator, {prefix}, _column)) {' '.join(cases)} END"
-
-
-@cache
-def metric_of(judged_by: str | None) -> Metric:
-    """The metric in `_judged`, which a trial whose study is not recorded does not have."""
-    return metrics.from_plain(json.loads(judged_by)) if judged_by else PERPLEXITY
-
-
-def _default_metric() -> str:
-    """SQL for the metric of a study that was recorded before studies had one."""
-    bits, perplexity = (literal(json.dumps(dataclasses.asdict(m))) for m in (BITS, PERPLEXITY))
-    return f"CASE level WHEN 'character' THEN {bits} ELSE {perplexity} END"
 
 
 def _raw_trials(mirror: Mirror) -> str:

@@ -7,7 +7,6 @@ every column to its type.
 from __future__ import annotations
 
 import secrets
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,9 @@ from ablate.record.mirror.arms import (
     Changes,
     Study,
     arm_rows,
+    by_study,
     columns_of,
+    planned_trials,
     study_of,
 )
 from ablate.record.mirror.files import Folder, Manifest
@@ -38,8 +39,8 @@ from ablate.record.mirror.records import (
 from ablate.record.tracking import Record
 
 SMALL = 100_000  # segments with fewer rows are merged ...
-SHARED = ""  # no study has this key
 MANY = 8  # ... once there are this many
+COUNTED = "(study_key, arm) IN (SELECT unnest(${}), unnest(${}))"
 Kinds = Mapping[str, str]
 
 
@@ -63,6 +64,15 @@ def parquet(folder: Folder, *names: str) -> str:
     """SQL for these files of a mirror as one table."""
     paths = ", ".join(literal(str(folder.path_to(name))) for name in names)
     return f"read_parquet([{paths}], union_by_name = true)"
+
+
+def rows_of(
+    db: Any, columns: Sequence[str], source: str, parameters: Sequence[Any] = ()
+) -> list[dict[str, Any]]:
+    """Return these columns of a table as dictionaries."""
+    query = f"SELECT {', '.join(map(quoted, columns))} FROM {source}"
+    rows = db.execute(query, [*parameters]).fetchall()
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 @dataclass
@@ -125,9 +135,10 @@ class Generation:
                 column = spelled.setdefault(column.lower(), column)
                 columns.setdefault(column, set()).add(text)
         for name, texts in columns.items():
-            kind = kinds.common_kind(self.manifest.configs.get(name), kinds.kind_of(texts))
-            if kind is not None:
-                self.manifest.configs[name] = kind
+            kind = kinds.kind_of(texts)
+            if kind is not None:  # of another version, values may be unlike what is declared
+                known = self.manifest.configs.get(name, kinds.declared().get(name))
+                self.manifest.configs[name] = kinds.common_kind(known, kind) or kind
 
     @property
     def _epoch_columns(self) -> Kinds:
@@ -152,64 +163,54 @@ class Generation:
         return name
 
     def _write_arms(self) -> str:
-        """Write the rows of `arms`; those of studies that have not changed stay as they are."""
-        studies = self._rows(STUDY_FACTS, parquet(self.folder, self.manifest.studies))
+        """Write the rows of `arms`; those of arms that have not changed stay as they are."""
+        studies = rows_of(self.db, STUDY_FACTS, parquet(self.folder, self.manifest.studies))
         changes, old = self._changes(), self.before.arms
-        touched = [study_of(row) for row in studies if not old or changes.touch(row)]
-        unchanged = {row["study_key"] for row in studies} - {study.key for study in touched}
+        touched = [changes.of_study(row) if old else study_of(row) for row in studies]
+        counted = [study for study in touched if study is not None]
         new = self.folder.path_to("arms.jsonl")
         with new.open("w") as file:
-            for row in self._arm_rows(touched):
+            for row in self._arm_rows(counted):
                 file.write(f"{kinds.line(row)}\n")
-        kept = f"SELECT * FROM {parquet(self.folder, old)} WHERE study_key IN (SELECT unnest($1))"
         parts = [f"SELECT {self._casts(ARM_COLUMNS)} WHERE false"]
-        parts += [kept] if unchanged else []
         parts += [f"SELECT * FROM {_json(new, ARM_COLUMNS)}"] if new.stat().st_size else []
+        parameters: list[list[str]] = []
+        if old:
+            whole = {study.key for study in counted if study.arms is None}
+            kept = [key for row in studies if (key := row["study_key"]) not in whole]
+            parameters = [kept, *_pairs(counted)]
+            of_others = f"study_key IN (SELECT unnest($1)) AND NOT {COUNTED.format(2, 3)}"
+            parts.append(f"SELECT * FROM {parquet(self.folder, old)} WHERE {of_others}")
         name = self._name("arms", "parquet")
         query = f"{' UNION ALL BY NAME '.join(parts)} ORDER BY study_key, arm, split, metric"
-        self._copy(query, name, [[*unchanged]] if unchanged else [])
+        self._copy(query, name, parameters)
         new.unlink()
         return name
 
     def _changes(self) -> Changes:
         changes = Changes(runs=self.changed)
-        facts = "SELECT trial, study_key, also_in FROM"
-        trials = parquet(self.folder, self.manifest.trials)
-        number = self.manifest.generation
-        changes.add(self.db.execute(f"{facts} {trials} WHERE generation = {number}").fetchall())
+        now, number = parquet(self.folder, self.manifest.trials), self.manifest.generation
+        changes.add(rows_of(self.db, TRIAL_FACTS, f"{now} WHERE generation = {number}"))
         if self.before.trials:
-            old = parquet(self.folder, self.before.trials)
             gone = "run_id IN (SELECT run_id FROM changed)"
-            changes.add(self.db.execute(f"{facts} {old} WHERE {gone}").fetchall())
+            before = f"{parquet(self.folder, self.before.trials)} WHERE {gone}"
+            changes.add(rows_of(self.db, TRIAL_FACTS, before))
         return changes
 
-    def _arm_rows(self, studies: list[Study]) -> Iterator[dict[str, Any]]:
-        """The rows of these studies' arms."""
-        listed = {t.id for study in studies if study.listed for t in study.record.trials}
-        tagged = {study.key for study in studies if not study.listed}
+    def _arm_rows(self, studies: Sequence[Study]) -> Iterator[dict[str, Any]]:
+        """The rows of the arms to count of these studies."""
+        listed = [t.id for s in studies if s.listed for t in planned_trials(s, {})]
+        tagged = [study for study in studies if not study.listed]
         numbers = columns_of(studies, self.manifest.numbers)
         facts = [*TRIAL_FACTS, *(name for name in numbers if name not in TRIAL_FACTS)]
-        trials = first_runs(parquet(self.folder, self.manifest.trials))
+        whole = [study.key for study in tagged if study.arms is None]
         wanted = "trial IN (SELECT unnest($1)) OR study_key IN (SELECT unnest($2))"
-        shared = " OR also_in IS NOT NULL" if tagged else ""
-        query = f"({trials}) WHERE {wanted}{shared}"
-        rows = self._rows(facts, query, [[*listed], [*tagged]])
-        by_trial = {row["trial"]: row for row in rows}
-        by_tags: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in rows:
-            by_tags[SHARED if row["also_in"] else row["study_key"]].append(row)
+        wanted += f" OR {COUNTED.format(3, 4)}" + (" OR also_in IS NOT NULL" if tagged else "")
+        source = f"({first_runs(parquet(self.folder, self.manifest.trials))}) WHERE {wanted}"
+        rows = rows_of(self.db, facts, source, [listed, whole, *_pairs(tagged)])
+        by_trial, known = {row["trial"]: row for row in rows}, by_study(rows)
         for study in studies:
-            ids = (trial.id for trial in study.record.trials)
-            tagged = [*by_tags[study.key], *by_tags[SHARED]]
-            own = [by_trial[t] for t in ids if t in by_trial] if study.listed else tagged
-            yield from arm_rows(study, own)
-
-    def _rows(
-        self, columns: Sequence[str], source: str, parameters: list[Any] | None = None
-    ) -> list[dict[str, Any]]:
-        query = f"SELECT {', '.join(map(quoted, columns))} FROM {source}"
-        rows = self.db.execute(query, parameters or []).fetchall()
-        return [dict(zip(columns, row, strict=True)) for row in rows]
+            yield from arm_rows(study, by_trial, known)
 
     def finish(self, seen: str) -> Manifest:
         """Write the manifest; `seen` is what the next update compares with."""
@@ -260,6 +261,12 @@ class Generation:
         return f"{what}-{self.manifest.generation}-{secrets.token_hex(4)}.{kind}"
 
 
+def _pairs(studies: Iterable[Study]) -> tuple[list[str], list[str]]:
+    """The arms to count of studies that are not counted whole: the studies, and the arms."""
+    pairs = [(study.key, arm) for study in studies for arm in study.arms or ()]
+    return [key for key, _ in pairs], [arm for _, arm in pairs]
+
+
 def _write(
     rows: Iterable[dict[str, Any]], file: TextIO, known: Iterable[str], numbers: dict[str, str]
 ) -> None:
@@ -268,10 +275,13 @@ def _write(
     SQL ignores case: names that differ only in it are one column, as it was first written.
     """
     spelled = _spellings((*numbers, *known))
+    columns: dict[str, str] = {}  # of the rows' names: most of a million rows have the same
     for row in rows:
-        row = {spelled.setdefault(name.lower(), name): value for name, value in row.items()}
-        file.write(f"{kinds.line(row)}\n")
-        numbers |= {name: kinds.NUMBER for name in row if name not in known}
+        for name in (name for name in row if name not in columns):
+            columns[name] = column = spelled.setdefault(name.lower(), name)
+            numbers |= {} if column in known else {column: kinds.NUMBER}
+        values = {columns[name]: value for name, value in row.items() if value is not None}
+        file.write(f"{kinds.line(values)}\n")
 
 
 def _spellings(columns: Iterable[str]) -> dict[str, str]:

@@ -33,6 +33,7 @@ from ablate.config.sections import DataConfig
 from ablate.config.streams import Streams
 from ablate.data.kinds import source_of
 from ablate.errors import TrialError, nearest
+from ablate.store.attempt import Kept
 from ablate.trial.checkpoint import weights_digest
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.user.epoch_loop import check_yields_last
@@ -159,7 +160,7 @@ class Function:
         self.run._begins = self._watch.begin
 
     @property
-    def kept_outside(self) -> dict[str, Any] | None:
+    def kept_outside(self) -> Kept | None:
         """The variables that the loop keeps from epoch to epoch, and that are not saved."""
         return self._watch.found
 

@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ablate.store.attempt import Kept
 from ablate.trial.user.epoch_loop import EpochLoop, epoch_loop
 from ablate.trial.user.plain_state import read_state
 from ablate.trial.user.user_code import is_users
@@ -53,12 +54,12 @@ class Watch:
         self._names: dict[str, None] = {}  # that were noticed
 
     @property
-    def found(self) -> dict[str, Any] | None:
+    def found(self) -> Kept | None:
         """The loop's file and line, and the names of the variables that its epochs share."""
         if not self._names or self._loop is None or self._code is None:
             return None
         where = f"{Path(self._code.co_filename).name}:{self._loop.line}"
-        return {"where": where, "names": list(self._names)}
+        return Kept(where=where, names=tuple(self._names))
 
     def follow(self, running: Generator[Any, None, Any]) -> None:
         """Look at this run of the function, which ends as soon as nobody else holds it."""

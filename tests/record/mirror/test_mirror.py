@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -20,6 +21,7 @@ from ablate.errors import RecordError, StoreError
 from ablate.record.mirror import kinds
 from ablate.record.mirror.files import MANIFEST, Damaged, Folder
 from ablate.record.mirror.syncing import mirror_folder, update_mirror
+from ablate.record.mirror.writing import _write
 from ablate.record.mlflow_records import Recorder
 from ablate.results.labels import labels_of
 from tests.support.damage import as_new_process, flip_on_disk
@@ -354,6 +356,38 @@ def test_a_study_of_any_name_has_its_arms(recorded, rows_of, name, status):
         recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
         recorder.open()
     assert (name, "b", 1, 4.0) in rows_of(recorded, ARMS)
+
+
+def test_of_a_study_that_runs_only_arms_with_news_are_counted(recorded, rows_of):
+    journals = {name: recorded.trial(name, CONFIG) for name in ("t1", "t2")}
+    record = recorded.study("one", {"a": [journals["t1"]], "b": [journals["t2"]]})
+    workspace = recorded.workspace
+    recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
+    recorder.open()
+    assert rows_of(recorded, ARMS) == [("one", "a", 1, 4.0), ("one", "b", 1, 4.0)]
+    recorded.trial("t2", CONFIG, nats=5.0, started="2026-01-03T03:04:05Z").write(workspace.store)
+    recorder.deliver("t2")
+    assert rows_of(recorded, ARMS) == [("one", "a", 1, 4.0), ("one", "b", 1, 5.0)]
+    updated = update_mirror(workspace)
+    rebuilt = update_mirror(workspace, rebuild=True)
+    assert ask(updated, "FROM _arms ORDER BY ALL") == ask(rebuilt, "FROM _arms ORDER BY ALL")
+
+
+def test_columns_stand_in_the_order_in_which_they_are_reported():
+    """And so in every mirror of the same records."""
+    numbers = {"valid_nll": kinds.NUMBER}
+    _write([dict.fromkeys("gfedcba", 1.0), {"A": 2.0, "z": None}], io.StringIO(), (), numbers)
+    assert [*numbers] == ["valid_nll", *"gfedcba", "z"]
+
+
+def test_a_section_s_field_has_its_declared_type(recorded, rows_of):
+    """A text that looks like a number is one in a technique's field, and in no section's."""
+    config = {"corpus.name": "2024", "training.epochs": 3, "head.floor": "2024"}
+    recorded.study("one", {"a": [recorded.trial("t1", config)]})
+    names = '"corpus.name", "training.epochs", "head.floor"'
+    assert rows_of(recorded, f"SELECT {names} FROM trials") == [("2024", 3, 2024)]
+    recorded.study("two", {"a": [recorded.trial("t2", {**config, "training.epochs": "many"})]})
+    assert rows_of(recorded, f"SELECT {names} FROM trials ORDER BY trial")[0] == ("2024", "3", 2024)
 
 
 def test_published_is_what_the_papers_say(recorded, rows_of):
