@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.fsync = lambda handle: None  # no test outlives a power cut, and a study syncs 200 files
 settings.register_profile("untimed", deadline=None)  # tests never time, least of all a busy machine
 settings.load_profile("untimed")
 
@@ -26,6 +27,8 @@ BROUGHT = {
 }
 
 
+KILLS_A_STUDY = 4  # with more kills it might end before the last one
+
 # What a fixture needs of the machine, its tests need: they get these markers.
 MARKERS = {
     "hosts": ("faults", "cluster", "root"),
@@ -40,14 +43,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=2, help="kills per study (default: 2)")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         for fixture in MARKERS.keys() & set(getattr(item, "fixturenames", ())):
             for marker in MARKERS[fixture]:
                 item.add_marker(marker)
+    absent = {name for name in ("faults", "more_kills") if not _asked_for(config, name)}
+    left_out = [item for item in items if absent & {mark.name for mark in item.iter_markers()}]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
     # The long files first: else, at the end of `make test`, one process would wait for the other.
     long = {item.path for item in items if item.get_closest_marker("cluster")}
     items.sort(key=lambda item: item.path not in long)
+
+
+def _asked_for(config: pytest.Config, marker: str) -> bool:
+    """Return whether tests that only an option asks for run; a skip would look like a gap."""
+    if marker == "faults":
+        return config.getoption("--faults")
+    return config.getoption("--kills") > KILLS_A_STUDY
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -51,6 +51,7 @@ def serve() -> None:
         for name in registry.names(slot):
             registry.get(slot, name)
     loaded = (optuna, ray.tune, torch, ablate, scipy)
+    os.fsync = lambda handle: None  # kills come here, and no power cut
     print(json.dumps(len(loaded)), flush=True)
     for line in sys.stdin:
         order = json.loads(line)
