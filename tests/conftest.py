@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -76,6 +79,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Tests trust no file of code in the account of whoever runs them."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_empty_database() -> None:
+    """MLflow makes its tables once: in each new workspace they would take a second of a core."""
+    from ablate.record import database
+
+    there = Path("/where/they/were/made")
+    made = cache(partial(database._empty_database, there))
+
+    def copied(artifacts: Path) -> bytes:
+        with contextlib.closing(sqlite3.connect(":memory:")) as tables:
+            tables.deserialize(made())
+            tables.execute(
+                "UPDATE experiments SET artifact_location = replace(artifact_location, ?, ?)",
+                (there.as_uri(), artifacts.absolute().as_uri()),
+            )
+            tables.commit()
+            return tables.serialize()
+
+    database._empty_database = copied
 
 
 @pytest.fixture(scope="session")
