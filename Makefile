@@ -30,9 +30,7 @@ types: $(READY)
 	$(VENV)/bin/pyright
 
 readme: $(READY)  # run the commands of the README and of two pages, so that they cannot rot
-	$(VENV)/bin/python .ci/readme.py README.md
-	$(VENV)/bin/python .ci/readme.py docs/commands.md
-	$(VENV)/bin/python .ci/readme.py docs/your_own_training.md
+	$(VENV)/bin/python .ci/readme.py README.md docs/commands.md docs/your_own_training.md
 
 docs: $(DOCS_READY)  # the site, in site/; a broken link fails. Nothing is fetched from the network
 	$(VENV)/bin/python docs/tables.py
@@ -66,7 +64,7 @@ test-faults: $(READY)  # two hosts as network namespaces: needs root; about an h
 	$(VENV)/bin/pytest tests/faults --faults $(ARGS)
 
 test-cluster: $(READY)  # k8s/ on a real API server, which it first builds from Debian 12's source
-	$(VENV)/bin/pytest tests/k8s/control_plane.py $(ARGS)
+	$(VENV)/bin/pytest tests/k8s/control_plane.py tests/k8s/scan.py $(ARGS)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

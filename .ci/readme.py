@@ -1,4 +1,4 @@
-"""Run the commands of a Markdown file, so that they cannot rot.
+"""Run the commands of Markdown files, so that they cannot rot.
 
 Every ```sh block is run, line by line, from the top of the checkout. One that CI cannot run (a
 server, a cluster, a download) stands behind `<!-- not run: the reason -->`, and is counted.
@@ -15,7 +15,12 @@ BLOCK = re.compile(r"(?:<!-- not run: (?P<why>[^>]*) -->\n)?```sh\n(?P<commands>
 LIMIT_S = 1800
 
 
-def main(file: str) -> int:
+def main(*files: str) -> int:
+    done: dict[str, bool] = {}  # by command: pages repeat some, each of which is run once
+    return max(run_page(file, done) for file in files)
+
+
+def run_page(file: str, done: dict[str, bool]) -> int:
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for block in BLOCK.finditer(Path(file).read_text()):
         for command in commands(block["commands"]):
@@ -23,7 +28,9 @@ def main(file: str) -> int:
                 print(f"not run ({block['why']}): {command}", flush=True)
                 counts["skipped"] += 1
             else:
-                counts["passed" if runs(command) else "failed"] += 1
+                if command not in done:
+                    done[command] = runs(command)
+                counts["passed" if done[command] else "failed"] += 1
     print(f"{file}: {', '.join(f'{number} {name}' for name, number in counts.items())}")
     return 1 if counts["failed"] or not counts["passed"] else 0
 
@@ -54,4 +61,4 @@ def runs(command: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import settings
 from ablate.config import registry
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.fsync = lambda handle: None  # no test outlives a power cut, and a study syncs 200 files
 settings.register_profile("untimed", deadline=None)  # tests never time, least of all a busy machine
 settings.load_profile("untimed")
 
@@ -28,6 +32,8 @@ BROUGHT = {
 }
 
 
+KILLS_A_STUDY = 4  # with more kills it might end before the last one
+
 # What a fixture needs of the machine, its tests need: they get these markers.
 MARKERS = {
     "hosts": ("faults", "cluster", "root"),
@@ -42,14 +48,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=2, help="kills per study (default: 2)")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         for fixture in MARKERS.keys() & set(getattr(item, "fixturenames", ())):
             for marker in MARKERS[fixture]:
                 item.add_marker(marker)
+    absent = {name for name in ("faults", "more_kills") if not _asked_for(config, name)}
+    left_out = [item for item in items if absent & {mark.name for mark in item.iter_markers()}]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
     # The long files first: else, at the end of `make test`, one process would wait for the other.
     long = {item.path for item in items if item.get_closest_marker("cluster")}
     items.sort(key=lambda item: item.path not in long)
+
+
+def _asked_for(config: pytest.Config, marker: str) -> bool:
+    """Return whether tests that only an option asks for run; a skip would look like a gap."""
+    if marker == "faults":
+        return config.getoption("--faults")
+    return config.getoption("--kills") > KILLS_A_STUDY
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -64,6 +81,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Tests trust no file of code in the account of whoever runs them."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_empty_database() -> None:
+    """MLflow makes its tables once: in each new workspace they would take a second of a core."""
+    from ablate.record import database
+
+    there = Path("/where/they/were/made")
+    made = cache(partial(database._empty_database, there))
+
+    def copied(artifacts: Path) -> bytes:
+        with contextlib.closing(sqlite3.connect(":memory:")) as tables:
+            tables.deserialize(made())
+            tables.execute(
+                "UPDATE experiments SET artifact_location = replace(artifact_location, ?, ?)",
+                (there.as_uri(), artifacts.absolute().as_uri()),
+            )
+            tables.commit()
+            return tables.serialize()
+
+    database._empty_database = copied
 
 
 @pytest.fixture(scope="session")

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 
 from ablate.analysis.subject import Subject
-from ablate.config.identity import Trial, make_trial
-from ablate.config.resolve import resolve
-from ablate.data.corpus import corpus_digest
 from ablate.store.journal import find
 from ablate.store.outcome import Status
 from ablate.store.workspace import Workspace
-from ablate.trial.run import TrialRun
-from tests.support import places
+from tests.support import places, trials
 from tests.support.small_studies import new_workspace
 
 VECTORS = places.VECTORS
@@ -53,15 +49,9 @@ def train(place):
     """Trains a trial to its end; gives it as an analysis meets it."""
 
     def run(values: dict, arm: str, **more) -> Subject:
-        config = resolve(values)
-        digest = corpus_digest(config.corpus, place.data)
-        trial: Trial = make_trial(
-            config, values=values, seed=1, corpus_digest=digest, arm=arm, **more
-        )
-        running = TrialRun(trial, place.store, place.data)
-        while not running.advance(60).done:
-            pass
-        assert running.journal.status == Status.COMPLETED, running.journal.outcome
+        trial = trials.made(values, place.data, arm=arm, **more)
+        journal = trials.finish(trial, place.store, place.data)
+        assert journal.status == Status.COMPLETED, journal.outcome
         return Subject(find(place.store, trial.id), place.store, place.data)
 
     return run

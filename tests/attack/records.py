@@ -15,7 +15,7 @@ import random
 import shutil
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -151,12 +151,13 @@ def attempt(place: Place, kind: str, seed: int, number: int) -> Judged:
 def attack(seed: int, tries: int) -> list[Tally]:
     """Change `tries` records of each kind."""
     with tempfile.TemporaryDirectory(prefix="ablate-attack-") as folder:
-        return list(_tallies(Place(Path(folder)), seed, tries))
+        place = Place(Path(folder))
+        return [tally(place, kind, seed, tries) for kind in KINDS]
 
 
-def _tallies(place: Place, seed: int, tries: int) -> Iterator[Tally]:
-    for kind in KINDS:
-        judged = [attempt(place, kind, seed, number) for number in range(tries)]
-        counts = {name: sum(j.what == name for j in judged) for name in ("wrong", "tracebacks")}
-        failed = tuple(f"number {n}: {j.shown}" for n, j in enumerate(judged) if j.what)
-        yield Tally(f"records: {kind}", tried=tries, examples=failed, **counts)
+def tally(place: Place, kind: str, seed: int, tries: int) -> Tally:
+    """Change records of one kind; count what gave way."""
+    judged = [attempt(place, kind, seed, number) for number in range(tries)]
+    counts = {name: sum(j.what == name for j in judged) for name in ("wrong", "tracebacks")}
+    failed = tuple(f"number {n}: {j.shown}" for n, j in enumerate(judged) if j.what)
+    return Tally(f"records: {kind}", tried=tries, examples=failed, **counts)

@@ -7,13 +7,11 @@ schedule, searches by Optuna, journals, winners confirmed on fresh seeds, the ta
 such draws: everything in them is real except the training (`stand_in.Noise`), and their differences
 are distributed like the draws here.
 
-Every study that is run has different values, and so different trials and draws. Nothing waits for
-the disk, because nothing here has to survive a power cut.
+Every study that is run has different values, and so different trials and draws.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,7 +66,6 @@ def by_luck(run) -> dict[str, float]:
 @pytest.fixture
 def tables_of_accuracy(workspace, monkeypatch):
     """Runs a study of three arms of a user's task; the last may have another loss."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
     tasks.task("luck", config=LuckConfig, metrics=ACCURACY)(by_luck)
 
@@ -96,9 +93,8 @@ def finished(study: Study, workspace) -> Summary:
 
 
 @pytest.fixture
-def tables(workspace, monkeypatch):
+def tables(workspace):
     """Runs a study of arms that differ only in a setting that is never read."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
     folder = Path(workspace.folder)
     (folder / "rate.toml").write_text(RATE)
 

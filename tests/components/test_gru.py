@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from ablate.config.resolve import resolve
-from ablate.config.streams import Streams
 from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF, Chance, Masks
+from ablate.model.masks import OFF, Masks
+from tests.support.masked import assert_ones_are_no_masks, gradients
 
 PLACE = "regularizer.variational_dropout"
 SHARED = {f"{PLACE}.{site}": 0.4 for site in ("input", "hidden", "recurrent", "output")}
@@ -43,12 +43,6 @@ def parameters_of(backbone, layer):
     kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     named = dict(backbone.named_parameters())
     return [named[f"{kind}_l{layer}"] for kind in kinds if f"{kind}_l{layer}" in named]
-
-
-def gradients(outputs, leaves):
-    """The gradients of a sum in which every element has a different weight."""
-    total = sum((x * torch.arange(x.numel()).view(x.shape).cos()).sum() for x in outputs)
-    return torch.autograd.grad(total, leaves)
 
 
 @pytest.mark.parametrize("biases", [1, 2])
@@ -111,22 +105,7 @@ def test_masks_on_what_the_gates_read_are_the_equations(build, fixed_chance, val
 
 @pytest.mark.parametrize("values", [PER_GATE, SHARED, TIED])
 def test_masks_of_ones_are_the_fused_kernel(build, values):
-    assembly = build({**values, "backbone": "gru"}, dtype=torch.float32)
-
-    class Ones(Chance):
-        def keep(self, purpose, shape, rate, like):
-            return like.new_ones(shape)
-
-    model, ids = assembly.model, torch.arange(18).view(9, 2)
-    state = tuple(torch.randn_like(s) for s in model.initial_state(2))
-    actual = []
-    for masks in (Masks(assembly.regularizers, Ones(Streams(1), 0)), OFF):
-        passed = model(ids, state, masks)
-        outputs = (passed.features.output_TBH, *passed.state)
-        leaves = [model.embedding.weight, *model.backbone.parameters()]
-        actual.append((*outputs, *gradients(outputs, leaves)))
-    for result, reference in zip(*actual, strict=True):
-        torch.testing.assert_close(result, reference, rtol=1e-5, atol=1e-5)
+    assert_ones_are_no_masks(build({**values, "backbone": "gru"}, dtype=torch.float32))
 
 
 @pytest.mark.parametrize(("biases", "per_gate"), [(1, 200), (2, 400)])

@@ -11,6 +11,7 @@ from ablate.errors import CombinationError
 from ablate.model.assemble import count_parameters
 from ablate.model.fast.lstm_steps import lstm_steps
 from ablate.model.masks import OFF, Chance, Masks
+from tests.support.masked import assert_ones_are_no_masks, gradients
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -262,30 +263,9 @@ def test_masks_on_what_the_gates_read_are_the_equations(build, fixed_chance, kin
         torch.testing.assert_close(result, reference, rtol=0, atol=1e-9)
 
 
-def gradients(outputs, leaves):
-    """The gradients of a sum in which every element has a different weight."""
-    total = sum((x * torch.arange(x.numel()).view(x.shape).cos()).sum() for x in outputs)
-    return torch.autograd.grad(total, leaves)
-
-
 @pytest.mark.parametrize("values", [GAL, SHARED, INAN])
 def test_masks_of_ones_are_the_fused_kernel(build, values):
-    assembly = build({**values, "backbone.units": [7, 5]}, dtype=torch.float32)
-
-    class Ones(Chance):
-        def keep(self, purpose, shape, rate, like):
-            return like.new_ones(shape)
-
-    model, ids = assembly.model, torch.arange(18).view(9, 2)
-    state = tuple(torch.randn_like(s) for s in model.initial_state(2))
-    actual = []
-    for masks in (Masks(assembly.regularizers, Ones(Streams(1), 0)), OFF):
-        passed = model(ids, state, masks)
-        outputs = (passed.features.output_TBH, *passed.state)
-        leaves = [model.embedding.weight, *model.backbone.parameters()]
-        actual.append((*outputs, *gradients(outputs, leaves)))
-    for result, reference in zip(*actual, strict=True):
-        torch.testing.assert_close(result, reference, rtol=1e-5, atol=1e-5)
+    assert_ones_are_no_masks(build({**values, "backbone.units": [7, 5]}, dtype=torch.float32))
 
 
 @pytest.mark.parametrize(("dtype", "share"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])

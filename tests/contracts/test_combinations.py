@@ -14,16 +14,15 @@ from collections.abc import Mapping
 import pytest
 
 from ablate.config import registry
-from ablate.config.identity import Parent, make_trial
+from ablate.config.identity import Parent
 from ablate.config.registry import EXACT
 from ablate.config.resolve import resolve
 from ablate.config.tasks import ENCODER_DECODER, EVALUATION, PAIRS, TEXT
-from ablate.data.corpus import corpus_digest
 from ablate.errors import CombinationError
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
-from ablate.trial.run import TrialRun
+from tests.support import trials
 
 WIDTH = 6
 BASE = {
@@ -178,13 +177,7 @@ def values_of(chosen: Combination) -> dict[str, object]:
 
 
 def run(values: Mapping[str, object], store: Store, data: str, **more) -> journals.Journal:
-    config = resolve(values)
-    digest = corpus_digest(config.corpus, data)
-    trial = make_trial(config, values=values, seed=1, corpus_digest=digest, **more)
-    found = TrialRun(trial, store, data)
-    while not found.advance(60).done:
-        pass
-    return found.journal
+    return trials.finish(trials.made(values, data, **more), store, data)
 
 
 COMBINATIONS = {

@@ -73,13 +73,14 @@ def python(folder: Path, *arguments: str, **env: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("beside", [True, False], ids=["beside it", "elsewhere"])
-def test_a_study_file_may_import_its_task(beside: bool, place) -> None:
-    modules = place.folder if beside else place.folder / "library"
-    modules.mkdir(exist_ok=True)
-    (modules / "toy_task.py").write_text(f"{WORDS}\nFACTOR = 2.0\n{SCALED}\n{TASK}")
+def test_a_study_file_may_import_its_task(place) -> None:
+    """The task's module is elsewhere, and what that module imports is beside the study."""
+    (place.folder / "library").mkdir()
+    task = f"{WORDS}\nfrom scaling import scaled\n{TASK}"
+    (place.folder / "library" / "toy_task.py").write_text(task)
+    place.write("scaling.py", f"FACTOR = 2.0\n{SCALED}")
     place.write("asked.py", f"{WORDS}\nimport toy_task\n{STUDY}")
-    path = {"PYTHONPATH": str(modules)}
+    path = {"PYTHONPATH": f"{place.folder / 'library'}{os.pathsep}{place.folder}"}
     place.ablate("study", "asked.py", "--workers", "1", env=path).succeeded()
     first, _ = journals.read_all(place.store).values()
     assert "toy_task.py" in first.attempts[-1].sources
@@ -212,15 +213,11 @@ def test_a_notebook(cell, tmp_path: Path) -> None:
     assert {Path(file).name for j in journals_of(tmp_path) for file in j.trial.modules} == {
         "notebook.py"
     }
-    cell("FACTOR = 3.0")
-    redefined = TASK.replace("metrics=", "version=2, metrics=")
-    assert cell(redefined) == ("", "", "")
-    assert cell(RUN) == ("3.0 6.0\n", "", "")
     says = "print('scaling now'); warnings.warn('careful'); logging.error('wrong')"
-    failing = SCALED.replace("return", f"{says}; raise ValueError('no scale');")
-    cell(f"import logging, warnings\n{failing}")
-    cell(redefined.replace("version=2", "version=3"))
+    failing = SCALED.replace("return", f"{says}; raise ValueError(f'no scale {{FACTOR}}');")
+    cell(f"import logging, warnings\nFACTOR = 3.0\n{failing}")
+    assert cell(TASK.replace("metrics=", "version=2, metrics=")) == ("", "", "")
     printed, error, text = cell(RUN)
     assert (printed, error) == ("", "TrialError")
-    assert "2 of 2 trials failed" in text and "ValueError: no scale" in text
+    assert "2 of 2 trials failed" in text and "ValueError: no scale 3.0" in text
     assert "Its last output:\n    scaling now\n" in text and "careful" in text and "wrong" in text

@@ -24,11 +24,11 @@ from ablate.compare.table.summary import summarise
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.trial import checkpoint
+from tests.conftest import KILLS_A_STUDY
 from tests.support.tables import written
 
 pytest.importorskip("ray")
 
-KILLS_A_STUDY = 4  # with more kills it might end before the last one
 STUDIES = ("slow.py", "real.py", "searched.py", "rates.toml", "often.py", "deadly.py")
 MOST_WRITES = 24  # to the store, of the runs that are killed at one
 PROMPT = 15.0  # seconds within which the workers of a killed driver are gone
@@ -258,9 +258,8 @@ def test_a_killed_workers_trial_resumes_from_its_checkpoint(story):
     assert re.search(pattern, story.killed[0].out)
 
 
+@pytest.mark.more_kills
 def test_more_kills(places, undisturbed, kills):
-    if kills <= KILLS_A_STUDY:
-        pytest.skip("`make test-kills` kills more often, as does --kills 30")
     rng, left = random.Random(-kills), kills - KILLS_A_STUDY
     while left > 0:
         driver = Driver(places(*STUDIES), ("real.py",), rng)

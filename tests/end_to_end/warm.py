@@ -20,11 +20,15 @@ import time
 def serve() -> None:
     import optuna
     import ray.tune
+    import scipy.optimize
+    import scipy.stats
     import torch._dynamo  # as every optimizer does, in seconds
 
     import ablate.commands.plan
     import ablate.commands.status
+    import ablate.commands.study
     import ablate.commands.trial
+    import ablate.compare.plots.report
     import ablate.engine.run
     import ablate.engine.screen
     import ablate.record.background
@@ -34,10 +38,20 @@ def serve() -> None:
     import ablate.tune.cluster.drive
     import ablate.tune.local
     import ablate.tune.search.arm
+    from ablate.compare import plots
+    from ablate.config import registry
     from ablate.record import quiet
 
     quiet.load("mlflow.store.tracking.sqlalchemy_store")
-    loaded = (optuna, ray.tune, torch, ablate)
+    for name in plots.NAMES:
+        plots.get(name)
+    for kind in plots.KINDS:  # as every study that ends does: matplotlib loads most when it draws
+        plots.written(plots.style.figure(1, 1)[0], kind)
+    for slot in registry.SLOTS:
+        for name in registry.names(slot):
+            registry.get(slot, name)
+    loaded = (optuna, ray.tune, torch, ablate, scipy)
+    os.fsync = lambda handle: None  # kills come here, and no power cut
     print(json.dumps(len(loaded)), flush=True)
     for line in sys.stdin:
         order = json.loads(line)

@@ -33,11 +33,9 @@ def pytest_terminal_summary(terminalreporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def hosts(request: pytest.FixtureRequest) -> Iterator[object]:
+def hosts() -> Iterator[object]:
     from tests.support import lab
 
-    if not request.config.getoption("--faults"):
-        pytest.skip("a fault takes minutes: `make test-faults` runs these tests, as does --faults")
     reason = lab.why_not()
     if reason:
         pytest.skip(reason)

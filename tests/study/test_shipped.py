@@ -9,6 +9,7 @@ import ast
 import os
 import re
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from ablate.config.resolve import resolve
 from ablate.config.sections import CorpusConfig
 from ablate.data import kinds
 from ablate.data.texts import BUILT_IN
+from ablate.errors import TrialError
 from ablate.model.assemble import count_parameters
 from ablate.results.replication import MIN_SEARCHES
 from ablate.space import space
@@ -185,11 +187,13 @@ def _printed(study: Study, arm: Arm, ours: CorpusConfig) -> float | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_a_study_runs_from_its_file_as_shipped(file, workspace):
-    if file.stem == "tiny_trainer":
-        pytest.importorskip("transformers", reason="tiny_trainer needs transformers")
     study = load(file)
     assert "smoke" in study.scales, "every study has a scale that shows in seconds that it runs"
     assert study.scales["smoke"].corpus in BUILT_IN, "and needs no text for it"
+    if file.stem == "tiny_trainer" and not find_spec("transformers"):
+        with pytest.raises(TrialError, match=r"(?s)4 of 4 trials .*No module named 'transformers'"):
+            run(file, "smoke", workspace=str(workspace.folder), local=True)
+        return
     summary = run(file, "smoke", workspace=str(workspace.folder), local=True)
     result = {arm.name: len(arm.values) for arm in summary.arms}
     assert all(result.values()), result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from ablate.store import files
@@ -18,5 +19,8 @@ def flip_on_disk(path: Path, at: int, bit: int = 2) -> None:
 
 
 def as_new_process() -> None:
-    """Forget which files this process has hashed."""
+    """Forget which files this process has hashed, and let go of databases that are gone by now."""
     files._hashed.clear()
+    stores = sys.modules.get("mlflow.store.tracking.sqlalchemy_store")
+    for engine in stores.SqlAlchemyStore._engine_map.values() if stores else ():
+        engine.dispose()  # else MLflow writes on to a file of which only this process knows

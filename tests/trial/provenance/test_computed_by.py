@@ -12,16 +12,15 @@ import pytest
 import torch
 
 from ablate.commands import rerun
-from ablate.config.identity import Trial, make_trial
-from ablate.config.resolve import resolve
+from ablate.config.identity import Trial
 from ablate.config.tasks import COUNTING
-from ablate.data.corpus import corpus_digest
 from ablate.model.native import library
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
+from tests.support import trials
 
 VALUES = {
     "corpus.name": "grammar",
@@ -44,16 +43,12 @@ OFF = "torch: ABLATE_NATIVE=off"
 
 
 def trial_of(data: str, values=VALUES, **more) -> Trial:
-    config = resolve(values)
-    digest = corpus_digest(config.corpus, data)
-    return make_trial(config, values=values, seed=1, corpus_digest=digest, **more)
+    return trials.made(values, data, **more)
 
 
 def run(trial: Trial, store: Store, data: str) -> journals.Journal:
-    trial_run = TrialRun(trial, store, data)
-    while not trial_run.advance(60).done:
-        pass
-    assert trial_run.journal.status == Status.COMPLETED, trial_run.journal.outcome
+    journal = trials.finish(trial, store, data)
+    assert journal.status == Status.COMPLETED, journal.outcome
     return journals.read(store, trial.id)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.config.identity import Parent, make_trial
-from ablate.config.resolve import merge, resolve
-from ablate.data.corpus import corpus_digest
+from ablate.config.identity import Parent
+from ablate.config.resolve import merge
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.checkpoint import read_weights, within
-from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
 from ablate.trial.training.training import Training
+from tests.support import trials
 
 TINY = {
     "corpus.name": "grammar",
@@ -40,10 +39,7 @@ STAYS = {"training.epochs": 0}
 @pytest.fixture
 def trial_of(data):
     def make(changes, **more):
-        values = merge(TINY, changes)
-        config = resolve(values)
-        digest = corpus_digest(config.corpus, data)
-        return make_trial(config, values=values, seed=1, corpus_digest=digest, **more)
+        return trials.made(merge(TINY, changes), data, **more)
 
     return make
 
@@ -51,11 +47,9 @@ def trial_of(data):
 @pytest.fixture
 def finish(tmp_path, data):
     def run(trial):
-        run = TrialRun(trial, Store(tmp_path), data)
-        while not run.advance(60).done:
-            pass
-        assert run.journal.status == Status.COMPLETED, run.journal.outcome
-        return run.journal.outcome
+        journal = trials.finish(trial, Store(tmp_path), data)
+        assert journal.status == Status.COMPLETED, journal.outcome
+        return journal.outcome
 
     return run
 

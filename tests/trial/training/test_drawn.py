@@ -13,15 +13,14 @@ from torch import nn
 
 from ablate.config import registry
 from ablate.config.fields import setting
-from ablate.config.identity import Trial, make_trial
+from ablate.config.identity import Trial
 from ablate.config.registry import register
-from ablate.config.resolve import resolve
-from ablate.data.corpus import corpus_digest
 from ablate.model.slots import Backbone
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
+from tests.support import trials
 
 TINY = {
     "corpus.train_tokens": 1200,
@@ -86,11 +85,7 @@ def own() -> Iterator[None]:
 
 
 def trial_of(data: str, weights: str, **changes) -> Trial:
-    values = {**TINY, "backbone.weights": weights, **changes}
-    config = resolve(values)
-    return make_trial(
-        config, values=values, seed=1, corpus_digest=corpus_digest(config.corpus, data)
-    )
+    return trials.made({**TINY, "backbone.weights": weights, **changes}, data)
 
 
 def ended(trial: Trial, store: Store, data: str, stop: int | None = None) -> journals.Journal:

@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from ablate.components.gate.iog import GateMatrix
-from ablate.config.identity import Parent, Trial, make_trial
+from ablate.config.identity import Parent, Trial
 from ablate.config.resolve import merge, resolve
 from ablate.config.streams import Streams
 from ablate.config.tasks import EVALUATION
-from ablate.data.corpus import corpus_digest
 from ablate.errors import CombinationError
 from ablate.model.assemble import assemble, assemble_over
 from ablate.model.ensemble import mean_mixture
@@ -29,7 +28,7 @@ from ablate.trial.checkpoint import read_weights, weights_digest
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
 from ablate.trial.training.training import Training
-from tests.support import places, small_studies
+from tests.support import places, small_studies, trials
 
 BASE = {
     **small_studies.BASE,
@@ -51,10 +50,7 @@ OTHER = {"head": "mos", "head.experts": 2, "backbone.units": 12}
 
 
 def trial_of(data: str, changes=None, seed: int = 1, **more) -> Trial:
-    values = merge(BASE, changes or {})
-    config = resolve(values)
-    digest = corpus_digest(config.corpus, data)
-    return make_trial(config, values=values, seed=seed, corpus_digest=digest, **more)
+    return trials.made(merge(BASE, changes or {}), data, seed=seed, **more)
 
 
 def finish(trial: Trial, store: Store, data: str, *, stop_after: int = -1) -> journals.Journal:
@@ -65,9 +61,7 @@ def finish(trial: Trial, store: Store, data: str, *, stop_after: int = -1) -> jo
     if stop_after > 0:
         run.save()
         run = TrialRun(trial, store, data)
-    while not run.advance(60).done:
-        pass
-    return run.journal
+    return trials.ended(run)
 
 
 @pytest.fixture(scope="module")

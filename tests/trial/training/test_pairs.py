@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 import torch
 
-from ablate.config.identity import Parent, Role, Trial, make_trial
+from ablate.config.identity import Parent, Role, Trial
 from ablate.config.resolve import merge, resolve
 from ablate.config.tasks import EVALUATION
-from ablate.data.corpus import corpus_digest, open_corpus
+from ablate.data.corpus import open_corpus
 from ablate.errors import CombinationError, ConfigError, MissingDependency
 from ablate.model.assemble import count_parameters
 from ablate.model.masks import Chance
@@ -22,6 +22,7 @@ from ablate.store.store import Store
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
 from ablate.trial.training.training import Training
+from tests.support import trials
 
 TINY = {
     "task": "encoder_decoder",
@@ -48,18 +49,13 @@ TINY = {
 
 
 def trial_of(data: str, changes=None, seed: int = 1, **more) -> Trial:
-    values = merge(TINY, changes or {})
-    config = resolve(values)
-    digest = corpus_digest(config.corpus, data)
-    return make_trial(config, values=values, seed=seed, corpus_digest=digest, **more)
+    return trials.made(merge(TINY, changes or {}), data, seed=seed, **more)
 
 
 def finish(trial: Trial, store: Store, data: str) -> journals.Journal:
-    run = TrialRun(trial, store, data)
-    while not run.advance(60).done:
-        pass
-    assert run.journal.status == Status.COMPLETED, run.journal.outcome
-    return run.journal
+    journal = trials.finish(trial, store, data)
+    assert journal.status == Status.COMPLETED, journal.outcome
+    return journal
 
 
 def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, data):

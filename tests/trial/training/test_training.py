@@ -23,6 +23,7 @@ from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
 from ablate.trial.training.training import Training, _clip
 from ablate.trial.training.updates import Part, Update
+from tests.support import trials
 
 TINY = {
     "corpus.name": "grammar",
@@ -53,17 +54,7 @@ TINY = {
 
 
 def trial_of(data: str, changes=None, seed: int = 1, **more) -> Trial:
-    values = merge(TINY, changes or {})
-    config = resolve(values)
-    digest = corpus_digest(config.corpus, data)
-    return make_trial(config, values=values, seed=seed, corpus_digest=digest, **more)
-
-
-def finish(trial: Trial, store: Store, data: str) -> journals.Journal:
-    run = TrialRun(trial, store, data)
-    while not run.advance(60).done:
-        pass
-    return run.journal
+    return trials.made(merge(TINY, changes or {}), data, seed=seed, **more)
 
 
 def steps_of(trial: Trial, store: Store, data: str, stops: tuple[int, ...]) -> journals.Journal:
@@ -104,9 +95,9 @@ def test_each_seed_trains_on_a_random_slice_of_its_own(data, tmp_path):
 
 @pytest.mark.slow
 def test_same_seed_same_bits_and_another_seed_others(tmp_path, data):
-    first = finish(trial_of(data), Store(tmp_path / "a"), data)
-    again = finish(trial_of(data), Store(tmp_path / "b"), data)
-    other = finish(trial_of(data, seed=2), Store(tmp_path / "c"), data)
+    first = trials.finish(trial_of(data), Store(tmp_path / "a"), data)
+    again = trials.finish(trial_of(data), Store(tmp_path / "b"), data)
+    other = trials.finish(trial_of(data, seed=2), Store(tmp_path / "c"), data)
     assert first.status == Status.COMPLETED, first.outcome
     assert first.outcome == again.outcome
     assert first.outcome.digest != other.outcome.digest
@@ -131,7 +122,7 @@ TWICE = {  # two passes of a window, a step off the loss, and an optimizer with 
 @pytest.mark.slow
 def test_an_interrupted_run_of_two_passes_gives_the_same_bits(tmp_path, data):
     trial = trial_of(data, TWICE)
-    undisturbed = finish(trial, Store(tmp_path / "a"), data)
+    undisturbed = trials.finish(trial, Store(tmp_path / "a"), data)
     interrupted = steps_of(trial, Store(tmp_path / "b"), data, (8, 60))
     assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
     assert interrupted.outcome == undisturbed.outcome
@@ -144,7 +135,7 @@ def test_an_interrupted_run_of_two_passes_gives_the_same_bits(tmp_path, data):
 @pytest.mark.parametrize("stops", [(1,), (7, 8, 25), (30, 50, 70)])
 def test_an_interrupted_run_gives_the_very_bits_of_an_undisturbed_one(tmp_path, data, stops):
     trial = trial_of(data)
-    undisturbed = finish(trial, Store(tmp_path / "a"), data)
+    undisturbed = trials.finish(trial, Store(tmp_path / "a"), data)
     interrupted = steps_of(trial, Store(tmp_path / "b"), data, stops)
     assert interrupted.outcome == undisturbed.outcome
     timeless = [
@@ -163,13 +154,13 @@ def test_what_was_learnt_after_the_last_checkpoint_is_learnt_again_not_twice(tmp
     while run.advance(60).epoch is None:
         pass
     assert len(journals.read(store, trial.id).epochs) == 1
-    journal = finish(trial, store, data)
+    journal = trials.finish(trial, store, data)
     assert [epoch.number for epoch in journal.epochs] == [1, 2, 3]
 
 
 def test_a_finished_trial_is_not_run_again(tmp_path, data):
     trial, store = trial_of(data), Store(tmp_path)
-    finish(trial, store, data)
+    trials.finish(trial, store, data)
     before = store.read(journals.key(trial.id))
     assert TrialRun(trial, store, data).advance(60).done
     assert store.read(journals.key(trial.id)) == before
@@ -177,23 +168,23 @@ def test_a_finished_trial_is_not_run_again(tmp_path, data):
 
 def test_finetuning_starts_from_its_parents_weights(tmp_path, data):
     store, parent = Store(tmp_path), trial_of(data)
-    finish(parent, store, data)
+    trials.finish(parent, store, data)
     child = trial_of(data, {"training.epochs": 0}, parents=(Parent("start", parent.id),))
-    journal = finish(child, store, data)
+    journal = trials.finish(child, store, data)
     assert journal.outcome.metrics == journals.read(store, parent.id).outcome.metrics
     assert child.id != trial_of(data, {"training.epochs": 0}).id
 
 
 def test_a_parent_without_weights_is_told(tmp_path, data):
     child = trial_of(data, parents=(Parent("start", "0123456789abcdef"),))
-    journal = finish(child, Store(tmp_path), data)
+    journal = trials.finish(child, Store(tmp_path), data)
     assert journal.status == Status.FAILED
     assert "has no weights of trial 0123456789abcdef" in journal.outcome.reason
 
 
 def test_a_loss_that_is_no_number_is_recorded_as_diverged(tmp_path, data):
     trial = trial_of(data, {"optimizer.learning_rate": 1e38, "training.clip": 1e38})
-    journal = finish(trial, Store(tmp_path), data)
+    journal = trials.finish(trial, Store(tmp_path), data)
     assert journal.status == Status.DIVERGED
     assert "nan" in journal.outcome.reason or "inf" in journal.outcome.reason
     assert journal.outcome.metrics == {}
@@ -203,7 +194,7 @@ def test_every_token_of_valid_and_test_is_kept_and_adds_up(tmp_path, data):
     import pyarrow as pa
 
     trial, store = trial_of(data), Store(tmp_path)
-    journal = finish(trial, store, data)
+    journal = trials.finish(trial, store, data)
     for split in ("valid", "test"):
         stored = pa.ipc.open_file(store.read(f"trials/{trial.id}/tokens/{split}.arrow")).read_all()
         assert stored.num_rows == 499
@@ -212,7 +203,7 @@ def test_every_token_of_valid_and_test_is_kept_and_adds_up(tmp_path, data):
 
 
 def test_a_search_trial_does_not_read_the_test_split(tmp_path, data):
-    journal = finish(trial_of(data, reads_test=False), Store(tmp_path), data)
+    journal = trials.finish(trial_of(data, reads_test=False), Store(tmp_path), data)
     assert set(journal.outcome.metrics) == {"valid_nll", "valid_ppl"}
 
 
@@ -324,7 +315,7 @@ AS_MELIS = {  # circular rows, a mean of the weights, and a rate that drops
 @pytest.mark.slow
 def test_an_interrupted_run_of_circular_rows_and_means_gives_the_same_bits(tmp_path, data):
     trial = trial_of(data, AS_MELIS)
-    undisturbed = finish(trial, Store(tmp_path / "a"), data)
+    undisturbed = trials.finish(trial, Store(tmp_path / "a"), data)
     interrupted = steps_of(trial, Store(tmp_path / "b"), data, (3, 9, 14))
     assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
     assert interrupted.outcome == undisturbed.outcome
@@ -368,10 +359,10 @@ def test_what_is_trained_on_ends_no_worse_than_it_began(tmp_path, data):
     """A stage whose steps only harm keeps the weights that it started from."""
     store = Store(tmp_path)
     parent = trial_of(data, keep="weights")
-    started = finish(parent, store, data)
+    started = trials.finish(parent, store, data)
     harm = {"optimizer.learning_rate": 500.0, "training.clip": 100.0, "training.epochs": 1}
     child = trial_of(data, harm, parents=(Parent("start", parent.id),))
-    ended = finish(child, store, data)
+    ended = trials.finish(child, store, data)
     assert ended.epochs[-1].metrics["valid_nll"] > started.outcome.metrics["valid_nll"] + 0.1
     assert ended.outcome.digest == started.outcome.digest
     assert ended.outcome.metrics == started.outcome.metrics
@@ -419,10 +410,10 @@ def test_a_damaged_checkpoint_is_named_and_changes_no_result(tmp_path, data, cap
         (tmp_path / key).write_bytes(saved[:-quarter] + bytes(quarter))
     else:
         store.delete(journals.key(trial.id))
-    journal = finish(trial, store, data)
+    journal = trials.finish(trial, store, data)
     assert f"{key} in the store {tmp_path} is damaged" in caplog.text
     assert key in journal.attempts[-1].discarded
-    whole = finish(trial, Store(tmp_path / "b"), data)
+    whole = trials.finish(trial, Store(tmp_path / "b"), data)
     assert journal.outcome == whole.outcome
     assert [epoch.metrics["valid_nll"] for epoch in journal.epochs] == [
         epoch.metrics["valid_nll"] for epoch in whole.epochs
@@ -453,7 +444,7 @@ def test_rounds_begin_again_from_the_best_as_long_as_they_help(tmp_path, data, m
         "training.stop_after_worse": 0,
         "training.repeat_while_better": True,
     }
-    journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
+    journal = trials.finish(trial_of(data, changes), Store(str(tmp_path)), data)
     events = {e.number: e.event for e in journal.epochs if "round ended" in e.event}
     assert (len(journal.epochs), list(events)) == (7, [3, 5])
     for start, best in zip(round_starts, (weights[1], weights[3]), strict=True):
@@ -471,7 +462,7 @@ def test_every_round_has_the_schedule_of_the_first(tmp_path, data, monkeypatch):
         "training.stop_after_worse": 0,
         "training.repeat_while_better": True,
     }
-    journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
+    journal = trials.finish(trial_of(data, changes), Store(str(tmp_path)), data)
     rates = [epoch.metrics["learning_rate"] for epoch in journal.epochs]
     assert rates == [1, 0.5, 0.25, 1, 0.5, 0.25, 1]
 
@@ -488,7 +479,7 @@ def test_averages_of_steps_beyond_the_bounds_are_put_back(tmp_path, data, monkey
 
     monkeypatch.setattr(Training, "_validate", validate)
     changes = {"optimizer.trigger": "at_once", "optimizer.learning_rate": 5.0, **bounded}
-    finish(trial_of(data, {**changes, "training.epochs": 2}), Store(str(tmp_path)), data)
+    trials.finish(trial_of(data, {**changes, "training.epochs": 2}), Store(str(tmp_path)), data)
     if "regularizer.non_negative.share" in bounded:
         assert all((weights >= 0).all() for weights in evaluated)
     else:
@@ -499,7 +490,7 @@ def test_averages_of_steps_beyond_the_bounds_are_put_back(tmp_path, data, monkey
 def test_rows_without_a_window_are_refused(tmp_path, data):
     """Windows leave out a last one of a single target: two tokens a row make none at all."""
     changes = {"corpus.train_tokens": 100, "training.batch_size": 40}
-    journal = finish(trial_of(data, changes), Store(str(tmp_path)), data)
+    journal = trials.finish(trial_of(data, changes), Store(str(tmp_path)), data)
     assert journal.status == Status.FAILED
     assert "rows of 2 tokens are too short to train on" in journal.outcome.reason
 
@@ -524,7 +515,7 @@ def test_rounds_go_on_from_a_checkpoint(tmp_path, data):
         "training.repeat_while_better": True,
         "optimizer.learning_rate": 60.0,
     }
-    whole = finish(trial_of(data, changes), Store(str(tmp_path / "whole")), data)
+    whole = trials.finish(trial_of(data, changes), Store(str(tmp_path / "whole")), data)
     store = Store(str(tmp_path / "cut"))
     run = TrialRun(trial_of(data, changes), store, data)
     while not run.advance(0.02).done:
@@ -536,7 +527,7 @@ def test_rounds_go_on_from_a_checkpoint(tmp_path, data):
 
 def test_log_probabilities_are_kept_only_where_every_token_has_one(tmp_path, data):
     store = Store(str(tmp_path))
-    by_rows = finish(trial_of(data, {"evaluator.standard.batch_size": 4}), store, data)
+    by_rows = trials.finish(trial_of(data, {"evaluator.standard.batch_size": 4}), store, data)
     assert "valid_nll" in by_rows.outcome.metrics
     assert not store.exists(f"trials/{by_rows.trial.id}/tokens/valid.arrow")
 
@@ -618,7 +609,7 @@ def test_a_mask_that_the_model_never_asks_for_is_recorded(tmp_path, data, change
     config = resolve(values)
     digest = corpus_digest(config.corpus, data)
     trial, store = make_trial(config, values=values, seed=1, corpus_digest=digest), Store(tmp_path)
-    journal = finish(trial, store, data)
+    journal = trials.finish(trial, store, data)
     assert sorted(journal.without_effect) == [f"regularizer.{name}" for name in idle]
     stored = journals.read(store, trial.id)
     assert stored is not None and stored.without_effect == journal.without_effect
@@ -627,7 +618,9 @@ def test_a_mask_that_the_model_never_asks_for_is_recorded(tmp_path, data, change
 def test_looking_for_masks_without_effect_changes_no_bit(tmp_path, data, monkeypatch):
     digests = []
     for _ in range(2):
-        digests.append(finish(trial_of(data), Store(tmp_path / str(len(digests))), data).outcome)
+        digests.append(
+            trials.finish(trial_of(data), Store(tmp_path / str(len(digests))), data).outcome
+        )
         monkeypatch.setattr(Training, "_unanswered", lambda self: [])
         monkeypatch.setattr("ablate.trial.training.training.SiteRecorder", lambda: None)
         passes = Training._passes
