@@ -211,7 +211,7 @@ class Writer:
     """Writes trials as `ablate` records them, thousands at a time."""
 
     def __init__(self, path: Path, num_epochs: int) -> None:
-        from ablate.record.database import _make_database
+        from ablate.record.sqlite_client import _make_database
 
         _make_database(f"sqlite:///{path}", path.parent / "mlflow-artifacts")
         self._path, self._num_epochs, self._written = path, num_epochs, 0

@@ -86,10 +86,10 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def one_empty_database() -> None:
     """MLflow makes its tables once: in each new workspace they would take a second of a core."""
-    from ablate.record import database
+    from ablate.record import sqlite_client
 
     there = Path("/where/they/were/made")
-    made = cache(partial(database._empty_database, there))
+    made = cache(partial(sqlite_client._empty_database, there))
 
     def copied(artifacts: Path) -> bytes:
         with contextlib.closing(sqlite3.connect(":memory:")) as tables:
@@ -101,7 +101,7 @@ def one_empty_database() -> None:
             tables.commit()
             return tables.serialize()
 
-    database._empty_database = copied
+    sqlite_client._empty_database = copied
 
 
 @pytest.fixture(scope="session")

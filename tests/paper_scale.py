@@ -29,7 +29,7 @@ from ablate.store.journal import Journal
 from ablate.store.store import Store
 from ablate.study.arms import arm_values
 from ablate.study.file import load
-from ablate.study.record import arm_stages
+from ablate.study.make_record import arm_stages
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
 from ablate.trial.checkpoint import write_weights

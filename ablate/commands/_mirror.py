@@ -24,7 +24,7 @@ def ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
 
 
 def _ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
-    from ablate.compare.records.query import MirrorDamaged
+    from ablate.compare.across.query import MirrorDamaged
     from ablate.record.mirror.syncing import update_mirror
 
     mirror = update_mirror(workspace)

@@ -69,8 +69,8 @@ def compare(
 ) -> str:
     """Return the comparison in a format, brought up to date with the records."""
     from ablate.compare import formats
-    from ablate.compare.records import pairs, pairs_table, side_by_side
-    from ablate.compare.records import query as queries
+    from ablate.compare.across import matched, matched_table, side_by_side
+    from ablate.compare.across import query as queries
 
     if (slots is None) == (not names):
         raise ConfigError(
@@ -87,8 +87,10 @@ def compare(
         raise ConfigError(
             "--except names no slot. Expected: a slot or a field, or several separated by commas."
         )
-    result = _mirror.ask(workspace, lambda mirror: pairs.exchange(mirror, wanted, split or "valid"))
+    result = _mirror.ask(
+        workspace, lambda mirror: matched.exchange(mirror, wanted, split or "valid")
+    )
     if form == "text":
-        return pairs_table.plain_text(result)
-    _mirror.warn([*pairs_table.other_trials(result), *pairs_table.other_values(result)])
-    return queries.written(pairs_table.table(result), form)
+        return matched_table.plain_text(result)
+    _mirror.warn([*matched_table.other_trials(result), *matched_table.other_values(result)])
+    return queries.written(matched_table.table(result), form)

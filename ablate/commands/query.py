@@ -24,6 +24,6 @@ def run(options: argparse.Namespace) -> str:
 
 def query(workspace: Workspace, sql: str, form: str) -> str:
     """Return the result of a query in a format, brought up to date with the records."""
-    from ablate.compare.records import query as queries
+    from ablate.compare.across import query as queries
 
     return queries.written(_mirror.ask(workspace, lambda mirror: queries.ask(mirror, sql)), form)

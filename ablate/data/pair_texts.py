@@ -105,15 +105,15 @@ class GrammarPairs:
 
     def hashes(self) -> Mapping[str, str]:
         """Return the pinned hash of the built-in pairs."""
-        from ablate.data.grammar import pairs
+        from ablate.data.grammar import translation
 
-        return {PAIRS: pairs.DIGEST}
+        return {PAIRS: translation.DIGEST}
 
     def pairs(self, split: str) -> Sides:
         """Return both sides of a split, generated."""
-        from ablate.data.grammar import pairs
+        from ablate.data.grammar import translation
 
-        return pairs.generate()[split]
+        return translation.generate()[split]
 
 
 @dataclass(frozen=True)

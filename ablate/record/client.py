@@ -26,10 +26,10 @@ from ablate.record.tracking import (
     RUNNING,
     TRIAL,
     Away,
-    Recorded,
     Refused,
-    Run,
     RunLocation,
+    RunToWrite,
+    StoredTrial,
     new_points,
 )
 from ablate.redaction import redacted
@@ -64,7 +64,7 @@ class RemoteRun:
     last_steps: dict[str, int] = field(default_factory=dict)
     created: bool = False
 
-    def is_complete(self, run: Run) -> bool:
+    def is_complete(self, run: RunToWrite) -> bool:
         """Return whether nothing but tags can be missing."""
         ended = run.status != RUNNING and self.status == run.status
         return ended and self.tags.get(MARK) == run.tags[MARK]
@@ -105,7 +105,7 @@ class ClientTracking:
         self._experiments = (-EXPERIMENTS_SECONDS, [])
         return self.client.create_experiment(name, location, dict(tags))
 
-    def put(self, experiment_id: str, run: Run) -> RunLocation:
+    def put(self, experiment_id: str, run: RunToWrite) -> RunLocation:
         """Create the run, or update it to match."""
         with translate_errors(self.uri):
             known = self._running.pop(run.identity, None)  # forgotten if anything fails now
@@ -116,7 +116,7 @@ class ClientTracking:
         home = known.tags.get(HOME, run.home[HOME])
         return RunLocation(known.run_id, known.experiment_id, home, known.created)
 
-    def put_all(self, experiment_id: str, runs: Sequence[Run]) -> list[RunLocation]:
+    def put_all(self, experiment_id: str, runs: Sequence[RunToWrite]) -> list[RunLocation]:
         """Write runs one after another; return where each of them is."""
         return [self.put(experiment_id, run) for run in runs]
 
@@ -126,13 +126,13 @@ class ClientTracking:
             running = self._search([experiment_id], "attributes.status = 'RUNNING'")
         return [run.data.tags[TRIAL] for run in running if TRIAL in run.data.tags]
 
-    def recorded(self, experiments: Collection[str]) -> list[Recorded]:
+    def recorded(self, experiments: Collection[str]) -> list[StoredTrial]:
         """The trials in the experiments of these names, with those deleted by somebody."""
         with translate_errors(self.uri):
             found = [self.client.get_experiment_by_name(name) for name in sorted(experiments)]
             ids = [experiment.experiment_id for experiment in found if experiment is not None]
             runs = self._search(ids, "", self._entities.ViewType.ALL) if ids else []
-        known = [Recorded(run.info.status, dict(run.data.tags)) for run in runs]
+        known = [StoredTrial(run.info.status, dict(run.data.tags)) for run in runs]
         return [run for run in known if TRIAL in run.tags]
 
     def settle(self) -> None:
@@ -142,7 +142,7 @@ class ClientTracking:
                 self._read(identity)
             self._uncertain.discard(identity)
 
-    def _find_or_create(self, experiment_id: str, run: Run) -> RemoteRun:
+    def _find_or_create(self, experiment_id: str, run: RunToWrite) -> RemoteRun:
         """Under a lock, so that `ablate sync` during a study does not create the same run."""
         with server_lock(self.uri):
             known = self._read(run.identity) or self._read_in_new_ones(run.identity)
@@ -155,7 +155,9 @@ class ClientTracking:
             tags = {**known.tags, **run.all_tags(known.tags)}
             return self._create(known.experiment_id, run, tags)
 
-    def _create(self, experiment_id: str, run: Run, all_tags: Mapping[str, str]) -> RemoteRun:
+    def _create(
+        self, experiment_id: str, run: RunToWrite, all_tags: Mapping[str, str]
+    ) -> RemoteRun:
         tags = {**all_tags, ORIGIN: self._origin}
         del tags[MARK]
         self._uncertain.add(run.identity)
@@ -186,7 +188,7 @@ class ClientTracking:
             tuple(data.metrics),
         )
 
-    def _update(self, known: RemoteRun, run: Run) -> None:
+    def _update(self, known: RemoteRun, run: RunToWrite) -> None:
         """Make the known run match the wanted one, its status last."""
         tags = run.all_tags(None if known.created else known.tags)
         changed = {key: value for key, value in tags.items() if known.tags.get(key) != value}
@@ -206,7 +208,7 @@ class ClientTracking:
             self.client.set_terminated(known.run_id, run.status, run.end)
             known.status = run.status
 
-    def _log(self, known: RemoteRun, run: Run | None, tags: Mapping[str, str]) -> None:
+    def _log(self, known: RemoteRun, run: RunToWrite | None, tags: Mapping[str, str]) -> None:
         """Log all that is missing in one call (the client splits it if necessary)."""
         entities = self._entities
         points = [] if run is None else new_points(run.points, known.last_steps)

@@ -27,11 +27,11 @@ from typing import Any
 from ablate.errors import AblateError, DamagedError, StoreError
 from ablate.record import runs
 from ablate.record.client import ClientTracking
-from ablate.record.database import DatabaseTracking
 from ablate.record.note import Note
 from ablate.record.places import check_uri
 from ablate.record.runs import StudyStatus
-from ablate.record.tracking import HOME, MARK, TRIAL, Away, Refused, Run, RunLocation
+from ablate.record.sqlite_client import DatabaseTracking
+from ablate.record.tracking import HOME, MARK, TRIAL, Away, Refused, RunLocation, RunToWrite
 from ablate.results.labels import labels_of
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -171,7 +171,7 @@ class Recorder:
             self._put([wanted])
         return wanted is not None
 
-    def _wanted(self, trial_id: str, running: bool, ended: bool = False) -> Run | None:
+    def _wanted(self, trial_id: str, running: bool, ended: bool = False) -> RunToWrite | None:
         """The run that the trial should have; None if that was delivered, or it has no journal,
         or no outcome and has to have `ended`."""
         self.progress_at = time.monotonic()
@@ -183,7 +183,7 @@ class Recorder:
         label = self._labels.get(trial_id)
         return runs.trial_run(self.record, self._parent, journal, label, running)
 
-    def _put(self, wanted: Sequence[Run]) -> None:
+    def _put(self, wanted: Sequence[RunToWrite]) -> None:
         """Bring runs of trials to the server, and note it."""
         put = self._server.put_all(self._experiment, wanted)
         for run, there in zip(wanted, put, strict=True):
@@ -209,7 +209,9 @@ class Recorder:
             self._on_progress(num, num)
         return result
 
-    def _all_wanted(self, trial_ids: Iterable[str], ended: bool, result: Delivery) -> Iterator[Run]:
+    def _all_wanted(
+        self, trial_ids: Iterable[str], ended: bool, result: Delivery
+    ) -> Iterator[RunToWrite]:
         for trial_id in trial_ids:
             try:
                 wanted = self._wanted(trial_id, running=False, ended=ended)
@@ -219,7 +221,7 @@ class Recorder:
             if wanted is not None:
                 yield wanted
 
-    def _put_batch(self, batch: Sequence[Run], result: Delivery) -> None:
+    def _put_batch(self, batch: Sequence[RunToWrite], result: Delivery) -> None:
         """Bring these runs to the server; one by one, if it does not take all together."""
         try:
             self._put(batch)
@@ -344,9 +346,9 @@ def sync(
     return {key: _or_error(deliver, key) for key in study_record.names(store)}
 
 
-def _batches(all_runs: Iterable[Run], most: int) -> Iterator[list[Run]]:
+def _batches(all_runs: Iterable[RunToWrite], most: int) -> Iterator[list[RunToWrite]]:
     """Up to `most` runs together; fewer, if they have many points."""
-    batch: list[Run] = []
+    batch: list[RunToWrite] = []
     num_points = 0
     for run in all_runs:
         batch.append(run)

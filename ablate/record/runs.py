@@ -36,8 +36,8 @@ from ablate.record.tracking import (
     RUNNING,
     STUDY_RUN,
     TRIAL,
-    Point,
-    Run,
+    MetricValue,
+    RunToWrite,
 )
 from ablate.results.facts import (
     OF_STUDIES,
@@ -106,14 +106,14 @@ def also_in(record: StudyRecord) -> str:
 
 def trial_run(
     record: StudyRecord, parent_run_id: str, journal: Journal, label: Label | None, running: bool
-) -> Run:
+) -> RunToWrite:
     """The run of one trial, as a child of the study's."""
     trial = journal.trial
     label = label or Label(trial.arm, trial.stage, trial.name)
     status = status_of(journal, running)
     start, end = _times(journal)
     told = Told(journal, status, record, label)
-    return Run(
+    return RunToWrite(
         identity=(TRIAL, trial.id),
         status=STATUSES[status],
         start=start,
@@ -134,13 +134,13 @@ def study_run(
     results: Mapping[str, bytes],
     table: str,
     counts: Mapping[str, int],
-) -> Run:
+) -> RunToWrite:
     """The run of a study: its question, command and table."""
     tags = _tags(_study_facts(record, status, table, counts))
     artifacts = {**results, "study.json": _json(dataclasses.asdict(record))}
     if table:
         artifacts["table.md"] = table.encode()
-    return Run(
+    return RunToWrite(
         identity=(STUDY_RUN, record.key),
         status=STATUSES[status],
         start=start,
@@ -258,7 +258,7 @@ def _short(text: str) -> str:
     return text if len(text) <= PARAM_LENGTH else text[: PARAM_LENGTH - len(CUT)] + CUT
 
 
-def _points(journal: Journal, start: int) -> list[Point]:
+def _points(journal: Journal, start: int) -> list[MetricValue]:
     """Every metric of every epoch, then the final ones.
 
     Their times come from the journal too, so that a point delivered twice is the same point.
@@ -268,7 +268,7 @@ def _points(journal: Journal, start: int) -> list[Point]:
     def add(values: Mapping[str, Any]) -> None:
         numbers = {tag_key(key): number(value) for key, value in values.items()}
         points.extend(
-            Point(k, value, at, step) for k, value in numbers.items() if value is not None
+            MetricValue(k, value, at, step) for k, value in numbers.items() if value is not None
         )
 
     for epoch in journal.epochs:

@@ -32,8 +32,8 @@ from ablate.record.tracking import (
     MARK,
     NUM_PARAMETERS,
     STUDY_RUN,
-    Record,
     Seen,
+    StoredRun,
     unlimited,
 )
 
@@ -120,7 +120,7 @@ class ServerSource:
             if key and known.get(run.info.run_id) != _seen(run):
                 self._read_runs(f"tags.`{ALSO_IN}{runs.tag_key(key)}` LIKE '%'")
 
-    def read(self, run_ids: list[str]) -> Iterator[list[Record]]:
+    def read(self, run_ids: list[str]) -> Iterator[list[StoredRun]]:
         """Yield records in batches, their learning curves fetched in bulk."""
         for first in range(0, len(run_ids), BULK):
             chunk = [self._runs[run_id] for run_id in run_ids[first : first + BULK]]
@@ -129,8 +129,8 @@ class ServerSource:
                 batch = [self._record(run, steps[run.info.run_id]) for run in chunk]
             yield batch
 
-    def _record(self, run: Any, steps: dict[int, dict[str, float]]) -> Record:
-        return Record(
+    def _record(self, run: Any, steps: dict[int, dict[str, float]]) -> StoredRun:
+        return StoredRun(
             run_id=run.info.run_id,
             start=run.info.start_time,
             end=run.info.end_time,

@@ -1,8 +1,8 @@
 """Runs as plain data: what a tracking server is given, and what is read back from it.
 
-A server is given whole descriptions of runs (`Run`), perhaps twice or after a crash in the middle:
-it creates the run if there is none, adds what is missing, and sets the status last. Nothing is
-recorded twice: a metric has one point per step.
+A server is given whole descriptions of runs (`RunToWrite`), perhaps twice or after a crash in the
+middle: it creates the run if there is none, adds what is missing, and sets the status last. Nothing
+is recorded twice: a metric has one value per step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Refused(RecordError):
 
 
 @dataclass(frozen=True)
-class Point:
+class MetricValue:
     """One value of a metric. A metric has at most one at a step."""
 
     key: str
@@ -42,7 +42,7 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunToWrite:
     """What a run should look like. `identity` is a tag that is unique on the whole server."""
 
     identity: tuple[str, str]
@@ -53,7 +53,7 @@ class Run:
     guest: Mapping[str, str] = field(default_factory=dict)  # tags if it belongs to another study
     tags: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, str] = field(default_factory=dict)
-    points: Sequence[Point] = ()
+    points: Sequence[MetricValue] = ()
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
 
     def all_tags(self, existing: Mapping[str, str] | None) -> dict[str, str]:
@@ -77,7 +77,7 @@ class RunLocation:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class StoredTrial:
     """What a server has of a trial: its run's status and at least the tags that say how much of
     its journal the run shows, and whose it is."""
 
@@ -86,7 +86,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Record:
+class StoredRun:
     """One run: its tags and params as text, its last metrics, and its metrics by step."""
 
     run_id: str
@@ -122,7 +122,7 @@ def unlimited(value: float) -> float:
     return math.copysign(math.inf, value) if abs(value) >= LARGEST else float(value)
 
 
-def new_points(points: Sequence[Point], last_steps: Mapping[str, int]) -> list[Point]:
+def new_points(points: Sequence[MetricValue], last_steps: Mapping[str, int]) -> list[MetricValue]:
     """The points that a run lacks, ordered by step, one for each metric and step."""
     missing = {
         (point.step, point.key): point

@@ -13,8 +13,8 @@ from ablate.errors import SpaceError
 from ablate.space import space as spaces
 from ablate.store.study_record import PlannedTrial
 from ablate.study.inherit import check_rows
+from ablate.study.make_record import arm_location, called
 from ablate.study.planned import Plan
-from ablate.study.record import arm_location, called
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 

@@ -8,8 +8,8 @@ from ablate.config.identity import Parent, Role, StageName, Trial
 from ablate.config.resolve import merge
 from ablate.store.study_record import PlannedTrial
 from ablate.study.arms import find_arm, plan_trial, planned_trial
+from ablate.study.make_record import arm_stages, measure_values
 from ablate.study.planned import Chains, Plan, PlannedSearch
-from ablate.study.record import arm_stages, measure_values
 from ablate.study.searches import plan_evaluation_search
 from ablate.study.words import Stage, Values
 

@@ -21,9 +21,9 @@ from ablate.errors import StudyError, unknown
 from ablate.store.study_record import SearchRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import chains, confirm_search
+from ablate.study.make_record import arm_location, make_record
 from ablate.study.own_code import used_code, with_own_file
 from ablate.study.planned import Chains, Plan, PlannedSearch
-from ablate.study.record import arm_location, make_record
 from ablate.study.searches import plan_search_trial, plan_searches
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values

@@ -23,8 +23,8 @@ from ablate.study.arms import (
     scale_values,
 )
 from ablate.study.inherit import check_inherited, check_rows
+from ablate.study.make_record import arm_location
 from ablate.study.planned import Plan, PlannedSearch
-from ablate.study.record import arm_location
 from ablate.study.words import Arm, Search, Stage, Values
 
 LISTED = 60  # characters of what a trial's sample sets

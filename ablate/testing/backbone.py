@@ -16,7 +16,7 @@ from ablate.model.slots import Backbone
 from ablate.testing.subject import ROWS, STEPS, Subject, require
 
 
-class Run:
+class ForwardPass:
     """A backbone, its inputs and its outputs."""
 
     def __init__(self, subject: Subject, masks: Masks = OFF) -> None:
@@ -31,7 +31,7 @@ class Run:
 
 def widths_and_states(subject: Subject) -> None:
     """Layers are as wide as `widths` says, and the state keeps its shape."""
-    run = Run(subject)
+    run = ForwardPass(subject)
     shapes = [tuple(x.shape) for x in run.raw]
     expected = [(STEPS, ROWS, width) for width in run.backbone.widths]
     require(shapes == expected, f"outputs are {shapes}, not {expected}.")
@@ -53,7 +53,7 @@ SPLITS = ((2, 4), (5, 1), (1, 1, 1, 1, 1, 1))
 def memory_is_what_it_says(subject: Subject) -> None:
     """Two windows or more, each from the state before, give the outputs of one window; unless
     `memory` is "window", and then they do not."""
-    run = Run(subject)
+    run = ForwardPass(subject)
     memory = run.backbone.memory_of(run.config)
     require(memory in (EXACT, WINDOW), f"memory = '{memory}', neither '{EXACT}' nor '{WINDOW}'.")
     splits = [_split(run, lengths) for lengths in SPLITS]
@@ -67,7 +67,7 @@ def memory_is_what_it_says(subject: Subject) -> None:
     require(not same, f"memory = '{WINDOW}', and splits change nothing. Instead: '{EXACT}'.")
 
 
-def _split(run: Run, lengths: Sequence[int]) -> tuple[list[Tensor], State]:
+def _split(run: ForwardPass, lengths: Sequence[int]) -> tuple[list[Tensor], State]:
     """Each layer's outputs over windows of these lengths, and the state after the last."""
     windows, state = [], run.state
     for inputs, ids in zip(run.inputs.split(lengths), run.ids.split(lengths), strict=True):
@@ -78,7 +78,7 @@ def _split(run: Run, lengths: Sequence[int]) -> tuple[list[Tensor], State]:
 
 def rows_are_independent(subject: Subject) -> None:
     """A row's outputs do not depend on the other rows of the batch."""
-    run, order = Run(subject), [2, 0, 1]
+    run, order = ForwardPass(subject), [2, 0, 1]
     state = tuple(s[:, order] for s in run.state)
     turned, _, after = run.backbone(run.inputs[:, order], run.ids[:, order], state, OFF)
     _close(turned, [x[:, order] for x in run.raw])
@@ -87,7 +87,7 @@ def rows_are_independent(subject: Subject) -> None:
 
 def nothing_is_read_ahead(subject: Subject) -> None:
     """A step's outputs depend on the tokens so far, and not on later ones."""
-    run = Run(subject)
+    run = ForwardPass(subject)
     later, ids = run.inputs.clone(), run.ids.clone()
     later[4:] += 1
     ids[4:] = 0
@@ -100,7 +100,7 @@ def nothing_is_read_ahead(subject: Subject) -> None:
 def masks_apply_after_each_layer(subject: Subject) -> None:
     """Masks act at "hidden/1", ... between layers, and at "output" after the last."""
     double = _Double()
-    run = Run(subject, Masks((double,), Chance(Streams(1), 0)))
+    run = ForwardPass(subject, Masks((double,), Chance(Streams(1), 0)))
     _close(run.masked, [2 * x for x in run.raw])
     between = [f"hidden/{layer}" for layer in range(1, len(run.backbone.widths))]
     sites = [site for site in double.sites if site.partition("/")[0] in ("hidden", "output")]

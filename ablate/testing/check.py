@@ -16,11 +16,11 @@ from ablate.errors import ConfigError, unknown
 from ablate.testing import (
     backbone,
     config,
+    encoder_decoder,
     evaluator,
     head,
     loss,
     optimizer,
-    pairs,
     parameters,
     regularizer,
     schedule,
@@ -53,8 +53,8 @@ _CONTRACTS: Mapping[str, tuple[Contract, ...]] = {
     "optimizer": _contracts_in(optimizer),
     "schedule": _contracts_in(schedule),
     "evaluator": _contracts_in(evaluator),
-    "encoder": _contracts_in(parameters, pairs),
-    "attention": _contracts_in(parameters, pairs),
+    "encoder": _contracts_in(parameters, encoder_decoder),
+    "attention": _contracts_in(parameters, encoder_decoder),
 }
 
 

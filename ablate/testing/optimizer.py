@@ -15,7 +15,7 @@ UPDATES = 30
 CUTS = (0, 4, 27)
 
 
-class Run:
+class ShortTraining:
     """A model and its optimizer in training."""
 
     def __init__(self, subject: Subject) -> None:
@@ -23,7 +23,7 @@ class Run:
         self.optimizer = self.small.config["optimizer"].make(self.small.model)
         self.update = 0
 
-    def go(self, updates: int) -> Run:
+    def go(self, updates: int) -> ShortTraining:
         """Make updates, with a validation loss after each epoch; return the run."""
         for _ in range(updates):
             self.small.gradients()
@@ -49,7 +49,7 @@ class Run:
 
 def a_step_lowers_the_loss(subject: Subject) -> None:
     """A step lowers the loss, at a rate above 0."""
-    run = Run(subject)
+    run = ShortTraining(subject)
     before = run.small.summed_loss().item()
     after = run.go(1).small.summed_loss().item()
     require(after < before, f"the loss changes from {before} to {after}.")
@@ -58,9 +58,9 @@ def a_step_lowers_the_loss(subject: Subject) -> None:
 
 def resumes_to_the_same_bits(subject: Subject) -> None:
     """Resumed from files of its `saved` state, it gives the same bits as without interruption."""
-    whole = Run(subject).go(UPDATES)
+    whole = ShortTraining(subject).go(UPDATES)
     for cut in CUTS:
-        first, second = Run(subject).go(cut), Run(subject)
+        first, second = ShortTraining(subject).go(cut), ShortTraining(subject)
         tensors, plain = first.optimizer.saved()
         second.small.model.load_state_dict(first.small.model.state_dict())
         second.optimizer.restore(load(save(tensors)), json.loads(json.dumps(plain)))
@@ -74,7 +74,7 @@ def resumes_to_the_same_bits(subject: Subject) -> None:
 
 def saved_state_is_a_copy(subject: Subject) -> None:
     """Saved state does not change with later updates."""
-    run = Run(subject).go(25)
+    run = ShortTraining(subject).go(25)
     tensors, plain = run.optimizer.saved()
     before = save(tensors), json.dumps(plain)
     run.go(8)
@@ -83,7 +83,7 @@ def saved_state_is_a_copy(subject: Subject) -> None:
 
 def evaluation_leaves_the_weights(subject: Subject) -> None:
     """`evaluated_weights` gives finite weights, and restores the training weights."""
-    run = Run(subject).go(UPDATES)
+    run = ShortTraining(subject).go(UPDATES)
     before = run.weights
     require_finite(run.evaluated, "evaluated weights")
     require_equal(before, run.weights, "not restored after an evaluation")

@@ -557,7 +557,7 @@ def _short_trials() -> Iterator[None]:
 def _one_mirror(place: Place) -> Iterator[None]:
     """Queries of the workspace read its mirror without looking for new records each time."""
     from ablate.commands import _mirror
-    from ablate.compare.records import query
+    from ablate.compare.across import query
 
     ask = _mirror.ask
 

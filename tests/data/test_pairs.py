@@ -7,7 +7,7 @@ import torch
 from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.data import travel
 from ablate.data.corpus import corpus_digest, open_corpus
-from ablate.data.grammar import pairs as grammar
+from ablate.data.grammar import translation as grammar
 from ablate.data.kinds import source_of
 from ablate.data.published import SPLITS
 from ablate.errors import CorpusError

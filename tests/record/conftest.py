@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ablate.record.database import _make_database
+from ablate.record.sqlite_client import _make_database
 from ablate.store.store import Store
 from ablate.store.workspace import open_workspace
 from tests.support.records_by_hand import Workspace

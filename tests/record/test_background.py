@@ -159,7 +159,7 @@ def test_a_server_that_does_not_answer(workspace, silent_port, monkeypatch) -> N
 
 
 def test_what_was_refused_once_and_delivered_later_is_recorded(workspace, monkeypatch) -> None:
-    from ablate.record.database import DatabaseTracking
+    from ablate.record.sqlite_client import DatabaseTracking
     from ablate.record.tracking import TRIAL, Refused
 
     put_all, refused = DatabaseTracking.put_all, []

@@ -10,8 +10,8 @@ from sqlalchemy import event
 
 from ablate.commands.sync import sync_records
 from ablate.record import mlflow_records
-from ablate.record.database import DatabaseTracking
 from ablate.record.mlflow_records import sync
+from ablate.record.sqlite_client import DatabaseTracking
 from ablate.record.tracking import Refused
 from ablate.store import journal as journals
 from ablate.store.workspace import open_workspace

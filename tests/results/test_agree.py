@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ablate.compare.records.query import ask
+from ablate.compare.across.query import ask
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Parent, Trial

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import pytest
 
 from ablate import Arm, Metric, Scale, Study, papers, setting, table, task
-from ablate.compare.records.side_by_side import KNOWN_AS
+from ablate.compare.across.side_by_side import KNOWN_AS
 from ablate.config import metrics, tasks
 from ablate.config.resolve import resolve
 from ablate.errors import StudyError
 from ablate.papers import Cell
 from ablate.study.file import load, shipped
+from ablate.study.make_record import published_cells
 from ablate.study.plan import make_plan
-from ablate.study.record import published_cells
 
 PLAIN = {("ppl", "valid"), ("ppl", "test"), ("bpc", "test")}
 OF_TASKS = (metrics.BLEU, metrics.ROUGE_1, metrics.ROUGE_2, metrics.ROUGE_L, metrics.BRACKET_F1)

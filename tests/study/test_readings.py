@@ -12,8 +12,8 @@ from ablate.space import space
 from ablate.space.space import Space
 from ablate.study.arms import arm_values
 from ablate.study.file import load
+from ablate.study.make_record import arm_stages
 from ablate.study.plan import make_plan
-from ablate.study.record import arm_stages
 from ablate.study.words import Arm
 from tests.support import places
 

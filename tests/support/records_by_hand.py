@@ -11,8 +11,8 @@ from typing import Any
 from ablate.config.identity import Parent, Trial
 from ablate.record import quiet
 from ablate.record.client import ClientTracking
-from ablate.record.database import DatabaseTracking
 from ablate.record.mlflow_records import Recorder
+from ablate.record.sqlite_client import DatabaseTracking
 from ablate.store import study_record
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch

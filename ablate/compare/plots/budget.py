@@ -8,7 +8,7 @@ from typing import Any
 from ablate.compare.material import Material
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
-from ablate.compare.statistics.curves import BudgetCurve, Point, budget_curves
+from ablate.compare.statistics.curves import BudgetCurve, BudgetPoint, budget_curves
 from ablate.config.metrics import Metric
 from ablate.results.replication import counted
 
@@ -42,7 +42,7 @@ def _lines(
 ) -> Iterator[fig.Series]:
     """An arm's expected best with its spread, and each of its searches as it went."""
 
-    def over(points: Sequence[Point], **more: Any) -> fig.Series:
+    def over(points: Sequence[BudgetPoint], **more: Any) -> fig.Series:
         x = [point.tokens if by_tokens else point.trials for point in points]
         return fig.Series(x=x, y=[metric.show(point.loss) for point in points], **more)
 

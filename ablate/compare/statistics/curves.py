@@ -30,7 +30,7 @@ SPENT = (Status.COMPLETED, Status.DIVERGED, Status.PRUNED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class BudgetPoint:
     """What a budget buys: loss on validation after N trials and M tokens."""
 
     trials: int
@@ -47,8 +47,8 @@ class BudgetCurve:
     num_trials: int
     num_spoilt: int  # diverged, or stopped early
     best: float  # loss
-    expected: tuple[Point, ...]
-    as_found: tuple[tuple[Point, ...], ...]
+    expected: tuple[BudgetPoint, ...]
+    as_found: tuple[tuple[BudgetPoint, ...], ...]
 
 
 def budget_curves(record: StudyRecord, journals: Mapping[str, Journal]) -> list[BudgetCurve]:
@@ -81,7 +81,7 @@ def _curve(arm: str, record: StudyRecord, journals: Mapping[str, Journal]) -> Bu
         num_spoilt=len(every) - len(completed),
         best=min(completed),
         expected=tuple(
-            Point(trials=k, tokens=k * tokens, loss=mean, spread=spread)
+            BudgetPoint(trials=k, tokens=k * tokens, loss=mean, spread=spread)
             for k, (mean, spread) in enumerate(_over_searches([v for v in values if v]), 1)
         ),
         as_found=tuple(
@@ -112,10 +112,10 @@ def expected_best(values: Sequence[float]) -> list[tuple[float, float]]:
     return moments
 
 
-def _best_so_far(run: Sequence[Journal], values: Sequence[float]) -> list[Point]:
+def _best_so_far(run: Sequence[Journal], values: Sequence[float]) -> list[BudgetPoint]:
     best, tokens = itertools.accumulate(values, min), itertools.accumulate(map(_tokens, run))
     return [
-        Point(trials=number, tokens=total, loss=loss)
+        BudgetPoint(trials=number, tokens=total, loss=loss)
         for number, (loss, total) in enumerate(zip(best, tokens, strict=True), 1)
     ]
 

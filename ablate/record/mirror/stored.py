@@ -9,7 +9,7 @@ from typing import Any
 
 from ablate.record import runs
 from ablate.record.runs import StudyStatus
-from ablate.record.tracking import ALSO_IN, MARK, Record, Run, Seen
+from ablate.record.tracking import ALSO_IN, MARK, RunToWrite, Seen, StoredRun
 from ablate.results.labels import labels_of
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -24,7 +24,7 @@ class StoreSource:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, RunToWrite] = {}
 
     def changes(self, known: Mapping[str, Seen]) -> tuple[dict[str, Seen], list[str]]:
         """Return the runs that are new or changed, in their current state, and the deleted ones."""
@@ -45,7 +45,7 @@ class StoreSource:
             starts.append(run.start)
         self._runs[record.key] = _study_run(record, known, min(starts, default=0))
 
-    def read(self, run_ids: list[str]) -> Iterator[list[Record]]:
+    def read(self, run_ids: list[str]) -> Iterator[list[StoredRun]]:
         """Yield the trials' records, read from their journals."""
         yield [_record(run_id, self._runs[run_id]) for run_id in run_ids]
 
@@ -54,7 +54,7 @@ class StoreSource:
         self._runs.clear()
 
 
-def _study_run(record: StudyRecord, known: Mapping[str, Journal], start: int) -> Run:
+def _study_run(record: StudyRecord, known: Mapping[str, Journal], start: int) -> RunToWrite:
     counts: Counter[str] = Counter(
         Status.LEFT if trial_id not in known else runs.status_of(known[trial_id], running=False)
         for trial_id in record.trial_ids()
@@ -65,19 +65,19 @@ def _study_run(record: StudyRecord, known: Mapping[str, Journal], start: int) ->
     return replace(run, tags=run.all_tags(None))
 
 
-def _seen(run: Run) -> Seen:
+def _seen(run: RunToWrite) -> Seen:
     shared = [f"{key}={value}" for key, value in run.tags.items() if key.startswith(ALSO_IN)]
     return Seen(0, "|".join((run.tags[MARK], run.status, *shared)))  # no listing is ordered by it
 
 
-def _record(run_id: str, run: Run) -> Record:
+def _record(run_id: str, run: RunToWrite) -> StoredRun:
     steps: dict[int, dict[str, Any]] = {}
     numbers: dict[str, float] = {}
     for point in sorted(run.points, key=lambda point: point.step):
         steps.setdefault(point.step, {"epoch": point.step})[point.key] = point.value
         numbers[point.key] = point.value
     study = run.artifacts.get("study.json")
-    return Record(
+    return StoredRun(
         run_id=run_id,
         start=run.start,
         end=run.end,

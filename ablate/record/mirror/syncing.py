@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.errors import MissingDependency, RecordError, StoreError, needs
-from ablate.record.mirror.database import DatabaseSource
 from ablate.record.mirror.files import LOCK_SECONDS, MANIFEST, Damaged, Folder, Manifest
+from ablate.record.mirror.sqlite_source import DatabaseSource
 from ablate.record.mirror.stored import StoreSource
 from ablate.record.mirror.writing import Generation
 from ablate.record.places import check_uri, digest

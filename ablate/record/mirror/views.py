@@ -27,7 +27,7 @@ from typing import Any
 
 from ablate import papers
 from ablate.config.metrics import PERPLEXITY
-from ablate.record.mirror.records import LABELS, TIMES, TRIAL_COLUMNS
+from ablate.record.mirror.rows import LABELS, TIMES, TRIAL_COLUMNS
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import first_runs, literal, parquet, quoted
 

@@ -26,7 +26,7 @@ from ablate.record.mirror.arms import (
     study_of,
 )
 from ablate.record.mirror.files import Folder, Manifest
-from ablate.record.mirror.records import (
+from ablate.record.mirror.rows import (
     EPOCH_COLUMNS,
     EPOCH_METRICS,
     RESULTS,
@@ -36,7 +36,7 @@ from ablate.record.mirror.records import (
     study_row,
     trial_row,
 )
-from ablate.record.tracking import Record
+from ablate.record.tracking import StoredRun
 
 SMALL = 100_000  # segments with fewer rows are merged ...
 MANY = 8  # ... once there are this many
@@ -96,7 +96,7 @@ class Generation:
             seals={**old.seals},
         )
 
-    def add(self, batches: Iterable[list[Record]]) -> None:
+    def add(self, batches: Iterable[list[StoredRun]]) -> None:
         """Add the records that were read."""
         files = [self.folder.path_to(f"{name}.jsonl") for name in ("trials", "epochs", "studies")]
         trials, epochs, studies = files
@@ -113,7 +113,9 @@ class Generation:
         for file in files:
             file.unlink()
 
-    def _write_rows(self, batch: list[Record], trial: TextIO, epoch: TextIO, study: TextIO) -> None:
+    def _write_rows(
+        self, batch: list[StoredRun], trial: TextIO, epoch: TextIO, study: TextIO
+    ) -> None:
         """Write a line for each row, and add its columns to the manifest."""
         manifest, number = self.manifest, self.manifest.generation
         trials = [record for record in batch if record.is_trial]
@@ -125,7 +127,7 @@ class Generation:
             _write(epoch_rows(record, number), epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
         _write([study_row(record) for record in batch if record.is_study], study, STUDY, {})
 
-    def _learn_configs(self, trials: list[Record]) -> None:
+    def _learn_configs(self, trials: list[StoredRun]) -> None:
         """Add the config columns of these records, and their types, to the manifest."""
         columns: dict[str, set[str]] = {}
         spelled = _spellings(self.manifest.configs)

@@ -34,8 +34,8 @@ from ablate.trial.training.averaging import Averaging
 from ablate.trial.training.drawn import drawn
 from ablate.trial.training.evaluation import judge, reading_of
 from ablate.trial.training.finished import assembled, base_models, check_parents
-from ablate.trial.training.pairs import Pairs
 from ablate.trial.training.rates import Rates
+from ablate.trial.training.sentence_pairs import Pairs
 from ablate.trial.training.stream import CircularStream, Stream
 from ablate.trial.training.updates import Part, Reader, Update
 

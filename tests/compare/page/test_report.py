@@ -19,7 +19,7 @@ from ablate.compare.page import SECTIONS, page, render, sections
 from ablate.compare.table import provenance
 from ablate.engine import run as engine
 from ablate.errors import MissingDependency
-from ablate.record.database import _make_database
+from ablate.record.sqlite_client import _make_database
 from ablate.store import findings, study_record
 from ablate.store.findings import SavedFinding
 from ablate.store.store import Store

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ablate.config.identity import Parent, Trial
-from ablate.record.database import _make_database
 from ablate.record.mlflow_records import Recorder
+from ablate.record.sqlite_client import _make_database
 from ablate.store import study_record
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
@@ -92,7 +92,7 @@ class Recorded:
         arm_fields: dict[str, dict[str, Any]] | None = None,
         **more: Any,
     ) -> StudyRecord:
-        """Record a study of these trials, finished or not."""
+        """StoredRun a study of these trials, finished or not."""
         planned = [
             PlannedTrial(
                 id=journal.trial.id,
@@ -154,7 +154,7 @@ def recorded(tmp_path: Path, empty_database: Path) -> Iterator[Recorded]:
 @pytest.fixture
 def rows_of() -> Callable[[Recorded, str], list[tuple]]:
     """Return the rows of a query of a mirror that is up to date."""
-    from ablate.compare.records.query import ask
+    from ablate.compare.across.query import ask
     from ablate.record.mirror.syncing import update_mirror
 
     return lambda recorded, sql: ask(update_mirror(recorded.workspace), sql).rows

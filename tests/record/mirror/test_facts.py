@@ -12,7 +12,7 @@ from tests.support.golden import changes
 @pytest.mark.golden
 def test_names_stay(recorded):
     """Users have queries of these columns, and filters of these tags."""
-    from ablate.compare.records.query import ask
+    from ablate.compare.across.query import ask
 
     tags = "\n".join(f"{fact.name} {fact.kind} {fact.recorded_as}" for fact in FACTS)
     mirror = update_mirror(recorded.workspace)

@@ -9,7 +9,7 @@ import math
 import pytest
 
 from ablate import cli
-from ablate.compare.records import pairs, pairs_table
+from ablate.compare.across import matched, matched_table
 from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.record.mirror.syncing import update_mirror
 from ablate.record.mlflow_records import Recorder
@@ -20,7 +20,7 @@ NO_CORPUS = {"corpus": "", "corpus_digest": "", "level": ""}
 
 
 def accuracies(recorded, name="digits", metric=ACCURACY, **more):
-    """Record a study of three seeds an arm; the arm `shifted` is better by about 0.02."""
+    """StoredRun a study of three seeds an arm; the arm `shifted` is better by about 0.02."""
     arms = {
         arm: [
             recorded.function(
@@ -174,17 +174,17 @@ def test_a_papers_numbers_of_the_studys_metric_stand_beside_it(recorded, capsys)
 
 def test_a_change_is_in_the_direction_of_its_metric(recorded):
     accuracies(recorded)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["digits.shift"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["digits.shift"])
     (change,) = result.changes
     assert change.difference is not None and change.num_pairs == 3
     assert change.difference.mean == pytest.approx(0.024)
-    table = pairs_table.table(result)
+    table = matched_table.table(result)
     row = dict(zip(table.headings, table.rows[0], strict=True))
     assert (row["metric"], row["better"], row["verdict"]) == ("accuracy", "higher", "higher")
     assert "difference_nats" not in row and row["difference"] == pytest.approx(0.024)
     low, high = row["low"], row["high"]
     assert low < row["difference"] < high
-    text = " ".join(pairs_table.plain_text(result).split())
+    text = " ".join(matched_table.plain_text(result).split())
     assert "Δ accuracy in %" in text and "+2.40" in text and "above 0 is better" in text
     assert not any(word in text for word in ("nats", "corpus", "perplexity"))
 
@@ -192,22 +192,22 @@ def test_a_change_is_in_the_direction_of_its_metric(recorded):
 def test_changes_by_two_metrics_name_them(recorded):
     accuracies(recorded)
     words(recorded)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["digits", "head"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["digits", "head"])
     assert [change.metric.name for change in result.changes] == ["accuracy", "nll"]
-    table = pairs_table.table(result)
+    table = matched_table.table(result)
     rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows]
     assert [row["metric"] for row in rows] == ["accuracy", "nats"]
     assert [row["verdict"] for row in rows] == ["higher", "higher"]  # softmax has more nats
-    text = " ".join(pairs_table.plain_text(result).split())
+    text = " ".join(matched_table.plain_text(result).split())
     assert "better if above 0 for accuracy in %, below 0 for nats" in text
 
 
 def test_only_nats_keep_their_column(recorded):
     words(recorded)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
-    headings = pairs_table.table(result).headings
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
+    headings = matched_table.table(result).headings
     assert "difference_nats" in headings and not {"metric", "better"} & {*headings}
-    assert "Δ nats" in pairs_table.plain_text(result)
+    assert "Δ nats" in matched_table.plain_text(result)
 
 
 def test_trials_judged_by_different_metrics_are_no_pair(recorded):
@@ -215,4 +215,4 @@ def test_trials_judged_by_different_metrics_are_no_pair(recorded):
     for metric, shift in ((ACCURACY, False), (Metric("loss"), True)):
         trial = recorded.function(metric.name, {"shift": shift}, both)
         recorded.study(f"by_{metric.name}", {"a": [trial]}, judged_by=metric, **NO_CORPUS)
-    assert pairs.exchange(update_mirror(recorded.workspace), ["digits"]).changes == ()
+    assert matched.exchange(update_mirror(recorded.workspace), ["digits"]).changes == ()

@@ -16,7 +16,7 @@ import duckdb
 import pytest
 
 from ablate.commands.query import query as ask_records
-from ablate.compare.records.query import MirrorDamaged, ask
+from ablate.compare.across.query import MirrorDamaged, ask
 from ablate.errors import RecordError, StoreError
 from ablate.record.mirror import kinds
 from ablate.record.mirror.files import MANIFEST, Damaged, Folder
@@ -299,7 +299,7 @@ def test_a_server_that_does_not_answer_leaves_the_mirror(recorded):
 
 
 def test_without_any_record_the_tables_are_there_and_empty(tmp_path, rows_of):
-    from ablate.compare.records.query import ask as query
+    from ablate.compare.across.query import ask as query
     from ablate.store.workspace import open_workspace
 
     mirror = update_mirror(open_workspace(str(tmp_path / "nothing")))

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ablate import cli
-from ablate.compare.records import query
+from ablate.compare.across import query
 from ablate.errors import ConfigError, StillRunning
 from ablate.record.mirror.syncing import update_mirror
 
@@ -235,7 +235,7 @@ def test_a_query_may_return_as_many_rows_as_the_limit(mirror, monkeypatch):
 ENDS = """
 import sys
 from ablate import cli
-from ablate.compare.records import query
+from ablate.compare.across import query
 query.MOST_SECONDS = query.GRACE_SECONDS = 0.1
 sys.argv = ["ablate", *sys.argv[1:]]
 sys.exit(cli.main())

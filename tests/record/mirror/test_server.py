@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ablate.compare.records.query import ask
+from ablate.compare.across.query import ask
 from ablate.record import listing
 from ablate.record.mirror.syncing import update_mirror
 from ablate.record.places import ui_command, ui_environment

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from ablate import cli
+from ablate.compare.across.query import ask
 from ablate.compare.publishing import without_locations, without_machine
-from ablate.compare.records.query import ask
 from ablate.record.mirror.syncing import STORE, update_mirror
 from ablate.store import journal as journals
 from ablate.store import study_record

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ablate.compare.across.row import OURS, Place, Row
 from ablate.compare.formats import Column, Table, for_people
-from ablate.compare.records.row import OURS, Place, Row
 from ablate.compare.text.figures import count
 from ablate.config.metrics import SPLITS
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ablate import papers
+from ablate.compare.across import published
+from ablate.compare.across import reading as for_readers
+from ablate.compare.across.published import Verdicts
+from ablate.compare.across.query import reading
+from ablate.compare.across.row import OURS, PUBLISHED, Row
 from ablate.compare.formats import Table, table_of_values
-from ablate.compare.records import published
-from ablate.compare.records import reading as for_readers
-from ablate.compare.records.published import Verdicts
-from ablate.compare.records.query import reading
-from ablate.compare.records.row import OURS, PUBLISHED, Row
 from ablate.compare.statistics.verdicts import as_printed, declared, published_cells
 from ablate.compare.text.figures import count, decimal
 from ablate.config.metrics import ARMS, KNOWN, PERPLEXITY, SPLIT, SPLITS, TRAIN, Metric

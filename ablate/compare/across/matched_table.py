@@ -6,8 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from ablate.compare.formats import Table, table_of, table_of_values, text
-from ablate.compare.records.pairs import (
+from ablate.compare.across.matched import (
     MOST_VALUES,
     NOTHING,
     Change,
@@ -16,6 +15,7 @@ from ablate.compare.records.pairs import (
     Variant,
     texts,
 )
+from ablate.compare.formats import Table, table_of, table_of_values, text
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import within

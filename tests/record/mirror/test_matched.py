@@ -9,7 +9,7 @@ import random
 import pytest
 from scipy import stats
 
-from ablate.compare.records import pairs, pairs_table
+from ablate.compare.across import matched, matched_table
 from ablate.compare.statistics import paired as statistics
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError
@@ -64,7 +64,7 @@ def by_hand(journals, names):
 @pytest.mark.parametrize("name", ["head", "backbone.units"])
 def test_pairs_are_those_found_one_by_one(recorded, name):
     journals = some_trials(recorded)
-    result = pairs.exchange(update_mirror(recorded.workspace), [name])
+    result = matched.exchange(update_mirror(recorded.workspace), [name])
     expected = by_hand(journals, [name])
     assert len(expected) > 5
     (change,) = result.changes
@@ -83,9 +83,9 @@ def test_what_differs_in_two_things_is_no_pair_for_one(recorded):
     other = recorded.trial("t2", {**BASE, "head": "mos", "backbone.units": 30}, nats=3.5)
     recorded.study("one", {"a": [one], "b": [other]})
     mirror = update_mirror(recorded.workspace)
-    assert pairs.exchange(mirror, ["head"]).changes == ()
-    assert "No two of 2" in pairs_table.plain_text(pairs.exchange(mirror, ["head"]))
-    (change,) = pairs.exchange(mirror, ["head", "backbone"]).changes
+    assert matched.exchange(mirror, ["head"]).changes == ()
+    assert "No two of 2" in matched_table.plain_text(matched.exchange(mirror, ["head"]))
+    (change,) = matched.exchange(mirror, ["head", "backbone"]).changes
     assert change.difference is not None
     assert abs(change.difference.mean) == pytest.approx(0.5)
 
@@ -102,7 +102,7 @@ def test_what_differs_in_two_things_is_no_pair_for_one(recorded):
 def test_another_seed_corpus_or_runner_is_no_pair(recorded, differs):
     other = recorded.trial("t2", {**BASE, "head": "mos"}, **differs)
     recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
-    assert pairs.exchange(update_mirror(recorded.workspace), ["head"]).changes == ()
+    assert matched.exchange(update_mirror(recorded.workspace), ["head"]).changes == ()
 
 
 def test_what_ran_a_trial_and_whether_it_read_test_can_be_asked(recorded, rows_of):
@@ -125,7 +125,7 @@ def test_fine_tuned_trials_are_pairs_if_those_before_are(recorded):
     stray = recorded.trial("stray", {**heads["mos"], "training.epochs": 3}, parents=["wide-1"])
     arms = {"a": [first["softmax"], tuned["softmax"]], "b": [first["mos"], tuned["mos"]]}
     recorded.study("one", {**arms, "c": [wide, stray]})
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
     assert sum(change.num_pairs for change in result.changes) == 2
 
 
@@ -142,7 +142,7 @@ def test_a_model_counts_once_however_often_it_is_measured_or_trained_on(recorded
             ),
         ]
     recorded.study("one", {"a": trials})
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
     assert result.num_trials == 12
     assert sum(change.num_pairs for change in result.changes) == 6
     assert sum(change.num_settings for change in result.changes) == 2
@@ -170,11 +170,11 @@ def test_pairs_of_kernels_and_torch_are_named(recorded, befores, odd):
         for head, config in heads.items()
     }
     recorded.study("one", arms)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
     (change,) = result.changes
     assert change.not_alike == odd
-    assert pairs_table.table(result).rows[0][-2] == ", ".join(odd)
-    printed = " ".join(pairs_table.plain_text(result).split())
+    assert matched_table.table(result).rows[0][-2] == ", ".join(odd)
+    printed = " ".join(matched_table.plain_text(result).split())
     assert ("seeds 1, 3. Kernels and torch round differently" in printed) == bool(odd)
 
 
@@ -194,7 +194,7 @@ def test_a_record_that_does_not_say_is_no_alarm_and_what_a_trial_builds_on_count
         ],
     }
     recorded.study("one", arms)
-    (change,) = pairs.exchange(update_mirror(recorded.workspace), ["head"]).changes
+    (change,) = matched.exchange(update_mirror(recorded.workspace), ["head"]).changes
     assert change.difference.num_pairs == 3
     assert change.not_alike == ("2",)
 
@@ -202,14 +202,14 @@ def test_a_record_that_does_not_say_is_no_alarm_and_what_a_trial_builds_on_count
 def test_an_unknown_slot_names_the_nearest(recorded):
     recorded.study("one", {"a": [recorded.trial("t1", BASE)]})
     with pytest.raises(ConfigError, match=r"Did you mean 'backbone\.units'"):
-        pairs.exchange(update_mirror(recorded.workspace), ["backbone.unit"])
+        matched.exchange(update_mirror(recorded.workspace), ["backbone.unit"])
 
 
 def test_the_change_is_told_by_what_differs():
     before, after = (((("head", "mos"), ("head.experts", num)),) for num in ("15", "20"))
-    assert pairs_table.describe_change(before, after) == ("head.experts=15", "head.experts=20")
+    assert matched_table.describe_change(before, after) == ("head.experts=15", "head.experts=20")
     gate = ((("gate", "iog"),),)
-    assert pairs_table.describe_change(pairs.NOTHING, gate) == ("not set", "gate=iog")
+    assert matched_table.describe_change(matched.NOTHING, gate) == ("not set", "gate=iog")
 
 
 def test_a_value_is_told_whole_whatever_is_in_it(recorded):
@@ -218,8 +218,8 @@ def test_a_value_is_told_whole_whatever_is_in_it(recorded):
         text: [recorded.trial(f"t{len(text)}", {**BASE, "head.note": text})] for text in values
     }
     recorded.study("one", trials)
-    (change,) = pairs.exchange(update_mirror(recorded.workspace), ["head.note"]).changes
-    sides = pairs_table.describe_change(change.before, change.after)
+    (change,) = matched.exchange(update_mirror(recorded.workspace), ["head.note"]).changes
+    sides = matched_table.describe_change(change.before, change.after)
     assert {*sides} == {f"head.note={text}" for text in values}
 
 
@@ -235,11 +235,11 @@ def test_a_technique_that_is_off_is_a_pair_for_its_only_strength(recorded):
     paper = [recorded.trial("paper", balanced(0.1, "paper"), seed=1, nats=3.0)]
     strong = [recorded.trial("strong", balanced(0.2, "paper"), seed=1, nats=2.0)]
     recorded.study("one", {"off": off, "on": on, "paper": paper, "strong": strong})
-    result = pairs.exchange(
+    result = matched.exchange(
         update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
     )
     deltas = {
-        pairs_table.describe_change(c.before, c.after): (
+        matched_table.describe_change(c.before, c.after): (
             tuple(sorted(c.difference.deltas)),
             c.num_settings,
         )
@@ -266,9 +266,9 @@ def test_a_technique_with_another_strength_is_no_pair_with_none_at_all(recorded)
             "input": [recorded.trial("t3", {**BASE, **alone})],
         },
     )
-    result = pairs.exchange(update_mirror(recorded.workspace), [f"{of}.input"])
+    result = matched.exchange(update_mirror(recorded.workspace), [f"{of}.input"])
     assert [c.num_pairs for c in result.changes] == [1]  # t1 and t3
-    result = pairs.exchange(update_mirror(recorded.workspace), [f"{of}.input", f"{of}.hidden"])
+    result = matched.exchange(update_mirror(recorded.workspace), [f"{of}.input", f"{of}.hidden"])
     assert len(result.changes) == 3
 
 
@@ -280,7 +280,7 @@ def test_stages_of_a_technique_that_is_off_are_pairs_too(recorded):
         recorded.trial("on-2", {**on, "training.epochs": 3}, parents=["on-1"]),
     ]
     recorded.study("one", {"a": [*first, *later]})
-    result = pairs.exchange(
+    result = matched.exchange(
         update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
     )
     assert [c.num_pairs for c in result.changes] == [2]
@@ -292,21 +292,21 @@ def test_pairs_with_a_diverged_trial_are_counted_and_named(recorded):
     mixed = [recorded.trial(f"m{seed}", heads["mos"], seed=seed, nats=3.5) for seed in (1, 2)]
     lost = recorded.trial("m3", heads["mos"], seed=3, status="diverged")
     recorded.study("one", {"plain": plain, "mixed": [*mixed, lost]})
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
     (change,) = result.changes
     assert change.num_pairs == 2
     assert [one.trial for one in change.diverged] == ["m3"]
-    (row,) = pairs_table.table(result).rows
-    assert dict(zip(pairs_table.table(result).headings, row, strict=True))["diverged"] == "m3"
-    text = " ".join(pairs_table.plain_text(result).split())
+    (row,) = matched_table.table(result).rows
+    assert dict(zip(matched_table.table(result).headings, row, strict=True))["diverged"] == "m3"
+    text = " ".join(matched_table.plain_text(result).split())
     assert "1 pair is left out because a trial diverged: m3 (one, head=mos, seed 3)." in text
 
 
 def test_a_change_of_which_every_pair_diverged_is_named(recorded):
     other = recorded.trial("t2", {**BASE, "head": "mos"}, status="diverged")
     recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
-    text = " ".join(pairs_table.plain_text(result).split())
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
+    text = " ".join(matched_table.plain_text(result).split())
     assert "mos → softmax" in text or "softmax → mos" in text
     assert "undecided" in text and "t2 (one, head=mos, seed 1)" in text
 
@@ -333,11 +333,11 @@ def test_two_versions_of_a_task_are_no_pair_unless_the_version_is_named(recorded
     }
     recorded.study("one", arms, **JUDGED)
     mirror = update_mirror(recorded.workspace)
-    (change,) = pairs.exchange(mirror, ["digits.shift"]).changes
+    (change,) = matched.exchange(mirror, ["digits.shift"]).changes
     assert change.num_pairs == 2, "one of each version, and none of both"
     for name in ("task", "task version"):
-        (change,) = pairs.exchange(mirror, [name]).changes
-        sides = pairs_table.describe_change(change.before, change.after)
+        (change,) = matched.exchange(mirror, [name]).changes
+        sides = matched_table.describe_change(change.before, change.after)
         assert {*sides} == {"not set", "task version=2"} and change.num_pairs == 2
 
 
@@ -350,8 +350,8 @@ def test_two_versions_of_a_technique_are_no_pair_either(recorded):
     }
     recorded.study("one", arms)
     mirror = update_mirror(recorded.workspace)
-    assert pairs.exchange(mirror, ["backbone"]).changes == ()
-    changes = pairs.exchange(mirror, ["head"]).changes
+    assert matched.exchange(mirror, ["backbone"]).changes == ()
+    changes = matched.exchange(mirror, ["head"]).changes
     assert sorted(round(abs(c.difference.mean), 6) for c in changes) == [1.0, 1.0, 2.0]
 
 
@@ -360,7 +360,7 @@ def test_a_strength_of_a_version_pairs_with_the_technique_that_is_off(recorded):
     on = {**BASE, f"{name}.rate": 0.5, f"{name} version": 2}
     arms = {"off": [recorded.trial("off", BASE)], "on": [recorded.trial("on", on, nats=3.0)]}
     recorded.study("one", arms)
-    (change,) = pairs.exchange(update_mirror(recorded.workspace), [f"{name}.rate"]).changes
+    (change,) = matched.exchange(update_mirror(recorded.workspace), [f"{name}.rate"]).changes
     assert change.num_pairs == 1
 
 
@@ -372,7 +372,7 @@ def test_what_a_task_says_is_neutral_makes_no_difference(recorded):
         ],
     }
     recorded.study("one", arms, **JUDGED)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["digits.shift"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["digits.shift"])
     assert [change.num_pairs for change in result.changes] == [1]
 
 
@@ -388,12 +388,12 @@ def test_of_a_file_its_contents_count_and_its_path_does_not(recorded):
     }
     recorded.study("one", arms, **JUDGED)
     mirror = update_mirror(recorded.workspace)
-    (change,) = pairs.exchange(mirror, ["digits.shift"]).changes
+    (change,) = matched.exchange(mirror, ["digits.shift"]).changes
     assert change.num_pairs == 1
-    (change,) = pairs.exchange(mirror, ["digits.words"]).changes
+    (change,) = matched.exchange(mirror, ["digits.words"]).changes
     assert {"digits.words contents=1a", "digits.words contents=2b"} <= {
         part
-        for side in pairs_table.describe_change(change.before, change.after)
+        for side in matched_table.describe_change(change.before, change.after)
         for part in side.split(", ")
     }
 
@@ -407,12 +407,12 @@ def test_pairs_across_an_edit_of_the_file_are_named(recorded):
         "b": [trial("b1", "1a", True, 1), trial("b2", "2b", True, 2)],
     }
     recorded.study("one", arms, **JUDGED)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["digits.shift"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["digits.shift"])
     assert [change.edited for change in result.changes] == [("digits.py",)]
-    printed = " ".join(pairs_table.plain_text(result).split())
+    printed = " ".join(matched_table.plain_text(result).split())
     assert "from before and after an edit of a file (shift=" in printed
     assert "raise the version in its @register or @task" in printed
-    assert pairs_table.table(result).rows[0][-1] == "digits.py"
+    assert matched_table.table(result).rows[0][-1] == "digits.py"
 
 
 def test_the_rows_of_a_terminal(recorded, monkeypatch):
@@ -426,8 +426,8 @@ def test_the_rows_of_a_terminal(recorded, monkeypatch):
             options = {"seed": seed, "corpus_digest": corpus, "nats": 4.5 - gain}
             trials.append(recorded.trial(name, config, **options))
     recorded.study("one", arms)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
-    lines = [" ".join(line.split()) for line in pairs_table.plain_text(result).splitlines()]
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
+    lines = [" ".join(line.split()) for line in matched_table.plain_text(result).splitlines()]
     half = (stats.t.ppf(0.975, 5) * stats.sem([0.495, 0.5, 0.505] * 2)).round(4)
     low, high = (f"−{0.5 + side * half:.4f}" for side in (1, -1))
     row = f"mos → softmax c0 −0.5000 [{low}, {high}] 6 2 lower"
@@ -436,12 +436,12 @@ def test_the_rows_of_a_terminal(recorded, monkeypatch):
     text = " ".join(lines)
     assert "14 completed trials; pairs differ only in head." in text
     assert "Holm-corrected over 2 rows. From the studies one." in text
-    monkeypatch.setattr(pairs_table, "SHOWN", 1)
-    text = " ".join(pairs_table.plain_text(result).split())
+    monkeypatch.setattr(matched_table, "SHOWN", 1)
+    text = " ".join(matched_table.plain_text(result).split())
     assert row in text and " c1 " not in text
     assert "1 more row: --format csv has them all." in text
-    monkeypatch.setattr(pairs_table, "SHOWN", 2)
-    assert "more row" not in pairs_table.plain_text(result)
+    monkeypatch.setattr(matched_table, "SHOWN", 2)
+    assert "more row" not in matched_table.plain_text(result)
 
 
 def test_a_terminal_leaves_out_what_says_nothing(recorded):
@@ -454,10 +454,10 @@ def test_a_terminal_leaves_out_what_says_nothing(recorded):
     }
     recorded.study("one", arms)
     mirror = update_mirror(recorded.workspace)
-    exchanged = pairs.exchange(mirror, ["regularizer"])
-    in_full = [pairs_table.describe_change(c.before, c.after) for c in exchanged.changes]
+    exchanged = matched.exchange(mirror, ["regularizer"])
+    in_full = [matched_table.describe_change(c.before, c.after) for c in exchanged.changes]
     assert all("half" in before + after for before, after in in_full if "l2" in before + after)
-    wording = pairs_table.Wording(exchanged)
+    wording = matched_table.Wording(exchanged)
     sides = {frozenset(wording.arrow(change).split(" → ")) for change in exchanged.changes}
     assert sides == {
         frozenset({"dropout (input=0.1), l2 (weight=0.5)", "not set"}),
@@ -481,8 +481,8 @@ def test_a_slot_that_is_asked_for_alone_is_not_repeated(recorded, names, expecte
         "softmax": [recorded.trial("t2", {**BASE, "gate": "none"}, nats=3)],
     }
     recorded.study("one", arms)
-    exchanged = pairs.exchange(update_mirror(recorded.workspace), names)
-    arrow = pairs_table.Wording(exchanged).arrow(exchanged.changes[0])
+    exchanged = matched.exchange(update_mirror(recorded.workspace), names)
+    arrow = matched_table.Wording(exchanged).arrow(exchanged.changes[0])
     assert {*arrow.split(" → ")} == {*expected.split(" → ")}
 
 
@@ -493,14 +493,14 @@ def test_differences_are_in_the_unit_that_people_read(recorded):
         for head in ("softmax", "mos")
     }
     recorded.study("one", arms)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
     (change,) = result.changes
     asked = dataclasses.replace(
         change,
         metric=accuracy,
         difference=statistics.paired_difference([0.02, 0.03], size=1),
     )
-    printed = pairs_table.plain_text(dataclasses.replace(result, changes=(asked,)))
+    printed = matched_table.plain_text(dataclasses.replace(result, changes=(asked,)))
     assert "Δ accuracy in %" in printed and "+2.5" in printed and "above 0 is better" in printed
 
 
@@ -536,11 +536,11 @@ def of_every_kind(recorded) -> None:
 
 def test_pairs_are_of_final_trials_alone_and_others_are_counted(recorded):
     of_every_kind(recorded)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
     (change,) = result.changes
     assert (change.num_pairs, change.num_settings, change.studies) == (2, 2, ("real",))
     assert result.left_out == {"of smoke scales": 2, "of searches": 2, "of earlier stages": 2}
-    text = " ".join(pairs_table.plain_text(result).split())
+    text = " ".join(matched_table.plain_text(result).split())
     assert "4 completed trials; pairs differ only in head." in text
     assert (
         "Left out: 2 trials of earlier stages, 2 of searches, 2 of smoke scales. "
@@ -552,8 +552,8 @@ def test_without_final_trials_the_others_are_named(recorded):
     heads = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
     arms = {head: [recorded.trial(head, config)] for head, config in heads.items()}
     recorded.study("one", arms, scale="smoke")  # as older records have it
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
-    text = " ".join(pairs_table.plain_text(result).split())
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
+    text = " ".join(matched_table.plain_text(result).split())
     assert text.startswith("No two of 0 completed trials differ only in head. Left out: 2 trials")
 
 
@@ -568,14 +568,14 @@ def test_rows_that_differ_have_labels_that_differ(recorded):
         ],
     }
     recorded.study("one", arms)
-    result = pairs.exchange(update_mirror(recorded.workspace), ["head"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
     assert len(result.changes) == 2
-    wording = pairs_table.Wording(result)
+    wording = matched_table.Wording(result)
     arrows = {wording.arrow(change) for change in result.changes}
     assert len(arrows) == 2 and "softmax → mos, experts=15" in {*arrows, *map(reverse, arrows)}
     (longer,) = (arrow for arrow in arrows if "trained on from" in arrow)
     assert "head=mos, trained on from head=mos, head.experts=15" in longer
-    assert len({tuple(row[:3]) for row in pairs_table.table(result).rows}) == 2
+    assert len({tuple(row[:3]) for row in matched_table.table(result).rows}) == 2
 
 
 def reverse(arrow: str) -> str:
@@ -583,8 +583,8 @@ def reverse(arrow: str) -> str:
 
 
 def test_a_field_of_many_values_is_compared_for_the_most_common_ones(recorded, monkeypatch):
-    monkeypatch.setattr(pairs, "MOST_VALUES", 3)
-    monkeypatch.setattr(pairs_table, "MOST_VALUES", 3)
+    monkeypatch.setattr(matched, "MOST_VALUES", 3)
+    monkeypatch.setattr(matched_table, "MOST_VALUES", 3)
     trials = [
         recorded.trial(f"u{units}-{seed}", {**BASE, "backbone.units": units}, seed=seed)
         for units in range(10, 20)
@@ -592,10 +592,10 @@ def test_a_field_of_many_values_is_compared_for_the_most_common_ones(recorded, m
         if seed == 1 or units in (12, 15, 17)
     ]
     recorded.study("one", {"a": trials})
-    result = pairs.exchange(update_mirror(recorded.workspace), ["backbone.units"])
+    result = matched.exchange(update_mirror(recorded.workspace), ["backbone.units"])
     assert [change.num_pairs for change in result.changes] == [3, 3, 3] and result.num_values == 10
     assert {value for c in result.changes for value in (c.before, c.after)} == {
         ((("backbone.units", units),),) for units in ("12", "15", "17")
     }
-    text = " ".join(pairs_table.plain_text(result).split())
+    text = " ".join(matched_table.plain_text(result).split())
     assert "10 values: only the 3 with the most trials are compared." in text

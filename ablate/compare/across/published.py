@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ablate import papers
-from ablate.compare.records.row import Place, Row
+from ablate.compare.across.row import Place, Row
 from ablate.compare.statistics.verdicts import as_printed, published_cells
 from ablate.config.metrics import SPLITS, TRAIN, Metric
 from ablate.results.verdict import not_comparable

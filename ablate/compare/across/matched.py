@@ -46,8 +46,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from ablate.compare.records.kinds import FACTS_OF_KINDS, FINAL, kinds_of
-from ablate.compare.records.query import reading
+from ablate.compare.across.kinds import FACTS_OF_KINDS, FINAL, kinds_of
+from ablate.compare.across.query import reading
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.config import fields
@@ -111,7 +111,7 @@ class Lineage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Point:
+class ComparedTrial:
     """A completed or diverged trial."""
 
     trial: str
@@ -142,7 +142,7 @@ class Change:
     num_settings: int
     studies: tuple[str, ...]
     num_lost: int  # pairs with a diverged trial
-    diverged: tuple[Point, ...]  # these trials
+    diverged: tuple[ComparedTrial, ...]  # these trials
     not_alike: tuple[str, ...] = ()  # seeds of pairs computed by kernels and by torch
     edited: tuple[str, ...] = ()  # the user's files that were edited between trials of a pair
     at: float = 0.0  # the mean of the first trials, as people read it
@@ -231,14 +231,16 @@ def _named(names: Iterable[str], columns: Sequence[str]) -> set[str]:
     return columns_named
 
 
-def _points(db: Any, mirror: Mirror, rest: list[str], named: set[str], split: str) -> list[Point]:
+def _points(
+    db: Any, mirror: Mirror, rest: list[str], named: set[str], split: str
+) -> list[ComparedTrial]:
     """Every completed or diverged trial; its setting includes those of the trials it builds on."""
     studies = rows_of(db, STUDY_FACTS, "_studies")
     rows = {row.facts["trial"]: row for row in _rows(db, mirror, studies, rest, named, split)}
     kinds = kinds_of(studies, [row.facts for row in rows.values()])
     lineage_of = _lineages(rows, sorted(named))
     return [
-        Point(
+        ComparedTrial(
             trial=trial,
             lineage=lineage_of(trial),
             seed=row.seed,
@@ -383,10 +385,10 @@ def texts(variant: Variant) -> list[list[str]]:
     return [[f"{name}={value}" for name, value in stage] for stage in variant]
 
 
-Group = dict[tuple[Any, ...], Point]  # trials that differ only in what is named
+Group = dict[tuple[Any, ...], ComparedTrial]  # trials that differ only in what is named
 
 
-def _groups(points: Iterable[Point]) -> list[Group]:
+def _groups(points: Iterable[ComparedTrial]) -> list[Group]:
     groups: dict[tuple[Any, ...], Group] = defaultdict(dict)
     for point in sorted(points, key=lambda point: point.loss is None):
         lineage = point.lineage
@@ -405,7 +407,9 @@ def _common(groups: Iterable[Group]) -> list[Variant]:
 def _changes(groups: Iterable[Group], common: Sequence[Variant]) -> list[Change]:
     """The pairs of each group, by what changed."""
     ranks = {variant: rank for rank, variant in enumerate(common[:MOST_VALUES])}
-    pairs: dict[tuple[Variant, Variant, str, Any], list[tuple[Point, Point]]] = defaultdict(list)
+    pairs: dict[tuple[Variant, Variant, str, Any], list[tuple[ComparedTrial, ComparedTrial]]] = (
+        defaultdict(list)
+    )
     for group in groups:
         chosen = (item for item in group.items() if item[0][0] in ranks)
         ordered = sorted(chosen, key=lambda item: ranks[item[0][0]])
@@ -419,7 +423,7 @@ def _changes(groups: Iterable[Group], common: Sequence[Variant]) -> list[Change]
 
 
 def _change(
-    before: Variant, after: Variant, corpus: str, pairs: list[tuple[Point, Point]]
+    before: Variant, after: Variant, corpus: str, pairs: list[tuple[ComparedTrial, ComparedTrial]]
 ) -> Change:
     metric = pairs[0][0].metric
     whole = [(a.lineage, b.lineage) for a, b in pairs if None not in (a.loss, b.loss)]

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from ablate.errors import RecordError
 from ablate.record.places import local_folder
-from ablate.record.tracking import ALSO_IN, MARK, Record, Seen, unlimited
+from ablate.record.tracking import ALSO_IN, MARK, Seen, StoredRun, unlimited
 
 BATCH = 500  # runs read at a time
 CHOSEN = "run_uuid IN (SELECT value FROM json_each(?))"
@@ -68,7 +68,7 @@ class DatabaseSource:
             if run_id in marks
         }
 
-    def read(self, run_ids: list[str]) -> Iterator[list[Record]]:
+    def read(self, run_ids: list[str]) -> Iterator[list[StoredRun]]:
         """Yield the records of these runs in batches."""
         for first in range(0, len(run_ids), BATCH):
             if self._db is not None:
@@ -90,7 +90,7 @@ class DatabaseSource:
             self._db.close()
 
 
-def _batch(db: sqlite3.Connection, ids: str) -> list[Record]:
+def _batch(db: sqlite3.Connection, ids: str) -> list[StoredRun]:
     """The records of runs; `ids`: a list of them as JSON."""
     tags, params = _pairs(db, "tags", ids), _pairs(db, "params", ids)
     latest = _latest(db, ids)
@@ -98,7 +98,7 @@ def _batch(db: sqlite3.Connection, ids: str) -> list[Record]:
     columns = "run_uuid, start_time, end_time, artifact_uri"
     runs = db.execute(f"SELECT {columns} FROM runs WHERE {CHOSEN}", (ids,)).fetchall()
     return [
-        Record(
+        StoredRun(
             run_id=run_id,
             start=start,
             end=end,

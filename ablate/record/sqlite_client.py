@@ -30,11 +30,11 @@ from ablate.record.tracking import (
     MARK,
     RUN_NAME,
     TRIAL,
-    Point,
-    Recorded,
+    MetricValue,
     Refused,
-    Run,
     RunLocation,
+    RunToWrite,
+    StoredTrial,
     new_points,
 )
 from ablate.redaction import redacted
@@ -47,7 +47,7 @@ BUSY_SECONDS = 20.0  # to wait for another writer; the same as in MLflow
 class _Wanted:
     """A run to write, with its row in the database."""
 
-    run: Run
+    run: RunToWrite
     row: Mapping[str, Any]
     old_tags: Mapping[str, str] | None  # None: the row is new
 
@@ -90,10 +90,10 @@ class DatabaseTracking(ClientTracking):
         self._user = _user()
         self._locations: dict[str, str] = {}  # of artifacts, by experiment
 
-    def put(self, experiment_id: str, run: Run) -> RunLocation:
+    def put(self, experiment_id: str, run: RunToWrite) -> RunLocation:
         return self.put_all(experiment_id, [run])[0]
 
-    def put_all(self, experiment_id: str, runs: Sequence[Run]) -> list[RunLocation]:
+    def put_all(self, experiment_id: str, runs: Sequence[RunToWrite]) -> list[RunLocation]:
         """Create or update all of these runs, or none of them if that fails."""
         with translate_errors(self.uri), self._engine.begin() as db:
             wanted = self._rows(db, experiment_id, runs)
@@ -106,7 +106,7 @@ class DatabaseTracking(ClientTracking):
                 self._store_artifacts(one.row["artifact_uri"], one.run.artifacts)
         return [one.location for one in wanted]
 
-    def _rows(self, db: Any, experiment_id: str, runs: Sequence[Run]) -> list[_Wanted]:
+    def _rows(self, db: Any, experiment_id: str, runs: Sequence[RunToWrite]) -> list[_Wanted]:
         """The runs with their rows, which are made where there are none."""
         found = self._find(db, [run.identity for run in runs])
         missing = [run for run in runs if run.identity not in found]
@@ -117,7 +117,7 @@ class DatabaseTracking(ClientTracking):
         rows = {**found, **new}
         return [_Wanted(run, rows[run.identity], known.get(run.identity)) for run in runs]
 
-    def recorded(self, experiments: Collection[str]) -> list[Recorded]:
+    def recorded(self, experiments: Collection[str]) -> list[StoredTrial]:
         runs, tags, known = self._runs.c, self._tags.c, self._experiments_table.c
         query = (
             self._tags.select()
@@ -131,9 +131,9 @@ class DatabaseTracking(ClientTracking):
         )
         with translate_errors(self.uri), self._engine.begin() as db:
             rows = list(db.execute(query))
-        result: dict[str, Recorded] = {}
+        result: dict[str, StoredTrial] = {}
         for run_id, status, key, value in rows:
-            run = result.setdefault(run_id, Recorded(status, {}))
+            run = result.setdefault(run_id, StoredTrial(status, {}))
             run.tags[key] = value
         return [run for run in result.values() if TRIAL in run.tags]
 
@@ -158,7 +158,7 @@ class DatabaseTracking(ClientTracking):
         found |= {by_id[row["run_uuid"]]: row for row in db.execute(ours).mappings()}
         return {identity: found[identity] for identity in identities if identity in found}
 
-    def _new_row(self, experiment_id: str, run: Run) -> dict[str, Any]:
+    def _new_row(self, experiment_id: str, run: RunToWrite) -> dict[str, Any]:
         run_id = run_id_of(run.identity)
         if experiment_id not in self._locations:
             experiment = self.client.get_experiment(experiment_id)
@@ -175,7 +175,7 @@ class DatabaseTracking(ClientTracking):
             "experiment_id": int(experiment_id),
         }
 
-    def _write_status(self, db: Any, run_id: str, run: Run, name: str | None) -> None:
+    def _write_status(self, db: Any, run_id: str, run: RunToWrite, name: str | None) -> None:
         """Set the status; restores a run deleted in the UI, since its trial is delivered again.
 
         A trial that has started over began later; a study keeps the start of its first run.
@@ -253,7 +253,7 @@ def run_id_of(identity: tuple[str, str]) -> str:
     return hashlib.sha256("=".join(identity).encode()).hexdigest()[:32]
 
 
-def _metric_row(run_id: str, point: Point) -> dict[str, Any]:
+def _metric_row(run_id: str, point: MetricValue) -> dict[str, Any]:
     """The row of a point, with NaN and infinity stored the way MLflow does."""
     value, is_nan = point.value, math.isnan(point.value)
     if is_nan:

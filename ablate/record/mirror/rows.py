@@ -12,7 +12,7 @@ from collections.abc import Container
 from typing import Any
 
 from ablate.config.tasks import runner_name
-from ablate.record.tracking import ALSO_IN, FINAL, NUM_PARAMETERS, Record
+from ablate.record.tracking import ALSO_IN, FINAL, NUM_PARAMETERS, StoredRun
 from ablate.results.facts import FACTS, NUMBER, OF_STUDIES, TEXT, WHOLE
 
 TRIAL_COLUMNS: dict[str, str] = {
@@ -35,7 +35,7 @@ STUDY: dict[str, str] = {
 }
 
 
-def trial_row(record: Record, generation: int) -> dict[str, Any]:
+def trial_row(record: StoredRun, generation: int) -> dict[str, Any]:
     """A row of `trials` with values as recorded; DuckDB converts them to their columns' types."""
     guests = {k.removeprefix(ALSO_IN): v for k, v in record.tags.items() if k.startswith(ALSO_IN)}
     facts = {fact.name: record.tags.get(fact.recorded_as) for fact in FACTS}
@@ -56,7 +56,7 @@ def trial_row(record: Record, generation: int) -> dict[str, Any]:
     return {**facts, **finals, **own}
 
 
-def epoch_rows(record: Record, generation: int) -> list[dict[str, Any]]:
+def epoch_rows(record: StoredRun, generation: int) -> list[dict[str, Any]]:
     """A row of `epochs` for each step, without the final results."""
     key = {"run_id": record.run_id, "generation": generation}
     taken = {*LABELS, *key}
@@ -75,7 +75,7 @@ def _is_final(name: str) -> bool:
     return name.startswith(FINAL) or name == NUM_PARAMETERS
 
 
-def study_row(record: Record) -> dict[str, Any]:
+def study_row(record: StoredRun) -> dict[str, Any]:
     """A row of `studies`, with the study's own record if it can be read."""
     tags, older = record.tags, record.params  # where version 0.1.0 had some of them
     names = {fact.name: fact.recorded_as for fact in OF_STUDIES}
