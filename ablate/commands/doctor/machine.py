@@ -21,7 +21,8 @@ from ablate.store.workspace import Workspace
 GIGABYTE = 1e9
 NEEDED_GB, COMFORTABLE_GB = 0.2, 5.0
 SECONDS = 50.0
-REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*>=\s*([\w.]+)")
+REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*(.*>=.*)")
+BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
 import json, torch
@@ -41,7 +42,8 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
         needed = REQUIREMENT.match(package)
         if needed is None or ("extra" in condition and "study" not in condition):
             continue
-        name, minimum = needed.groups()
+        name, bounds = needed[1], dict(BOUND.findall(needed[2]))
+        minimum, above = bounds[">="], bounds.get("<")
         version = _installed(name)
         if version is None and "extra" in condition:
             found = f"{name} is not installed: `ablate trial` works, studies do not"
@@ -51,6 +53,9 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
         elif _numbers(version) < _numbers(minimum):
             old = f"{name} {version} is older than {minimum}"
             yield Finding(FAIL, old, f"pip install --upgrade '{name}>={minimum}'", 7)
+        elif above and _numbers(version) >= _numbers(above):
+            new = f"{name} {version} is newer than any version that was tested"
+            yield Finding(WARN, new, f"pip install '{name}<{above}'")
         else:
             good.append(f"{name} {version}")
     yield Finding(OK, ", ".join(good))
