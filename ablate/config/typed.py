@@ -47,7 +47,7 @@ WORDS = {  # for values, as JSON has them
 
 
 class Wrong(ValueError):
-    """A value that is not of its type, the innermost one, and its place in what contains it."""
+    """A value that is not of its type, and the keys and positions that lead to the value."""
 
     def __init__(self, value: Any, hint: Any, why: str = "") -> None:
         super().__init__(value, hint, why)

@@ -87,7 +87,7 @@ def test_ids_become_the_sentence_again(own, tmp_path):
     for settings in ({}, {"merges": 3}, {"merges": 50, "joint": True}):
         pairs = opened(own, tmp_path, **settings)
         source, target = pairs.sentences("train")
-        assert [pairs.text(target[i]) for i in range(4)] == TARGETS["train"]
+        assert [pairs.text(target[i].tolist()) for i in range(4)] == TARGETS["train"]
         assert [source_text(pairs, source[i]) for i in range(4)] == SOURCES["train"]
         with pytest.raises(IndexError):
             source[4]
