@@ -57,7 +57,7 @@ class Choice:
         """Create the technique's object, from the config and what its slot is built over."""
         return self.technique.build(self.config, *shapes)
 
-    def identity(self, by_window: bool = False) -> dict[str, Any]:
+    def identity(self, by_window: bool) -> dict[str, Any]:
         """The choice's part of a trial's id: name, version, and values."""
         values = fields.identity_fields(self.config, by_window)
         return {"name": self.name, "version": self.technique.version, **values}
