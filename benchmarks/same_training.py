@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from ablate.config.identity import make_trial
-from ablate.config.resolve import merge, resolve
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.data.corpus import corpus_digest
 from ablate.store.store import Store
 from ablate.trial.task import Place

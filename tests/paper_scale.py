@@ -20,8 +20,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from ablate.config.config import Config
 from ablate.config.identity import Parent, Trial, make_trial
-from ablate.config.resolve import Config, merge, resolve
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.config.tasks import PAIRS
 from ablate.data.corpus import corpus_digest
 from ablate.model.language_model import LanguageModel

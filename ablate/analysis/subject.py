@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
+from ablate.config.config import Config
 from ablate.config.identity import Role
-from ablate.config.resolve import Config
 from ablate.data.corpus import Corpus, open_corpus
 from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError, nearest
 from ablate.model.flow import Pass

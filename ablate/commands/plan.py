@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.compare.text.figures import duration
+from ablate.config.config import Config
 from ablate.config.identity import Role, Trial
-from ablate.config.resolve import Config, merge, resolve
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.engine.analyses import check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.forecast import Forecast

@@ -12,13 +12,12 @@ that says what is wrong with them. `non_defaults` is its inverse, and the basis 
 from __future__ import annotations
 
 import dataclasses
-import types
-import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from ablate.config import typed
 from ablate.config.contents import digest_of_contents
 from ablate.errors import AblateError, ConfigError, nearest, unknown, wrong_value
 
@@ -98,10 +97,10 @@ class FieldInfo:
 
 def describe(config_type: type) -> list[FieldInfo]:
     """Return every field of a config, in the order of its definition."""
-    hints = _hints(config_type)
+    hints, limits = typed.hints_of(config_type), _limits(config_type)
     return [
-        FieldInfo(field.name, _type_name(hints[field.name]), field.default, _limits(field))
-        for field in dataclasses.fields(config_type)
+        FieldInfo(f.name, typed.name_of(hints[f.name]), f.default, limits[f.name])
+        for f in dataclasses.fields(config_type)
     ]
 
 
@@ -119,18 +118,17 @@ def build(config_type: type, values: Mapping[str, Any], where: str) -> Any:
 
 def check_field(config_type: type, name: str, value: Any, where: str) -> Any:
     """Return a value converted to the type of the field `name`, and checked against its limits."""
-    limits = next(_limits(field) for field in dataclasses.fields(config_type) if field.name == name)
-    hint, path = _hints(config_type)[name], f"{where}.{name}"
-    converted = _convert(value, hint)
-    items = converted if isinstance(converted, tuple) else (converted,)
-    if converted is REQUIRED or not all(_within(item, limits) for item in items):
-        raise ConfigError(_refusal(path, value, hint, limits))
-    return converted
+    limits, hint = _limits(config_type)[name], typed.hints_of(config_type)[name]
+    path = f"{where}.{name}"
+    try:
+        return check_value(value, hint, path, limits=limits)
+    except ConfigError:  # of a setting, the whole value is shown, with all that is allowed
+        raise ConfigError(_refusal(path, value, hint, limits)) from None
 
 
 def accepts(config_type: type, name: str, value: Any) -> bool:
     """Return whether there is a field `name`, and it may have this value."""
-    if name not in {field.name for field in dataclasses.fields(config_type)}:
+    if name not in _limits(config_type):
         return False
     try:
         check_field(config_type, name, value, "")
@@ -144,11 +142,10 @@ def check(instance: Any, error: type[AblateError] = ConfigError) -> None:
 
     Lists are converted to tuples where the annotation is a tuple.
     """
-    hints = _hints(type(instance))
-    for field in dataclasses.fields(instance):
-        where, value = type(instance).__name__, getattr(instance, field.name)
-        checked = check_value(value, hints[field.name], field.name, error, where, _limits(field))
-        object.__setattr__(instance, field.name, checked)
+    where, hints = type(instance).__name__, typed.hints_of(type(instance))
+    for name, limits in _limits(type(instance)).items():
+        checked = check_value(getattr(instance, name), hints[name], name, error, where, limits)
+        object.__setattr__(instance, name, checked)
 
 
 def check_value(
@@ -160,43 +157,38 @@ def check_value(
     limits: Limits | None = None,
 ) -> Any:
     """Convert `value` to the type `hint`; `error` names the innermost part of the wrong type."""
-    converted = _convert(value, hint)
-    if converted is REQUIRED:
-        name, value, hint = _wrong_part(name, value, hint)
-        raise error(wrong_value(name, value, _type_name(hint), where) + _beyond(value))
-    if limits is not None and not _within(converted, limits):
+    try:
+        converted = typed.reader(hint, _storable)(value)
+    except typed.Wrong as wrong:
+        place = name + "".join(f"[{key!r}]" for key in wrong.path)
+        text = wrong_value(place, wrong.value, typed.name_of(wrong.hint), where)
+        raise error(text + _beyond(wrong.value)) from None
+    items = converted if isinstance(converted, tuple) else (converted,)
+    if limits is not None and not all(_within(item, limits) for item in items):
         raise error(_refusal(name, value, hint, limits, where))
     return converted
 
 
-def _wrong_part(name: str, value: Any, hint: Any) -> tuple[str, Any, Any]:
-    """Return the innermost part of a value that has the wrong type, or the whole value."""
-    for option in _options(hint):
-        for key, item, item_hint in _items(value, option):
-            if _convert(item, item_hint) is REQUIRED:
-                return _wrong_part(f"{name}[{key!r}]", item, item_hint)
-    return name, value, hint
+def _storable(kind: Any) -> typed.Reader:
+    """What reads a value of a class, if tensors, files and databases can hold the value."""
+    whole = typed.instance(kind)
 
+    def reads(value: Any) -> Any:
+        read = whole(value)
+        if not isinstance(read, float) and _beyond(read):
+            raise typed.Wrong(value, kind)
+        return read
 
-def _items(value: Any, hint: Any) -> list[tuple[Any, Any, Any]]:
-    """Return key, item and expected type for each item of a container."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Mapping and isinstance(value, Mapping):
-        return [(key, item, arguments[1]) for key, item in value.items() if isinstance(key, str)]
-    if origin in (tuple, Sequence) and isinstance(value, list | tuple):
-        hints = _item_hints(arguments, len(value))
-        return [(i, item, h) for i, (item, h) in enumerate(zip(value, hints, strict=False))]
-    return []
+    return reads
 
 
 def non_defaults(config: Any) -> dict[str, Any]:
     """Return the fields that differ from their defaults, as plain data."""
-    changed = {}
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if field.default is REQUIRED or value != field.default:
-            changed[field.name] = plain(value)
-    return changed
+    return {  # no value equals the default of a field that has none
+        field.name: plain(value)
+        for field in dataclasses.fields(config)
+        if (value := getattr(config, field.name)) != field.default
+    }
 
 
 def identity_fields(config: Any, by_window: bool = False) -> dict[str, Any]:
@@ -204,40 +196,33 @@ def identity_fields(config: Any, by_window: bool = False) -> dict[str, Any]:
 
     Lengths of windows can, if the model remembers no more than a window (`by_window`).
     """
-    limits = {f.name: _limits(f) for f in dataclasses.fields(config)}
-    identities = {n: by_window if own.window else own.identity for n, own in limits.items()}
+    limits = _limits(type(config)).items()
+    identities = {name: by_window if own.window else own.identity for name, own in limits}
     identified = {
         name: identity(value) if callable(identity := identities[name]) else value
         for name, value in non_defaults(config).items()
         if identities[name]
     }
-    return {**identified, **contents(config)}
+    named = {name: path for name, path in files(config).items() if must_exist(config, name)}
+    return {**identified, **{name: digest_of_contents(path) for name, path in named.items()}}
 
 
 def window_lengths(config: Any) -> dict[str, Any]:
     """Return the fields that are lengths of windows."""
-    named = (field.name for field in dataclasses.fields(config) if _limits(field).window)
-    return {name: getattr(config, name) for name in named}
+    return {
+        name: getattr(config, name) for name, own in _limits(type(config)).items() if own.window
+    }
 
 
 def files(config: Any) -> dict[str, str]:
     """Return the paths of the fields that name files, without those that are not set."""
-    named = (field.name for field in dataclasses.fields(config) if _limits(field).file)
+    named = (name for name, own in _limits(type(config)).items() if own.file)
     return {name: value for name in named if isinstance(value := getattr(config, name), str)}
 
 
-def contents(config: Any) -> dict[str, str]:
-    """Return the digest of each such file, unless its field defines its own identity."""
-    return {
-        name: digest_of_contents(path)
-        for name, path in files(config).items()
-        if must_exist(config, name)
-    }
-
-
 def must_exist(config: Any, name: str) -> bool:
-    """Return whether the file of this field is part of the id."""
-    limits = next(_limits(f) for f in dataclasses.fields(config) if f.name == name)
+    """Return whether the contents of the field's file are part of the id, or its own identity."""
+    limits = _limits(type(config))[name]
     return limits.file and limits.identity is True
 
 
@@ -251,13 +236,16 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
-def _limits(field: dataclasses.Field) -> Limits:
-    return field.metadata.get("limits", Limits(doc=""))
+@cache
+def _limits(config_type: type) -> dict[str, Limits]:
+    """The limits of every field."""
+    none = Limits(doc="")
+    return {f.name: f.metadata.get("limits", none) for f in dataclasses.fields(config_type)}
 
 
 def _refusal(name: str, value: Any, hint: Any, limits: Limits, where: str = "") -> str:
     """Compose the message for a wrong value, with the closest valid choice."""
-    text = wrong_value(name, value, _expected(_type_name(hint), limits), where) + _beyond(value)
+    text = wrong_value(name, value, _expected(typed.name_of(hint), limits), where) + _beyond(value)
     choices = [choice for choice in limits.choices or () if isinstance(choice, str)]
     match = nearest(value, choices) if isinstance(value, str) else None
     return f"{text} Did you mean '{match}'?" if match else text
@@ -285,69 +273,6 @@ def is_text(value: str) -> bool:
         return False
 
 
-def _convert(value: Any, hint: Any) -> Any:
-    """Convert `value` to the type `hint`; return REQUIRED if it is not of that type."""
-    origin = typing.get_origin(hint)
-    if origin in (typing.Union, types.UnionType):
-        options = (_convert(value, option) for option in typing.get_args(hint))
-        return next((option for option in options if option is not REQUIRED), REQUIRED)
-    if hint is typing.Any:
-        return value
-    if hint is type(None):
-        return None if value is None else REQUIRED
-    if origin in (tuple, Sequence):
-        return _convert_tuple(value, typing.get_args(hint))
-    if origin is Mapping:
-        return _check_mapping(value, *typing.get_args(hint))
-    if origin is Callable:
-        return value if callable(value) else REQUIRED
-    if isinstance(value, int) and hint in (int, float):
-        return REQUIRED if isinstance(value, bool) else _convert_whole(value, hint)
-    if isinstance(value, str) and not is_text(value):
-        return REQUIRED
-    return value if isinstance(value, hint) else REQUIRED
-
-
-def _convert_whole(value: int, hint: type[int] | type[float]) -> Any:
-    if hint is int:
-        return value if abs(value) <= LARGEST else REQUIRED
-    try:
-        return float(value)
-    except OverflowError:
-        return REQUIRED
-
-
-def _convert_tuple(value: Any, arguments: tuple[Any, ...]) -> Any:
-    if not isinstance(value, list | tuple):
-        return REQUIRED
-    hints = _item_hints(arguments, len(value))
-    if len(hints) != len(value):
-        return REQUIRED
-    items = tuple(map(_convert, value, hints))
-    return REQUIRED if any(item is REQUIRED for item in items) else items
-
-
-@cache
-def _hints(config_type: type) -> dict[str, Any]:
-    """Return annotations as types. Cached: parsing their text dominates the cost of a check."""
-    return typing.get_type_hints(config_type)
-
-
-def _item_hints(arguments: tuple[Any, ...], num: int) -> tuple[Any, ...]:
-    """Return the types of a tuple's items: `num` times one type, or a type for each."""
-    any_number = len(arguments) == 1 or arguments[1] is Ellipsis
-    return arguments[:1] * num if any_number else arguments
-
-
-def _check_mapping(value: Any, key_hint: Any, item_hint: Any) -> Any:
-    """Return the mapping unchanged if all its keys and items have the right types."""
-    if not isinstance(value, Mapping):
-        return REQUIRED
-    parts = [_convert(key, key_hint) for key in value]
-    parts += [_convert(item, item_hint) for item in value.values()]
-    return REQUIRED if any(part is REQUIRED for part in parts) else value
-
-
 def _within(value: Any, limits: Limits) -> bool:
     if value is None:
         return True
@@ -357,29 +282,6 @@ def _within(value: Any, limits: Limits) -> bool:
         return False
     above = limits.low is None or value >= limits.low
     return above and (limits.high is None or value <= limits.high)
-
-
-def _type_name(hint: Any) -> str:
-    arguments = typing.get_args(hint)
-    if len(_options(hint)) > 1:
-        return " or ".join(_type_name(option) for option in arguments)
-    if typing.get_origin(hint) in (tuple, Sequence):
-        if _item_hints(arguments, 1) == arguments[:1]:
-            return f"list of {_type_name(arguments[0])}"
-        return f"({', '.join(map(_type_name, arguments))})"
-    if typing.get_origin(hint) is Mapping:
-        return f"dict of {_type_name(arguments[0])}: {_type_name(arguments[1])}"
-    if typing.get_origin(hint) is Callable:
-        return "function"
-    names = {float: "number", int: "whole number", str: "text", bool: "true or false"}
-    names |= {type(None): "none", typing.Any: "anything"}
-    return names.get(hint, getattr(hint, "__name__", str(hint)))
-
-
-def _options(hint: Any) -> tuple[Any, ...]:
-    """Return the alternatives of a union, or the type itself."""
-    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    return typing.get_args(hint) if union else (hint,)
 
 
 def _expected(type_name: str, limits: Limits) -> str:

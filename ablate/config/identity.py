@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from ablate.config import typed
-from ablate.config.resolve import Config, resolve
+from ablate.config.config import Config
+from ablate.config.resolve import resolve
 from ablate.config.tasks import TRAINING, name_in_id, runner_name
 
 FORMAT = 1  # version of the identity itself: raising it gives every trial a new id

@@ -90,7 +90,6 @@ class Metric:
             expected = f"more than lowest, which is {low:g}"
             raise ConfigError(wrong_value("highest", self.highest, expected, "Metric"))
         object.__setattr__(self, "shown", self.shown or self.name)
-        object.__setattr__(self, "published", tuple(self.published))  # a list in JSON
 
     def key(self, split: str) -> str:
         """The name under which trials report it for a split: `completion.valid_accuracy`."""
@@ -118,8 +117,7 @@ class Metric:
 
     def loss(self, reported: float) -> float:
         """A reported value as a loss; an error says why it has none."""
-        value = reported if self.reports_scaled else self._scaled(reported)
-        return -value if self.better == "higher" else value
+        return self.natural(reported if self.reports_scaled else self._scaled(reported))
 
     def loss_of(self, metrics: Mapping[str, Any], split: str) -> float | None:
         """The loss among a trial's metrics; None if it is missing, or no number to compute with."""
@@ -130,12 +128,11 @@ class Metric:
 
     def loss_of_shown(self, shown: float) -> float:
         """The loss of a number that people read, such as a published one."""
-        value = shown / self.factor
-        return (-1 if self.better == "higher" else 1) * self._scaled(value)
+        return self.natural(self._scaled(shown / self.factor))
 
     def show(self, loss: float) -> float:
         """The number that people read."""
-        value = -loss if self.better == "higher" else loss
+        value = self.natural(loss)
         if self.scale == "log":
             value = perplexity(value, LARGEST_EXPONENT)
         elif self.scale == "logit":
@@ -143,7 +140,7 @@ class Metric:
         return self.factor * value
 
     def natural(self, loss: float) -> float:
-        """A loss, or a difference of losses, in the metric's own direction."""
+        """A loss, or a difference of losses, in the metric's own direction; and back."""
         return -loss if self.better == "higher" else loss
 
     def natural_interval(self, interval: tuple[float, float]) -> tuple[float, float]:
@@ -186,7 +183,7 @@ class Metric:
         Monotone, so that an interval excludes 0 in one exactly when it does in the other.
         """
         if self.scale == "linear":
-            return self.factor * (-difference if self.better == "higher" else difference)
+            return self.factor * self.natural(difference)
         if self.scale == "log" and self.better == "lower":  # exact for tiny differences
             return at * math.expm1(min(difference, LARGEST_EXPONENT))
         return self.show(self.loss_of_shown(at) + difference) - at

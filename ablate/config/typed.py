@@ -1,11 +1,14 @@
-"""Reads plain data into dataclasses by the types of their fields; what does not fit is refused.
+"""Reads values by the types of the fields that they fill; a value that does not fit is refused.
 
     record = typed.read(StudyRecord, plain)
     rows = typed.rows_of({"started": str})(attempts)
 
-Mappings become dataclasses, and lists tuples, where the fields' types say so. A whole number may
-stand for one with a fraction. What is wrong is a `Wrong` that names the field: "arms[1].changes is
-a text, and must be a mapping". Nothing is converted, and nothing is guessed.
+Lists become tuples, and whole numbers those with a fraction, where the type says so. Nothing else
+is converted, and nothing is guessed. `read` takes plain data, of JSON: mappings become dataclasses.
+What is wrong is a `Wrong` that names the field: "arms[1].changes is a text, and must be a mapping".
+
+Settings and the words of a study are checked by the same `reader`, with another rule for the types
+that hold no others (`ablate/config/fields.py`).
 """
 
 from __future__ import annotations
@@ -13,102 +16,139 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache
+from itertools import repeat
 from typing import Any, TypeVar
 
 from ablate.errors import AblateError
 
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
-WORDS = {
-    str: "a text",
+UNIONS = (typing.Union, types.UnionType)
+LISTS = (list, tuple, Sequence)
+MAPPINGS = (dict, Mapping)
+PLAIN = {float: "number", int: "whole number", str: "text"}
+NAMES = {  # of settings' types, as users write the values in Python or TOML
+    **PLAIN,
     bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    tuple: "a list",
-    dict: "a mapping",
-    type(None): "null",
+    type(None): "none",
+    Any: "anything",
+    Callable: "function",
 }
-ACCEPTED: dict[type, Any] = {
-    float: (float, int),
-    dict: (dict,),
-    **dict.fromkeys((list, tuple), (list, tuple)),
+WORDS = {  # for values, as JSON has them
+    **{kind: f"a {name}" for kind, name in PLAIN.items()},
+    bool: "true or false",
+    type(None): "null",
+    **dict.fromkeys(LISTS, "a list"),
+    **dict.fromkeys(MAPPINGS, "a mapping"),
 }
 
 
 class Wrong(ValueError):
-    """What is wrong with a value; what contains it puts the value's name in front."""
+    """A value that is not of its type, and the keys and positions that lead to the value."""
+
+    def __init__(self, value: Any, hint: Any, why: str = "") -> None:
+        super().__init__(value, hint, why)
+        self.value, self.hint, self.why = value, hint, why
+        self.path: tuple[Any, ...] = ()  # keys and positions, the outermost first
 
     def __str__(self) -> str:
-        return self.args[0].lstrip(" .:")
+        keys = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.path)
+        is_a = WORDS.get(type(self.value), "something else")
+        why = self.why or f" is {is_a}, and must be {_in_words(self.hint)}"
+        return f"{''.join(keys)}{why}".lstrip(" .:")
+
+    def inside(self, key: Any) -> Wrong:
+        """The same, in what has the value under this key."""
+        self.path = (key, *self.path)
+        return self
+
+
+def _in_words(hint: Any) -> str:
+    if (origin := typing.get_origin(hint)) in UNIONS:
+        return " or ".join(dict.fromkeys(map(_in_words, typing.get_args(hint))))
+    return WORDS.get(origin or hint, "a mapping")
+
+
+def name_of(hint: Any) -> str:
+    """The name of a type, as messages about settings and lists of them show it."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    kind = origin or hint
+    if kind in NAMES or not inner:
+        return NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+    names = [name_of(each) for each in inner if each is not Ellipsis]
+    if origin in UNIONS:
+        return " or ".join(names)
+    if origin in MAPPINGS:
+        return f"dict of {': '.join(names)}"
+    return f"list of {names[0]}" if _any_number(inner) else f"({', '.join(names)})"
 
 
 def read(kind: type[T], plain: Any) -> T:
     """The dataclass that plain data stand for."""
-    return _reader(kind)(plain)
+    return _dataclass(kind)(plain)
 
 
 def rows_of(kinds: Mapping[str, Any]) -> Reader:
     """What checks the known keys of a list of mappings, which may have others, or lack some."""
-    return _items(list, _known_keys({name: _reader(kind) for name, kind in kinds.items()}))
-
-
-def _known_keys(readers: Mapping[str, Reader]) -> Reader:
-    whole = _plain(dict)
+    readers, whole = {name: reader(kind, _plain) for name, kind in kinds.items()}, instance(dict)
 
     def reads(value: Any) -> Any:
-        whole(value)
-        _named({name: value[name] for name in readers if name in value}, readers)
+        _known(readers, whole(value))
         return value
 
-    return reads
+    return _list(list, repeat(reads))
 
 
 def inside(name: str, reader: Reader, value: Any) -> Any:
     """Read a value that has a name in something larger."""
-    try:
-        return reader(value)
-    except Wrong as wrong:
-        raise Wrong(f"{name}{wrong.args[0]}") from None
+    return _known({name: reader}, {name: value})[name]
 
 
-@cache
-def _reader(hint: Any) -> Reader:
-    """What reads a type, made once: thousands of records are read at a time."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    kind = origin or hint
+def reader(hint: Any, leaf: Callable[[Any], Reader]) -> Reader:
+    """What reads a type; `leaf` gives what reads a type that holds no others."""
+    inner = typing.get_args(hint)
+    kind = typing.get_origin(hint) or hint
     if hint is Any:
         return _anything
-    if origin in (typing.Union, types.UnionType):
-        if all(each in WORDS for each in inner):
-            return _plain(*inner)
-        return _one_of([_reader(each) for each in inner], type(None) in inner)
+    if kind is Callable:  # its arguments' types are not those of values inside
+        return leaf(kind)
+    readers = [reader(each, leaf) for each in inner or [Any] if each is not Ellipsis]
+    if kind in UNIONS:
+        return _one_of(hint, readers, type(None) in inner)
+    if kind in LISTS:
+        return _list(hint, repeat(readers[0]) if _any_number(inner) else readers)
+    return _mapping(hint, readers[0], readers[-1]) if kind in MAPPINGS else leaf(kind)
+
+
+def instance(kind: Any) -> Reader:
+    """What reads a value of one class: true and false are no numbers, whole numbers are numbers."""
+    accepted = (float, int) if kind is float else kind
+
+    def reads(value: Any) -> Any:
+        if type(value) is kind:  # most are: the rest takes twice as long
+            return value
+        untrue = isinstance(value, bool) and kind in (int, float)
+        if untrue or not isinstance(value, accepted):
+            raise Wrong(value, kind)
+        try:
+            return float(value) if kind is float else value
+        except OverflowError:
+            raise Wrong(value, kind) from None
+
+    return reads
+
+
+def _plain(kind: Any) -> Reader:
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind)
-    if kind in (tuple, list):
-        return _items(kind, _reader(inner[0] if inner else Any))
-    if issubclass(kind, Mapping):
-        return _values(_reader(inner[1] if inner else Any))
-    return _choice(kind) if issubclass(kind, Enum) else _plain(kind)
+    return _choice(kind) if issubclass(kind, Enum) else instance(kind)
 
 
 def _anything(value: Any) -> Any:
     return value
-
-
-def _plain(*kinds: type) -> Reader:
-    accepted = tuple(each for kind in kinds for each in ACCEPTED.get(kind, (kind,)))
-
-    def reads(value: Any) -> Any:
-        if not isinstance(value, accepted):
-            known = " or ".join(dict.fromkeys(WORDS[kind] for kind in kinds))
-            raise Wrong(f" is {WORDS.get(type(value), 'something else')}, and must be {known}")
-        return value
-
-    return reads
 
 
 def _choice(kind: type[Enum]) -> Reader:
@@ -117,82 +157,107 @@ def _choice(kind: type[Enum]) -> Reader:
             return kind(value)
         except ValueError:
             known = ", ".join(str(each.value) for each in kind)
-            raise Wrong(f" is {str(value)[:40]!r}, and must be one of: {known}") from None
+            why = f" is {str(value)[:40]!r}, and must be one of: {known}"
+            raise Wrong(value, kind, why) from None
 
     return reads
 
 
-def _one_of(readers: list[Reader], optional: bool) -> Reader:
+def _one_of(hint: Any, readers: Sequence[Reader], optional: bool) -> Reader:
     def reads(value: Any) -> Any:
         if optional and value is None:
             return None
-        for reader in readers[:-1]:
+        wrongs = []
+        for reader in readers:
             try:
                 return reader(value)
             except Wrong as wrong:
-                if optional and len(readers) == 2:
-                    raise wrong from None
-        return readers[-1](value)
+                wrongs.append(wrong)
+        # What is wrong inside a value says more than that the value is of none of the types.
+        inner = max(wrongs, key=lambda wrong: (len(wrong.path), bool(wrong.why)))
+        raise inner if inner.path or inner.why else Wrong(value, hint)
 
     return reads
 
 
-def _items(kind: type, each: Reader) -> Reader:
-    whole = _plain(kind)
+def _any_number(inner: Sequence[Any]) -> bool:
+    """Return whether a list type has any number of items of one type, or one type for each."""
+    return len(inner) < 2 or inner[1] is Ellipsis
+
+
+def _list(hint: Any, readers: Iterable[Reader]) -> Reader:
+    kind = list if list in (hint, typing.get_origin(hint)) else tuple
 
     def reads(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise Wrong(value, hint)
         read: list[Any] = []
-        whole(value)
         try:
-            for item in value:
-                read.append(each(item))  # noqa: PERF401 its length says where it stopped
+            for reader, item in zip(readers, value, strict=False):
+                read.append(reader(item))
         except Wrong as wrong:
-            raise Wrong(f"[{len(read)}]{wrong.args[0]}") from None
+            raise wrong.inside(len(read)) from None
+        if isinstance(readers, list) and len(value) != len(readers):
+            raise Wrong(value, hint)
         return kind(read)
 
     return reads
 
 
-def _values(each: Reader) -> Reader:
-    whole = _plain(dict)
+def _mapping(hint: Any, key: Reader, item: Reader) -> Reader:
+    """What checks a mapping and returns the same one: its items are not converted."""
 
     def reads(value: Any) -> Any:
-        return _named(whole(value), dict.fromkeys(value, each))
+        if not isinstance(value, Mapping):
+            raise Wrong(value, hint)
+        if item is not _anything:
+            _known(dict.fromkeys(value, item), value)
+        try:
+            for name in value:
+                key(name)
+        except Wrong:  # the message names the mapping: a key is at no place of its own
+            raise Wrong(value, hint) from None
+        return value
 
-    return whole if each is _anything else reads
+    return reads
 
 
-def _named(plain: Mapping[str, Any], readers: Mapping[str, Reader]) -> dict[str, Any]:
-    """Read every value with the reader of its name."""
+def _known(readers: Mapping[Any, Reader], values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Read the values that have a reader of their name."""
     read, name = {}, ""
     try:
-        for name, value in plain.items():
-            read[name] = readers[name](value)
+        for name, value in values.items():
+            if name in readers:
+                read[name] = readers[name](value)
     except Wrong as wrong:
-        raise Wrong(f".{name}{wrong.args[0]}") from None
+        raise wrong.inside(name) from None
     return read
 
 
+@cache
+def hints_of(kind: Any) -> dict[str, Any]:
+    """Return annotations as types. Cached: parsing their text dominates the cost of a check."""
+    return typing.get_type_hints(kind)
+
+
+@cache
 def _dataclass(kind: Any) -> Reader:
-    hints = typing.get_type_hints(kind)
-    readers = {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}
-    needed = [
-        field.name
-        for field in dataclasses.fields(kind)
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    ]
-    whole = _plain(dict)
+    """What reads a dataclass, made once: thousands of records are read at a time."""
+    parts = dataclasses.fields(kind)
+    readers = {part.name: reader(hints_of(kind)[part.name], _plain) for part in parts}
+    without, whole = dataclasses.MISSING, instance(dict)
+    needed = [p.name for p in parts if p.default is without and p.default_factory is without]
 
     def reads(value: Any) -> Any:
-        whole(value)
+        known = _known(readers, whole(value))
         if missing := [name for name in needed if name not in value]:
-            raise Wrong(f" has no {missing[0]}")
+            raise Wrong(value, kind, f" has no {missing[0]}")
         if more := [name for name in value if name not in readers]:
-            raise Wrong(f" has a field {str(more[0])[:40]!r}, which this version does not know")
-        known = _named(value, readers)
+            why = f" has a field {str(more[0])[:40]!r}, which this version does not know"
+            raise Wrong(value, kind, why)
         try:
             return kind(**known)
         except AblateError as error:  # of a class that checks its values itself
-            raise Wrong(f": {error}") from None
+            raise Wrong(value, kind, f": {error}") from None
 
     return reads

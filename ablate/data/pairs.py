@@ -57,7 +57,6 @@ class Pairs(EncodedCorpus):
     best: Mapping[str, float]  # the best possible scores, where they are known
 
     eos: int = EOS_ID  # of targets; also what a decoder reads first
-    source_eos: int = EOS_ID
     unknown: int = UNKNOWN_ID
     separators: tuple[int, ...] = ()
 
@@ -98,19 +97,12 @@ class Pairs(EncodedCorpus):
 
     def text(self, tokens: Iterable[int]) -> str:
         """Convert target ids to a sentence: tokenization is undone, and `<eos>` left out."""
-        return self._text(tokens, self.vocabulary)
+        words = (self.vocabulary[int(token)] for token in tokens if int(token) != EOS_ID)
+        return sentence_of(words, units=self._encoded.facts["options"].get("merges") is not None)
 
     def tokenized(self, sentence: str) -> str:
         """Return a sentence with its punctuation apart, as older papers count BLEU."""
         return " ".join(token.replace(MARK, "") or MARK for token in tokens_of(sentence))
-
-    def source_text(self, tokens: Iterable[int]) -> str:
-        """Convert source ids to a sentence in the same way."""
-        return self._text(tokens, self.source_vocabulary)
-
-    def _text(self, tokens: Iterable[int], vocabulary: tuple[str, ...]) -> str:
-        words = (vocabulary[int(token)] for token in tokens if int(token) != EOS_ID)
-        return sentence_of(words, units=self._encoded.facts["options"].get("merges") is not None)
 
 
 class SentencePairs(EncodedSource[PairsConfig]):

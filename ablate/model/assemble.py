@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ablate.config import registry
-from ablate.config.resolve import Config
+from ablate.config.config import Config
 from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError, MissingDependency, needs

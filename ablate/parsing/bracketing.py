@@ -44,16 +44,6 @@ class Brackets:
         )
 
     @property
-    def recall(self) -> float:
-        """The share of the reference's brackets that were found, in percent."""
-        return 100 * self.matched / self.reference if self.reference else 0.0
-
-    @property
-    def precision(self) -> float:
-        """The share of the given brackets that are right, in percent."""
-        return 100 * self.matched / self.given if self.given else 0.0
-
-    @property
     def f1(self) -> float:
         """The harmonic mean of precision and recall, in per cent."""
         both = self.reference + self.given

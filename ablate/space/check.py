@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ablate.config import fields, registry
-from ablate.config.resolve import DEFAULT_TECHNIQUES, SECTIONS, SINGLE_SLOTS
+from ablate.config.config import DEFAULT_TECHNIQUES
+from ablate.config.resolve import SECTIONS, SINGLE_SLOTS
 from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import ConfigError, SpaceError, unknown
 from ablate.space.conditions import Clause

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ablate.config.resolve import DEFAULT_TECHNIQUES
+from ablate.config.config import DEFAULT_TECHNIQUES
 from ablate.errors import SpaceError, unknown
 from ablate.space.check import problems
 from ablate.space.file import SpaceFile, read

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ablate.config.config import Config
 from ablate.config.identity import SAMPLED, Trial, make_trial
-from ablate.config.resolve import Config, kind_of, merge, resolve_near
+from ablate.config.merge import merge
+from ablate.config.resolve import kind_of, resolve_near
 from ablate.config.tasks import COUNTING, DATA, EVALUATION, Kind
 from ablate.errors import SpaceError
 from ablate.space import space as spaces

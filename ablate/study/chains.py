@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ablate.config.identity import Parent, Role, StageName, Trial
-from ablate.config.resolve import merge
+from ablate.config.merge import merge
 from ablate.store.study_record import PlannedTrial
 from ablate.study.arms import find_arm, plan_trial, planned_trial
 from ablate.study.make_record import arm_stages, measure_values

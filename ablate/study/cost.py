@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from ablate.config.resolve import Config
+from ablate.config.config import Config
 from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import PAIRS
 

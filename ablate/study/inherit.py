@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ablate.config.resolve import DEFAULT_TECHNIQUES, merge
+from ablate.config.config import DEFAULT_TECHNIQUES
+from ablate.config.merge import merge
 from ablate.errors import StudyError, unknown, wrong_value
 from ablate.space.row import Choices, Range, Row
 from ablate.space.space import Space

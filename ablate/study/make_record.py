@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from ablate import papers
+from ablate.config.config import Config
 from ablate.config.identity import StageName
+from ablate.config.merge import merge
 from ablate.config.metrics import MORE_PARAMETERS, SPLIT, Metric
-from ablate.config.resolve import NONE, Config, kind_of, merge, resolve
+from ablate.config.resolve import NONE, kind_of, resolve
 from ablate.config.sections import DataConfig
 from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 from ablate.store.study_record import ArmRecord, StudyRecord

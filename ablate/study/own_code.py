@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ablate.config.config import Config
 from ablate.config.registry import Technique, of_users
-from ablate.config.resolve import Config
 from ablate.config.tasks import Kind
 from ablate.study.arms import find_space
 from ablate.study.study import Study

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ablate.config.config import Config
 from ablate.config.identity import Trial
 from ablate.config.registry import Technique
-from ablate.config.resolve import Config
 from ablate.config.tasks import Kind
 from ablate.errors import StudyError, unknown
 from ablate.store.study_record import SearchRecord, starting_order

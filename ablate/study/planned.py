@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ablate.config.config import Choice, Config
 from ablate.config.identity import Parent, Trial, digest
 from ablate.config.registry import SAMPLER
-from ablate.config.resolve import Choice, Config, choice
+from ablate.config.resolve import choice
 from ablate.space.space import Space
 from ablate.store.study_record import PlannedTrial, StudyRecord
 from ablate.study.study import Study

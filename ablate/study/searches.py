@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.config.identity import Parent, Trial
+from ablate.config.merge import merge
 from ablate.config.registry import SAMPLER
-from ablate.config.resolve import choice, merge
+from ablate.config.resolve import choice
 from ablate.config.streams import derived_seed
 from ablate.space import space as spaces
 from ablate.space.row import format_value

@@ -15,7 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ablate.config.resolve import SINGLE_SLOTS, Config
+from ablate.config.config import Config
+from ablate.config.resolve import SINGLE_SLOTS
 from ablate.errors import StudyError, unknown
 from ablate.space.row import Choices, Fixed, Range, Row, same
 from ablate.space.space import Space

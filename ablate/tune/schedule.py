@@ -315,7 +315,7 @@ class Schedule:
             self._wait_for(trial)
             return
         journal = journals.read(self.store, trial.id) or Journal(trial)
-        if journal.status in (None, Status.FAILED):
+        if not journal.is_done:
             journal.outcome = self._orphans_outcome(trial)
             journal.write(self.store)
         self._claims.release(trial.id)
@@ -419,8 +419,7 @@ class Schedule:
 
     def _is_done(self, trial: Trial) -> bool:
         journal = journals.read(self.store, trial.id)
-        status = None if journal is None else journal.status
-        return status not in (None, Status.FAILED) and not self._lacks_weights(trial)
+        return journal is not None and journal.is_done and not self._lacks_weights(trial)
 
     def _record(self) -> None:
         """Save the study's current plan; only a whole plan replaces an earlier run's record."""

@@ -16,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.config import fields, registry
-from ablate.config.resolve import SECTIONS, Config, merge, resolve
+from ablate.config.config import Config
+from ablate.config.merge import merge
+from ablate.config.resolve import SECTIONS, resolve
 from ablate.config.tasks import ENCODER_DECODER
 from ablate.errors import ConfigError
 from ablate.space.space import load

@@ -8,8 +8,9 @@ import pytest
 from ablate.config import tasks
 from ablate.config.fields import setting
 from ablate.config.identity import make_trial
+from ablate.config.merge import merge
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
-from ablate.config.resolve import merge, resolve
+from ablate.config.resolve import resolve
 from ablate.config.tasks import task
 from ablate.errors import ConfigError
 

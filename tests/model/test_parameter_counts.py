@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from ablate import papers
-from ablate.config.resolve import Config, merge, resolve
+from ablate.config.config import Config
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.data.published import PUBLISHED
 from ablate.model.assemble import assemble, assemble_over, count_parameters
 from ablate.model.language_model import num_parameters

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from ablate.commands.spaces import show_space
-from ablate.config.resolve import Config, merge, resolve
+from ablate.config.config import Config
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.errors import SpaceError
 from ablate.model.assemble import assemble
 from ablate.space import space

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ablate.config.identity import Parent, Trial, make_trial
-from ablate.config.resolve import merge, resolve
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.data.kinds import source_of
 from ablate.errors import AblateError, ConfigError, StudyError
 from ablate.space.space import load

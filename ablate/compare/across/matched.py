@@ -51,9 +51,10 @@ from ablate.compare.across.query import reading
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.config import fields
+from ablate.config.config import CONTENTS, VERSION
 from ablate.config.identity import StageName
 from ablate.config.metrics import PERPLEXITY, Metric
-from ablate.config.resolve import CONTENTS, SECTIONS, VERSION
+from ablate.config.resolve import SECTIONS
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
 from ablate.record.mirror.arms import STUDY_FACTS, column_of, metric_of, result_of

@@ -45,7 +45,6 @@ PLACE         1  preposition name
 """
 # how many words of a category of the built-in lexicon: `adjective` stands for all its manners
 NUM_WORDS = {"noun": 24, "adjective": 1, "verb": 2, "name": 30, "adverb": 16}
-AGREEING = ("determiner", "adjective", "verb", "that")
 ENDINGS = ("e", "uk", "ast")  # by gender
 
 

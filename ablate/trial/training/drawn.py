@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ablate.config.resolve import Config
+from ablate.config.config import Config
 from ablate.config.streams import Streams
 from ablate.errors import ConfigError
 from ablate.model.assemble import Assembly

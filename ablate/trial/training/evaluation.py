@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from ablate.config import registry
+from ablate.config.config import Config
 from ablate.config.identity import Role, Trial
 from ablate.config.metrics import SPLIT, reported_name
-from ablate.config.resolve import Config
 from ablate.config.streams import Streams
 from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.model.evaluator import Evaluator, Pieces, Reading

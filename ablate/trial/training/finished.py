@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ablate.config.config import Config
 from ablate.config.identity import Role, Trial
-from ablate.config.resolve import Config
 from ablate.data.corpus import AnyCorpus
 from ablate.errors import CombinationError
 from ablate.model.assemble import Assembly, assemble, assemble_over

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ablate.config.config import Config
 from ablate.config.identity import Role, Trial
 from ablate.config.metrics import perplexity
-from ablate.config.resolve import Config
 from ablate.config.streams import Streams
 from ablate.config.tasks import PAIRS
 from ablate.data.corpus import AnyCorpus, open_corpus

@@ -26,8 +26,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
 from ablate.config.identity import Trial
+from ablate.config.merge import merge
 from ablate.config.metrics import Metric
-from ablate.config.resolve import merge
 from ablate.config.streams import derived_seed
 from ablate.errors import RecordError, StudyError, TrialError
 from ablate.redaction import redacted

@@ -22,8 +22,9 @@ from optuna.distributions import (
 from optuna.exceptions import StorageInternalError
 from sqlalchemy.exc import SQLAlchemyError
 
+from ablate.config.config import Choice
 from ablate.config.registry import SAMPLER
-from ablate.config.resolve import Choice, choice
+from ablate.config.resolve import choice
 from ablate.errors import AblateError, SpaceError, StudyError
 from ablate.record.quiet import silent_warnings
 from ablate.space.row import Choices, Range, Row

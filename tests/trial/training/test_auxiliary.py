@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ablate.config.identity import Parent
-from ablate.config.resolve import merge
+from ablate.config.merge import merge
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.checkpoint import read_weights, within

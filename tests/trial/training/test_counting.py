@@ -9,7 +9,8 @@ import pytest
 
 from ablate.components.evaluator.completion import generated_questions
 from ablate.config.identity import make_trial
-from ablate.config.resolve import merge, resolve
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.errors import CombinationError, ConfigError

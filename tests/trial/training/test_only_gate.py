@@ -10,7 +10,8 @@ import torch
 
 from ablate.components.gate.iog import GateMatrix
 from ablate.config.identity import Parent, Trial
-from ablate.config.resolve import merge, resolve
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.config.tasks import EVALUATION
 from ablate.errors import CombinationError

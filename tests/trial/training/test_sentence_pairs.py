@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from ablate.config.identity import Parent, Role, Trial
-from ablate.config.resolve import merge, resolve
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.config.tasks import EVALUATION
 from ablate.data.corpus import open_corpus
 from ablate.errors import CombinationError, ConfigError, MissingDependency

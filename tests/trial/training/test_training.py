@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from ablate.config.identity import Parent, Trial, make_trial
-from ablate.config.resolve import merge, resolve
+from ablate.config.merge import merge
+from ablate.config.resolve import resolve
 from ablate.data.corpus import corpus_digest
 from ablate.errors import CombinationError
 from ablate.model.masks import Chance
