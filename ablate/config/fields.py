@@ -69,7 +69,7 @@ def setting(
         window: The setting is the length of windows that a text is evaluated in: it changes the
             result of a backbone whose `memory` is a window, and of no other.
     """
-    limits = Limits(doc, low, high, choices, identity and not window, file, window)
+    limits = Limits(doc, low, high, choices, False if window else identity, file, window)
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 

@@ -125,7 +125,7 @@ class Evaluator(ABC):
 
 
 def no_log_probs(name: str, does: str) -> CombinationError:
-    """The error for who asks such an evaluator for log-probabilities."""
+    """The error of an evaluator that is asked for log-probabilities and gives none."""
     return CombinationError(
         f"evaluator '{name}' {does} and has no log-probabilities of tokens, so no other evaluator "
         "can build on it."

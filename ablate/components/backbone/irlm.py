@@ -124,6 +124,7 @@ class Irlm(Backbone):
                 f"elman with backbone.activation = 'identity' reads word vectors of any size."
             )
         self.widths = (config.units,)
+        # Not saved with the weights: the config has them.
         for name, values in unit_values(config).items():
             self.register_buffer(name, torch.tensor(values), persistent=False)
         self.r = nn.Parameter(torch.empty(config.units))
@@ -141,6 +142,7 @@ class Irlm(Backbone):
         self.r.data.copy_(self.get_buffer("initial"))
 
     def project(self) -> None:
+        # Not with recurrent_rate = 0, or where only a gate is trained.
         if self.r.requires_grad:
             self.r.data.clamp_(self.get_buffer("lowest"), self.get_buffer("highest"))
 

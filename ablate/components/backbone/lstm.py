@@ -50,6 +50,7 @@ def lstm_layer(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer over a window: its outputs, and the last h and c. Gates in the order i, f, g, o."""
     low = autocast_dtype(x_TBI.device) == torch.bfloat16 and x_TBI.device.type == "cpu"
+    # torch's fused LSTM raises an error in bfloat16 on a processor without AVX-512.
     if low and not onednn_has_bfloat16():
         return stepped_lstm_layer(x_TBI, h_1BH, c_1BH, weights, None, None)
     return layers.fused(torch._VF.lstm, x_TBI, (h_1BH, c_1BH), weights)  # type: ignore[attr-defined]

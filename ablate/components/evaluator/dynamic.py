@@ -176,7 +176,7 @@ def adapted_log_probs(
         clip_(gradients, config.clip)
         with torch.no_grad():
             update(gradients)
-            if not model.only_gate:
+            if not model.only_gate:  # a gate over several models has no backbone
                 model.backbone.project()
     return results.cpu().numpy()
 
@@ -241,6 +241,7 @@ class Dynamic(Evaluator):
             return sgd_update(model, config.learning_rate)
         if config.rule == "nadam":
             return nadam_update(model, config.learning_rate, config.beta1)
+        # All that M depends on: several rates, or several evaluators, share it.
         key = ("gradient statistics", model, config.gradient_batch_size, config.window)
         statistics = reading.cached(
             (*key, config.temperature), lambda: self._statistics(reading, model)

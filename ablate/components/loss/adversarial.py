@@ -7,9 +7,8 @@ vector h, the noise that lowers log p(y) most is along h, so that the loss has a
     epsilon_v = alpha |w_v|        (or alpha for every row, with `relative = false`)
 
 By default only the target's row moves. A mixture's experts each have their own vector, and so their
-own noise, before their softmax; a gate then multiplies the logits as it always does. Epsilon is
-a constant for the gradient. Evaluation has no noise. What a pointer copies
-has none either.
+own noise, before their softmax; a gate then multiplies the logits as it always does. Epsilon is a
+constant for the gradient. Neither evaluation nor what a pointer copies has noise.
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ class UnigramNoise:
         self._move(generator.device)
         last = self.cumulative_V[-1]
         u = torch.rand(shape, generator=generator, dtype=last.dtype, device=last.device) * last
+        # The product may round up to the whole sum, beyond the last word.
         return torch.searchsorted(self.cumulative_V, u, right=True).clamp_(
             max=len(self.log_p_V) - 1
         )
@@ -92,7 +93,7 @@ def nce_loss(
 def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_nK: Tensor) -> Tensor:
     rows_nKE = F.embedding(words_nK, weight_VE)
     bias_nK = None if bias_V is None else bias_V[words_nK]
-    if len(words_nK) == 1:
+    if len(words_nK) == 1:  # shared words: one product of matrices
         return F.linear(x_NJE, rows_nKE[0], None if bias_nK is None else bias_nK[0])
     products_NJK = x_NJE @ rows_nKE.transpose(1, 2)
     return products_NJK if bias_nK is None else products_NJK + bias_nK[:, None]
@@ -118,6 +119,7 @@ class Nce(Loss):
 
     def __init__(self, config: NceConfig, text: TrainingText | None) -> None:
         self.config = config
+        # Without a text only parameters are counted.
         self.noise = None if text is None else UnigramNoise(text.counts())
 
     def __call__(

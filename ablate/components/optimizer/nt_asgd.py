@@ -82,6 +82,7 @@ class NtAsgd(Optimizer):
         An update enters the average before its weights are projected back within their bounds.
         """
         state = self.torch.state
+        # torch makes the averages at the first update after the switch.
         averaged = [p for p in self.named.values() if "ax" in state.get(p, {})]
         raw_weights = [parameter.detach().clone() for parameter in averaged]
         for parameter in averaged:

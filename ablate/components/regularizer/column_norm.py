@@ -87,6 +87,8 @@ class ColumnNorm(Regularizer):
     """A projection of the embedding, an untied output matrix and, optionally, recurrent matrices;
     frozen matrices do not change."""
 
+    bounds = True
+
     def __init__(self, config: ColumnNormConfig) -> None:
         if config.rows and config.norm:
             raise CombinationError(
@@ -126,12 +128,11 @@ class ColumnNorm(Regularizer):
                 "recurrent matrices, such as 'elman'."
             )
 
-    bounds = True
-
     def project(self, model: nn.Module) -> None:
         groups = cast("LanguageModel", model).groups()
         for group, norm, dim in self._fixed():
             for _, weight in groups.get(group, []):
+                # The group "recurrent" also has an IRLM's r, which is no matrix.
                 if weight.requires_grad and weight.dim() == 2:
                     set_norms_(weight.data, norm, dim)
 

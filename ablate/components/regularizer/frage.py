@@ -81,6 +81,7 @@ class Discriminator(nn.Module):
         self.requires_grad_(False)
 
     def forward(self, E_VE: Tensor) -> Tensor:
+        """Return the score of every word, [V]."""
         return self.score(self.hidden(E_VE).relu()).squeeze(1)
 
     def loss(self, E_VE: Tensor) -> Tensor:
