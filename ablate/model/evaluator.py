@@ -94,6 +94,7 @@ class Reading:
     def log_probs(self, name: str, split: str) -> np.ndarray:
         """The log-probabilities of one of the chosen evaluators, computed once."""
         evaluator = self.evaluator(name)
+        # A piece of one step: a trial that was killed after it does not compute it again.
         return self.pieces.folded(
             f"{name}/{split}", 1, lambda number, none: evaluator.token_log_probs(self, split)
         )

@@ -111,6 +111,7 @@ class FeedForward(Backbone):
         return (output_TBH,), (masked_TBH,), (vectors_SBE[len(inputs_TBE) :],)
 
     def initialize(self, draw: Draw) -> None:
+        # Without a matrix only the bias is left, which has a number for each unit.
         inputs = self.config.units if self.weight is None else self.weight[0].numel()
         bound = self.config.initial_range
         bound = inputs**-0.5 if bound is None else bound

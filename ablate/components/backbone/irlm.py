@@ -99,6 +99,7 @@ class _ImpulseResponse(torch.autograd.Function):
         for grad_BH, delta_BH, before_BH in reversed(list(steps)):
             later_BH = torch.addcmul(grad_BH, later_BH, r_BH, out=delta_BH)
             grad_r_BH.addcmul_(delta_BH, before_BH)
+        # r may have one row for all, which then gets the sum.
         return delta_TBH, later_BH * r_BH, grad_r_BH.sum_to_size(ctx.r_shape)
 
 

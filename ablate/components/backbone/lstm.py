@@ -66,6 +66,7 @@ def stepped_lstm_layer(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same by our own steps, with optional masks on the input and state that the gates read."""
     weight_ih, weight_hh, bias_ih, bias_hh = weights
+    # Only their sum matters, unlike in a GRU.
     bias_D = bias_ih if bias_hh is None else bias_ih + bias_hh
     arguments = (x_TBI, h_1BH[0], c_1BH[0], weight_ih, weight_hh, bias_D, mask_SBI, mask_SBH)
     output_TBH, c_BH = lstm_steps(*arguments)

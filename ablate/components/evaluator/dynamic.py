@@ -86,6 +86,7 @@ def gradient_statistics(
             break
         nll = summed_nll(tempered(passed.mixture, temperature), targets_TB.flatten())
         for square, gradient in zip(squares, _gradients(nll, parameters), strict=True):
+            # The segment's loss is a mean, and its gradient here is that of the sum.
             square.addcmul_(gradient, gradient, value=1 / targets_TB.numel() ** 2)
         num_segments += 1
     return GradientStatistics([s.div_(num_segments).sqrt_() for s in squares], num_segments)

@@ -31,7 +31,7 @@ class Memory(nn.Module):
     def forward(self, x_TBG: Tensor, state: State) -> tuple[Tensor, State]:
         """Return q at every step, and the state after the window."""
         h, c = state
-        weights = (self.weight_ih, self.weight_hh, self.bias, None)
+        weights = (self.weight_ih, self.weight_hh, self.bias, None)  # None: no second bias
         output_TBG, h, c = lstm_layer(x_TBG, h, c, weights)
         return output_TBG, (h, c)
 

@@ -54,6 +54,7 @@ def noisy_logits(
     if rows == "target":
         return logits_nJV.scatter_add(2, targets_nJ1, -of_target_nJ1)
     raised_nJV = logits_nJV + norms_nJ[..., None] * epsilon_V
+    # Twice: once for what all rows were given, and once for the target's own noise.
     return raised_nJV.scatter_add(2, targets_nJ1, -2 * of_target_nJ1)
 
 
@@ -111,6 +112,7 @@ class Adversarial(Loss):
     ) -> Tensor:
         mixture = passed.mixture
         if self.config.alpha == 0:
+            # The form of `cross_entropy`, and so the same bits.
             return summed_nll(mixture, targets_N)
 
         def part(rows: slice, copied_N: Tensor | None, *tensors: Tensor | None) -> Tensor:

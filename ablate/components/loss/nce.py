@@ -133,6 +133,7 @@ class Nce(Loss):
         rows = 1 if self.config.shared else len(targets_N)
         words_nK = self.noise.draw((rows, self.config.noise), chance.generator("nce"))
         log_kp_V = self.noise.log_p_V + math.log(self.config.noise)
+        # The noise is in float64, the scores are not.
         log_kp_V = log_kp_V.to(passed.mixture.vectors_NJE.dtype)
         log_z, targets_N1 = self.config.log_normalizer, targets_N[:, None]
         return nce_loss(

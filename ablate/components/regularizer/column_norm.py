@@ -62,6 +62,7 @@ def set_norms_(weight: Tensor, norm: float, dim: int) -> None:
 
 def _squares(weight: Tensor, dim: int) -> Tensor:
     """The squares, or sums of them, whose sum over `dim` is that of the squares."""
+    # Blocks of rows take 0.9 ms instead of 3.9 for 10,000 x 512 on a CPU (docs/notes/log.md).
     if dim != 0 or weight.device.type != "cpu":
         return weight.square()
     sums = torch.zeros_like(weight[:ROWS])

@@ -100,6 +100,7 @@ class VariationalDropout(Regularizer):
     def mask(self, site: str, x_TBH: Tensor, chance: Chance) -> Tensor:
         kind = site.partition("/")[0]
         rate = self.rates.get(kind, 0.0)
+        # There the gates ask for masks of their own (`locked`).
         if rate == 0 or (self.per_gate and kind in ("input", "hidden")):
             return x_TBH
         shape = (1, *x_TBH.shape[1:])
